@@ -60,7 +60,7 @@ const STOP: u32 = 4;
 #[repr(align(64))]
 #[derive(Debug, Default)]
 struct Tally {
-    requests: AtomicU32,
+    requests: AtomicU64,
     /// Items that were requested since they were written.
     active: AtomicU32,
     row: AtomicU32,
@@ -239,7 +239,7 @@ impl Learner {
     #[inline]
     pub(crate) fn repeated(&self, segment: u32, one_in: impl Fn(u32) -> bool) {
         if one_in(REPEATS) {
-            self.shared.tallies[segment as usize].requests.fetch_add(REPEATS, Relaxed);
+            self.shared.tallies[segment as usize].requests.fetch_add(REPEATS.into(), Relaxed);
         }
     }
 
@@ -310,8 +310,8 @@ impl Learner {
     pub(crate) fn merges(&self, run: &[u32], into: u32, all: bool) {
         let tallies = &self.shared.tallies;
         let of = |segment: u32| &tallies[segment as usize];
-        let requests: u32 = run.iter().map(|&it| of(it).requests.load(Relaxed)).sum();
-        let parts = if all { 1 } else { run.len() as u32 };
+        let requests: u64 = run.iter().map(|&it| of(it).requests.load(Relaxed)).sum();
+        let parts = if all { 1 } else { run.len() as u64 };
         let has_row = run.iter().any(|&it| of(it).row.load(Relaxed) != NO_ROW);
         let into = of(into);
         into.requests.store(requests / parts, Relaxed);
@@ -573,6 +573,18 @@ mod tests {
         let shared = &learner.shared;
         shared.written_then.store(shared.counters.writes.load(Relaxed) + 1, Relaxed);
         assert!(!shared.is_over());
+    }
+
+    /// A key that is asked for ten million times a second has had 2^32 requests after seven minutes.
+    #[test]
+    fn requests_do_not_wrap() {
+        let store = store();
+        let learner = store.learner.as_ref().unwrap();
+        let tallies = &learner.shared.tallies;
+        tallies[..3].iter().for_each(|it| it.requests.store(u32::MAX.into(), Relaxed));
+        learner.repeated(0, |_| true);
+        learner.merges(&[0, 1, 2], 3, true);
+        assert!(store.learner.as_ref().unwrap().of_segment(3).requests as f64 > 1.2e10);
     }
 
     #[test]

@@ -56,7 +56,7 @@ impl LearnerStats {
 #[non_exhaustive]
 pub struct SegmentLearned {
     /// Requests of its items; of a merged one what its parts had for as much.
-    pub requests: u32,
+    pub requests: u64,
     /// Items that were requested since they were written.
     pub active_items: u32,
     /// What it was foretold to save when segments were ranked last, in units of

@@ -167,7 +167,7 @@ fn a_page_tells_of_the_learner_and_of_segments() {
     assert_eq!(age, Some(stats.importance[4]));
     let most = value("frazil_segment_requests{store=\"waves\",quantile=\"1\"}");
     let requests = store.segments().filter_map(|it| it.learned).map(|it| it.requests).max();
-    assert_eq!(most, requests.map(f64::from));
+    assert_eq!(most, requests.map(|most| most as f64));
     assert!(value("frazil_segment_learner_trainings_total{store=\"other\"}").is_none());
     // Each metric is described once, above its samples.
     let described: Vec<_> = page.lines().filter(|line| line.starts_with("# HELP")).collect();
