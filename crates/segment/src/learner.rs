@@ -268,10 +268,11 @@ impl Learner {
     pub(crate) fn missed(&self, hash: u64) {
         if let Noted::Row(row, bytes) = self.shared.notes.request(hash, false) {
             self.shared.add_utility(row, bytes);
-            // All notes are of this snapshot, and since the first model it chooses what goes.
-            let keys = u64::from(u32::MAX / self.shared.sampled_below.load(Relaxed).max(1));
+            // All notes are of this snapshot, and since the first model it chooses what goes. No key is
+            // sampled if the next snapshot has begun meanwhile.
+            let keys = u32::MAX.checked_div(self.shared.sampled_below.load(Relaxed)).unwrap_or(0);
             if self.shared.tallied.trainings.load(Relaxed) > 0 {
-                self.shared.tallied.chosen_misses.fetch_add(keys, Relaxed);
+                self.shared.tallied.chosen_misses.fetch_add(keys.into(), Relaxed);
             }
         }
     }
@@ -585,6 +586,19 @@ mod tests {
         learner.repeated(0, |_| true);
         learner.merges(&[0, 1, 2], 3, true);
         assert!(store.learner.as_ref().unwrap().of_segment(3).requests as f64 > 1.2e10);
+    }
+
+    /// The thread begins a snapshot after a sampled key's miss, and no key is sampled meanwhile.
+    #[test]
+    fn a_miss_while_a_snapshot_is_made_counts_for_nothing() {
+        let store = store();
+        let learner = store.learner.as_ref().unwrap();
+        let shared = &learner.shared;
+        shared.tallied.trainings.store(1, Relaxed);
+        assert!(shared.notes.note(7 << 40, 0, 100));
+        shared.sampled_below.store(0, Relaxed);
+        learner.missed(7 << 40);
+        assert_eq!(store.learner_stats().unwrap().chosen_misses, 0);
     }
 
     #[test]
