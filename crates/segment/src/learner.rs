@@ -181,6 +181,7 @@ impl Learner {
     ) -> std::io::Result<Learner> {
         let Parts { table, hazards, counters, clock } = parts;
         let settings = settings(capacity_bytes);
+        let (now_ms, states) = (clock.now_ms(), [0.0, 0.0, 1.0]);
         let tally = |_| Tally { row: AtomicU32::new(NO_ROW), ..Tally::default() };
         let shared = Arc::new(Shared {
             settings,
@@ -198,7 +199,7 @@ impl Learner {
             notes: Notes::new(sizes(capacity_bytes).1),
             labels: (0..settings.samples).map(|_| AtomicU64::new(0)).collect(),
             opened: AtomicU64::new(0),
-            window: Mutex::new(Window { states: [0.0, 0.0, 1.0], ..Window::default() }),
+            window: Mutex::new(Window { now_ms, states, ..Window::default() }),
             ranking: Mutex::new(None),
             asked: AtomicU32::new(0),
             trainer: Mutex::new(Trainer::new(&settings)),
@@ -599,6 +600,18 @@ mod tests {
         shared.sampled_below.store(0, Relaxed);
         learner.missed(7 << 40);
         assert_eq!(store.learner_stats().unwrap().chosen_misses, 0);
+    }
+
+    /// A clock that counts from long ago says nothing of how many requests came since the store was made.
+    #[test]
+    fn rates_count_from_when_the_store_was_made() {
+        let now_ms = Arc::new(std::sync::atomic::AtomicU64::new(1 << 40));
+        let builder = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(Eviction::GlCache);
+        let store = builder.learn_in_place(true).clock(Arc::clone(&now_ms)).build().unwrap();
+        let shared = &store.learner.as_ref().unwrap().shared;
+        (0..u64::from(shared.settings.window)).for_each(|number| assert!(!get(&store, number)));
+        now_ms.fetch_add(1000, Relaxed);
+        assert_eq!(shared.states().unwrap()[0], shared.settings.window as f32);
     }
 
     #[test]
