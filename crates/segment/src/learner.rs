@@ -154,10 +154,11 @@ fn sizes(capacity_bytes: usize) -> (u32, usize) {
 }
 
 /// Bytes that a learner takes beside what it keeps for each segment: samples of this snapshot and of earlier
-/// ones, what training takes, notes.
+/// ones, what training takes, models, notes.
 pub(crate) fn bytes_beside(capacity_bytes: usize) -> usize {
     let (rows, words) = sizes(capacity_bytes);
-    size_of::<Shared>() + trainer::bytes(rows) + words * size_of::<AtomicU64>()
+    let training = trainer::bytes(rows, &settings(capacity_bytes).boosting);
+    size_of::<Shared>() + training + words * size_of::<AtomicU64>()
 }
 
 /// Bytes that it takes for each segment.
@@ -182,10 +183,11 @@ impl Learner {
         let Parts { table, hazards, counters, clock } = parts;
         let settings = settings(capacity_bytes);
         let (now_ms, states) = (clock.now_ms(), [0.0, 0.0, 1.0]);
+        let segments = table.len();
         let tally = |_| Tally { row: AtomicU32::new(NO_ROW), ..Tally::default() };
         let shared = Arc::new(Shared {
             settings,
-            tallies: (0..table.len()).map(tally).collect(),
+            tallies: (0..segments).map(tally).collect(),
             table,
             hazards,
             counters,
@@ -202,7 +204,7 @@ impl Learner {
             window: Mutex::new(Window { now_ms, states, ..Window::default() }),
             ranking: Mutex::new(None),
             asked: AtomicU32::new(0),
-            trainer: Mutex::new(Trainer::new(&settings)),
+            trainer: Mutex::new(Trainer::new(&settings, segments)),
             tallied: Tallied::default(),
         });
         let thread = if in_place { None } else { Some(Thread::start(Arc::clone(&shared))?) };
