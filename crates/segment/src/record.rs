@@ -94,7 +94,7 @@ impl Recording<'_> {
     /// # Errors
     ///
     /// The file could not be written, now or at any time since the beginning. Its whole blocks can be read
-    /// all the same.
+    /// all the same. Or this process was forked since then: the recording goes on in the other.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
