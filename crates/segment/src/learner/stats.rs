@@ -42,7 +42,7 @@ pub struct LearnerStats {
     pub sampled_share: f64,
     /// Sampled keys that are noted: requested since the snapshot, or gone from their segment.
     pub noted_keys: u64,
-    /// Sampled keys that were not noted for want of room.
+    /// Sampled keys that left their segment and were not noted for want of room.
     pub unnoted_keys: u64,
 }
 
