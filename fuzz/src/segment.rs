@@ -26,13 +26,12 @@ type Kept = (Vec<u8>, Option<u64>);
 pub fn feed(bytes: &[u8]) {
     let Some((&first, operations)) = bytes.split_first() else { return };
     let now_ms = Arc::new(AtomicU64::new(1));
+    let eviction = EVICTIONS[usize::from(first) % 5];
+    // A learner takes more than the segments do.
+    let kib = if eviction == Eviction::GlCache { 70 } else { 40 };
     let builder =
-        Store::builder(40 << 10).segment_bytes(1 << 10).clock(Arc::clone(&now_ms)).seed(1);
-    let store = builder
-        .learn_in_place(true)
-        .eviction(EVICTIONS[usize::from(first) % 5])
-        .build()
-        .expect("a store");
+        Store::builder(kib << 10).segment_bytes(1 << 10).clock(Arc::clone(&now_ms)).seed(1);
+    let store = builder.learn_in_place(true).eviction(eviction).build().expect("a store");
     let mut map = HashMap::<Vec<u8>, Kept>::new();
     for (turn, operation) in operations.chunks_exact(4).take(OPERATIONS_MAX).enumerate() {
         run(&store, &mut map, &now_ms, operation);

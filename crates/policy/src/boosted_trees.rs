@@ -137,6 +137,10 @@ impl<const F: usize> BoostedTrees<F> {
         if train.rows.is_empty() {
             return trees;
         }
+        // At once: vectors that grew would take up to three times as much meanwhile.
+        let (leaves, rounds) = (1usize << boosting.depth, boosting.rounds as usize);
+        trees.splits.reserve_exact(rounds * (leaves - 1));
+        trees.leaves.reserve_exact(rounds * leaves);
         let mut grower = Grower::new(train, boosting);
         let mut predicted = vec![trees.base; train.rows.len()];
         let mut checked = vec![trees.base; valid.rows.len()];
@@ -155,6 +159,8 @@ impl<const F: usize> BoostedTrees<F> {
                 break;
             }
         }
+        trees.splits.shrink_to_fit();
+        trees.leaves.shrink_to_fit();
         trees
     }
 

@@ -32,7 +32,13 @@ pub struct Recorded {
     pub bytes: u64,
 }
 
-type Writer = JoinHandle<io::Result<Recorded>>;
+/// The thread that writes a file.
+#[derive(Debug)]
+struct Writer {
+    handle: JoinHandle<io::Result<Recorded>>,
+    /// Whose thread it is: a process that was forked has none.
+    process: u32,
+}
 
 /// The part of a cache that takes notes and has them written. Takes no memory before the first
 /// recording, and 524 kB for each log that has had a note from then on.
@@ -129,7 +135,7 @@ impl Recorder {
             .name("frazil-record".to_owned())
             .spawn(move || writer::run(&shared, clock, file, before))?;
         logs.written_by(handle.thread().clone());
-        *writer = Some(handle);
+        *writer = Some(Writer { handle, process: std::process::id() });
         Ok(())
     }
 
@@ -137,12 +143,17 @@ impl Recorder {
     /// that is not known. Waits until all is written.
     ///
     /// # Errors
-    /// The file could not be written, now or at any time since the beginning.
+    /// The file could not be written, now or at any time since the beginning. Or this process was forked since
+    /// then: the recording is the other's, and goes on there.
     pub fn end(&self, gets: u64) -> io::Result<Recorded> {
         let mut writer = self.writer();
-        let (Some(handle), Some(logs)) = (writer.take(), self.logs.get()) else {
+        let (Some(Writer { handle, process }), Some(logs)) = (writer.take(), self.logs.get())
+        else {
             return Ok(Recorded::default());
         };
+        if process != std::process::id() {
+            return Err(io::Error::other("another process writes this recording"));
+        }
         logs.gets.store(gets, Relaxed);
         // Release: partner is the Acquire of the writer.
         logs.stop.store(true, Release);

@@ -166,9 +166,10 @@ impl Evictor {
         if let Some(merged) = merged {
             let now_ms = store.clock.now_ms();
             table.begin_merged(merged, class, now_ms, segments[0]);
-            let written = |&s: &u32| table.get(s).written_ms.load(Relaxed);
-            let mean = segments.iter().map(written).sum::<u64>() / segments.len() as u64;
-            table.get(merged).written_ms.store(mean, Relaxed);
+            // A sum of eight times may be beyond 64 bits.
+            let written = |&s: &u32| u128::from(table.get(s).written_ms.load(Relaxed));
+            let mean = segments.iter().map(written).sum::<u128>() / segments.len() as u128;
+            table.get(merged).written_ms.store(mean as u64, Relaxed);
             if let Some(learner) = &store.learner {
                 learner.merges(segments, merged, keep == Keep::All);
             }

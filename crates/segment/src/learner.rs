@@ -60,7 +60,7 @@ const STOP: u32 = 4;
 #[repr(align(64))]
 #[derive(Debug, Default)]
 struct Tally {
-    requests: AtomicU32,
+    requests: AtomicU64,
     /// Items that were requested since they were written.
     active: AtomicU32,
     row: AtomicU32,
@@ -154,10 +154,11 @@ fn sizes(capacity_bytes: usize) -> (u32, usize) {
 }
 
 /// Bytes that a learner takes beside what it keeps for each segment: samples of this snapshot and of earlier
-/// ones, what training takes, notes.
+/// ones, what training takes, models, notes.
 pub(crate) fn bytes_beside(capacity_bytes: usize) -> usize {
     let (rows, words) = sizes(capacity_bytes);
-    size_of::<Shared>() + trainer::bytes(rows) + words * size_of::<AtomicU64>()
+    let training = trainer::bytes(rows, &settings(capacity_bytes).boosting);
+    size_of::<Shared>() + training + words * size_of::<AtomicU64>()
 }
 
 /// Bytes that it takes for each segment.
@@ -181,10 +182,12 @@ impl Learner {
     ) -> std::io::Result<Learner> {
         let Parts { table, hazards, counters, clock } = parts;
         let settings = settings(capacity_bytes);
+        let (now_ms, states) = (clock.now_ms(), [0.0, 0.0, 1.0]);
+        let segments = table.len();
         let tally = |_| Tally { row: AtomicU32::new(NO_ROW), ..Tally::default() };
         let shared = Arc::new(Shared {
             settings,
-            tallies: (0..table.len()).map(tally).collect(),
+            tallies: (0..segments).map(tally).collect(),
             table,
             hazards,
             counters,
@@ -198,10 +201,10 @@ impl Learner {
             notes: Notes::new(sizes(capacity_bytes).1),
             labels: (0..settings.samples).map(|_| AtomicU64::new(0)).collect(),
             opened: AtomicU64::new(0),
-            window: Mutex::new(Window { states: [0.0, 0.0, 1.0], ..Window::default() }),
+            window: Mutex::new(Window { now_ms, states, ..Window::default() }),
             ranking: Mutex::new(None),
             asked: AtomicU32::new(0),
-            trainer: Mutex::new(Trainer::new(&settings)),
+            trainer: Mutex::new(Trainer::new(&settings, segments)),
             tallied: Tallied::default(),
         });
         let thread = if in_place { None } else { Some(Thread::start(Arc::clone(&shared))?) };
@@ -239,7 +242,7 @@ impl Learner {
     #[inline]
     pub(crate) fn repeated(&self, segment: u32, one_in: impl Fn(u32) -> bool) {
         if one_in(REPEATS) {
-            self.shared.tallies[segment as usize].requests.fetch_add(REPEATS, Relaxed);
+            self.shared.tallies[segment as usize].requests.fetch_add(REPEATS.into(), Relaxed);
         }
     }
 
@@ -268,10 +271,11 @@ impl Learner {
     pub(crate) fn missed(&self, hash: u64) {
         if let Noted::Row(row, bytes) = self.shared.notes.request(hash, false) {
             self.shared.add_utility(row, bytes);
-            // All notes are of this snapshot, and since the first model it chooses what goes.
-            let keys = u64::from(u32::MAX / self.shared.sampled_below.load(Relaxed).max(1));
+            // All notes are of this snapshot, and since the first model it chooses what goes. No key is
+            // sampled if the next snapshot has begun meanwhile.
+            let keys = u32::MAX.checked_div(self.shared.sampled_below.load(Relaxed)).unwrap_or(0);
             if self.shared.tallied.trainings.load(Relaxed) > 0 {
-                self.shared.tallied.chosen_misses.fetch_add(keys, Relaxed);
+                self.shared.tallied.chosen_misses.fetch_add(keys.into(), Relaxed);
             }
         }
     }
@@ -310,8 +314,8 @@ impl Learner {
     pub(crate) fn merges(&self, run: &[u32], into: u32, all: bool) {
         let tallies = &self.shared.tallies;
         let of = |segment: u32| &tallies[segment as usize];
-        let requests: u32 = run.iter().map(|&it| of(it).requests.load(Relaxed)).sum();
-        let parts = if all { 1 } else { run.len() as u32 };
+        let requests: u64 = run.iter().map(|&it| of(it).requests.load(Relaxed)).sum();
+        let parts = if all { 1 } else { run.len() as u64 };
         let has_row = run.iter().any(|&it| of(it).row.load(Relaxed) != NO_ROW);
         let into = of(into);
         into.requests.store(requests / parts, Relaxed);
@@ -424,7 +428,9 @@ impl Shared {
             return true;
         }
         let part = f64::from(1u32 << snapshots.min(3)) / 8.0 * self.settings.horizon;
-        let written = self.counters.writes.load(Relaxed) - self.written_then.load(Relaxed);
+        // The thread may have taken a snapshot after the first of these looks.
+        let writes = self.counters.writes.load(Relaxed);
+        let written = writes.saturating_sub(self.written_then.load(Relaxed));
         written as f64 >= part * self.items_then.load(Relaxed).max(1) as f64
     }
 
@@ -561,6 +567,53 @@ mod tests {
         let (requests, active) = tallies();
         assert_eq!(active, before.1 + 10);
         assert!((4000..9600).contains(&(requests - before.0)), "{}", requests - before.0);
+    }
+
+    /// The thread takes a snapshot between the two looks of the evictor, whose first is older then.
+    #[test]
+    fn a_snapshot_between_two_looks_is_not_over() {
+        let store = store();
+        let learner = store.learner.as_ref().unwrap();
+        let shared = &learner.shared;
+        shared.written_then.store(shared.counters.writes.load(Relaxed) + 1, Relaxed);
+        assert!(!shared.is_over());
+    }
+
+    /// A key that is asked for ten million times a second has had 2^32 requests after seven minutes.
+    #[test]
+    fn requests_do_not_wrap() {
+        let store = store();
+        let learner = store.learner.as_ref().unwrap();
+        let tallies = &learner.shared.tallies;
+        tallies[..3].iter().for_each(|it| it.requests.store(u32::MAX.into(), Relaxed));
+        learner.repeated(0, |_| true);
+        learner.merges(&[0, 1, 2], 3, true);
+        assert!(store.learner.as_ref().unwrap().of_segment(3).requests as f64 > 1.2e10);
+    }
+
+    /// The thread begins a snapshot after a sampled key's miss, and no key is sampled meanwhile.
+    #[test]
+    fn a_miss_while_a_snapshot_is_made_counts_for_nothing() {
+        let store = store();
+        let learner = store.learner.as_ref().unwrap();
+        let shared = &learner.shared;
+        shared.tallied.trainings.store(1, Relaxed);
+        assert!(shared.notes.note(7 << 40, 0, 100));
+        shared.sampled_below.store(0, Relaxed);
+        learner.missed(7 << 40);
+        assert_eq!(store.learner_stats().unwrap().chosen_misses, 0);
+    }
+
+    /// A clock that counts from long ago says nothing of how many requests came since the store was made.
+    #[test]
+    fn rates_count_from_when_the_store_was_made() {
+        let now_ms = Arc::new(std::sync::atomic::AtomicU64::new(1 << 40));
+        let builder = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(Eviction::GlCache);
+        let store = builder.learn_in_place(true).clock(Arc::clone(&now_ms)).build().unwrap();
+        let shared = &store.learner.as_ref().unwrap().shared;
+        (0..u64::from(shared.settings.window)).for_each(|number| assert!(!get(&store, number)));
+        now_ms.fetch_add(1000, Relaxed);
+        assert_eq!(shared.states().unwrap()[0], shared.settings.window as f32);
     }
 
     #[test]

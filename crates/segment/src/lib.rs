@@ -152,7 +152,8 @@ pub enum StoreError {
     TooLarge,
     /// The value is no decimal number of 64 bits.
     NotANumber,
-    /// No segment comes free: guards hold an item in each, or reads or writes are under way there.
+    /// No segment comes free: guards hold an item in each, or reads or writes are under way there. A write is
+    /// refused after ten thousand looks, which take a tenth of a second or more.
     NoRoom,
 }
 

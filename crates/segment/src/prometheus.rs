@@ -127,7 +127,7 @@ fn of_segments(all: &[SegmentStats]) -> Vec<Metric> {
         }),
         ("frazil_segment_live_items", "Entries in a segment.", |it| Some(f64::from(it.live_items))),
         ("frazil_segment_requests", "Requests of a segment's entries.", |it| {
-            it.learned.map(|learned| f64::from(learned.requests))
+            it.learned.map(|learned| learned.requests as f64)
         }),
         ("frazil_segment_active_items", "Entries of a segment that were asked for.", |it| {
             it.learned.map(|learned| f64::from(learned.active_items))

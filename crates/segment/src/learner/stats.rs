@@ -42,7 +42,7 @@ pub struct LearnerStats {
     pub sampled_share: f64,
     /// Sampled keys that are noted: requested since the snapshot, or gone from their segment.
     pub noted_keys: u64,
-    /// Sampled keys that were not noted for want of room.
+    /// Sampled keys that left their segment and were not noted for want of room.
     pub unnoted_keys: u64,
 }
 
@@ -56,7 +56,7 @@ impl LearnerStats {
 #[non_exhaustive]
 pub struct SegmentLearned {
     /// Requests of its items; of a merged one what its parts had for as much.
-    pub requests: u32,
+    pub requests: u64,
     /// Items that were requested since they were written.
     pub active_items: u32,
     /// What it was foretold to save when segments were ranked last, in units of

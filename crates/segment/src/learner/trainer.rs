@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use frazil_policy::{GroupLearning, GroupModel, Samples};
+use frazil_policy::{Boosting, GroupLearning, GroupModel, Samples};
 
 use super::{FEATURES, NO_ROW, Shared, Tally};
 use crate::segments::Segment;
@@ -54,28 +54,43 @@ pub(super) struct Trainer {
     quiet: Vec<(u64, u32)>,
     rows: Vec<[f32; FEATURES]>,
     predicted: Vec<f32>,
+    /// Which of the quiet ones go first.
+    order: Vec<u32>,
 }
 
 /// Bytes of a trainer of so many rows: those of this snapshot and of earlier ones, 32 each, labels, 8, and
-/// what training takes, 100; bins of all features at eight nodes.
-pub(super) fn bytes(rows: u32) -> usize {
+/// what training takes, 100; bins of all features at eight nodes; the model and the one that it replaces.
+pub(super) fn bytes(rows: u32, boosting: &Boosting) -> usize {
     const NODES: usize = 8;
-    let bins = (rows as usize / 4).min(256);
-    rows as usize * (2 * 32 + 8 + 100) + NODES * bins * FEATURES * 16
+    let leaves = 1 << boosting.depth;
+    let model = boosting.rounds as usize * (leaves * size_of::<f32>() + (leaves - 1) * SPLIT_BYTES);
+    rows as usize * (2 * 32 + 8 + 100) + NODES * boosting.bins as usize * FEATURES * 16 + 2 * model
 }
 
+/// A comparison of a tree: a threshold, and which feature.
+const SPLIT_BYTES: usize = size_of::<f32>() + size_of::<u32>();
+
+/// Rankings that there are at once, each of a fifth of the segments: one that serves, one that waits, and one
+/// that is made.
+const RANKINGS: usize = 3;
+
 /// What it takes for each segment.
-pub(super) const BYTES_BESIDE: usize =
-    size_of::<(u64, u32)>() + size_of::<[f32; FEATURES]>() + size_of::<f32>();
+pub(super) const BYTES_BESIDE: usize = size_of::<(u64, u32)>()
+    + size_of::<[f32; FEATURES]>()
+    + size_of::<f32>()
+    + size_of::<u32>()
+    + (RANKINGS * size_of::<Ranked>()).div_ceil(5);
 
 impl Trainer {
-    pub(super) fn new(settings: &GroupLearning) -> Trainer {
+    pub(super) fn new(settings: &GroupLearning, segments: usize) -> Trainer {
         Trainer {
             model: GroupModel::new(settings.samples, settings.boosting),
             current: Samples::default(),
-            quiet: Vec::new(),
-            rows: Vec::new(),
-            predicted: Vec::new(),
+            // A vector that grew would take up to twice as much.
+            quiet: Vec::with_capacity(segments),
+            rows: Vec::with_capacity(segments),
+            predicted: Vec::with_capacity(segments),
+            order: Vec::with_capacity(segments),
         }
     }
 
@@ -152,19 +167,25 @@ impl Trainer {
             features(tally, segment, now_ms)
         }));
         trees.predict(&self.rows, &mut self.predicted);
-        let mut ranked: Vec<Ranked> = Vec::with_capacity(self.quiet.len());
         for (&(_, segment), &predicted) in self.quiet.iter().zip(&self.predicted) {
-            let (tally, of) = of(segment);
-            tally.foretold.store(predicted.to_bits(), Relaxed);
-            let utility = predicted;
-            ranked.push(Ranked { segment, generation: of.generation(), utility });
+            of(segment).0.foretold.store(predicted.to_bits(), Relaxed);
         }
+        self.order.clear();
+        self.order.extend(0..self.quiet.len() as u32);
         // Of equals the older goes: they are in the order of writing.
-        ranked.sort_by(|one, other| one.utility.total_cmp(&other.utility));
-        let wanted = (ranked.len() as f64 * shared.settings.fraction * RESERVE) as usize;
-        let limit = ((ranked.len() as f64 * shared.settings.fraction) as usize).max(1);
-        ranked.truncate(wanted.max(RANKED_MIN));
-        *shared.ranking.lock() = Some(Ranking { order: ranked, position: 0, limit });
+        let utility = |index: u32| self.predicted[index as usize];
+        self.order.sort_unstable_by(|&one, &other| {
+            utility(one).total_cmp(&utility(other)).then(one.cmp(&other))
+        });
+        let share = self.quiet.len() as f64 * shared.settings.fraction;
+        let wanted = ((share * RESERVE) as usize).max(RANKED_MIN).min(self.quiet.len());
+        let limit = (share as usize).max(1);
+        let ranked = self.order[..wanted].iter().map(|&index| {
+            let segment = self.quiet[index as usize].1;
+            Ranked { segment, generation: of(segment).1.generation(), utility: utility(index) }
+        });
+        let order = ranked.collect();
+        *shared.ranking.lock() = Some(Ranking { order, position: 0, limit });
         shared.tallied.rankings.fetch_add(1, Relaxed);
     }
 

@@ -130,17 +130,7 @@ fn a_forked_process_goes_on_without_the_thread() {
         // SAFETY: it ends this process, without what was registered to be done at its end.
         unsafe { libc::_exit(0) };
     }
-    let begun = Instant::now();
-    let mut status = -1;
-    // SAFETY: our own child, and a place for its status.
-    while unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == 0 {
-        if begun.elapsed() > Duration::from_secs(60) {
-            // SAFETY: our own child.
-            unsafe { libc::kill(child, libc::SIGKILL) };
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    assert_eq!(status, 0, "the child was killed or failed");
+    crate::expect_end_of(child);
 }
 
 #[test]
@@ -167,7 +157,7 @@ fn a_page_tells_of_the_learner_and_of_segments() {
     assert_eq!(age, Some(stats.importance[4]));
     let most = value("frazil_segment_requests{store=\"waves\",quantile=\"1\"}");
     let requests = store.segments().filter_map(|it| it.learned).map(|it| it.requests).max();
-    assert_eq!(most, requests.map(f64::from));
+    assert_eq!(most, requests.map(|most| most as f64));
     assert!(value("frazil_segment_learner_trainings_total{store=\"other\"}").is_none());
     // Each metric is described once, above its samples.
     let described: Vec<_> = page.lines().filter(|line| line.starts_with("# HELP")).collect();

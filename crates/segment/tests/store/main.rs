@@ -28,6 +28,24 @@ impl Drop for Temporary {
     }
 }
 
+/// Waits for a process that was forked, and sees that it ended well.
+#[cfg(all(target_os = "linux", not(miri)))]
+fn expect_end_of(child: libc::pid_t) {
+    use std::time::{Duration, Instant};
+
+    let begun = Instant::now();
+    let mut status = -1;
+    // SAFETY: our own child, and a place for its status.
+    while unsafe { libc::waitpid(child, &raw mut status, libc::WNOHANG) } == 0 {
+        if begun.elapsed() > Duration::from_secs(60) {
+            // SAFETY: our own child.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(status, 0, "the child was killed or failed");
+}
+
 /// The value of a key's version, of `length` bytes: its version and length, and bytes that follow from
 /// these and the key.
 fn value_of(key: &[u8], version: u64, length: usize) -> Vec<u8> {

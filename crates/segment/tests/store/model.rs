@@ -62,6 +62,8 @@ fn key(number: u16) -> Vec<u8> {
 impl Model {
     fn new(eviction: Eviction, kib: usize) -> Model {
         let now_ms = Arc::new(AtomicU64::new(1));
+        // As much as two models take.
+        let kib = if eviction == Eviction::GlCache { kib + 30 } else { kib };
         let store = Store::builder(kib << 10)
             .segment_bytes(if cfg!(miri) { 1 << 10 } else { 4 << 10 })
             .eviction(eviction)

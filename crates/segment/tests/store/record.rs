@@ -101,3 +101,27 @@ fn a_share_of_the_keys_is_recorded_from_all_threads() {
     assert!(store.record("/none/none", 0.5).is_err());
     assert!(store.record(&file.0, 0.0).is_err() && store.record(&file.0, 1.5).is_err());
 }
+
+/// A process that was forked has the recording and not the thread that writes it: it does not wait for that,
+/// and the file is the parent's.
+#[test]
+#[cfg(all(target_os = "linux", not(miri)))]
+fn a_forked_process_leaves_a_recording_to_its_parent() {
+    let file = Temporary::new("forked");
+    let store = Store::builder(4 << 20).build().unwrap();
+    let recording = store.record(&file.0, 1.0).unwrap();
+    store.set(b"parent", b"1", Attributes::default()).unwrap();
+    // SAFETY: the child calls nothing but the store, the allocator, which is sound after a fork, and `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        store.set(b"child", b"1", Attributes::default()).unwrap();
+        let failed = recording.finish().is_err();
+        drop(store);
+        // SAFETY: it ends this process, without what was registered to be done at its end.
+        unsafe { libc::_exit(i32::from(!failed)) };
+    }
+    crate::expect_end_of(child);
+    store.set(b"parent", b"2", Attributes::default()).unwrap();
+    assert_eq!(recording.finish().unwrap().records, 2);
+    assert_eq!(read(&file.0).0.len(), 2);
+}

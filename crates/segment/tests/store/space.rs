@@ -305,3 +305,22 @@ fn limits_are_answered() {
     assert!(Store::builder(least_bytes).segment_bytes(1024).build().is_ok());
     assert!(Store::builder(least_bytes - 1).segment_bytes(1024).build().is_err());
 }
+
+/// A clock of the user's may show any number.
+#[test]
+#[cfg_attr(miri, ignore = "thousands of writes")]
+fn a_clock_that_is_at_its_end_disturbs_nothing() {
+    for eviction in ALL {
+        let now_ms = Arc::new(AtomicU64::new(u64::MAX - 5));
+        let builder = Store::builder(256 << 10).segment_bytes(4 << 10).eviction(eviction).seed(3);
+        let store = builder.clock(now_ms).learn_in_place(true).build().unwrap();
+        for number in 0..2000u64 {
+            let lifetime = (number % 3 == 0).then_some(Duration::from_secs(number % 50));
+            let attributes = Attributes { flags: 0, lifetime };
+            store.set(&number.to_le_bytes(), &[1; 300], attributes).unwrap();
+            store.get_with(&(number / 2).to_le_bytes(), |_| ());
+        }
+        store.validate_at_rest().unwrap();
+        assert!(store.segments().count() > 0, "{eviction:?}");
+    }
+}

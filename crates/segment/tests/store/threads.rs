@@ -93,7 +93,7 @@ fn write(shared: &Shared, writer: u64) {
 
 fn run(eviction: Eviction) {
     // A learner takes more than the segments do that Miri has time for.
-    let miri_kib = if eviction == Eviction::GlCache { 42 } else { 24 };
+    let miri_kib = if eviction == Eviction::GlCache { 72 } else { 24 };
     let store = Store::builder(if cfg!(miri) { miri_kib << 10 } else { 512 << 10 })
         .segment_bytes(if cfg!(miri) { 1 << 10 } else { 4 << 10 })
         .eviction(eviction)
