@@ -18,6 +18,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, Write};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -180,7 +181,8 @@ fn read_all(
 }
 
 impl Store {
-    /// Writes all entries to a file, and says how many those were.
+    /// Writes all entries to a file, and says how many those were. A file of that name stays as it is until
+    /// the new one is whole.
     ///
     /// # Errors
     ///
@@ -199,6 +201,21 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn save(&self, path: &Path) -> io::Result<u64> {
+        /// Two threads may save to one path.
+        static SAVES: AtomicU64 = AtomicU64::new(0);
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.{}.tmp", std::process::id(), SAVES.fetch_add(1, Relaxed)));
+        let unfinished = path.with_file_name(name);
+        let saved = self.write_snapshot(&unfinished);
+        let saved = saved.and_then(|all| std::fs::rename(&unfinished, path).map(|()| all));
+        if saved.is_err() {
+            // It may not have come to exist.
+            let _ = std::fs::remove_file(&unfinished);
+        }
+        saved
+    }
+
+    fn write_snapshot(&self, path: &Path) -> io::Result<u64> {
         let mut out = BufWriter::new(File::create(path)?);
         out.write_all(&HEADER)?;
         let begun = xxh3_64_with_seed(&HEADER, 0);

@@ -1,5 +1,6 @@
 //! Snapshots: what comes back, and files that are damaged.
 
+use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -7,6 +8,26 @@ use std::time::Duration;
 use frazil_segment::{Attributes, RestoreError, Store};
 
 use crate::{Temporary, checked_version, value_of};
+
+/// A crash or a full disk must not cost the snapshot that was there before.
+#[test]
+fn a_snapshot_stays_whole_until_the_next_one_is() {
+    let file = Temporary::new("replaced");
+    let store = Store::builder(1 << 20).segment_bytes(64 << 10).build().unwrap();
+    store.set(b"key", b"first", Attributes::default()).unwrap();
+    store.save(&file.0).unwrap();
+    let first = std::fs::read(&file.0).unwrap();
+    let mut before = std::fs::File::open(&file.0).unwrap();
+    store.set(b"key", b"second", Attributes::default()).unwrap();
+    store.save(&file.0).unwrap();
+    let mut seen = Vec::new();
+    before.read_to_end(&mut seen).unwrap();
+    assert!(seen == first, "the first snapshot was written over");
+    assert!(std::fs::read(&file.0).unwrap() != first, "the second has the place of the first");
+
+    let nowhere = file.0.with_extension("none").join("snapshot");
+    store.save(&nowhere).unwrap_err();
+}
 
 #[test]
 fn entries_come_back_with_flags_and_lifetimes() {
