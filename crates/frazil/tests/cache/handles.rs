@@ -540,3 +540,31 @@ fn a_destructor_that_panics_loses_nothing_else() {
         assert_eq!(census.living(), 0, "{policy}");
     }
 }
+
+/// A look-up that drops what an operation has left, and panics by that, holds nothing.
+#[test]
+fn a_look_up_that_a_destructor_unwinds_holds_nothing() {
+    struct Panics(bool);
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            assert!(!self.0, "a destructor that panics");
+        }
+    }
+    // S3-FIFO admits nothing new that is more than a tenth.
+    for policy in POLICIES.into_iter().filter(|&policy| policy != Policy::S3Fifo) {
+        let cache: HandleCache<u64, Panics> = HandleCache::builder(10).policy(policy).build();
+        (0..9).for_each(|key| assert!(cache.insert(key, Panics(true), 1).is_ok()));
+        assert!(cache.insert(9, Panics(false), 1).is_ok());
+        // Nine go at once, and the first of them panics.
+        let caught =
+            |work: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err();
+        assert!(caught(&|| drop(cache.insert(10, Panics(false), 10))), "{policy}");
+        let mut panics = 0;
+        while caught(&|| drop(cache.hold(&10))) {
+            panics += 1;
+        }
+        assert!(panics >= 7, "{policy}: {panics}");
+        assert_eq!(cache.held_usage(), 0, "{policy}");
+        assert!(cache.insert(11, Panics(false), 10).is_ok(), "{policy}: nothing is held");
+    }
+}
