@@ -273,6 +273,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ) -> Result<Admission<'_, K, V, S>, Refused<K, V>> {
         let core = self.core();
         core.find_lost();
+        core.shrink_if_asked();
         let (hash, mixed) = core.hashes(&key);
         let stripe = core.stripe();
         stripe.local.reads.arrive(hash);
@@ -316,7 +317,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     }
 
     /// Changes the capacity, evicting what is too much, and returns the capacity in force: more than
-    /// was asked for where what would have to go is held. O(what goes).
+    /// was asked for where what would have to go is held. O(what goes, and what is held).
+    ///
+    /// Insertions bring it down later, once that is let go of: each evicts up to 4 entries more.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();

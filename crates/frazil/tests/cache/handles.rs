@@ -40,6 +40,8 @@ struct Fate {
 struct Model {
     cache: Option<HandleCache<u64, Noted>>,
     strict: bool,
+    /// That it was made with.
+    capacity: u64,
     /// By serial number, until it is dropped.
     living: BTreeMap<u64, Fate>,
     /// By key, the value that a look-up may find.
@@ -53,7 +55,7 @@ impl Model {
         DROPPED.with_borrow_mut(BTreeSet::clear);
         let cache = HandleCache::builder(capacity).policy(policy).strict(strict).build();
         let (living, current, held) = Default::default();
-        Model { cache: Some(cache), strict, living, current, held, next: 0 }
+        Model { cache: Some(cache), strict, capacity, living, current, held, next: 0 }
     }
 
     fn cache(&self) -> &HandleCache<u64, Noted> {
@@ -153,6 +155,10 @@ impl Model {
             85..90 if !self.held.is_empty() => {
                 let at = chance.below(self.held.len() as u64) as usize;
                 self.held.push(self.held[at].clone());
+            }
+            90 if chance.below(20) == 0 => {
+                let capacity = chance.below(2 * self.capacity + 1);
+                assert!(self.cache().set_capacity(capacity) >= capacity);
             }
             90..99 => {
                 let was_there = self.current.remove(&key).is_some();
@@ -538,6 +544,50 @@ fn a_destructor_that_panics_loses_nothing_else() {
         assert_eq!(census.living(), 1, "{policy}");
         caught(|| drop(held));
         assert_eq!(census.living(), 0, "{policy}");
+    }
+}
+
+/// A capacity that what was held has kept up comes down with the insertions after it was let go of.
+#[test]
+fn the_capacity_comes_down_when_what_was_held_is_let_go_of() {
+    for policy in POLICIES {
+        for strict in [false, true] {
+            let builder = HandleCache::builder(1_000).policy(policy).strict(strict);
+            let cache: HandleCache<u64, u64> = builder.build();
+            let held: Vec<_> = (0..1_000)
+                .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
+                .collect();
+            assert_eq!(cache.set_capacity(100), 1_000, "{policy}: all is held");
+            _ = cache.insert(5_000, 0, 1);
+            assert_eq!((cache.capacity(), cache.usage()), (1_000, 1_000), "{policy}");
+            drop(held);
+            (1_000..1_900).for_each(|key| _ = cache.insert(key, key, 1));
+            assert_eq!(cache.capacity(), 100, "{policy}");
+            assert!(cache.usage() <= 100, "{policy}: {}", cache.usage());
+            // What was asked for last counts.
+            let held: Vec<_> =
+                (0..100).map(|key| cache.insert_held(key, key, 1).map(|new| new.held)).collect();
+            _ = cache.set_capacity(10);
+            assert_eq!(cache.set_capacity(200), 200, "{policy}");
+            drop(held);
+            (2_000..2_400).for_each(|key| _ = cache.insert(key, key, 1));
+            assert_eq!((cache.capacity(), cache.usage()), (200, 200), "{policy}");
+        }
+    }
+}
+
+/// However many lie in front of what nobody holds.
+#[test]
+fn a_lower_capacity_looks_behind_what_is_held() {
+    for policy in POLICIES {
+        let cache: HandleCache<u64, u64> = HandleCache::builder(3_000).policy(policy).build();
+        let held: Vec<_> = (0..1_000)
+            .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
+            .collect();
+        (1_000..3_000).for_each(|key| _ = cache.insert(key, key, 1));
+        assert_eq!((cache.usage(), cache.held_usage()), (3_000, 1_000), "{policy}");
+        assert_eq!(cache.set_capacity(1_000), 1_000, "{policy}");
+        assert!(held.iter().all(|held| cache.hold(held.key()).is_some()), "{policy}");
     }
 }
 
