@@ -15,6 +15,7 @@ use crate::core::admission::{Admitted, Refused};
 use crate::core::{Ending, Spot, insert};
 use crate::features::handles::{Counted, Counting, Newcomer};
 use crate::smr::stripe::add;
+use crate::sync::atomic::Ordering::Relaxed;
 pub use builder::HandleBuilder;
 pub use held::{Held, Outcome};
 
@@ -278,10 +279,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let stripe = core.stripe();
         stripe.local.reads.arrive(hash);
         let arrival = Arrival { core, newcomer: Newcomer::default() };
-        let admission =
-            insert::Admission { hash, mixed, weight: charge, incoming: &arrival.newcomer };
-        let admitted = core.admit(stripe, admission, key, value, |refused| refused)?;
-        Ok((arrival, admitted))
+        let admit = |key, value| {
+            let incoming = &arrival.newcomer;
+            let admission = insert::Admission { hash, mixed, weight: charge, incoming };
+            core.admit(stripe, admission, key, value, |refused| refused)
+        };
+        let removals = || stripe.local.counts.removals.load(Relaxed);
+        let before = removals();
+        let mut admitted = admit(key, value);
+        // Where orphans are charged for, what it was to replace was charged for beside it, and has gone by now:
+        // if nobody holds that, there may be room.
+        if core.hooks.is_strict() && removals() != before {
+            admitted = admitted.or_else(|Refused { key, value, .. }| {
+                admit(key, value).map(|_| Admitted::Replaced)
+            });
+        }
+        Ok((arrival, admitted?))
     }
 
     /// Removes `key`. Whether it was there. Its value is dropped when nobody holds it.

@@ -591,6 +591,21 @@ fn a_lower_capacity_looks_behind_what_is_held() {
     }
 }
 
+/// In a strict cache as well, what is replaced and nobody holds makes room for what replaces it.
+#[test]
+fn what_nobody_holds_is_replaced_in_a_strict_cache() {
+    for policy in POLICIES {
+        let cache: HandleCache<u64, u64> =
+            HandleCache::builder(100).policy(policy).strict(true).build();
+        assert!(cache.insert(1, 10, 60).is_ok(), "{policy}");
+        assert!(cache.insert(1, 11, 60).is_ok(), "{policy}");
+        let held = cache.insert_held(1, 12, 70).expect("nobody holds the other").held;
+        assert_eq!((*held, cache.usage(), cache.held_usage()), (12, 70, 70), "{policy}");
+        assert!(cache.insert(1, 13, 60).is_err(), "{policy}: it is held");
+        assert_eq!(cache.usage(), 70, "{policy}");
+    }
+}
+
 /// A look-up that drops what an operation has left, and panics by that, holds nothing.
 #[test]
 fn a_look_up_that_a_destructor_unwinds_holds_nothing() {
