@@ -633,3 +633,52 @@ fn a_look_up_that_a_destructor_unwinds_holds_nothing() {
         assert!(cache.insert(11, Panics(false), 10).is_ok(), "{policy}: nothing is held");
     }
 }
+
+/// Handles that a thread's own variables hold are let go of when the thread has lost its number, and
+/// nothing is lost by that.
+#[test]
+fn a_thread_may_end_with_what_it_holds() {
+    use std::sync::Arc;
+    struct Counting(Arc<AtomicU64>);
+    impl Drop for Counting {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    type Shared = Arc<HandleCache<u64, Counting>>;
+    thread_local! {
+        static KEPT: RefCell<Vec<(Held<u64, Counting>, Shared)>> = const { RefCell::new(Vec::new()) };
+    }
+    const ROUNDS: u64 = if cfg!(miri) { 5 } else { 100 };
+    let dropped = Arc::new(AtomicU64::new(0));
+    let cache: Shared = Arc::new(HandleCache::builder(1 << 20).build());
+    let work = |first: u64| {
+        let (cache, dropped) = (&cache, &dropped);
+        move || {
+            // Before the cache is used, so that it goes after the number; or the other way round.
+            let early = first % 2 == 0;
+            if early {
+                KEPT.with_borrow_mut(Vec::clear);
+            }
+            for key in first * 8..first * 8 + 8 {
+                let value = Counting(dropped.clone());
+                let held = cache.insert_held(key, value, 1).expect("there is room").held;
+                if key % 2 == 0 {
+                    cache.erase(&key);
+                }
+                KEPT.with_borrow_mut(|kept| kept.push((held, cache.clone())));
+            }
+        }
+    };
+    for round in 0..ROUNDS {
+        std::thread::scope(|scope| {
+            let threads = [0, 1, 2].map(|thread| scope.spawn(work(round * 3 + thread)));
+            // Their variables are gone when they are joined, and not when the scope ends.
+            threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        });
+    }
+    assert_eq!(dropped.load(Relaxed), ROUNDS * 12);
+    assert_eq!((cache.held_usage(), cache.usage()), (0, ROUNDS * 12));
+    drop(cache);
+    assert_eq!(dropped.load(Relaxed), ROUNDS * 24);
+}
