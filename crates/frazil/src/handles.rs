@@ -98,7 +98,7 @@ impl<K, V, S> HandleCache<K, V, S> {
     }
 
     /// What all entries are charged that are resident or held, together. O(threads); exact while nobody
-    /// is at work.
+    /// is at work, and below 2^63.
     ///
     /// It exceeds the [`capacity`](Self::capacity) by what is held and not resident any more, unless the
     /// cache is [strict](HandleBuilder::strict).
@@ -216,7 +216,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// # Errors
     ///
     /// [`Refused`], with key and value, if the entry is not admitted: it is charged more than the capacity,
-    /// or all that could go for it is held. What was there of the key has gone all the same.
+    /// or what could go for it is held, or behind 64 that are; or the policy does not take it (S3-FIFO, what is
+    /// new and charged more than a tenth of a capacity that is used up). What was there of the key has gone
+    /// all the same.
     pub fn insert(&self, key: K, value: V, charge: u64) -> Result<Admitted, Refused<K, V>> {
         self.admit(key, value, charge).map(|(_, admitted)| admitted)
     }
