@@ -682,3 +682,13 @@ fn a_thread_may_end_with_what_it_holds() {
     drop(cache);
     assert_eq!(dropped.load(Relaxed), ROUNDS * 24);
 }
+
+/// Of a capacity that is used up.
+#[test]
+fn s3_fifo_takes_nothing_new_that_is_more_than_a_tenth() {
+    let cache: HandleCache<u64, u64> = HandleCache::builder(100).policy(Policy::S3Fifo).build();
+    assert!((0..90).all(|key| cache.insert(key, key, 1).is_ok()));
+    assert!(cache.insert(100, 100, 10).is_ok());
+    assert_eq!(cache.insert(101, 101, 11).unwrap_err().reason, Refusal::Unwanted);
+    assert!(cache.insert(102, 102, 10).is_ok());
+}
