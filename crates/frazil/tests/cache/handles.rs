@@ -692,3 +692,105 @@ fn s3_fifo_takes_nothing_new_that_is_more_than_a_tenth() {
     assert_eq!(cache.insert(101, 101, 11).unwrap_err().reason, Refusal::Unwanted);
     assert!(cache.insert(102, 102, 10).is_ok());
 }
+
+thread_local! {
+    /// What a hash does before it answers, unless it is inside another.
+    static MEDDLES: RefCell<Option<Meddler>> = const { RefCell::new(None) };
+}
+
+type Meddled = HandleCache<Meddling, Noted>;
+
+/// Works with the cache in the middle of its operations.
+struct Meddler {
+    cache: std::sync::Weak<Meddled>,
+    chance: Chance,
+    held: Vec<Held<Meddling, Noted>>,
+    made: u64,
+}
+
+/// A key whose hash works with the cache.
+#[derive(PartialEq, Eq)]
+struct Meddling(u64);
+
+impl std::hash::Hash for Meddling {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0);
+        if let Some(mut meddler) = MEDDLES.take() {
+            meddler.step();
+            MEDDLES.set(Some(meddler));
+        }
+    }
+}
+
+impl Meddler {
+    /// Numbers that are none of the test's own.
+    fn make(&mut self) -> Noted {
+        self.made += 1;
+        Noted((1 << 32) + self.made)
+    }
+
+    fn step(&mut self) {
+        let Some(cache) = self.cache.upgrade() else { return };
+        let key = Meddling(self.chance.below(24));
+        match self.chance.below(16) {
+            0..3 => self.held.extend(cache.hold(&key)),
+            3 | 4 => {
+                let inserted = cache.insert_held(key, self.make(), 1 + self.made % 3);
+                self.held.extend(inserted.ok().map(|new| new.held));
+            }
+            5 => _ = cache.erase(&key),
+            6 => _ = cache.set_capacity(self.chance.below(20)),
+            7 => _ = cache.insert(key, self.make(), 1 + self.made % 3),
+            8..12 if !self.held.is_empty() => {
+                let at = self.chance.below(self.held.len() as u64) as usize;
+                self.held.swap_remove(at);
+            }
+            12 if self.chance.below(20) == 0 => cache.clear(),
+            _ => {}
+        }
+    }
+}
+
+/// Hashes that hold, let go, insert, remove and change the capacity while an operation is under way.
+#[test]
+fn a_hash_may_work_with_what_is_held() {
+    for policy in POLICIES {
+        for strict in [false, true] {
+            DROPPED.with_borrow_mut(BTreeSet::clear);
+            let builder = HandleCache::builder(16).policy(policy).strict(strict);
+            let cache: std::sync::Arc<Meddled> = std::sync::Arc::new(builder.build());
+            let (held, chance) = (Vec::new(), Chance(1));
+            let meddler =
+                Meddler { cache: std::sync::Arc::downgrade(&cache), chance, held, made: 0 };
+            MEDDLES.set(Some(meddler));
+            let mut chance = Chance(2);
+            let (mut made, mut kept) = (0, Vec::new());
+            for serial in 0..turns(STEPS / 4) {
+                let key = Meddling(chance.below(24));
+                match chance.below(8) {
+                    0..3 => {
+                        made += 1;
+                        _ = cache.insert(key, Noted(serial), 1 + serial % 3);
+                    }
+                    3 => _ = cache.erase(&key),
+                    4 => _ = cache.set_capacity(chance.below(20)),
+                    5 => kept.clear(),
+                    _ => kept.extend(cache.hold(&key)),
+                }
+                let gone = DROPPED.with_borrow(|dropped| {
+                    kept.iter().any(|held: &Held<_, Noted>| dropped.contains(&held.0))
+                });
+                assert!(!gone, "{policy}: what is held was dropped");
+            }
+            let meddler = MEDDLES.take().expect("it is in no hash");
+            drop((kept, meddler.held));
+            assert_eq!(cache.held_usage(), 0, "{policy}");
+            cache.clear();
+            assert_eq!((cache.len(), cache.usage()), (0, 0), "{policy}");
+            drop(cache);
+            let dropped = DROPPED.with_borrow(|dropped| dropped.len() as u64);
+            assert!(meddler.made > 0, "{policy}: hashes have made some");
+            assert_eq!(dropped, made + meddler.made, "{policy}: each once");
+        }
+    }
+}
