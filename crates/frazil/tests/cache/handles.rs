@@ -656,7 +656,7 @@ fn a_thread_may_end_with_what_it_holds() {
         let (cache, dropped) = (&cache, &dropped);
         move || {
             // Before the cache is used, so that it goes after the number; or the other way round.
-            let early = first % 2 == 0;
+            let early = first.is_multiple_of(2);
             if early {
                 KEPT.with_borrow_mut(Vec::clear);
             }
