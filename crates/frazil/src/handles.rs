@@ -15,6 +15,7 @@ use crate::core::admission::{Admitted, Refused};
 use crate::core::{Ending, Spot, insert};
 use crate::features::handles::{Counted, Counting, Newcomer};
 use crate::smr::stripe::add;
+use crate::sync::atomic::Ordering::Relaxed;
 pub use builder::HandleBuilder;
 pub use held::{Held, Outcome};
 
@@ -97,7 +98,7 @@ impl<K, V, S> HandleCache<K, V, S> {
     }
 
     /// What all entries are charged that are resident or held, together. O(threads); exact while nobody
-    /// is at work.
+    /// is at work, and below 2^63.
     ///
     /// It exceeds the [`capacity`](Self::capacity) by what is held and not resident any more, unless the
     /// cache is [strict](HandleBuilder::strict).
@@ -215,7 +216,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// # Errors
     ///
     /// [`Refused`], with key and value, if the entry is not admitted: it is charged more than the capacity,
-    /// or all that could go for it is held. What was there of the key has gone all the same.
+    /// or what could go for it is held, or behind 64 that are; or the policy does not take it (S3-FIFO, what is
+    /// new and charged more than a tenth of a capacity that is used up). What was there of the key has gone
+    /// all the same.
     pub fn insert(&self, key: K, value: V, charge: u64) -> Result<Admitted, Refused<K, V>> {
         self.admit(key, value, charge).map(|(_, admitted)| admitted)
     }
@@ -273,14 +276,27 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ) -> Result<Admission<'_, K, V, S>, Refused<K, V>> {
         let core = self.core();
         core.find_lost();
+        core.shrink_if_asked();
         let (hash, mixed) = core.hashes(&key);
         let stripe = core.stripe();
         stripe.local.reads.arrive(hash);
         let arrival = Arrival { core, newcomer: Newcomer::default() };
-        let admission =
-            insert::Admission { hash, mixed, weight: charge, incoming: &arrival.newcomer };
-        let admitted = core.admit(stripe, admission, key, value, |refused| refused)?;
-        Ok((arrival, admitted))
+        let admit = |key, value| {
+            let incoming = &arrival.newcomer;
+            let admission = insert::Admission { hash, mixed, weight: charge, incoming };
+            core.admit(stripe, admission, key, value, |refused| refused)
+        };
+        let removals = || stripe.local.counts.removals.load(Relaxed);
+        let before = removals();
+        let mut admitted = admit(key, value);
+        // Where orphans are charged for, what it was to replace was charged for beside it, and has gone by now:
+        // if nobody holds that, there may be room.
+        if core.hooks.is_strict() && removals() != before {
+            admitted = admitted.or_else(|Refused { key, value, .. }| {
+                admit(key, value).map(|_| Admitted::Replaced)
+            });
+        }
+        Ok((arrival, admitted?))
     }
 
     /// Removes `key`. Whether it was there. Its value is dropped when nobody holds it.
@@ -316,7 +332,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     }
 
     /// Changes the capacity, evicting what is too much, and returns the capacity in force: more than
-    /// was asked for where what would have to go is held. O(what goes).
+    /// was asked for where what would have to go is held. O(what goes, and what is held).
+    ///
+    /// Insertions bring it down later, once that is let go of: each evicts up to 4 entries more.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();

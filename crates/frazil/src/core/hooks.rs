@@ -30,6 +30,10 @@ pub(crate) trait PerThread: Sized {
         true
     }
 
+    /// This capacity was asked for, by a call that decides.
+    #[inline(always)]
+    fn asked(&self, _capacity: u64) {}
+
     /// A slot that was claimed for an eviction stays.
     #[inline(always)]
     fn unclaim<K, V, S>(_: &Core<K, V, S, Self>, _: u32) {}

@@ -18,13 +18,17 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::core::hooks::Hooks;
 use crate::core::local::Held;
-use crate::core::order::Decision;
+use crate::core::order::{Decision, HELD_MAX};
 use crate::core::steps::Steps;
 use crate::core::{Core, Ending, SCAVENGES};
+use crate::smr::refs::SlotRefs as _;
 use crate::sync::{CHECKED, Mutex};
 
 /// Evictions while a stripe is held.
 const AT_ONCE: u32 = if CHECKED { 2 } else { 32 };
+
+/// Evictions by which an insertion goes on with a call that has left more in force than it was to.
+const FURTHER: u32 = 4;
 
 /// Evictions of one call, for each slot there is: where all weigh something and others
 /// insert no faster, one is enough.
@@ -119,6 +123,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let held = self.hold();
         let mut turn = self.resize.turn.lock();
         *turn += 1;
+        self.hooks.asked(capacity);
         let weighted = self.weights.is_some();
         let entries_max = entries_max_for(capacity, self.resize.room.into(), weighted);
         let capacity = if weighted { capacity } else { entries_max };
@@ -153,15 +158,16 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             return;
         }
         self.gather_credit();
-        let (mut evictions, mut idle) = (0, 0);
+        let (mut evictions, mut passed, mut idle) = (0, 0, 0);
         while evictions <= PASSES * self.reclaim.slots() {
             let operation = H::operation(self);
             let mut held = self.hold();
             let mut progress = self.take_back(&mut held, goal);
-            let mut evicted = 0;
+            let (mut evicted, mut refused) = (0, false);
             if progress != Progress::Ended {
                 // A victim that cannot be hashed is put back; the next may go.
-                evicted = steps.take(|| self.evict_some(&mut held, goal)).unwrap_or(1);
+                let some = steps.take(|| self.evict_some(&mut held, goal, AT_ONCE));
+                (evicted, refused) = some.unwrap_or((1, false));
                 progress = self.take_back(&mut held, goal);
             }
             self.settle(&mut held);
@@ -173,6 +179,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 Progress::Ended => return,
                 Progress::Some => idle = 0,
                 Progress::None if evicted > 0 => {}
+                // Behind what is held there may be others: once around, and those that were used again.
+                Progress::None
+                    if H::Refs::COUNTED && refused && passed <= 2 * self.reclaim.slots() =>
+                {
+                    passed += u64::from(HELD_MAX);
+                }
                 // Others have the rest in hand.
                 Progress::None if idle < SCAVENGES => {
                     steps.take(|| self.scavenge(idle > 0));
@@ -181,12 +193,39 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 Progress::None => break,
             }
         }
-        let held = self.hold();
+        self.follow_in_force(&self.hold(), goal);
+    }
+
+    /// Lets all that hangs on the capacity know the one that a call has come to.
+    fn follow_in_force(&self, held: &Held<'_, H::Local>, goal: &Goal) {
         let turn = self.resize.turn.lock();
         if *turn == goal.turn {
             let (capacity, entries_max) = (self.capacity(), self.entry_budget.capacity());
-            self.follow(&held, &Goal { capacity, entries_max, ..*goal });
+            self.follow(held, &Goal { capacity, entries_max, ..*goal });
         }
+    }
+
+    /// Goes on with the last call, by a few evictions, where that has left more in force than was `asked`
+    /// for. The caller holds no stripe.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn shrink_further(&self, asked: impl FnOnce() -> u64) {
+        let goal = {
+            let turn = self.resize.turn.lock();
+            let (capacity, room) = (asked(), self.resize.room.into());
+            let entries_max = entries_max_for(capacity, room, self.weights.is_some());
+            Goal { turn: *turn, capacity, entries_max }
+        };
+        let operation = H::operation(self);
+        let mut held = self.hold();
+        if self.take_back(&mut held, &goal) != Progress::Ended {
+            self.evict_some(&mut held, &goal, FURTHER);
+            self.take_back(&mut held, &goal);
+        }
+        self.follow_in_force(&held, &goal);
+        self.settle(&mut held);
+        drop(held);
+        drop(operation);
     }
 
     /// What threads have in hand to admit with is cheaper than what is resident.
@@ -206,25 +245,27 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.entry_budget.surplus(goal.entries_max) == 0 && weight == 0
     }
 
-    /// Evicts what its credit is wanted for, a few. How many.
-    fn evict_some(&self, held: &mut Held<'_, H::Local>, goal: &Goal) -> u32 {
-        for evicted in 0..AT_ONCE {
+    /// Evicts what its credit is wanted for, at most so many. How many, and whether the policy has
+    /// refused to go on.
+    fn evict_some(&self, held: &mut Held<'_, H::Local>, goal: &Goal, most: u32) -> (u32, bool) {
+        for evicted in 0..most {
             let weight = self.weights.as_ref().map_or(0, |weights| weights.surplus(goal.capacity));
             if held.above.entry_credit >= self.entry_budget.surplus(goal.entries_max)
                 && held.above.weight_credit >= weight
             {
-                return evicted;
+                return (evicted, false);
             }
             let buffers = &mut **held;
             if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
-                return evicted;
+                return (evicted, false);
             }
             match self.with_queue_ctx(held, |ctx| self.order.evict(ctx, None)) {
                 Decision::Victim(victim) => _ = self.finish_eviction(held, victim, Ending::Evicted),
-                Decision::Refuse | Decision::Empty => return evicted,
+                Decision::Refuse => return (evicted, true),
+                Decision::Empty => return (evicted, false),
             }
         }
-        AT_ONCE
+        (most, false)
     }
 
     /// Takes out of circulation what there is too much of, in hand and free.

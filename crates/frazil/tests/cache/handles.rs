@@ -40,6 +40,8 @@ struct Fate {
 struct Model {
     cache: Option<HandleCache<u64, Noted>>,
     strict: bool,
+    /// That it was made with.
+    capacity: u64,
     /// By serial number, until it is dropped.
     living: BTreeMap<u64, Fate>,
     /// By key, the value that a look-up may find.
@@ -53,7 +55,7 @@ impl Model {
         DROPPED.with_borrow_mut(BTreeSet::clear);
         let cache = HandleCache::builder(capacity).policy(policy).strict(strict).build();
         let (living, current, held) = Default::default();
-        Model { cache: Some(cache), strict, living, current, held, next: 0 }
+        Model { cache: Some(cache), strict, capacity, living, current, held, next: 0 }
     }
 
     fn cache(&self) -> &HandleCache<u64, Noted> {
@@ -153,6 +155,10 @@ impl Model {
             85..90 if !self.held.is_empty() => {
                 let at = chance.below(self.held.len() as u64) as usize;
                 self.held.push(self.held[at].clone());
+            }
+            90 if chance.below(20) == 0 => {
+                let capacity = chance.below(2 * self.capacity + 1);
+                assert!(self.cache().set_capacity(capacity) >= capacity);
             }
             90..99 => {
                 let was_there = self.current.remove(&key).is_some();
@@ -538,5 +544,253 @@ fn a_destructor_that_panics_loses_nothing_else() {
         assert_eq!(census.living(), 1, "{policy}");
         caught(|| drop(held));
         assert_eq!(census.living(), 0, "{policy}");
+    }
+}
+
+/// A capacity that what was held has kept up comes down with the insertions after it was let go of.
+#[test]
+fn the_capacity_comes_down_when_what_was_held_is_let_go_of() {
+    for policy in POLICIES {
+        for strict in [false, true] {
+            let builder = HandleCache::builder(1_000).policy(policy).strict(strict);
+            let cache: HandleCache<u64, u64> = builder.build();
+            let held: Vec<_> = (0..1_000)
+                .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
+                .collect();
+            assert_eq!(cache.set_capacity(100), 1_000, "{policy}: all is held");
+            _ = cache.insert(5_000, 0, 1);
+            assert_eq!((cache.capacity(), cache.usage()), (1_000, 1_000), "{policy}");
+            drop(held);
+            (1_000..1_900).for_each(|key| _ = cache.insert(key, key, 1));
+            assert_eq!(cache.capacity(), 100, "{policy}");
+            assert!(cache.usage() <= 100, "{policy}: {}", cache.usage());
+            // What was asked for last counts.
+            let held: Vec<_> =
+                (0..100).map(|key| cache.insert_held(key, key, 1).map(|new| new.held)).collect();
+            _ = cache.set_capacity(10);
+            assert_eq!(cache.set_capacity(200), 200, "{policy}");
+            drop(held);
+            (2_000..2_400).for_each(|key| _ = cache.insert(key, key, 1));
+            assert_eq!((cache.capacity(), cache.usage()), (200, 200), "{policy}");
+        }
+    }
+}
+
+/// However many lie in front of what nobody holds.
+#[test]
+fn a_lower_capacity_looks_behind_what_is_held() {
+    for policy in POLICIES {
+        let cache: HandleCache<u64, u64> = HandleCache::builder(3_000).policy(policy).build();
+        let held: Vec<_> = (0..1_000)
+            .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
+            .collect();
+        (1_000..3_000).for_each(|key| _ = cache.insert(key, key, 1));
+        assert_eq!((cache.usage(), cache.held_usage()), (3_000, 1_000), "{policy}");
+        assert_eq!(cache.set_capacity(1_000), 1_000, "{policy}");
+        assert!(held.iter().all(|held| cache.hold(held.key()).is_some()), "{policy}");
+    }
+}
+
+/// In a strict cache as well, what is replaced and nobody holds makes room for what replaces it.
+#[test]
+fn what_nobody_holds_is_replaced_in_a_strict_cache() {
+    for policy in POLICIES {
+        let cache: HandleCache<u64, u64> =
+            HandleCache::builder(100).policy(policy).strict(true).build();
+        assert!(cache.insert(1, 10, 60).is_ok(), "{policy}");
+        assert!(cache.insert(1, 11, 60).is_ok(), "{policy}");
+        let held = cache.insert_held(1, 12, 70).expect("nobody holds the other").held;
+        assert_eq!((*held, cache.usage(), cache.held_usage()), (12, 70, 70), "{policy}");
+        assert!(cache.insert(1, 13, 60).is_err(), "{policy}: it is held");
+        assert_eq!(cache.usage(), 70, "{policy}");
+    }
+}
+
+/// A look-up that drops what an operation has left, and panics by that, holds nothing.
+#[test]
+fn a_look_up_that_a_destructor_unwinds_holds_nothing() {
+    struct Panics(bool);
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            assert!(!self.0, "a destructor that panics");
+        }
+    }
+    // S3-FIFO admits nothing new that is more than a tenth.
+    for policy in POLICIES.into_iter().filter(|&policy| policy != Policy::S3Fifo) {
+        let cache: HandleCache<u64, Panics> = HandleCache::builder(10).policy(policy).build();
+        (0..9).for_each(|key| assert!(cache.insert(key, Panics(true), 1).is_ok()));
+        assert!(cache.insert(9, Panics(false), 1).is_ok());
+        // Nine go at once, and the first of them panics.
+        let caught =
+            |work: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err();
+        assert!(caught(&|| drop(cache.insert(10, Panics(false), 10))), "{policy}");
+        let mut panics = 0;
+        while caught(&|| drop(cache.hold(&10))) {
+            panics += 1;
+        }
+        assert!(panics >= 7, "{policy}: {panics}");
+        assert_eq!(cache.held_usage(), 0, "{policy}");
+        assert!(cache.insert(11, Panics(false), 10).is_ok(), "{policy}: nothing is held");
+    }
+}
+
+/// Handles that a thread's own variables hold are let go of when the thread has lost its number, and
+/// nothing is lost by that.
+#[test]
+fn a_thread_may_end_with_what_it_holds() {
+    use std::sync::Arc;
+    struct Counting(Arc<AtomicU64>);
+    impl Drop for Counting {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    type Shared = Arc<HandleCache<u64, Counting>>;
+    thread_local! {
+        static KEPT: RefCell<Vec<(Held<u64, Counting>, Shared)>> = const { RefCell::new(Vec::new()) };
+    }
+    const ROUNDS: u64 = if cfg!(miri) { 5 } else { 100 };
+    let dropped = Arc::new(AtomicU64::new(0));
+    let cache: Shared = Arc::new(HandleCache::builder(1 << 20).build());
+    let work = |first: u64| {
+        let (cache, dropped) = (&cache, &dropped);
+        move || {
+            // Before the cache is used, so that it goes after the number; or the other way round.
+            let early = first.is_multiple_of(2);
+            if early {
+                KEPT.with_borrow_mut(Vec::clear);
+            }
+            for key in first * 8..first * 8 + 8 {
+                let value = Counting(dropped.clone());
+                let held = cache.insert_held(key, value, 1).expect("there is room").held;
+                if key % 2 == 0 {
+                    cache.erase(&key);
+                }
+                KEPT.with_borrow_mut(|kept| kept.push((held, cache.clone())));
+            }
+        }
+    };
+    for round in 0..ROUNDS {
+        std::thread::scope(|scope| {
+            let threads = [0, 1, 2].map(|thread| scope.spawn(work(round * 3 + thread)));
+            // Their variables are gone when they are joined, and not when the scope ends.
+            threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
+        });
+    }
+    assert_eq!(dropped.load(Relaxed), ROUNDS * 12);
+    assert_eq!((cache.held_usage(), cache.usage()), (0, ROUNDS * 12));
+    drop(cache);
+    assert_eq!(dropped.load(Relaxed), ROUNDS * 24);
+}
+
+/// Of a capacity that is used up.
+#[test]
+fn s3_fifo_takes_nothing_new_that_is_more_than_a_tenth() {
+    let cache: HandleCache<u64, u64> = HandleCache::builder(100).policy(Policy::S3Fifo).build();
+    assert!((0..90).all(|key| cache.insert(key, key, 1).is_ok()));
+    assert!(cache.insert(100, 100, 10).is_ok());
+    assert_eq!(cache.insert(101, 101, 11).unwrap_err().reason, Refusal::Unwanted);
+    assert!(cache.insert(102, 102, 10).is_ok());
+}
+
+thread_local! {
+    /// What a hash does before it answers, unless it is inside another.
+    static MEDDLES: RefCell<Option<Meddler>> = const { RefCell::new(None) };
+}
+
+type Meddled = HandleCache<Meddling, Noted>;
+
+/// Works with the cache in the middle of its operations.
+struct Meddler {
+    cache: std::sync::Weak<Meddled>,
+    chance: Chance,
+    held: Vec<Held<Meddling, Noted>>,
+    made: u64,
+}
+
+/// A key whose hash works with the cache.
+#[derive(PartialEq, Eq)]
+struct Meddling(u64);
+
+impl std::hash::Hash for Meddling {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(self.0);
+        if let Some(mut meddler) = MEDDLES.take() {
+            meddler.step();
+            MEDDLES.set(Some(meddler));
+        }
+    }
+}
+
+impl Meddler {
+    /// Numbers that are none of the test's own.
+    fn make(&mut self) -> Noted {
+        self.made += 1;
+        Noted((1 << 32) + self.made)
+    }
+
+    fn step(&mut self) {
+        let Some(cache) = self.cache.upgrade() else { return };
+        let key = Meddling(self.chance.below(24));
+        match self.chance.below(16) {
+            0..3 => self.held.extend(cache.hold(&key)),
+            3 | 4 => {
+                let inserted = cache.insert_held(key, self.make(), 1 + self.made % 3);
+                self.held.extend(inserted.ok().map(|new| new.held));
+            }
+            5 => _ = cache.erase(&key),
+            6 => _ = cache.set_capacity(self.chance.below(20)),
+            7 => _ = cache.insert(key, self.make(), 1 + self.made % 3),
+            8..12 if !self.held.is_empty() => {
+                let at = self.chance.below(self.held.len() as u64) as usize;
+                self.held.swap_remove(at);
+            }
+            12 if self.chance.below(20) == 0 => cache.clear(),
+            _ => {}
+        }
+    }
+}
+
+/// Hashes that hold, let go, insert, remove and change the capacity while an operation is under way.
+#[test]
+fn a_hash_may_work_with_what_is_held() {
+    for policy in POLICIES {
+        for strict in [false, true] {
+            DROPPED.with_borrow_mut(BTreeSet::clear);
+            let builder = HandleCache::builder(16).policy(policy).strict(strict);
+            let cache: std::sync::Arc<Meddled> = std::sync::Arc::new(builder.build());
+            let (held, chance) = (Vec::new(), Chance(1));
+            let meddler =
+                Meddler { cache: std::sync::Arc::downgrade(&cache), chance, held, made: 0 };
+            MEDDLES.set(Some(meddler));
+            let mut chance = Chance(2);
+            let (mut made, mut kept) = (0, Vec::new());
+            for serial in 0..turns(STEPS / 4) {
+                let key = Meddling(chance.below(24));
+                match chance.below(8) {
+                    0..3 => {
+                        made += 1;
+                        _ = cache.insert(key, Noted(serial), 1 + serial % 3);
+                    }
+                    3 => _ = cache.erase(&key),
+                    4 => _ = cache.set_capacity(chance.below(20)),
+                    5 => kept.clear(),
+                    _ => kept.extend(cache.hold(&key)),
+                }
+                let gone = DROPPED.with_borrow(|dropped| {
+                    kept.iter().any(|held: &Held<_, Noted>| dropped.contains(&held.0))
+                });
+                assert!(!gone, "{policy}: what is held was dropped");
+            }
+            let meddler = MEDDLES.take().expect("it is in no hash");
+            drop((kept, meddler.held));
+            assert_eq!(cache.held_usage(), 0, "{policy}");
+            cache.clear();
+            assert_eq!((cache.len(), cache.usage()), (0, 0), "{policy}");
+            drop(cache);
+            let dropped = DROPPED.with_borrow(|dropped| dropped.len() as u64);
+            assert!(meddler.made > 0, "{policy}: hashes have made some");
+            assert_eq!(dropped, made + meddler.made, "{policy}: each once");
+        }
     }
 }

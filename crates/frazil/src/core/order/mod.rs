@@ -576,7 +576,7 @@ impl Order {
 }
 
 /// How many held slots an eviction passes over.
-const HELD_MAX: u32 = if CHECKED { 4 } else { 64 };
+pub(crate) const HELD_MAX: u32 = if CHECKED { 4 } else { 64 };
 
 /// The held slots that an eviction has passed over. Where nobody is counted there are none, and nothing
 /// is left of this.

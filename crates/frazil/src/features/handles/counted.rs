@@ -29,8 +29,9 @@ impl<'c, K, V, S> Counted<'c, K, V, S> {
     /// The slot that was found, in which somebody is counted from here on who lets go of it.
     #[inline(always)]
     pub(crate) fn keep(self) -> u32 {
-        let slot = self.slot.take();
+        // First: a destructor may panic, and this lets go then.
         self.drop_due();
+        let slot = self.slot.take();
         std::mem::forget(self);
         slot
     }

@@ -65,6 +65,11 @@ impl PerThread for Handles {
     }
 
     #[inline(always)]
+    fn asked(&self, capacity: u64) {
+        self.asked.store(capacity, Relaxed);
+    }
+
+    #[inline(always)]
     fn returns_charge<K, V, S>(core: &Counting<K, V, S>) -> bool {
         if !core.hooks.strict {
             return true;

@@ -12,6 +12,8 @@ mod release;
 pub(crate) use counted::Counted;
 pub(crate) use hooks::Newcomer;
 
+use std::hash::{BuildHasher, Hash};
+
 use crate::core::Core;
 use crate::smr::refs::Open;
 use crate::smr::stripe::add;
@@ -29,11 +31,18 @@ pub(crate) struct Handles {
     lost: AtomicU32,
     /// Whether what is held is charged against the capacity until it is dropped.
     strict: bool,
+    /// The capacity that was asked for last: more is in force while too much is held.
+    asked: AtomicU64,
 }
 
 impl Handles {
     pub(crate) fn new(strict: bool) -> Self {
-        Handles { open: Open::new(), lost: AtomicU32::new(0), strict }
+        Handles {
+            open: Open::new(),
+            lost: AtomicU32::new(0),
+            strict,
+            asked: AtomicU64::new(u64::MAX),
+        }
     }
 
     /// Whether an entry that is not admitted is given back.
@@ -64,6 +73,17 @@ impl Local {
 
     fn cease_to_hold(&self, weight: u64) {
         add(&self.held, weight.wrapping_neg());
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
+    /// Brings the capacity nearer to what was asked for, where what was held has kept it up.
+    #[inline(always)]
+    pub(crate) fn shrink_if_asked(&self) {
+        let asked = || self.hooks.asked.load(Relaxed);
+        if self.capacity() > asked() {
+            self.shrink_further(asked);
+        }
     }
 }
 
