@@ -649,7 +649,8 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let error = |text: &str| text.parse::<Online>().unwrap_err().to_string();
-        assert!(error("lruu").starts_with("unknown policy `lruu`; known are fifo, lru"));
+        let known = "unknown policy `lruu`; did you mean `lru`? Known are fifo, lru";
+        assert!(error("lruu").starts_with(known));
         assert!(error("lruu").ends_with("random"));
         assert_eq!(error("lru:k=5"), "policy `lru` has no parameter `k=5`; it takes none");
         assert_eq!(
