@@ -12,8 +12,10 @@ use equivalent::Equivalent;
 use foldhash::fast::RandomState;
 
 use crate::core::admission::{Admitted, Refused};
+use crate::core::slab::Slab;
 use crate::core::{Ending, Spot, insert};
 use crate::features::handles::{Counted, Counting, Newcomer};
+use crate::smr::refs::Refs;
 use crate::smr::stripe::add;
 use crate::sync::atomic::Ordering::Relaxed;
 pub use builder::HandleBuilder;
@@ -127,14 +129,50 @@ impl<K, V, S> HandleCache<K, V, S> {
         self.core().held_usage()
     }
 
-    /// The capacity in force.
+    /// The capacity that was asked for last. More is in use while too much is held:
+    /// [`usage`](Self::usage).
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
     /// assert_eq!(cache.capacity(), 100);
     /// ```
     pub fn capacity(&self) -> u64 {
-        self.core().capacity()
+        self.core().hooks.asked_capacity()
+    }
+
+    /// Whether the cache is [strict](HandleBuilder::strict).
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// assert!(!cache.is_strict());
+    /// ```
+    pub fn is_strict(&self) -> bool {
+        self.core().hooks.is_strict()
+    }
+
+    /// Makes the cache [strict](HandleBuilder::strict) from now on, or not. What is held beyond the
+    /// capacity stays; what was removed before while it was held is not charged against it.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(1).build();
+    /// let _held = cache.insert_held(1, 10, 1).unwrap();
+    /// let _beyond = cache.insert_held(2, 20, 1).unwrap();
+    /// cache.set_strict(true);
+    /// assert!(cache.insert_held(3, 30, 1).is_err());
+    /// ```
+    pub fn set_strict(&self, strict: bool) {
+        self.core().hooks.set_strict(strict);
+    }
+
+    /// In how many homes the hash table keeps its entries, up to 15 in each.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// cache.insert(1, 10, 60);
+    /// assert!(cache.homes() >= 1);
+    /// ```
+    pub fn homes(&self) -> usize {
+        self.core().index.table().len()
     }
 
     /// How many entries are resident. O(threads); exact while nobody writes.
@@ -225,17 +263,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
 
     /// Puts an entry in, as [`insert`](Self::insert), and holds it.
     ///
-    /// An entry that is not admitted is held all the same, unless the cache is
-    /// [strict](HandleBuilder::strict): nobody finds it, and it is dropped when it is held no more.
+    /// Unless the cache is [strict](HandleBuilder::strict), it is admitted beyond the capacity where
+    /// nothing else can go: what is too much goes when it is [released](Self::release), or by insertions
+    /// after that. If the capacity is 0, or is lowered at this moment, it is held and not admitted:
+    /// nobody finds it, and it is dropped when it is held no more.
     ///
     /// ```
     /// use frazil::{HandleCache, Outcome};
     /// let cache: HandleCache<u64, &str> = HandleCache::builder(100).build();
     /// let one = cache.insert_held(1, "one", 60).unwrap();
     /// let two = cache.insert_held(2, "two", 60).unwrap();
-    /// assert_eq!((one.outcome, two.outcome), (Outcome::New, Outcome::Detached));
-    /// assert_eq!((cache.usage(), *two.held), (120, "two"));
-    /// assert!(cache.hold(&2).is_none(), "what could go for it is held");
+    /// assert_eq!((one.outcome, two.outcome), (Outcome::New, Outcome::New));
+    /// assert_eq!((cache.usage(), cache.capacity()), (120, 100));
+    /// assert!(cache.release(one.held, false), "it was too much");
+    /// assert_eq!(cache.usage(), 60);
     /// ```
     ///
     /// # Errors
@@ -249,23 +290,40 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         charge: u64,
     ) -> Result<Insertion<K, V, S>, Refused<K, V>> {
         match self.admit(key, value, charge) {
-            Ok((arrival, admitted)) => {
-                // SAFETY: it is counted, and lets go of it no more.
-                let held = unsafe { Held::new(self.core, arrival.take()) };
-                let outcome = match admitted {
-                    Admitted::New => Outcome::New,
-                    Admitted::Replaced => Outcome::Replaced,
-                };
-                Ok(Insertion { held, outcome })
-            }
-            Err(refused) if self.core().hooks.is_strict() => Err(refused),
-            Err(refused) => {
-                let slot = self.core().detach(refused, charge)?;
-                // SAFETY: it is counted.
-                let held = unsafe { Held::new(self.core, slot) };
-                Ok(Insertion { held, outcome: Outcome::Detached })
+            Ok(admission) => Ok(self.insertion(admission)),
+            Err(refused) if self.is_strict() => Err(refused),
+            Err(refused) => self.insert_beyond(refused, charge),
+        }
+    }
+
+    fn insertion(&self, (arrival, admitted): Admission<'_, K, V, S>) -> Insertion<K, V, S> {
+        // SAFETY: it is counted, and lets go of it no more.
+        let held = unsafe { Held::new(self.core, arrival.take()) };
+        let outcome = match admitted {
+            Admitted::New => Outcome::New,
+            Admitted::Replaced => Outcome::Replaced,
+        };
+        Insertion { held, outcome }
+    }
+
+    /// Admits an entry beyond the capacity, or holds it and does not.
+    #[cold]
+    #[inline(never)]
+    fn insert_beyond(
+        &self,
+        mut refused: Refused<K, V>,
+        charge: u64,
+    ) -> Result<Insertion<K, V, S>, Refused<K, V>> {
+        if self.core().exceed(charge) {
+            match self.admit_once(refused.key, refused.value, charge) {
+                Ok(admission) => return Ok(self.insertion(admission)),
+                Err(again) => refused = again,
             }
         }
+        let slot = self.core().detach(refused, charge)?;
+        // SAFETY: it is counted.
+        let held = unsafe { Held::new(self.core, slot) };
+        Ok(Insertion { held, outcome: Outcome::Detached })
     }
 
     fn admit(
@@ -277,6 +335,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let core = self.core();
         core.find_lost();
         core.shrink_if_asked();
+        self.admit_once(key, value, charge)
+    }
+
+    fn admit_once(
+        &self,
+        key: K,
+        value: V,
+        charge: u64,
+    ) -> Result<Admission<'_, K, V, S>, Refused<K, V>> {
+        let core = self.core();
         let (hash, mixed) = core.hashes(&key);
         let stripe = core.stripe();
         stripe.local.reads.arrive(hash);
@@ -314,6 +382,88 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let (_, mixed) = core.hashes(key);
         core.order.read_clock(core);
         core.take_out(mixed, key, |_| (), Ending::Removed).is_some()
+    }
+
+    /// Removes the very entry that is held, if it is still resident. Whether it was.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// let held = cache.insert_held(1, 10, 1).unwrap().held;
+    /// cache.insert(1, 20, 1);
+    /// assert!(!cache.erase_held(&held), "another one has its place");
+    /// ```
+    pub fn erase_held(&self, held: &Held<K, V, S>) -> bool {
+        held.slot_in(self.core()).is_some_and(|slot| self.core().end_residency(slot))
+    }
+
+    /// Lets go of what is held, and removes it if nobody else holds it and that is asked for, or more is
+    /// in use than the capacity. Whether this has dropped the value.
+    ///
+    /// The drop of a [`Held`] does the same, but that what is beyond the capacity stays until the next
+    /// insertion.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// let held = cache.insert_held(1, 10, 1).unwrap().held;
+    /// assert!(!cache.release(held, false));
+    /// assert!(cache.release(cache.hold(&1).unwrap(), true));
+    /// assert!(cache.is_empty());
+    /// ```
+    #[inline]
+    pub fn release(&self, held: Held<K, V, S>, erase_if_last: bool) -> bool {
+        let core = self.core();
+        let Some(slot) = held.slot_in(core) else { return false };
+        if (erase_if_last || core.exceeds_capacity()) && core.slab.refs(slot).look().is_held_once()
+        {
+            core.end_residency(slot);
+            core.shrink_if_asked();
+        }
+        // SAFETY: it is counted, and the core is borrowed.
+        unsafe { Counting::release(self.core, held.into_slot()) }
+    }
+
+    /// The handle that was taken apart.
+    ///
+    /// # Safety
+    ///
+    /// The address came from [`Held::into_raw`] of a handle of this cache, and is made into a handle once.
+    #[inline]
+    pub unsafe fn from_raw(&self, value: NonNull<V>) -> Held<K, V, S> {
+        // SAFETY: it is of this cache, and somebody is counted (the caller's promise).
+        unsafe { Held::new(self.core, Slab::<K, V, Refs>::refs_beside(value).slot) }
+    }
+
+    /// Shows all entries, each with its key and what it is charged, in an order that depends on the
+    /// hashes. O(capacity). What is resident throughout is shown once, what comes or goes meanwhile at most
+    /// once.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// cache.insert(1, 10, 7);
+    /// let mut shown = Vec::new();
+    /// cache.for_each(|key, value, charge| shown.push((*key, *value, charge)));
+    /// assert_eq!(shown, [(1, 10, 7)]);
+    /// ```
+    pub fn for_each(&self, mut show: impl FnMut(&K, &V, u64)) {
+        let core = self.core();
+        core.each_entry(|slot, key, value| show(key, value, core.slab.weight(slot)));
+    }
+
+    /// Removes all entries that nobody holds. Those that come meanwhile may stay. O(capacity).
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// cache.insert(1, 10, 1);
+    /// let _held = cache.insert_held(2, 20, 1).unwrap();
+    /// cache.clear_unheld();
+    /// assert!(cache.hold(&1).is_none() && cache.hold(&2).is_some());
+    /// ```
+    pub fn clear_unheld(&self) {
+        let core = self.core();
+        let steps = core.steps();
+        // The sweep itself is counted in what it looks at.
+        core.sweep(&steps, |slot| core.slab.refs(slot).look().is_held_once());
+        steps.take(|| core.scavenge(false));
     }
 
     /// Removes all entries. Those that come meanwhile may stay. O(capacity).

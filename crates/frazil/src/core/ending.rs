@@ -30,8 +30,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// this thread has ended it: the one place that all of them pass. The slot is still
     /// protected or taken, so key and value are there.
     #[inline(always)]
-    pub(super) fn ended(&self, held: &mut Held<'_, H::Local>, slot: u32, ending: Ending) {
-        let ending = H::removed(self, slot, ending);
+    pub(super) fn ended(
+        &self,
+        held: &mut Held<'_, H::Local>,
+        slot: u32,
+        ending: Ending,
+        charges_orphans: bool,
+    ) {
+        let ending = H::removed(self, slot, ending, charges_orphans);
         let returns_charge = H::returns_charge(self);
         // What replaces it has its place, and has paid for its weight.
         if ending != Ending::Replaced {
@@ -73,7 +79,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         H::before_unlink(self, victim);
         let ours = self.index.unlink(self.index.mix(hash), victim);
         if ours {
-            self.ended(held, victim, ending);
+            self.ended(held, victim, ending, self.hooks.charges_orphans());
             self.queue_ctx(held).retire(victim);
         } else {
             // Whoever has unlinked it has declared it dead or is about to; or its key has
@@ -105,7 +111,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
 
     /// Gives up a slot that the caller has unlinked and protects.
     pub(crate) fn finish_removal(&self, held: &mut Held<'_, H::Local>, slot: u32, ending: Ending) {
-        self.ended(held, slot, ending);
+        self.ended(held, slot, ending, self.hooks.charges_orphans());
         let buffers = &mut **held;
         if buffers.spares.stock(&self.segments, &mut buffers.traffic) {
             let ours = self.die(slot);
@@ -131,7 +137,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
 
     /// The same of a slot that the caller has yet to queue, and finds dead then.
     pub(super) fn finish_unqueued(&self, held: &mut Held<'_, H::Local>, slot: u32, ending: Ending) {
-        self.ended(held, slot, ending);
+        self.ended(held, slot, ending, self.hooks.charges_orphans());
         self.die(slot);
         self.settle(held);
     }

@@ -18,7 +18,7 @@ pub(crate) trait PerThread: Sized {
     type Refs: SlotRefs;
 
     /// Whether what an entry weighs is to be paid for until its content is dropped, and not until its
-    /// residency is over.
+    /// residency is over. May change at any time: asked once for each residency that ends.
     #[inline(always)]
     fn charges_orphans(&self) -> bool {
         false
@@ -135,8 +135,14 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
     fn before_unlink<S>(core: &Core<K, V, S, Self>, slot: u32);
 
     /// A residency has ended, right after that exchange. The slot is still protected or taken, so
-    /// key and value are there. How it has ended, as it is counted.
-    fn removed<S>(core: &Core<K, V, S, Self>, slot: u32, ending: Ending) -> Ending;
+    /// key and value are there. `charges_orphans` as it was found for this one. How it has ended, as it is
+    /// counted.
+    fn removed<S>(
+        core: &Core<K, V, S, Self>,
+        slot: u32,
+        ending: Ending,
+        charges_orphans: bool,
+    ) -> Ending;
 }
 
 /// A guard around an operation.
@@ -234,7 +240,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for () {
     fn before_unlink<S>(_: &Core<K, V, S, Self>, _: u32) {}
 
     #[inline(always)]
-    fn removed<S>(_: &Core<K, V, S, Self>, _: u32, ending: Ending) -> Ending {
+    fn removed<S>(_: &Core<K, V, S, Self>, _: u32, ending: Ending, _: bool) -> Ending {
         ending
     }
 }

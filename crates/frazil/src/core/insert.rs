@@ -245,9 +245,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         value: V,
     ) -> Result<(), InsertFailure<K, V>> {
         let entries = u64::from(found.is_none());
+        let charges_orphans = self.hooks.charges_orphans();
         let (mut old_weight, mut growth) = (0, 0);
         if self.weights.is_some() {
-            if !self.hooks.charges_orphans() {
+            if !charges_orphans {
                 old_weight = found.map_or(0, |found| self.slab.weight(found.slot()));
             }
             growth = newcomer.weight.saturating_sub(old_weight);
@@ -290,7 +291,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
         match found {
             None => add(&held.local().counts.insertions, 1),
-            Some(found) => self.ended(held, found.slot(), Ending::Replaced),
+            Some(found) => self.ended(held, found.slot(), Ending::Replaced, charges_orphans),
         }
         if !home.is_alone(own) {
             self.take_out_duplicates(held, mixed, own, (slot, newcomer, found));

@@ -30,6 +30,9 @@ const AT_ONCE: u32 = if CHECKED { 2 } else { 32 };
 /// Evictions by which an insertion goes on with a call that has left more in force than it was to.
 const FURTHER: u32 = 4;
 
+/// The most that may be in force beyond what was asked for: sums of a few such are below 2^64.
+const EXCESS_MAX: u64 = 1 << 60;
+
 /// Evictions of one call, for each slot there is: where all weigh something and others
 /// insert no faster, one is enough.
 const PASSES: u64 = 4;
@@ -109,6 +112,21 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         // What went is of no use here, and its slots may be needed.
         steps.take(|| self.reclaim());
         self.capacity()
+    }
+
+    /// Puts so much more credit into circulation than the capacity has, for what is to be admitted all the
+    /// same. False if there may be nothing, or there would be too much. Who asks sees to it that it is
+    /// [taken back](Self::shrink_further).
+    #[cold]
+    pub(crate) fn exceed(&self, weight: u64) -> bool {
+        let _turn = self.resize.turn.lock();
+        let Some(weights) = &self.weights else { return false };
+        let in_force = weights.capacity().saturating_add(weight);
+        let may_exceed = in_force <= EXCESS_MAX && self.entry_budget.capacity() > 0;
+        if may_exceed {
+            weights.grow(in_force);
+        }
+        may_exceed
     }
 
     /// Whether a newcomer of this weight can't be admitted, whatever goes.

@@ -238,7 +238,7 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     pub(crate) unsafe fn prepare(&self, slot: u32) {
         self.entries.ensure(slot);
         // SAFETY: in bounds, inside a cell, and nobody else knows the slot (the caller's promise).
-        unsafe { (&raw mut (*self.entry(slot)).refs).write(R::of_vacant()) };
+        unsafe { (&raw mut (*self.entry(slot)).refs).write(R::of_vacant(slot)) };
         // Memory comes zeroed, and so is a header: `header_if_made` may be looking at it. What a
         // checker has in the place of atomics is not.
         #[cfg(any(loom, shuttle))]
@@ -274,6 +274,25 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     pub(crate) fn refs(&self, slot: u32) -> &R {
         // SAFETY: as in `header`.
         unsafe { &(*self.entry(slot)).refs }
+    }
+
+    /// Where the value of a slot is.
+    #[inline(always)]
+    pub(crate) fn value_address(&self, slot: u32) -> NonNull<V> {
+        // SAFETY: a slot of the slab lies somewhere, as said in `entry`.
+        unsafe { NonNull::new_unchecked((&raw mut (*self.entry(slot)).value).cast()) }
+    }
+
+    /// What is kept of who holds the slot that a value lies in.
+    ///
+    /// # Safety
+    ///
+    /// The address came from [`value_address`](Self::value_address) of a slab that is there.
+    #[inline(always)]
+    pub(crate) unsafe fn refs_beside<'s>(value: NonNull<V>) -> &'s R {
+        let entry = unsafe { value.byte_sub(std::mem::offset_of!(Content<K, V, R>, value)) };
+        // SAFETY: it is that of a slot (the caller's promise), and otherwise as in `header`.
+        unsafe { &(*entry.cast::<Content<K, V, R>>().as_ptr()).refs }
     }
 
     /// Brings a slot's line near.

@@ -5,10 +5,10 @@ use std::hash::{BuildHasher, Hash};
 use std::ops::ControlFlow;
 
 use crate::core::hooks::Hooks;
-use crate::core::index::Tour;
+use crate::core::index::{Mixed, Tour};
 use crate::core::steps::Steps;
 use crate::core::{Core, Ending};
-use crate::smr::protect::{Hazard, Protect};
+use crate::smr::protect::Protect;
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// Removes all entries of which `is_doomed` says so, and those that have is_lapsed. It is
@@ -58,15 +58,21 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let key = unsafe { self.slab.key(slot) };
             // One that cannot be hashed cannot be found by its word: it stays.
             let Some((_, mixed)) = steps.take(|| self.hashes(key)) else { continue };
-            // The word of this slot, which no other entry can have while it is protected.
-            H::before_unlink(self, slot);
-            let mut held = self.hold();
-            if self.index.unlink(mixed, slot) {
-                self.finish_removal(&mut held, slot, ending);
-                lapsed += u64::from(is_lapsed);
-            }
+            lapsed += u64::from(self.take_out_slot(mixed, slot, ending) && is_lapsed);
         }
         lapsed
+    }
+
+    /// Takes out the entry in a slot that the caller protects. Whether it was there.
+    pub(crate) fn take_out_slot(&self, mixed: Mixed, slot: u32, ending: Ending) -> bool {
+        // The word of this slot, which no other entry can have while it is protected.
+        H::before_unlink(self, slot);
+        let mut held = self.hold();
+        let is_unlinked = self.index.unlink(mixed, slot);
+        if is_unlinked {
+            self.finish_removal(&mut held, slot, ending);
+        }
+        is_unlinked
     }
 
     /// Shows the entries of a home, each with its slot, one protected at a time: who stands
@@ -77,7 +83,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         show: impl FnMut(u32, &K, &V) -> ControlFlow<B>,
     ) -> ControlFlow<B> {
         let reader = &self.stripe().reader;
-        match Hazard::of(reader) {
+        match H::look(self, reader) {
             Some(hazard) => self.show_slots_under(&hazard, tour, show),
             None => {
                 let pinned = self.pinned();

@@ -145,7 +145,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleBuilder<K, V, S> {
             #[cfg(feature = "measure")]
             list_costs: None,
         };
-        let core = Box::new(Counting::new(settings, Handles::new(strict)));
+        let core = Box::new(Counting::new(settings, Handles::new(capacity, strict)));
         Ok(HandleCache { core: NonNull::from(Box::leak(core)), owns: PhantomData })
     }
 }

@@ -59,6 +59,39 @@ impl<K, V, S> Held<K, V, S> {
         Held { core, slot, owns: PhantomData }
     }
 
+    /// The slot in which somebody is counted from here on who lets go of it.
+    #[inline(always)]
+    pub(super) fn into_slot(self) -> u32 {
+        std::mem::ManuallyDrop::new(self).slot
+    }
+
+    /// The slot in which it is counted, if it is of this cache.
+    #[inline(always)]
+    pub(super) fn slot_in(&self, core: &Counting<K, V, S>) -> Option<u32> {
+        std::ptr::eq(self.core.as_ptr(), core).then_some(self.slot)
+    }
+
+    /// The address of the value, which stays held until [`HandleCache::from_raw`] has made a handle of it
+    /// again: for a foreign interface, where a handle has to be one word.
+    ///
+    /// ```
+    /// use frazil::{HandleCache, Held};
+    /// let cache: HandleCache<u64, u64> = HandleCache::builder(100).build();
+    /// let raw = Held::into_raw(cache.insert_held(1, 10, 1).unwrap().held);
+    /// assert_eq!(cache.held_usage(), 1);
+    /// // SAFETY: it came from `into_raw`, of this cache, and is used once.
+    /// drop(unsafe { cache.from_raw(raw) });
+    /// assert_eq!(cache.held_usage(), 0);
+    /// ```
+    ///
+    /// [`HandleCache::from_raw`]: crate::HandleCache::from_raw
+    #[inline(always)]
+    pub fn into_raw(this: Self) -> NonNull<V> {
+        let value = this.core().slab.value_address(this.slot);
+        std::mem::forget(this);
+        value
+    }
+
     #[inline(always)]
     fn core(&self) -> &Counting<K, V, S> {
         // SAFETY: the core is there as long as somebody is counted in one of its slots.

@@ -45,7 +45,7 @@ impl Store {
     /// With an entry, published and queued.
     fn new() -> Self {
         let store = Store {
-            refs: Refs::of_vacant(),
+            refs: Refs::of_vacant(SLOT),
             open: Open::new(),
             word: AtomicU32::new(0),
             content: UnsafeCell::new(0),
@@ -102,7 +102,7 @@ impl Store {
 
     /// Whether it owned the content.
     fn let_go(&self) {
-        if let LetGo::Owned(_) = self.refs.let_go(|| 1) {
+        if let LetGo::Owned { .. } = self.refs.let_go(|| 1) {
             self.drop_owned();
         }
     }
@@ -147,7 +147,7 @@ impl Store {
             self.read();
             let unlinked = self.word.compare_exchange(SLOT, 0, AcqRel, Relaxed);
             assert!(unlinked.is_ok(), "who would unlink it is counted");
-            if self.refs.evict() == Evicted::Owned {
+            if self.refs.evict(false) == Evicted::Owned {
                 self.drop_owned();
             }
             self.leave_queue();
@@ -166,7 +166,7 @@ impl Store {
     fn exchange(&self, word: u32) {
         if self.find() {
             if self.word.compare_exchange(SLOT, word, AcqRel, Relaxed).is_ok() {
-                self.refs.end();
+                self.refs.end(false);
                 self.read();
                 self.leave_queue();
             }
@@ -197,7 +197,7 @@ impl Store {
         match self.refs.release(&self.open, look) {
             Released::Counted { waits: 0 } => {}
             Released::Counted { waits } => self.leave(waits),
-            Released::Owned { is_closed, waits } => {
+            Released::Owned { is_closed, is_charged: _, waits } => {
                 look(true);
                 match is_closed {
                     true => self.drop_content(),

@@ -19,10 +19,17 @@ const DEQUEUED: u64 = 1 << 61;
 const DROPPED: u64 = 1 << 60;
 /// The cache is gone.
 const CLOSED: u64 = 1 << 59;
+/// Of an orphan: the capacity is charged for it until its content is dropped.
+const CHARGED: u64 = 1 << 58;
 /// Bits of the count: raised every nanosecond it is full after two years.
 const COUNT: u64 = (1 << 56) - 1;
 /// Of a slot that nobody uses.
 const VACANT: u64 = ENDED | DEQUEUED | DROPPED;
+
+/// Bits of an orphan.
+fn orphan(charged: bool) -> u64 {
+    if charged { ORPHAN | CHARGED } else { ORPHAN }
+}
 
 /// What a slot has beside its header, in its own line.
 pub(crate) trait SlotRefs {
@@ -32,8 +39,8 @@ pub(crate) trait SlotRefs {
     /// Whether holders are counted.
     const COUNTED: bool;
 
-    /// That of a slot that was never used.
-    fn of_vacant() -> Self;
+    /// That of a slot that was never used, and has this number.
+    fn of_vacant(slot: u32) -> Self;
 
     /// What the entry weighs, where that is kept here: in the line that is looked at anyway.
     fn weight(&self) -> u64;
@@ -55,7 +62,7 @@ impl SlotRefs for () {
     const COUNTED: bool = false;
 
     #[inline(always)]
-    fn of_vacant() {}
+    fn of_vacant(_: u32) {}
 
     #[inline(always)]
     fn weight(&self) -> u64 {
@@ -88,6 +95,8 @@ pub(crate) struct Refs {
     /// The next in a list of slots that wait for the end of an operation, or of those to be given
     /// back. Of who has the slot in hand.
     pub(crate) next: AtomicU32,
+    /// The slot's number, for who has come by its address.
+    pub(crate) slot: u32,
 }
 
 /// What the word says.
@@ -113,6 +122,16 @@ impl Seen {
     pub(crate) fn is_closed(self) -> bool {
         self.0 & CLOSED != 0
     }
+
+    /// Whether the capacity is charged for it although its residency is over.
+    pub(crate) fn is_charged(self) -> bool {
+        self.0 & CHARGED != 0
+    }
+
+    /// Whether it is resident, and one holds it.
+    pub(crate) fn is_held_once(self) -> bool {
+        self.0 == 1
+    }
 }
 
 /// What letting go came to.
@@ -123,7 +142,7 @@ pub(crate) enum LetGo {
     /// Nobody holds the resident any more, which weighs so much.
     Resident(u64),
     /// The content is the caller's, and weighs so much.
-    Owned(u64),
+    Owned { weight: u64, is_charged: bool },
 }
 
 /// What became of what a handle let go of. The core waits for the caller so often, who
@@ -133,7 +152,7 @@ pub(crate) enum Released {
     /// Others are counted, or it is resident.
     Counted { waits: u64 },
     /// The content is the caller's.
-    Owned { is_closed: bool, waits: u64 },
+    Owned { is_closed: bool, is_charged: bool, waits: u64 },
 }
 
 /// How the residency of a claimed slot has ended.
@@ -161,9 +180,9 @@ impl SlotRefs for Refs {
 
     const COUNTED: bool = true;
 
-    fn of_vacant() -> Self {
+    fn of_vacant(slot: u32) -> Self {
         let (word, weight) = (AtomicU64::new(VACANT), AtomicU64::new(0));
-        Refs { word, weight, next: AtomicU32::new(0) }
+        Refs { word, weight, next: AtomicU32::new(0), slot }
     }
 
     #[inline(always)]
@@ -242,7 +261,9 @@ impl Refs {
             match self.exchange(seen) {
                 Err(now) => seen = now,
                 Ok(()) if seen.count() > 1 => return LetGo::Counted,
-                Ok(()) if seen.is_orphan() => return LetGo::Owned(weight),
+                Ok(()) if seen.is_orphan() => {
+                    return LetGo::Owned { weight, is_charged: seen.is_charged() };
+                }
                 Ok(()) if seen.is_ended() => return LetGo::Counted,
                 Ok(()) => return LetGo::Resident(weight),
             }
@@ -288,8 +309,9 @@ impl Refs {
             }
             match self.exchange(seen) {
                 Ok(()) if is_last && seen.is_orphan() => {
-                    let is_closed = seen.is_closed();
-                    return Released::Owned { is_closed, waits: waits + u64::from(is_closed) };
+                    let (is_closed, is_charged) = (seen.is_closed(), seen.is_charged());
+                    let waits = waits + u64::from(is_closed);
+                    return Released::Owned { is_closed, is_charged, waits };
                 }
                 Ok(()) => return Released::Counted { waits },
                 Err(now) => {
@@ -307,7 +329,7 @@ impl Refs {
     #[inline(always)]
     fn exchange(&self, seen: Seen) -> Result<(), Seen> {
         let last_of_orphan = seen.count() == 1 && seen.is_orphan();
-        let after = seen.0 - 1 - if last_of_orphan { ORPHAN } else { 0 };
+        let after = (seen.0 - 1) & if last_of_orphan { !(ORPHAN | CHARGED) } else { u64::MAX };
         // Release: what was read; partners are the Acquire of `claim` and `close`, and this one's, of the
         // last.
         self.word.compare_exchange(seen.0, after, AcqRel, Relaxed).map(drop).map_err(Seen)
@@ -320,13 +342,14 @@ impl Refs {
         self.word.fetch_sub(ENDED | 1, Release) & COUNT > 1
     }
 
-    /// The residency of a claimed slot is over. The caller, who has unlinked it, is counted no more.
+    /// The residency of a claimed slot is over. The caller, who has unlinked it, is counted no more. Should
+    /// others be counted, the capacity may be `charged` for them.
     #[inline(always)]
-    pub(crate) fn evict(&self) -> Evicted {
+    pub(crate) fn evict(&self, charged: bool) -> Evicted {
         let mut seen = ENDED | 1;
         loop {
             let others = seen & COUNT > 1;
-            let after = seen - 1 + if others { ORPHAN } else { 0 };
+            let after = seen - 1 + if others { orphan(charged) } else { 0 };
             // Release: the unlinking, for `hold`; and what the caller has read, for `exchange`, if another
             // is to drop it.
             match self.word.compare_exchange(seen, after, Release, Relaxed) {
@@ -337,11 +360,12 @@ impl Refs {
         }
     }
 
-    /// The residency is over. The caller, who has exchanged the index word, is counted.
+    /// The residency is over. The caller, who has exchanged the index word, is counted. The capacity may be
+    /// `charged` until it is dropped.
     #[inline(always)]
-    pub(crate) fn end(&self) {
+    pub(crate) fn end(&self, charged: bool) {
         // Release: the exchange of the index word; partner is the Acquire of `hold`.
-        let before = Seen(self.word.fetch_or(ENDED | ORPHAN, Release));
+        let before = Seen(self.word.fetch_or(ENDED | orphan(charged), Release));
         debug_assert!(before.count() > 0 && !before.is_ended(), "{before:?}");
     }
 

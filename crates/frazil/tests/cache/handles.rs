@@ -48,6 +48,9 @@ struct Model {
     current: BTreeMap<u64, u64>,
     held: Vec<Held<u64, Noted>>,
     next: u64,
+    /// What may be resident, or in a strict cache in use: what was, or the capacity where that is more,
+    /// and what was admitted beyond it since.
+    bound: u64,
 }
 
 impl Model {
@@ -55,7 +58,8 @@ impl Model {
         DROPPED.with_borrow_mut(BTreeSet::clear);
         let cache = HandleCache::builder(capacity).policy(policy).strict(strict).build();
         let (living, current, held) = Default::default();
-        Model { cache: Some(cache), strict, capacity, living, current, held, next: 0 }
+        let cache = Some(cache);
+        Model { cache, strict, capacity, living, current, held, next: 0, bound: capacity }
     }
 
     fn cache(&self) -> &HandleCache<u64, Noted> {
@@ -96,7 +100,8 @@ impl Model {
         assert_eq!(cache.held_usage(), charge(&held));
         assert_eq!(cache.usage(), self.living.values().map(|fate| fate.charge).sum::<u64>());
         let bounded = if self.strict { cache.usage() } else { charge(&residents) };
-        assert!(bounded <= cache.capacity(), "{bounded} of {}", cache.capacity());
+        assert!(bounded <= self.bound, "{bounded} of {}", self.bound);
+        self.bound = bounded.max(cache.capacity());
     }
 
     fn insert(&mut self, key: u64, charge: u64) {
@@ -125,6 +130,7 @@ impl Model {
                 }
                 if outcome != Outcome::Detached {
                     self.current.insert(key, serial);
+                    self.bound += if self.strict { 0 } else { charge };
                 }
                 self.held.push(held);
             }
@@ -141,8 +147,46 @@ impl Model {
     fn let_go(&mut self, chance: &mut Chance) {
         if !self.held.is_empty() {
             let at = chance.below(self.held.len() as u64) as usize;
-            self.held.swap_remove(at);
+            let held = self.held.swap_remove(at);
+            let serial = held.0;
+            match chance.below(3) {
+                0 => drop(held),
+                how => {
+                    let is_last = !self.is_held(serial);
+                    let (key, was_resident) = (*held.key(), self.is_current(serial));
+                    let was_dropped = self.cache().release(held, how == 1);
+                    let is_kept = was_resident && (how != 1 || !is_last);
+                    assert!(was_dropped || is_kept || !is_last, "{key}");
+                    assert!(is_last || !was_dropped, "{key}: others hold it");
+                }
+            }
         }
+    }
+
+    fn is_current(&self, serial: u64) -> bool {
+        self.current.values().any(|current| *current == serial)
+    }
+
+    /// The very entry goes, and no other of its key.
+    fn erase_held(&mut self, chance: &mut Chance) {
+        let Some(held) = self.held.get(chance.below(self.held.len() as u64 + 1) as usize) else {
+            return;
+        };
+        let (key, was_resident) = (*held.key(), self.is_current(held.0));
+        assert_eq!(self.cache().erase_held(held), was_resident);
+        if was_resident {
+            self.current.remove(&key);
+        }
+    }
+
+    /// All are shown once, with what they are charged.
+    fn look_at_all(&self) {
+        let mut shown = BTreeMap::new();
+        self.cache().for_each(|key, value, charge| {
+            assert_eq!(charge, self.living[&value.0].charge);
+            assert_eq!(shown.insert(*key, value.0), None);
+        });
+        assert_eq!(shown, self.current);
     }
 
     fn step(&mut self, chance: &mut Chance, keys: u64, charge_max: u64) {
@@ -168,6 +212,24 @@ impl Model {
                 self.current.clear();
                 self.cache().clear();
             }
+            99 => match chance.below(8) {
+                0 => {
+                    self.cache().clear_unheld();
+                    assert_eq!(self.cache().len(), {
+                        let held = |serial: &&u64| self.is_held(**serial);
+                        self.current.values().filter(held).count()
+                    });
+                }
+                // What has left while the cache was not strict is not charged for when it is.
+                1 if self.living.len() == self.current.len() => {
+                    self.strict = !self.strict;
+                    self.cache().set_strict(self.strict);
+                    // From here on something else is bounded.
+                    self.bound = u64::MAX;
+                }
+                2..5 => self.look_at_all(),
+                _ => self.erase_held(chance),
+            },
             _ => {}
         }
         self.settle();
@@ -271,8 +333,11 @@ fn where_all_is_held_insertions_are_refused_and_go_on() {
                 assert_eq!((refused.value, refused.reason), (key, Refusal::Unwanted), "{policy}");
                 match cache.insert_held(key, key, 1) {
                     Ok(Insertion { held, outcome }) => {
-                        assert_eq!((outcome, *held, strict), (Outcome::Detached, key, false));
+                        assert_eq!((outcome, *held, strict), (Outcome::New, key, false));
                         assert_eq!(cache.usage(), ROOM + 1);
+                        assert!(cache.hold(&key).is_some(), "{policy}: it is held");
+                        assert!(cache.release(held, false), "{policy}: it is too much");
+                        assert!(cache.hold(&key).is_none(), "{policy}");
                     }
                     Err(refused) => assert!(strict && refused.value == key),
                 }
@@ -559,10 +624,9 @@ fn the_capacity_comes_down_when_what_was_held_is_let_go_of() {
                 .collect();
             assert_eq!(cache.set_capacity(100), 1_000, "{policy}: all is held");
             _ = cache.insert(5_000, 0, 1);
-            assert_eq!((cache.capacity(), cache.usage()), (1_000, 1_000), "{policy}");
+            assert_eq!((cache.capacity(), cache.usage()), (100, 1_000), "{policy}");
             drop(held);
             (1_000..1_900).for_each(|key| _ = cache.insert(key, key, 1));
-            assert_eq!(cache.capacity(), 100, "{policy}");
             assert!(cache.usage() <= 100, "{policy}: {}", cache.usage());
             // What was asked for last counts.
             let held: Vec<_> =

@@ -61,7 +61,7 @@ impl PerThread for Handles {
 
     #[inline(always)]
     fn charges_orphans(&self) -> bool {
-        self.strict
+        self.is_strict()
     }
 
     #[inline(always)]
@@ -71,9 +71,6 @@ impl PerThread for Handles {
 
     #[inline(always)]
     fn returns_charge<K, V, S>(core: &Counting<K, V, S>) -> bool {
-        if !core.hooks.strict {
-            return true;
-        }
         let charged = &core.counts().charged;
         let is_charged = charged.load(Relaxed) != 0;
         charged.store(0, Relaxed);
@@ -89,9 +86,9 @@ impl PerThread for Handles {
 }
 
 impl<K, V, S> Counting<K, V, S> {
-    /// Counts an orphan that the calling thread has left.
-    fn orphaned(&self, local: &Local, slot: u32) {
-        if self.hooks.strict {
+    /// Counts an orphan that the calling thread has left, and whether the capacity is charged for it.
+    fn orphaned(&self, local: &Local, slot: u32, is_charged: bool) {
+        if is_charged {
             local.charged.store(1, Relaxed);
         } else {
             add(&local.orphaned, self.slab.weight(slot));
@@ -187,18 +184,23 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
     fn before_unlink<S>(_: &Counting<K, V, S>, _: u32) {}
 
     #[inline(always)]
-    fn removed<S>(core: &Counting<K, V, S>, slot: u32, ending: Ending) -> Ending {
+    fn removed<S>(
+        core: &Counting<K, V, S>,
+        slot: u32,
+        ending: Ending,
+        charges_orphans: bool,
+    ) -> Ending {
         let (local, refs) = (core.counts(), core.slab.refs(slot));
         if ending != Ending::Evicted {
-            core.orphaned(local, slot);
-            refs.end();
+            core.orphaned(local, slot, charges_orphans);
+            refs.end(charges_orphans);
             return ending;
         }
-        match refs.evict() {
+        match refs.evict(charges_orphans) {
             Evicted::Owned => core.note_due(local, slot),
             Evicted::Orphaned => {
                 local.begin_to_hold(core.slab.weight(slot));
-                core.orphaned(local, slot);
+                core.orphaned(local, slot, charges_orphans);
             }
         }
         ending

@@ -14,10 +14,11 @@ pub(crate) use hooks::Newcomer;
 
 use std::hash::{BuildHasher, Hash};
 
-use crate::core::Core;
+use crate::core::hooks::Hooks as _;
+use crate::core::{Core, Ending};
 use crate::smr::refs::Open;
 use crate::smr::stripe::add;
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// A core whose values can be held.
 pub(crate) type Counting<K, V, S> = Core<K, V, S, Handles>;
@@ -30,24 +31,35 @@ pub(crate) struct Handles {
     /// Slots to be given back for which there was no segment, by [`Refs::next`](crate::smr::refs::Refs).
     lost: AtomicU32,
     /// Whether what is held is charged against the capacity until it is dropped.
-    strict: bool,
+    strict: AtomicBool,
     /// The capacity that was asked for last: more is in force while too much is held.
     asked: AtomicU64,
 }
 
 impl Handles {
-    pub(crate) fn new(strict: bool) -> Self {
+    pub(crate) fn new(capacity: u64, strict: bool) -> Self {
         Handles {
             open: Open::new(),
             lost: AtomicU32::new(0),
-            strict,
-            asked: AtomicU64::new(u64::MAX),
+            strict: AtomicBool::new(strict),
+            asked: AtomicU64::new(capacity),
         }
     }
 
     /// Whether an entry that is not admitted is given back.
+    #[inline(always)]
     pub(crate) fn is_strict(&self) -> bool {
-        self.strict
+        self.strict.load(Relaxed)
+    }
+
+    pub(crate) fn set_strict(&self, strict: bool) {
+        self.strict.store(strict, Relaxed);
+    }
+
+    /// The capacity that was asked for last.
+    #[inline(always)]
+    pub(crate) fn asked_capacity(&self) -> u64 {
+        self.asked.load(Relaxed)
     }
 }
 
@@ -80,10 +92,26 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
     /// Brings the capacity nearer to what was asked for, where what was held has kept it up.
     #[inline(always)]
     pub(crate) fn shrink_if_asked(&self) {
-        let asked = || self.hooks.asked.load(Relaxed);
-        if self.capacity() > asked() {
-            self.shrink_further(asked);
+        if self.exceeds_capacity() {
+            self.shrink_further(|| self.hooks.asked_capacity());
         }
+    }
+
+    /// Whether more is in force than was asked for.
+    #[inline(always)]
+    pub(crate) fn exceeds_capacity(&self) -> bool {
+        self.capacity() > self.hooks.asked_capacity()
+    }
+
+    /// Ends the residency of an entry in which the caller is counted. Whether it was resident.
+    pub(crate) fn end_residency(&self, slot: u32) -> bool {
+        let operation = Handles::operation(self);
+        // SAFETY: the caller is counted.
+        let (_, mixed) = self.hashes(unsafe { self.slab.key(slot) });
+        let was_resident = self.take_out_slot(mixed, slot, Ending::Removed);
+        drop(operation);
+        self.reclaim_if_due();
+        was_resident
     }
 }
 

@@ -16,8 +16,8 @@ impl<K, V, S> Counting<K, V, S> {
         match self.slab.refs(slot).let_go(|| self.slab.weight(slot)) {
             LetGo::Counted => {}
             LetGo::Resident(weight) => local.cease_to_hold(weight),
-            LetGo::Owned(weight) => {
-                self.drop_orphan(local, weight);
+            LetGo::Owned { weight, is_charged } => {
+                self.drop_orphan(local, weight, is_charged);
                 self.note_due(local, slot);
             }
         }
@@ -32,12 +32,10 @@ impl<K, V, S> Counting<K, V, S> {
 
     /// Counts an orphan no more, which is about to be dropped.
     #[inline(always)]
-    fn drop_orphan(&self, local: &Local, weight: u64) {
+    fn drop_orphan(&self, local: &Local, weight: u64, is_charged: bool) {
         local.cease_to_hold(weight);
         add(&local.orphaned, weight.wrapping_neg());
-        if self.hooks.strict
-            && let Some(weights) = &self.weights
-        {
+        if is_charged && let Some(weights) = &self.weights {
             weights.refund(weight);
         }
     }
@@ -122,14 +120,14 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    /// Lets go of a slot for a handle, which may outlive the cache.
+    /// Lets go of a slot for a handle, which may outlive the cache. Whether it has dropped what was in it.
     ///
     /// # Safety
     ///
     /// The core is there as long as somebody is counted in this slot, and the caller is: this is its last
     /// look at both.
     #[inline(always)]
-    pub(crate) unsafe fn release(this: NonNull<Self>, slot: u32) {
+    pub(crate) unsafe fn release(this: NonNull<Self>, slot: u32) -> bool {
         // No reference goes to where the core may be gone before it returns.
         let resident = |is_last| {
             // SAFETY: the caller is counted.
@@ -146,12 +144,16 @@ impl<K, V, S> Counting<K, V, S> {
             (core.slab.refs(slot), &core.hooks.open)
         };
         match refs.release(open, resident) {
-            Released::Counted { waits: 0 } => {}
-            // SAFETY: it waits for the caller so often, whose last look it is.
-            Released::Counted { waits } => unsafe { Self::leave(this, waits) },
+            Released::Counted { waits: 0 } => false,
+            Released::Counted { waits } => {
+                // SAFETY: it waits for the caller so often, whose last look it is.
+                unsafe { Self::leave(this, waits) };
+                false
+            }
             // SAFETY: as above, and the content is the caller's.
-            Released::Owned { is_closed, waits } => unsafe {
-                Self::drop_released(this, slot, is_closed, waits);
+            Released::Owned { is_closed, is_charged, waits } => unsafe {
+                Self::drop_released(this, slot, (is_closed, is_charged), waits);
+                true
             },
         }
     }
@@ -163,7 +165,12 @@ impl<K, V, S> Counting<K, V, S> {
     /// It is the caller's, for whom the core waits so often, and who looks at it no more.
     #[cold]
     #[inline(never)]
-    unsafe fn drop_released(this: NonNull<Self>, slot: u32, is_closed: bool, mut waits: u64) {
+    unsafe fn drop_released(
+        this: NonNull<Self>,
+        slot: u32,
+        (is_closed, is_charged): (bool, bool),
+        mut waits: u64,
+    ) {
         // Also if the destructor panics. SAFETY: the last look.
         let left = Ensure::new(&mut waits, |waits| unsafe { Self::leave(this, *waits) });
         // SAFETY: the core waits.
@@ -172,7 +179,7 @@ impl<K, V, S> Counting<K, V, S> {
             // SAFETY: it is the caller's. Nobody uses the slot again.
             unsafe { core.slab.drop_content(slot) };
         } else {
-            core.drop_orphan(core.counts(), core.slab.weight(slot));
+            core.drop_orphan(core.counts(), core.slab.weight(slot), is_charged);
             core.drop_owned(slot);
         }
         drop(left);
