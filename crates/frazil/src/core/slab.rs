@@ -290,6 +290,7 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     /// The address came from [`value_address`](Self::value_address) of a slab that is there.
     #[inline(always)]
     pub(crate) unsafe fn refs_beside<'s>(value: NonNull<V>) -> &'s R {
+        // SAFETY: it lies so far inside a slot (the caller's promise).
         let entry = unsafe { value.byte_sub(std::mem::offset_of!(Content<K, V, R>, value)) };
         // SAFETY: it is that of a slot (the caller's promise), and otherwise as in `header`.
         unsafe { &(*entry.cast::<Content<K, V, R>>().as_ptr()).refs }
