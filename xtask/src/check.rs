@@ -9,7 +9,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::{book, nightly, report, step, test};
+use crate::{book, nightly, report, rocksdb, step, test};
 
 /// What looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -28,6 +28,8 @@ pub(crate) enum Checker {
     Report,
     /// The book, made by mdBook
     Book,
+    /// RocksDB's tests of its caches, on ours
+    Rocksdb,
     /// All of them
     All,
 }
@@ -47,6 +49,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Asan => nightly::asan(root),
         Checker::Report => report::run(root),
         Checker::Book => book::run(root),
+        Checker::Rocksdb => rocksdb::run(root),
         Checker::All => {
             loom(root, long)?;
             shuttle(root, long)?;
@@ -54,7 +57,8 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
             nightly::tsan(root)?;
             nightly::asan(root)?;
             report::run(root)?;
-            book::run(root)
+            book::run(root)?;
+            rocksdb::run(root)
         }
     }
 }

@@ -20,6 +20,7 @@ mod profiles;
 mod reference;
 mod release;
 mod report;
+mod rocksdb;
 mod sizes;
 mod smoke;
 mod soak;

@@ -1,0 +1,311 @@
+// rocksdb::Cache on the functions of frazil.h. docs/design/rocksdb.md says what is where.
+
+#include "frazil/block_cache.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <random>
+
+#include "frazil.h"
+#include "kinds.h"
+#include "rocksdb/advanced_cache.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/utilities/object_registry.h"
+#include "rocksdb/utilities/options_type.h"
+#include "rocksdb/version.h"
+
+namespace frazil {
+
+using rocksdb::Cache;
+using rocksdb::Slice;
+using rocksdb::Status;
+
+namespace {
+
+const char* const kId = "frazil";
+constexpr uint32_t kSeedMask = 0x7fffffff;
+
+std::unordered_map<std::string, rocksdb::OptionTypeInfo>& OptionTypes() {
+  using rocksdb::OptionType;
+  using rocksdb::OptionTypeFlags;
+  using rocksdb::OptionVerificationType;
+  const auto info = [](int offset, OptionType type) {
+    return rocksdb::OptionTypeInfo(offset, type, OptionVerificationType::kNormal,
+                                   OptionTypeFlags::kNone);
+  };
+  static std::unordered_map<std::string, rocksdb::OptionTypeInfo> types = {
+      {"capacity", info(offsetof(struct BlockCacheOptions, capacity), OptionType::kSizeT)},
+      {"policy", info(offsetof(struct BlockCacheOptions, policy), OptionType::kString)},
+      {"strict_capacity_limit",
+       info(offsetof(struct BlockCacheOptions, strict_capacity_limit), OptionType::kBoolean)},
+      {"charge_metadata",
+       info(offsetof(struct BlockCacheOptions, charge_metadata), OptionType::kBoolean)},
+      {"hash_seed", info(offsetof(struct BlockCacheOptions, hash_seed), OptionType::kInt32T)},
+  };
+  return types;
+}
+
+// Seeds that repeat after two thousand million caches, from another start in each process.
+uint32_t NextSeed() {
+  static std::atomic<uint32_t> next{std::random_device{}()};
+  // Odd, so that it is a bijection of the lower 31 bits.
+  return next.fetch_add(1, std::memory_order_relaxed) * 0x5bd1e995u & kSeedMask;
+}
+
+uint32_t HostSeed() {
+  char name[256] = {};
+  if (gethostname(name, sizeof(name) - 1) != 0) {
+    static const uint32_t seed = NextSeed();
+    return seed;
+  }
+  // FNV-1a.
+  uint32_t hash = 2166136261u;
+  for (const char* at = name; *at != 0; ++at) {
+    hash = (hash ^ static_cast<unsigned char>(*at)) * 16777619u;
+  }
+  return hash & kSeedMask;
+}
+
+uint32_t SeedOf(int32_t option) {
+  if (option >= 0) {
+    return static_cast<uint32_t>(option);
+  }
+  return option == rocksdb::ShardedCacheOptions::kHostHashSeed ? HostSeed() : NextSeed();
+}
+
+// That of the library, if this was made for it.
+Status CheckVersion() {
+  const std::string version = rocksdb::GetRocksVersionAsString();
+  int major = 0, minor = 0;
+  if (sscanf(version.c_str(), "%d.%d", &major, &minor) == 2 &&
+      ((major == 10 && minor >= 4) || (major == 11 && minor <= 8))) {
+    return Status::OK();
+  }
+  return Status::NotSupported("Frazil is made for RocksDB 10.4 to 11.8, and this is", version);
+}
+
+const uint8_t* Bytes(const Slice& slice) {
+  return reinterpret_cast<const uint8_t*>(slice.data());
+}
+
+const frazil_entry* EntryOf(const Cache::Handle* handle) {
+  return reinterpret_cast<const frazil_entry*>(handle);
+}
+
+Cache::Handle* HandleOf(const frazil_entry* entry) {
+  return reinterpret_cast<Cache::Handle*>(const_cast<frazil_entry*>(entry));
+}
+
+const Kind* KindOf(const frazil_entry* entry) { return static_cast<const Kind*>(entry->kind); }
+
+class BlockCache final : public Cache {
+ public:
+  explicit BlockCache(const BlockCacheOptions& options) : options_(options) {
+    RegisterOptions("FrazilBlockCacheOptions", &options_, &OptionTypes());
+  }
+
+  ~BlockCache() override { frazil_free(cache_); }
+
+  const char* Name() const override { return kId; }
+
+  // Makes the cache, from what the options say by now.
+  Status PrepareOptions(const rocksdb::ConfigOptions& config) override {
+    Status status = CheckVersion();
+    if (!status.ok()) {
+      return status;
+    }
+    seed_ = SeedOf(options_.hash_seed);
+    memory_allocator_ = options_.memory_allocator;
+    kinds_.SetAllocator(memory_allocator_.get());
+    frazil_options options = {};
+    options.capacity = options_.capacity;
+    options.policy = options_.policy.c_str();
+    options.hash_seed = seed_;
+    options.strict = options_.strict_capacity_limit;
+    options.charges_metadata = options_.charge_metadata;
+    frazil_cache* cache = nullptr;
+    switch (frazil_new(&options, &cache)) {
+      case FRAZIL_OK:
+        break;
+      case FRAZIL_CANNOT_HOLD:
+        return Status::InvalidArgument("policy: blocks of this one cannot be held", options_.policy);
+      default:
+        return Status::InvalidArgument("policy: unknown, and not mobius, s3-fifo, clock, lru, fifo",
+                                       options_.policy);
+    }
+    frazil_free(cache_);
+    cache_ = cache;
+    return Cache::PrepareOptions(config);
+  }
+
+  Status Insert(const Slice& key, ObjectPtr object, const CacheItemHelper* helper, size_t charge,
+                Handle** handle, Priority /*priority*/, const Slice& /*compressed*/,
+                rocksdb::CompressionType /*type*/) override {
+    if (eviction_callback_) {
+      return Status::NotSupported("Frazil calls no eviction callback, which a secondary cache needs");
+    }
+    const frazil_entry* entry = nullptr;
+    const frazil_status status = frazil_insert(cache_, Bytes(key), key.size(), object,
+                                               kinds_.Of(helper), charge, handle ? &entry : nullptr);
+    if (handle != nullptr) {
+      *handle = HandleOf(entry);
+    }
+    return status == FRAZIL_OK ? Status::OK()
+                               : Status::MemoryLimit("Insert failed because the cache is full");
+  }
+
+  Handle* CreateStandalone(const Slice& key, ObjectPtr object, const CacheItemHelper* helper,
+                           size_t charge, bool allow_uncharged) override {
+    return HandleOf(frazil_standalone(cache_, Bytes(key), key.size(), object, kinds_.Of(helper),
+                                      charge, allow_uncharged));
+  }
+
+  Handle* Lookup(const Slice& key, const CacheItemHelper* /*helper*/, CreateContext* /*context*/,
+                 Priority /*priority*/, rocksdb::Statistics* /*stats*/) override {
+    return HandleOf(frazil_hold(cache_, Bytes(key), key.size()));
+  }
+
+  bool Ref(Handle* handle) override {
+    frazil_hold_more(cache_, EntryOf(handle));
+    return true;
+  }
+
+  using Cache::Release;
+  bool Release(Handle* handle, bool erase_if_last_ref) override {
+    return frazil_release(cache_, EntryOf(handle), erase_if_last_ref);
+  }
+
+  ObjectPtr Value(Handle* handle) override { return EntryOf(handle)->object; }
+
+  void Erase(const Slice& key) override { frazil_erase(cache_, Bytes(key), key.size()); }
+
+  uint64_t NewId() override { return next_id_.fetch_add(1, std::memory_order_relaxed); }
+
+  void SetCapacity(size_t capacity) override { frazil_set_capacity(cache_, capacity); }
+  size_t GetCapacity() const override { return frazil_capacity(cache_); }
+
+  void SetStrictCapacityLimit(bool strict) override { frazil_set_strict(cache_, strict); }
+  bool HasStrictCapacityLimit() const override { return frazil_is_strict(cache_); }
+
+  size_t GetUsage() const override { return frazil_usage(cache_); }
+  size_t GetPinnedUsage() const override { return frazil_held_usage(cache_); }
+  size_t GetOccupancyCount() const override { return frazil_len(cache_); }
+  size_t GetTableAddressCount() const override { return frazil_homes(cache_); }
+
+  size_t GetUsage(Handle* handle) const override {
+    return frazil_total_charge(cache_, EntryOf(handle));
+  }
+
+  size_t GetCharge(Handle* handle) const override { return frazil_charge(cache_, EntryOf(handle)); }
+
+  const CacheItemHelper* GetCacheItemHelper(Handle* handle) const override {
+    return KindOf(EntryOf(handle))->helper;
+  }
+
+  // What there is stays for ever, and nothing is dropped.
+  void DisownData() override { cache_ = nullptr; }
+
+  void ApplyToAllEntries(
+      const std::function<void(const Slice& key, ObjectPtr object, size_t charge,
+                               const CacheItemHelper* helper)>& callback,
+      const ApplyToAllEntriesOptions& /*options*/) override {
+    auto visit = [](void* context, const uint8_t* key, size_t len, const frazil_entry* entry,
+                    uint64_t charge) {
+      const auto& call = *static_cast<std::remove_reference_t<decltype(callback)>*>(context);
+      call(Slice(reinterpret_cast<const char*>(key), len), entry->object, charge,
+           KindOf(entry)->helper);
+    };
+    frazil_for_each(cache_, visit, const_cast<void*>(static_cast<const void*>(&callback)));
+  }
+
+  void ApplyToHandle(Cache* cache, Handle* handle,
+                     const std::function<void(const Slice& key, ObjectPtr object, size_t charge,
+                                              const CacheItemHelper* helper)>& callback) override {
+    frazil_cache* its = static_cast<BlockCache*>(cache)->cache_;
+    size_t len = 0;
+    const uint8_t* key = frazil_key(its, EntryOf(handle), &len);
+    callback(Slice(reinterpret_cast<const char*>(key), len), EntryOf(handle)->object,
+             frazil_charge(its, EntryOf(handle)), KindOf(EntryOf(handle))->helper);
+  }
+
+  void EraseUnRefEntries() override { frazil_clear_unheld(cache_); }
+
+  uint32_t GetHashSeed() const override { return seed_; }
+
+  std::string GetPrintableOptions() const override {
+    return "    capacity : " + std::to_string(GetCapacity()) + "\n    policy : " + options_.policy +
+           "\n    strict_capacity_limit : " + std::to_string(HasStrictCapacityLimit()) +
+           "\n    charge_metadata : " + std::to_string(options_.charge_metadata) +
+           "\n    hash_seed : " + std::to_string(seed_) + "\n";
+  }
+
+ private:
+  frazil_cache* cache_ = nullptr;
+  BlockCacheOptions options_;
+  uint32_t seed_ = 0;
+  Kinds kinds_;
+  std::atomic<uint64_t> next_id_{1};
+};
+
+Cache* NewUnprepared(const std::string& /*uri*/, std::unique_ptr<Cache>* guard,
+                     std::string* /*message*/) {
+  guard->reset(new BlockCache(BlockCacheOptions()));
+  return guard->get();
+}
+
+// Where all of the library is linked, or it is preloaded.
+const bool kIsRegistered = (RegisterBlockCache(), true);
+
+}  // namespace
+
+void RegisterBlockCache() {
+  static const bool is_registered = [] {
+    // "frazil", "frazil://", and what follows that.
+    auto id = rocksdb::ObjectLibrary::PatternEntry(kId, true).AddSeparator("://", false);
+    rocksdb::ObjectLibrary::Default()->AddFactory<Cache>(id, NewUnprepared);
+    return true;
+  }();
+  (void)is_registered;
+  (void)kIsRegistered;
+}
+
+Status NewBlockCache(const BlockCacheOptions& options, std::shared_ptr<Cache>* cache) {
+  auto made = std::make_shared<BlockCache>(options);
+  Status status = made->PrepareOptions(rocksdb::ConfigOptions());
+  if (status.ok()) {
+    *cache = std::move(made);
+  }
+  return status;
+}
+
+Status ParseBlockCacheOptions(const std::string& text, BlockCacheOptions* options) {
+  std::unordered_map<std::string, std::string> map;
+  Status status = rocksdb::StringToMap(text, &map);
+  if (!status.ok()) {
+    return status;
+  }
+  const auto id = map.find("id");
+  if (id != map.end()) {
+    if (id->second.compare(0, strlen(kId), kId) != 0) {
+      return Status::InvalidArgument("id: not frazil", id->second);
+    }
+    map.erase(id);
+  }
+  std::unordered_map<std::string, std::string> unused;
+  status = rocksdb::OptionTypeInfo::ParseType(rocksdb::ConfigOptions(), map, OptionTypes(), options,
+                                              &unused);
+  if (status.ok() && !unused.empty()) {
+    return Status::InvalidArgument("no option of Frazil's block cache", unused.begin()->first);
+  }
+  return status;
+}
+
+Status NewBlockCache(const std::string& text, std::shared_ptr<Cache>* cache) {
+  BlockCacheOptions options;
+  Status status = ParseBlockCacheOptions(text, &options);
+  return status.ok() ? NewBlockCache(options, cache) : status;
+}
+
+}  // namespace frazil

@@ -1,0 +1,393 @@
+//! The functions of `include/frazil.h`.
+//!
+//! None unwinds: what panics aborts the process with a message, because `extern "C"` does.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::ptr::NonNull;
+
+use foldhash::fast::FixedState;
+use frazil::{HandleBuilder, HandleCache, Held, Policy};
+
+use crate::entry::{Entry, Kind};
+use crate::key::{Key, Query};
+
+/// What an entry takes beside its object, in bytes: its line, its words in the index at 60 % load, its place
+/// in a queue.
+const METADATA: u64 = 64 + 12 + 8;
+
+/// A cache as C has it.
+#[derive(Debug)]
+pub struct Cache {
+    handles: HandleCache<Key, Entry, FixedState>,
+    /// Whether entries are charged for [`METADATA`] too.
+    charges_metadata: bool,
+}
+
+/// What a cache is made from. Zeroes are defaults.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// A sum of charges.
+    pub capacity: u64,
+    /// A policy by name, or null for `mobius`.
+    pub policy: *const c_char,
+    /// Decides, with the keys, the order of entries in the index.
+    pub hash_seed: u64,
+    /// Whether an entry that is to be held and has no room is refused.
+    pub strict: bool,
+    /// Whether what an entry takes beside its object is charged too.
+    pub charges_metadata: bool,
+}
+
+/// What became of a call.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// It was done.
+    Ok = 0,
+    /// There is no room, in a strict cache; the object is still the caller's.
+    Refused = 1,
+    /// There is no policy of this name.
+    UnknownPolicy = 2,
+    /// Entries of this policy cannot be held.
+    CannotHold = 3,
+}
+
+type Handle = NonNull<Entry>;
+
+impl Cache {
+    fn charge_with_metadata(&self, key: &Key, charge: u64) -> u64 {
+        match self.charges_metadata {
+            true => charge.saturating_add(METADATA + key.heap_bytes() as u64),
+            false => charge,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// A handle of this cache that was not released.
+    unsafe fn held(&self, handle: Handle) -> std::mem::ManuallyDrop<Held<Key, Entry, FixedState>> {
+        // SAFETY: as promised; it is not dropped.
+        std::mem::ManuallyDrop::new(unsafe { self.handles.from_raw(handle) })
+    }
+
+    fn insert_held(&self, key: Key, entry: Entry, charge: u64) -> Option<Handle> {
+        let charge = self.charge_with_metadata(&key, charge);
+        match self.handles.insert_held(key, entry, charge) {
+            Ok(insertion) => Some(Held::into_raw(insertion.held)),
+            Err(refused) => {
+                // Still the caller's.
+                std::mem::forget(refused.value);
+                None
+            }
+        }
+    }
+}
+
+/// # Safety
+///
+/// So many bytes are there, unless there are none.
+#[inline(always)]
+unsafe fn bytes<'k>(key: *const u8, len: usize) -> &'k [u8] {
+    if len == 0 {
+        return &[];
+    }
+    // SAFETY: as promised.
+    unsafe { std::slice::from_raw_parts(key, len) }
+}
+
+/// Makes a cache: `frazil_new` of `frazil.h`.
+///
+/// # Safety
+///
+/// Both lead somewhere, and the name of the policy ends in a zero byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_new(options: *const Options, cache: *mut *mut Cache) -> Status {
+    // SAFETY: as promised.
+    let options = unsafe { &*options };
+    let policy = match options.policy.is_null() {
+        true => Ok(Policy::Mobius),
+        // SAFETY: as promised.
+        false => match unsafe { CStr::from_ptr(options.policy) }.to_str() {
+            Ok(name) => name.parse::<Policy>().map_err(drop),
+            Err(_) => Err(()),
+        },
+    };
+    let Ok(policy) = policy else { return Status::UnknownPolicy };
+    let builder: HandleBuilder<Key, Entry> = HandleCache::builder(options.capacity);
+    let hasher = FixedState::with_seed(options.hash_seed);
+    let builder = builder.policy(policy).strict(options.strict).with_hasher(hasher);
+    let Ok(handles) = builder.try_build() else { return Status::CannotHold };
+    let made = Cache { handles, charges_metadata: options.charges_metadata };
+    // SAFETY: as promised.
+    unsafe { *cache = Box::into_raw(Box::new(made)) };
+    Status::Ok
+}
+
+/// Drops a cache and all that is not held: `frazil_free` of `frazil.h`.
+///
+/// # Safety
+///
+/// It came from [`frazil_new`], and nobody uses it any more; or it is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_free(cache: *mut Cache) {
+    if !cache.is_null() {
+        // SAFETY: as promised.
+        drop(unsafe { Box::from_raw(cache) });
+    }
+}
+
+/// Inserts an object: `frazil_insert` of `frazil.h`.
+///
+/// # Safety
+///
+/// The key is so long; the kind is there as long as the entry; any thread may use and drop the object;
+/// `handle` leads somewhere, or is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_insert(
+    cache: &Cache,
+    key: *const u8,
+    key_len: usize,
+    object: *mut c_void,
+    kind: *const Kind,
+    charge: u64,
+    handle: *mut *const Entry,
+) -> Status {
+    // SAFETY: as promised.
+    let key = Key::new(unsafe { bytes(key, key_len) });
+    let entry = Entry { object, kind };
+    if handle.is_null() {
+        let charge = cache.charge_with_metadata(&key, charge);
+        // What is not admitted is dropped at once, as if it had been evicted.
+        drop(cache.handles.insert(key, entry, charge));
+        return Status::Ok;
+    }
+    let inserted = cache.insert_held(key, entry, charge);
+    // SAFETY: as promised.
+    unsafe { *handle = inserted.map_or(std::ptr::null(), |entry| entry.as_ptr().cast_const()) };
+    if inserted.is_some() { Status::Ok } else { Status::Refused }
+}
+
+/// Holds an object that no look-up finds: `frazil_standalone` of `frazil.h`.
+///
+/// # Safety
+///
+/// As for [`frazil_insert`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_standalone(
+    cache: &Cache,
+    key: *const u8,
+    key_len: usize,
+    object: *mut c_void,
+    kind: *const Kind,
+    charge: u64,
+    may_be_uncharged: bool,
+) -> *const Entry {
+    // SAFETY: as promised.
+    let key = unsafe { bytes(key, key_len) };
+    let make = || (Key::nameless(key), Entry { object, kind });
+    let (name, entry) = make();
+    let mut held = cache.insert_held(name, entry, charge);
+    if held.is_none() && may_be_uncharged {
+        let (name, entry) = make();
+        // Without metadata as well.
+        held = match cache.handles.insert_held(name, entry, 0) {
+            Ok(insertion) => Some(Held::into_raw(insertion.held)),
+            Err(refused) => {
+                std::mem::forget(refused.value);
+                None
+            }
+        };
+    }
+    match held {
+        Some(handle) => {
+            // SAFETY: it was just made.
+            cache.handles.erase_held(&*unsafe { cache.held(handle) });
+            handle.as_ptr()
+        }
+        None => std::ptr::null(),
+    }
+}
+
+/// Holds what is there of a key: `frazil_hold` of `frazil.h`.
+///
+/// # Safety
+///
+/// The key is so long.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_hold(
+    cache: &Cache,
+    key: *const u8,
+    key_len: usize,
+) -> *const Entry {
+    // SAFETY: as promised.
+    let query = Query(unsafe { bytes(key, key_len) });
+    match cache.handles.hold(&query) {
+        Some(held) => Held::into_raw(held).as_ptr(),
+        None => std::ptr::null(),
+    }
+}
+
+/// Holds once more: `frazil_hold_more` of `frazil.h`.
+///
+/// # Safety
+///
+/// A handle of this cache that was not released.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_hold_more(cache: &Cache, handle: Handle) {
+    // SAFETY: as promised.
+    std::mem::forget(Held::clone(&*unsafe { cache.held(handle) }));
+}
+
+/// Lets go: `frazil_release` of `frazil.h`. Whether the object was dropped.
+///
+/// # Safety
+///
+/// A handle of this cache that was not released as often as it was held.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_release(
+    cache: &Cache,
+    handle: Handle,
+    erase_if_last: bool,
+) -> bool {
+    // SAFETY: as promised.
+    cache.handles.release(unsafe { cache.handles.from_raw(handle) }, erase_if_last)
+}
+
+/// Removes a key: `frazil_erase` of `frazil.h`.
+///
+/// # Safety
+///
+/// The key is so long.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_erase(cache: &Cache, key: *const u8, key_len: usize) -> bool {
+    // SAFETY: as promised.
+    cache.handles.erase(&Query(unsafe { bytes(key, key_len) }))
+}
+
+/// The key of what is held: `frazil_key` of `frazil.h`.
+///
+/// # Safety
+///
+/// A handle of this cache that was not released, and `key_len` leads somewhere.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_key(
+    cache: &Cache,
+    handle: Handle,
+    key_len: *mut usize,
+) -> *const u8 {
+    // SAFETY: as promised; it stays where it is as long as it is held.
+    unsafe {
+        let held = cache.held(handle);
+        let key = held.key().bytes();
+        *key_len = key.len();
+        key.as_ptr()
+    }
+}
+
+/// What is charged for it, without metadata: `frazil_charge` of `frazil.h`.
+///
+/// # Safety
+///
+/// A handle of this cache that was not released.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_charge(cache: &Cache, handle: Handle) -> u64 {
+    // SAFETY: as promised.
+    let held = unsafe { cache.held(handle) };
+    held.charge().saturating_sub(cache.charge_with_metadata(held.key(), 0))
+}
+
+/// What is charged for it: `frazil_total_charge` of `frazil.h`.
+///
+/// # Safety
+///
+/// A handle of this cache that was not released.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_total_charge(cache: &Cache, handle: Handle) -> u64 {
+    // SAFETY: as promised.
+    unsafe { cache.held(handle) }.charge()
+}
+
+/// What is called for each entry: object, kind, key, length, charge without metadata.
+type Visit = unsafe extern "C" fn(
+    context: *mut c_void,
+    key: *const u8,
+    key_len: usize,
+    entry: *const Entry,
+    charge: u64,
+);
+
+/// Shows all entries: `frazil_for_each` of `frazil.h`.
+///
+/// # Safety
+///
+/// `visit` may be called with this context, and does not unwind.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_for_each(cache: &Cache, visit: Visit, context: *mut c_void) {
+    cache.handles.for_each(|key, entry, charge| {
+        let (bytes, metadata) = (key.bytes(), cache.charge_with_metadata(key, 0));
+        let charge = charge.saturating_sub(metadata);
+        // SAFETY: as promised.
+        unsafe { visit(context, bytes.as_ptr(), bytes.len(), entry, charge) };
+    });
+}
+
+/// The capacity that was asked for: `frazil_capacity` of `frazil.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn frazil_capacity(cache: &Cache) -> u64 {
+    cache.handles.capacity()
+}
+
+/// Asks for a capacity, and answers the one in force: `frazil_set_capacity` of `frazil.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn frazil_set_capacity(cache: &Cache, capacity: u64) -> u64 {
+    cache.handles.set_capacity(capacity)
+}
+
+/// Whether it is strict: `frazil_is_strict` of `frazil.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn frazil_is_strict(cache: &Cache) -> bool {
+    cache.handles.is_strict()
+}
+
+/// Makes it strict, or not: `frazil_set_strict` of `frazil.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn frazil_set_strict(cache: &Cache, strict: bool) {
+    cache.handles.set_strict(strict);
+}
+
+/// What is charged for all that is resident or held: `frazil_usage` of `frazil.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn frazil_usage(cache: &Cache) -> u64 {
+    cache.handles.usage()
+}
+
+/// What is charged for all that is held: `frazil_held_usage` of `frazil.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn frazil_held_usage(cache: &Cache) -> u64 {
+    cache.handles.held_usage()
+}
+
+/// How many entries are resident: `frazil_len` of `frazil.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn frazil_len(cache: &Cache) -> u64 {
+    cache.handles.len() as u64
+}
+
+/// How many homes the hash table has: `frazil_homes` of `frazil.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn frazil_homes(cache: &Cache) -> u64 {
+    cache.handles.homes() as u64
+}
+
+/// Removes all entries: `frazil_clear` of `frazil.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn frazil_clear(cache: &Cache) {
+    cache.handles.clear();
+}
+
+/// Removes all entries that nobody holds: `frazil_clear_unheld` of `frazil.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn frazil_clear_unheld(cache: &Cache) {
+    cache.handles.clear_unheld();
+}

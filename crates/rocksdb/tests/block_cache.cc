@@ -1,0 +1,180 @@
+// What RocksDB's own tests do not ask: options, bad input, and the ways in.
+
+#include "frazil/block_cache.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rocksdb/advanced_cache.h"
+#include "rocksdb/convenience.h"
+
+using rocksdb::Cache;
+using rocksdb::Status;
+
+static int failures = 0;
+
+#define CHECK(what)                                               \
+  do {                                                            \
+    if (!(what)) {                                                \
+      fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #what);  \
+      ++failures;                                                 \
+    }                                                             \
+  } while (false)
+
+static int dropped = 0;
+
+static void Drop(Cache::ObjectPtr, rocksdb::MemoryAllocator*) { ++dropped; }
+
+static const Cache::CacheItemHelper kHelper{rocksdb::CacheEntryRole::kMisc, &Drop};
+static const Cache::CacheItemHelper kSilent{rocksdb::CacheEntryRole::kDataBlock};
+
+static std::shared_ptr<Cache> Make(const std::string& options) {
+  std::shared_ptr<Cache> cache;
+  const Status status = frazil::NewBlockCache(options, &cache);
+  CHECK(status.ok());
+  return cache;
+}
+
+static void Refuses(const std::string& options, const std::string& named) {
+  std::shared_ptr<Cache> cache;
+  const Status status = frazil::NewBlockCache(options, &cache);
+  CHECK(status.IsInvalidArgument() && cache == nullptr);
+  if (status.ToString().find(named) == std::string::npos) {
+    fprintf(stderr, "%s: %s\n", options.c_str(), status.ToString().c_str());
+    ++failures;
+  }
+}
+
+static void Options() {
+  auto cache = Make("id=frazil;capacity=1G;policy=s3-fifo;strict_capacity_limit=true;hash_seed=7");
+  CHECK(cache->GetCapacity() == size_t{1} << 30 && cache->HasStrictCapacityLimit());
+  CHECK(cache->GetHashSeed() == 7);
+  CHECK(cache->GetPrintableOptions().find("s3-fifo") != std::string::npos);
+  Refuses("capacity=1G;policy=lruu", "lruu");
+  Refuses("capacity=1G;policy=arc", "arc");
+  Refuses("capacity=many", "capacity");
+  Refuses("capcity=1G", "capcity");
+  Refuses("capacity=1G;secondary_cache=compressed_secondary_cache://", "secondary_cache");
+  Refuses("id=lru;capacity=1G", "lru");
+}
+
+static void FromString() {
+  frazil::RegisterBlockCache();
+  std::shared_ptr<Cache> cache;
+  const rocksdb::ConfigOptions config;
+  Status status =
+      Cache::CreateFromString(config, "id=frazil://;capacity=1M;policy=clock", &cache);
+  CHECK(status.ok() && cache != nullptr && cache->GetCapacity() == 1 << 20);
+  CHECK(cache != nullptr && std::string(cache->Name()) == "frazil");
+  cache.reset();
+  CHECK(!Cache::CreateFromString(config, "id=frazil://;capacity=1M;polcy=clock", &cache).ok());
+  CHECK(!Cache::CreateFromString(config, "id=frazil://;capacity=1M;policy=clok", &cache).ok());
+}
+
+static void OddEntries() {
+  auto cache = Make("capacity=1000;charge_metadata=false");
+  dropped = 0;
+  int kept = 0;
+  std::vector<Cache::Handle*> handles;
+  std::vector<std::string> keys = {"", "a", std::string(16, 'k'), std::string(100000, 'z')};
+  for (const std::string& key : keys) {
+    for (const size_t charge : {size_t{0}, size_t{1001}, SIZE_MAX, SIZE_MAX - 1}) {
+      Cache::Handle* handle = nullptr;
+      CHECK(cache->Insert(key, nullptr, &kHelper, charge, &handle).ok() && handle != nullptr);
+      CHECK(handle != nullptr && cache->Value(handle) == nullptr);
+      CHECK(handle != nullptr && cache->GetCharge(handle) == charge);
+      handles.push_back(handle);
+      CHECK(cache->Insert(key, nullptr, &kHelper, charge).ok());
+      kept += 2;
+    }
+  }
+  for (Cache::Handle* handle : handles) {
+    cache->Release(handle);
+  }
+  cache->EraseUnRefEntries();
+  CHECK(cache->GetUsage() == 0 && cache->GetPinnedUsage() == 0 && cache->GetOccupancyCount() == 0);
+  CHECK(dropped == kept);
+}
+
+static void Standalone() {
+  auto cache = Make("capacity=100;charge_metadata=false;strict_capacity_limit=true");
+  CHECK(cache->Insert("key", nullptr, &kHelper, 40).ok());
+  Cache::Handle* alone = cache->CreateStandalone("key", nullptr, &kHelper, 50, false);
+  CHECK(alone != nullptr && cache->GetUsage() == 90);
+  Cache::Handle* found = cache->Lookup("key");
+  CHECK(found != nullptr && found != alone);
+  CHECK(cache->CreateStandalone("key", nullptr, &kHelper, 20, false) == nullptr);
+  Cache::Handle* uncharged = cache->CreateStandalone("key", nullptr, &kHelper, 20, true);
+  CHECK(uncharged != nullptr && cache->GetCharge(uncharged) == 0);
+  cache->Release(found);
+  cache->Release(uncharged);
+  CHECK(cache->Release(alone));
+  CHECK(cache->GetUsage() == 40);
+}
+
+static void Metadata() {
+  auto cache = Make("capacity=1M");
+  Cache::Handle* handle = nullptr;
+  CHECK(cache->Insert("sixteen bytes...", nullptr, &kSilent, 1000, &handle).ok());
+  CHECK(cache->GetCharge(handle) == 1000 && cache->GetUsage(handle) > 1000);
+  CHECK(cache->GetUsage(handle) < 1100 && cache->GetUsage() == cache->GetUsage(handle));
+  CHECK(cache->GetCacheItemHelper(handle) == &kSilent);
+  cache->Release(handle);
+}
+
+static void EvictionCallback() {
+  auto cache = Make("capacity=1M");
+  cache->SetEvictionCallback([](const rocksdb::Slice&, Cache::Handle*, bool) { return false; });
+  CHECK(cache->Insert("key", nullptr, &kHelper, 1).IsNotSupported());
+}
+
+// The capacity changes under load: nothing is refused.
+static void Resize() {
+  auto cache = Make("capacity=8M;policy=s3-fifo");
+  std::vector<std::thread> threads;
+  std::atomic<bool> done{false};
+  std::atomic<int> refused{0};
+  for (int thread = 0; thread < 2; ++thread) {
+    threads.emplace_back([&, thread] {
+      for (uint64_t at = 0; !done.load() || at < 1000; ++at) {
+        char key[16] = {};
+        const uint64_t number = (at * 2654435761u + thread) % 50000;
+        memcpy(key, &number, 8);
+        Cache::Handle* handle = nullptr;
+        if (!cache->Insert(rocksdb::Slice(key, 16), nullptr, &kSilent, 4096, &handle).ok()) {
+          ++refused;
+        } else {
+          cache->Release(handle);
+        }
+      }
+    });
+  }
+  for (const size_t capacity : {size_t{2} << 30, size_t{64} << 20, size_t{8} << 20}) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    cache->SetCapacity(capacity);
+    CHECK(cache->GetCapacity() == capacity);
+  }
+  done = true;
+  for (auto& thread : threads) {
+    thread.join();
+  }
+  CHECK(refused == 0 && cache->GetUsage() <= size_t{8} << 20);
+}
+
+int main() {
+  Options();
+  FromString();
+  OddEntries();
+  Standalone();
+  Metadata();
+  EvictionCallback();
+  Resize();
+  printf("%d failures\n", failures);
+  return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
