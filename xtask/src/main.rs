@@ -3,6 +3,7 @@
 //! They are a program and not a script so that they need nothing but the pinned
 //! toolchain, and run the same on a developer's machine and in CI.
 
+mod block_cache;
 mod book;
 mod check;
 mod cost;
@@ -117,6 +118,24 @@ enum Command {
         #[arg(long)]
         features: bool,
     },
+    /// Build our block cache as libraries, for the RocksDB that is installed
+    #[command(after_help = "Examples:
+  cargo xtask block-cache --headers /usr/include
+  cargo xtask block-cache --headers rocksdb/include -- -fno-rtti -D_GLIBCXX_USE_CXX11_ABI=0
+
+A program that was not made for it:
+  LD_PRELOAD=target/block-cache/libfrazil_preload.so FRAZIL_BLOCK_CACHE=policy=s3-fifo PROGRAM")]
+    BlockCache {
+        /// The folder that has rocksdb/cache.h
+        #[arg(long, value_name = "DIR")]
+        headers: PathBuf,
+        /// Where the libraries go
+        #[arg(long, value_name = "DIR", default_value = "target/block-cache")]
+        out: PathBuf,
+        /// Flags that RocksDB was compiled with and that change its classes
+        #[arg(last = true, value_name = "FLAG")]
+        flags: Vec<String>,
+    },
     /// Write docs/reference.md: every row of the reference results beside ours
     Reference,
     /// Apply each patch of xtask/mutants, a defect, and see that the checks of CI find it
@@ -160,6 +179,9 @@ fn main() -> ExitCode {
         Command::Suites { wanted } => suites::run(&root, &wanted),
         Command::Hit { features: false } => hit::run(&root),
         Command::Hit { features: true } => sizes::run(&root),
+        Command::BlockCache { headers, out, flags } => {
+            block_cache::run(&root, &headers, &out, &flags)
+        }
         Command::Reference => reference::run(&root),
         Command::Mutants { name } => mutants::run(&root, name.as_deref()),
         Command::ReleaseCheck { only } => release::run(&root, &only),

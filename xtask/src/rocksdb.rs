@@ -1,8 +1,9 @@
 //! `cargo xtask check rocksdb`: RocksDB's own tests of its caches, unchanged, on ours.
 //!
 //! They are compiled from RocksDB 10.4.2 and linked with the library that Maven has of that version, which
-//! was compiled without run-time types and with the old strings. Our functions come before that library's of the
-//! same names. Tests that fail are named here, with the reason, and must fail.
+//! was compiled without run-time types and with the old strings. Our library comes before that one, so that its
+//! functions take the place of those of the same names. Tests that fail are named here, with the
+//! reason, and must fail.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,6 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
+use crate::block_cache::{Build, LIBRARIES};
 use crate::{step, tools};
 
 /// Where a file comes from, what it is called here, and its SHA-256.
@@ -34,7 +36,7 @@ const TREE: &str = "librocksdb-sys-0.17.3+10.4.2/rocksdb";
 const SHARED: &str = "librocksdbjni-linux64.so";
 
 /// How the library was compiled, and its headers want to be.
-const FLAGS: [&str; 11] = [
+const FLAGS: [&str; 9] = [
     "-std=c++17",
     "-O1",
     "-fno-rtti",
@@ -44,8 +46,6 @@ const FLAGS: [&str; 11] = [
     "-DROCKSDB_LIB_IO_POSIX",
     "-DOS_LINUX",
     "-DNDEBUG",
-    "-Wall",
-    "-Wextra",
 ];
 
 /// Sources of RocksDB: two programs, and what both need.
@@ -55,10 +55,6 @@ const HELPERS: [&str; 3] = [
     "test_util/testharness",
     "third-party/gtest-1.8.1/fused-src/gtest/gtest-all",
 ];
-/// Ours: what stands in for RocksDB's, and a program that asks what those do not.
-const OURS: [&str; 2] = ["cpp/block_cache", "cpp/preload"];
-const OWN_TEST: &str = "tests/block_cache";
-const C_EXAMPLE: &str = "hold";
 
 /// A program, our policy, those of its tests that are of LRU, and those that fail.
 const RUNS: [(&str, &str, &str, &[&str]); 6] = [
@@ -85,26 +81,27 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     if !place.join(SHARED).exists() {
         let unzip = tools::ensure_program("unzip", &["unzip"])?;
         let file = fetch(&place, &LIBRARY)?;
-        step::run(
-            "unzip",
-            Command::new(unzip).current_dir(&place).arg("-qo").arg(file).arg(SHARED),
-        )?;
+        let mut command = Command::new(unzip);
+        step::run("unzip", command.current_dir(&place).arg("-qo").arg(file).arg(SHARED))?;
     }
+    let flags = FLAGS.iter().map(|flag| (*flag).to_owned()).chain(["-Werror".to_owned()]);
+    let flags: Vec<String> = flags.collect();
+    let headers = place.join(TREE).join("include");
     // With debug assertions, as all that CI runs.
-    let mut build = step::cargo(root, ["build", "--locked", "--profile", "test"]);
-    step::run("cargo build, for C", build.args(["--package", "frazil-rocksdb", "--lib"]))?;
-    let compile = Compile { compiler, root, place: &place };
-    compile.all()?;
-    compile.c_example()?;
-    compile.link(name(OWN_TEST), &[OWN_TEST, OURS[0]])?;
-    step::run("our test of the block cache", &mut Command::new(place.join(name(OWN_TEST))))?;
+    let build = Build { headers: &headers, flags: &flags, out: &place, profile: "test" };
+    build.all(root)?;
+    let tests = Tests { compiler, root, place: &place, frazil: build.frazil(root) };
+    tests.c_example()?;
+    tests.unchanged()?;
+    tests.compile()?;
+    tests.own()?;
     for test in TESTS {
-        let helpers = OURS.iter().chain(&HELPERS).copied();
-        compile.link(name(test), &std::iter::once(test).chain(helpers).collect::<Vec<_>>())?;
+        let files = HELPERS.iter().chain([&test]).map(|file| tests.object(file));
+        tests.link(&place.join(name(test)), &files.collect::<Vec<_>>())?;
     }
     let mut failures = Vec::new();
     for (program, policy, filter, expected) in RUNS {
-        failures.extend(compile.test(program, policy, filter, expected)?);
+        failures.extend(tests.upstream(program, policy, filter, expected)?);
     }
     if !failures.is_empty() {
         bail!("RocksDB's tests:\n  {}", failures.join("\n  "));
@@ -137,73 +134,83 @@ fn fetch(place: &Path, download: &Download) -> anyhow::Result<PathBuf> {
     Ok(file)
 }
 
-struct Compile<'r> {
+struct Tests<'r> {
     compiler: PathBuf,
     root: &'r Path,
+    /// Where RocksDB is, and all that is built.
     place: &'r Path,
+    frazil: PathBuf,
 }
 
-impl Compile<'_> {
+impl Tests<'_> {
     fn object(&self, source: &str) -> PathBuf {
-        self.place.join(source.replace('/', "-")).with_extension("o")
+        self.place.join(name(source)).with_extension("o")
     }
 
-    fn ours(&self, source: &str) -> PathBuf {
+    fn own_file(&self, source: &str) -> PathBuf {
         self.root.join("crates/rocksdb").join(source)
     }
 
-    /// The library that is linked with.
-    fn frazil(&self) -> PathBuf {
-        let target = std::env::var_os("CARGO_TARGET_DIR");
-        let target = target.map_or(self.root.join("target"), PathBuf::from);
-        target.join("debug/libfrazil_rocksdb.a")
-    }
-
-    /// Compiles and runs the example in C.
-    fn c_example(&self) -> anyhow::Result<()> {
-        let program = self.place.join(C_EXAMPLE);
-        let mut command = Command::new("cc");
-        command.args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I"]);
-        command.arg(self.ours("include")).arg(self.ours("examples/hold.c")).arg(self.frazil());
-        command.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
-        step::run("cc", &mut command)?;
-        step::run("the example in C", &mut Command::new(program))
-    }
-
-    fn command(&self, source: &Path, object: &Path) -> Command {
+    /// A compiler that finds our headers and those of RocksDB, which are not ours to warn of.
+    fn command(&self, compiler: &Path) -> Command {
         let tree = self.place.join(TREE);
-        let mut command = Command::new(&self.compiler);
-        command.args(FLAGS).arg("-c").arg(source).arg("-o").arg(object);
-        command.arg("-I").arg(self.ours("include"));
-        // Not ours to warn of.
+        let mut command = Command::new(compiler);
+        command.args(["-Wall", "-Wextra", "-Werror", "-I"]).arg(self.own_file("include"));
         for include in ["include", "", "third-party/gtest-1.8.1/fused-src"] {
             command.arg("-isystem").arg(tree.join(include));
         }
         command
     }
 
-    /// Compiles ours, and what is not there of RocksDB's, as many at once as there are processors.
-    fn all(&self) -> anyhow::Result<()> {
-        let ours = OURS.iter().chain([&OWN_TEST]).map(|file| {
-            let source = self.ours(&format!("{file}.cc"));
-            let mut command = self.command(&source, &self.object(file));
-            command.arg("-Werror");
-            command
-        });
-        let theirs = TESTS.iter().chain(&HELPERS).filter(|file| !self.object(file).exists());
-        let theirs = theirs.map(|file| {
-            let source = self.place.join(TREE).join(format!("{file}.cc"));
-            let mut command = self.command(&source, &self.object(file));
-            command.arg("-w");
-            command
-        });
-        let mut commands: Vec<Command> = theirs.chain(ours).collect();
+    /// Compiles and runs the example in C.
+    fn c_example(&self) -> anyhow::Result<()> {
+        let program = self.place.join("hold");
+        let mut command = self.command(Path::new("cc"));
+        command.args(["-std=c11", "-D_GNU_SOURCE"]).arg(self.own_file("examples/hold.c"));
+        command.arg(&self.frazil).args(["-lpthread", "-ldl", "-lm", "-o"]).arg(&program);
+        step::run("cc", &mut command)?;
+        step::run("the example in C", &mut Command::new(program))
+    }
+
+    /// Preloads our library into a program that loads RocksDB late.
+    fn unchanged(&self) -> anyhow::Result<()> {
+        let program = self.place.join("unchanged");
+        let mut command = self.command(Path::new("cc"));
+        command.args(["-std=c11", "-D_GNU_SOURCE"]).arg(self.own_file("tests/unchanged.c"));
+        step::run("cc", command.args(["-ldl", "-o"]).arg(&program))?;
+        for (preloaded, whose) in [(None, "LRUCache@"), (Some(LIBRARIES[1].0), "frazil@")] {
+            let database = self.place.join("database");
+            let _ = std::fs::remove_dir_all(&database);
+            let mut command = Command::new(&program);
+            command.arg(self.place.join(SHARED)).arg(&database);
+            if let Some(library) = preloaded {
+                command.env("LD_PRELOAD", self.place.join(library));
+            }
+            let output = command.output().context("an unchanged program")?;
+            let told = String::from_utf8_lossy(&output.stdout);
+            println!("{told}");
+            if !output.status.success() || !told.contains(&format!("Block cache {whose}")) {
+                let errors = String::from_utf8_lossy(&output.stderr);
+                bail!("an unchanged program has no block cache {whose}: {}{errors}", output.status);
+            }
+        }
+        Ok(())
+    }
+
+    /// Compiles what is not there of RocksDB's tests, as many at once as there are processors.
+    fn compile(&self) -> anyhow::Result<()> {
+        let missing = TESTS.iter().chain(&HELPERS).filter(|file| !self.object(file).exists());
+        let missing: Vec<&str> = missing.copied().collect();
         let at_once = std::thread::available_parallelism().map_or(1, usize::from);
         step::announced("g++", || {
-            while !commands.is_empty() {
-                let batch: Vec<Command> = commands.drain(..at_once.min(commands.len())).collect();
-                let spawn = |mut command: Command| command.spawn().context("g++");
-                let children = batch.into_iter().map(spawn).collect::<anyhow::Result<Vec<_>>>()?;
+            for files in missing.chunks(at_once) {
+                let spawn = |file: &&str| {
+                    let source = self.place.join(TREE).join(format!("{file}.cc"));
+                    let mut command = self.command(&self.compiler);
+                    command.args(FLAGS).arg("-w").arg("-c").arg(source).arg("-o");
+                    command.arg(self.object(file)).spawn().context("g++")
+                };
+                let children = files.iter().map(spawn).collect::<anyhow::Result<Vec<_>>>()?;
                 for mut child in children {
                     step::succeeded("g++", child.wait()?)?;
                 }
@@ -212,17 +219,25 @@ impl Compile<'_> {
         })
     }
 
-    /// Our functions come first, and so take the place of those of the same names.
-    fn link(&self, program: &str, files: &[&str]) -> anyhow::Result<()> {
-        let mut command = Command::new(&self.compiler);
-        command.args(files.iter().map(|file| self.object(file))).arg(self.frazil());
+    /// Ours come first, and so take the place of RocksDB's functions of the same names.
+    fn link(&self, program: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
+        let mut command = self.command(&self.compiler);
+        command.args(FLAGS).args(files);
+        command.args(LIBRARIES.iter().rev().map(|(library, _)| self.place.join(library)));
         command.arg(self.place.join(SHARED)).arg("-Wl,-rpath,$ORIGIN");
-        command.args(["-lpthread", "-ldl", "-lm", "-o"]).arg(self.place.join(program));
-        step::run(&format!("link of {program}"), &mut command)
+        command.args(["-lpthread", "-ldl", "-o"]).arg(program);
+        step::run(&format!("link of {}", program.display()), &mut command)
     }
 
-    /// What is not as expected.
-    fn test(
+    /// What RocksDB's tests do not ask.
+    fn own(&self) -> anyhow::Result<()> {
+        let program = self.place.join("block_cache");
+        self.link(&program, &[self.own_file("tests/block_cache.cc")])?;
+        step::run("our test of the block cache", &mut Command::new(program))
+    }
+
+    /// What is not as expected of a program of RocksDB.
+    fn upstream(
         &self,
         program: &str,
         policy: &str,
@@ -238,24 +253,21 @@ impl Compile<'_> {
         let told = String::from_utf8_lossy(&output.stdout);
         let named = |verdict: &str| -> BTreeSet<&str> {
             let lines = told.lines().filter_map(|line| line.strip_prefix(verdict));
-            lines
-                .filter_map(|line| line.split([' ', ',']).find(|word| word.contains('.')))
-                .collect()
+            let name = lines.map(|line| line.split([' ', ',']).find(|word| word.contains('.')));
+            name.flatten().collect()
         };
         let (passed, failed) = (named("[       OK ]"), named("[  FAILED  ]"));
         let expected: BTreeSet<&str> = expected.iter().copied().collect();
         let (all, good) = (passed.len() + failed.len(), passed.len());
         println!("{program}, policy {policy}: {good} of {all} pass");
         let mut wrong = Vec::new();
-        let told_all = told.contains(&format!("[==========] {all} test"));
-        if all == 0 || !told_all {
+        if all == 0 || !told.contains(&format!("[==========] {all} test")) {
             let ending = output.status;
             wrong.push(format!("{program}, policy {policy}, did not come to its end: {ending}"));
         }
-        let unexpected = failed.difference(&expected).map(|test| (test, "fails"));
-        for (test, what) in
-            unexpected.chain(expected.difference(&failed).map(|test| (test, "passes")))
-        {
+        let new = failed.difference(&expected).map(|test| (test, "fails"));
+        let gone = expected.difference(&failed).map(|test| (test, "passes"));
+        for (test, what) in new.chain(gone) {
             wrong.push(format!("{test} {what} with policy {policy}"));
         }
         if !wrong.is_empty() {

@@ -11,7 +11,7 @@
 #include "frazil.h"
 #include "kinds.h"
 #include "rocksdb/advanced_cache.h"
-#include "rocksdb/convenience.h"
+
 #include "rocksdb/utilities/object_registry.h"
 #include "rocksdb/utilities/options_type.h"
 #include "rocksdb/version.h"

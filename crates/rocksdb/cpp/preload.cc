@@ -2,67 +2,90 @@
 // (LD_PRELOAD), or linked before RocksDB.
 //
 // FRAZIL_BLOCK_CACHE has options as frazil::NewBlockCache takes them, such as "policy=s3-fifo"; capacity,
-// strictness, seed, allocator and the charging of metadata are the program's own.
+// strictness, seed, allocator and the charging of metadata are the program's own. Caches of open tables
+// are left alone.
+//
+// A preloaded library is there before RocksDB is, and what it takes from that would not be found: so it takes
+// nothing. The block cache is in a library beside it, which is loaded when the first cache is made.
 
 #include <dlfcn.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
-#include "frazil/block_cache.h"
+#include "replace.h"
+#include "rocksdb/advanced_cache.h"
 #include "rocksdb/cache.h"
+
+// Not there if preloaded.
+#pragma weak frazil_replace_block_cache
+#pragma weak frazil_block_cache_from_text
 
 namespace {
 
-// max_open_files = -1 makes a table cache of so many.
-constexpr size_t kTablesMax = 0x400000;
+constexpr const char* kBeside = "libfrazil_block_cache.so";
 
-// A cache of open tables counts them, and charges for nothing else.
-bool IsTableCache(const rocksdb::ShardedCacheOptions& options) {
-  return options.metadata_charge_policy == rocksdb::kDontChargeCacheMetadata &&
-         options.capacity <= kTablesMax && getenv("FRAZIL_ALL_CACHES") == nullptr;
-}
-
-// The library's own function, which this one hides.
-template <typename Options>
-std::shared_ptr<rocksdb::Cache> Original(const Options& options, const char* symbol) {
-  using Function = std::shared_ptr<rocksdb::Cache> (*)(const Options*);
-  const auto function = reinterpret_cast<Function>(dlsym(RTLD_NEXT, symbol));
-  return function != nullptr ? function(&options) : nullptr;
-}
-
-std::shared_ptr<rocksdb::Cache> Ours(const rocksdb::ShardedCacheOptions& options) {
-  if (options.secondary_cache != nullptr) {
-    fprintf(stderr, "frazil: a cache with a secondary cache is left to RocksDB\n");
+// The library that an address belongs to, whose symbols everyone finds from then on.
+void* LibraryOf(const void* address) {
+  Dl_info info;
+  if (dladdr(address, &info) == 0) {
     return nullptr;
   }
-  const char* text = getenv("FRAZIL_BLOCK_CACHE");
-  frazil::BlockCacheOptions ours;
-  rocksdb::Status status = frazil::ParseBlockCacheOptions(text != nullptr ? text : "", &ours);
-  ours.capacity = options.capacity;
-  ours.strict_capacity_limit = options.strict_capacity_limit;
-  ours.hash_seed = options.hash_seed;
-  ours.memory_allocator = options.memory_allocator;
-  ours.charge_metadata = options.metadata_charge_policy == rocksdb::kFullChargeCacheMetadata;
-  std::shared_ptr<rocksdb::Cache> cache;
-  if (status.ok()) {
-    status = frazil::NewBlockCache(ours, &cache);
+  return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
+}
+
+// A function of the library beside this one, for a RocksDB that `caller` belongs to.
+void* Beside(const char* symbol, const void* caller) {
+  static void* const library = [caller] {
+    LibraryOf(caller);
+    Dl_info info;
+    std::string path = kBeside;
+    if (dladdr(reinterpret_cast<const void*>(&LibraryOf), &info) != 0) {
+      const char* slash = strrchr(info.dli_fname, '/');
+      if (slash != nullptr) {
+        path.insert(0, info.dli_fname, slash + 1 - info.dli_fname);
+      }
+    }
+    void* loaded = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (loaded == nullptr) {
+      // Who asked for Frazil should not measure something else.
+      fprintf(stderr, "frazil: %s\n", dlerror());
+      abort();
+    }
+    return loaded;
+  }();
+  return dlsym(library, symbol);
+}
+
+// RocksDB's own function, which one of ours hides.
+void* Original(const char* symbol, const void* caller) {
+  void* function = dlsym(RTLD_NEXT, symbol);
+  if (function == nullptr) {
+    void* library = LibraryOf(caller);
+    function = library != nullptr ? dlsym(library, symbol) : nullptr;
   }
-  if (!status.ok()) {
-    // Who asked for Frazil should not measure something else.
-    fprintf(stderr, "frazil: FRAZIL_BLOCK_CACHE: %s\n", status.ToString().c_str());
+  if (function == nullptr) {
+    fprintf(stderr, "frazil: this RocksDB has no %s\n", symbol);
     abort();
   }
-  return cache;
+  return function;
 }
 
 template <typename Options>
-std::shared_ptr<rocksdb::Cache> Make(const Options& options, const char* symbol) {
-  std::shared_ptr<rocksdb::Cache> cache;
-  if (!IsTableCache(options)) {
-    cache = Ours(options);
+std::shared_ptr<rocksdb::Cache> Make(const Options& options, const char* symbol,
+                                     const void* caller) {
+  auto replace = &frazil_replace_block_cache;
+  if (replace == nullptr) {
+    replace = reinterpret_cast<decltype(replace)>(Beside("frazil_replace_block_cache", caller));
   }
-  return cache != nullptr ? cache : Original(options, symbol);
+  std::shared_ptr<rocksdb::Cache> cache;
+  replace(options, &cache);
+  if (cache == nullptr) {
+    using Function = std::shared_ptr<rocksdb::Cache> (*)(const Options*);
+    cache = reinterpret_cast<Function>(Original(symbol, caller))(&options);
+  }
+  return cache;
 }
 
 }  // namespace
@@ -70,11 +93,12 @@ std::shared_ptr<rocksdb::Cache> Make(const Options& options, const char* symbol)
 namespace ROCKSDB_NAMESPACE {
 
 std::shared_ptr<Cache> LRUCacheOptions::MakeSharedCache() const {
-  return Make(*this, "_ZNK7rocksdb15LRUCacheOptions15MakeSharedCacheEv");
+  return Make(*this, "_ZNK7rocksdb15LRUCacheOptions15MakeSharedCacheEv", __builtin_return_address(0));
 }
 
 std::shared_ptr<Cache> HyperClockCacheOptions::MakeSharedCache() const {
-  return Make(*this, "_ZNK7rocksdb22HyperClockCacheOptions15MakeSharedCacheEv");
+  return Make(*this, "_ZNK7rocksdb22HyperClockCacheOptions15MakeSharedCacheEv",
+              __builtin_return_address(0));
 }
 
 }  // namespace ROCKSDB_NAMESPACE

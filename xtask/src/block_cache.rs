@@ -1,0 +1,77 @@
+//! `cargo xtask block-cache`: our block cache as libraries, for the RocksDB that is installed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+
+use crate::{step, tools};
+
+/// The block cache, and what a preloaded library is.
+pub(crate) const LIBRARIES: [(&str, &[&str]); 2] = [
+    ("libfrazil_block_cache.so", &["block_cache", "replace"]),
+    ("libfrazil_preload.so", &["preload"]),
+];
+
+/// How ours are compiled, whatever RocksDB was.
+const FLAGS: [&str; 6] = ["-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-DNDEBUG"];
+
+/// What the C++ files are compiled with.
+pub(crate) struct Build<'b> {
+    /// Of RocksDB: the folder that has `rocksdb/cache.h`.
+    pub(crate) headers: &'b Path,
+    /// As RocksDB was compiled.
+    pub(crate) flags: &'b [String],
+    /// Where the libraries go.
+    pub(crate) out: &'b Path,
+    /// Of cargo.
+    pub(crate) profile: &'b str,
+}
+
+/// Compiles the libraries for users.
+pub(crate) fn run(root: &Path, headers: &Path, out: &Path, flags: &[String]) -> anyhow::Result<()> {
+    let version = headers.join("rocksdb/version.h");
+    if !version.exists() {
+        bail!("{}: no such file; --headers wants the folder above", version.display());
+    }
+    let build = Build { headers, flags, out, profile: "release" };
+    build.all(root)?;
+    for (name, _) in LIBRARIES {
+        println!("{}", out.join(name).display());
+    }
+    Ok(())
+}
+
+impl Build<'_> {
+    pub(crate) fn all(&self, root: &Path) -> anyhow::Result<()> {
+        let compiler = tools::ensure_program("g++", &["g++"])?;
+        std::fs::create_dir_all(self.out).with_context(|| self.out.display().to_string())?;
+        let mut cargo = step::cargo(root, ["build", "--locked", "--profile", self.profile]);
+        cargo.args(["--package", "frazil-rocksdb", "--lib"]);
+        step::run("cargo build, for C", &mut cargo)?;
+        let own = root.join("crates/rocksdb");
+        let spawn = |(name, files): (&str, &[&str])| {
+            let mut command = Command::new(&compiler);
+            command.args(FLAGS).args(self.flags);
+            command.arg("-I").arg(own.join("include")).arg("-isystem").arg(self.headers);
+            command.args(files.iter().map(|file| own.join(format!("cpp/{file}.cc"))));
+            command.arg(self.frazil(root)).args(["-lpthread", "-ldl", "-lm", "-o"]);
+            command.arg(self.out.join(name)).spawn().context("g++")
+        };
+        step::announced("g++", || {
+            let children = LIBRARIES.map(spawn);
+            for child in children {
+                step::succeeded("g++", child?.wait()?)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// What C links with.
+    pub(crate) fn frazil(&self, root: &Path) -> PathBuf {
+        let target = std::env::var_os("CARGO_TARGET_DIR");
+        let target = target.map_or(root.join("target"), PathBuf::from);
+        let folder = if self.profile == "test" { "debug" } else { self.profile };
+        target.join(folder).join("libfrazil_rocksdb.a")
+    }
+}
