@@ -233,7 +233,8 @@ impl Tests<'_> {
     fn own(&self) -> anyhow::Result<()> {
         let program = self.place.join("block_cache");
         self.link(&program, &[self.own_file("tests/block_cache.cc")])?;
-        step::run("our test of the block cache", &mut Command::new(program))
+        let mut command = Command::new(program);
+        step::run("our test of the block cache", command.current_dir(self.place))
     }
 
     /// What is not as expected of a program of RocksDB.

@@ -10,11 +10,15 @@ use std::ptr::NonNull;
 
 use equivalent::Equivalent;
 use foldhash::fast::RandomState;
+#[cfg(feature = "recording")]
+use frazil_recording::Lifetimes;
 
 use crate::core::admission::{Admitted, Refused};
+use crate::core::index::Mixed;
 use crate::core::slab::Slab;
 use crate::core::{Ending, Spot, insert};
 use crate::features::handles::{Counted, Counting, Newcomer};
+use crate::features::record::Event;
 use crate::smr::refs::Refs;
 use crate::smr::stripe::add;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -228,7 +232,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let (hash, mixed) = core.hashes(key);
         let local = &core.stripe().local;
         let counted = Counted::new(core, &local.features);
-        let Some(found) = core.find::<_, Spot<'_>>(&counted, mixed, key) else {
+        let found = core.find::<_, Spot<'_>>(&counted, mixed, key);
+        if core.hooks.recorder.wants(hash) {
+            let (event, weight) = match found {
+                Some(found) => (Event::Hit, core.slab.weight(found.slot)),
+                None => (Event::Miss, 0),
+            };
+            core.hooks.recorder.note(hash, event, weight);
+        }
+        let Some(found) = found else {
             local.reads.miss(hash);
             return None;
         };
@@ -315,7 +327,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         charge: u64,
     ) -> Result<Insertion<K, V, S>, Refused<K, V>> {
         if self.core().exceed(charge) {
-            match self.admit_once(refused.key, refused.value, charge) {
+            let hashes = self.core().hashes(&refused.key);
+            match self.admit_once(hashes, refused.key, refused.value, charge) {
                 Ok(admission) => return Ok(self.insertion(admission)),
                 Err(again) => refused = again,
             }
@@ -335,17 +348,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let core = self.core();
         core.find_lost();
         core.shrink_if_asked();
-        self.admit_once(key, value, charge)
+        let (hash, mixed) = core.hashes(&key);
+        if core.hooks.recorder.wants(hash) {
+            core.hooks.recorder.note(hash, Event::Insert, charge);
+        }
+        self.admit_once((hash, mixed), key, value, charge)
     }
 
     fn admit_once(
         &self,
+        (hash, mixed): (u64, Mixed),
         key: K,
         value: V,
         charge: u64,
     ) -> Result<Admission<'_, K, V, S>, Refused<K, V>> {
         let core = self.core();
-        let (hash, mixed) = core.hashes(&key);
         let stripe = core.stripe();
         stripe.local.reads.arrive(hash);
         let arrival = Arrival { core, newcomer: Newcomer::default() };
@@ -379,7 +396,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         Q: Hash + Equivalent<K> + ?Sized,
     {
         let core = self.core();
-        let (_, mixed) = core.hashes(key);
+        let (hash, mixed) = core.hashes(key);
+        if core.hooks.recorder.wants(hash) {
+            core.hooks.recorder.note(hash, Event::Remove, 0);
+        }
         core.order.read_clock(core);
         core.take_out(mixed, key, |_| (), Ending::Removed).is_some()
     }
@@ -496,6 +516,38 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let core = self.core();
         let steps = core.steps();
         core.set_capacity(&steps, capacity)
+    }
+}
+
+#[cfg(feature = "recording")]
+impl<K, V, S> HandleCache<K, V, S> {
+    /// Records the requests for a share of all keys to a file, as [`Cache::record`](crate::Cache::record)
+    /// does: [`hold`](Self::hold) is a get, and what an entry is charged its size.
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// let path = std::env::temp_dir().join(format!("held-{}.frazil", std::process::id()));
+    /// let recording = cache.record(&path, 1.0)?;
+    /// for key in [1, 2, 1, 3] {
+    ///     if cache.hold(&key).is_none() {
+    ///         cache.insert(key, key, 10);
+    ///     }
+    /// }
+    /// assert_eq!(recording.finish()?.records, 4);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Cache::record`](crate::Cache::record).
+    pub fn record(
+        &self,
+        path: impl AsRef<std::path::Path>,
+        rate: f64,
+    ) -> std::io::Result<crate::Recording<'_>> {
+        let core = self.core();
+        core.record_with(&core.hooks.recorder, path.as_ref(), rate, Lifetimes::None)
     }
 }
 

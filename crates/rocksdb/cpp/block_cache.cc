@@ -42,6 +42,7 @@ std::unordered_map<std::string, rocksdb::OptionTypeInfo>& OptionTypes() {
        info(offsetof(struct BlockCacheOptions, strict_capacity_limit), OptionType::kBoolean)},
       {"charge_metadata",
        info(offsetof(struct BlockCacheOptions, charge_metadata), OptionType::kBoolean)},
+      {"record", info(offsetof(struct BlockCacheOptions, record), OptionType::kString)},
       {"hash_seed", info(offsetof(struct BlockCacheOptions, hash_seed), OptionType::kInt32T)},
   };
   return types;
@@ -137,7 +138,8 @@ class BlockCache final : public Cache {
     }
     frazil_free(cache_);
     cache_ = cache;
-    return Cache::PrepareOptions(config);
+    status = Record();
+    return status.ok() ? Cache::PrepareOptions(config) : status;
   }
 
   Status Insert(const Slice& key, ObjectPtr object, const CacheItemHelper* helper, size_t charge,
@@ -242,6 +244,27 @@ class BlockCache final : public Cache {
   }
 
  private:
+  // Begins a recording, if one is wanted.
+  Status Record() {
+    if (options_.record.empty()) {
+      return Status::OK();
+    }
+    const size_t colon = options_.record.rfind(':');
+    char* end = nullptr;
+    const double rate =
+        colon == std::string::npos ? 0 : strtod(options_.record.c_str() + colon + 1, &end);
+    if (end == nullptr || *end != 0 || colon == 0) {
+      return Status::InvalidArgument("record: not FILE:RATE, such as blocks.frazil:0.01",
+                                     options_.record);
+    }
+    char message[256];
+    if (!frazil_record(cache_, options_.record.substr(0, colon).c_str(), rate, message,
+                       sizeof(message))) {
+      return Status::InvalidArgument("record: " + options_.record, message);
+    }
+    return Status::OK();
+  }
+
   frazil_cache* cache_ = nullptr;
   BlockCacheOptions options_;
   uint32_t seed_ = 0;

@@ -88,6 +88,11 @@ void frazil_for_each(frazil_cache *cache,
                                    const frazil_entry *entry, uint64_t charge),
                      void *context);
 
+/* Records the requests for a share of all keys, above 0 and at most 1, until the cache is freed: a file that the
+ * commands `frazil simulate` and `frazil advise` read. False if it cannot be, and why in `message`. */
+bool frazil_record(frazil_cache *cache, const char *path, double rate, char *message,
+                   size_t message_len);
+
 /* The capacity that was asked for. Another one: what is too much and not held goes. The answer is what is in
  * force, more than was asked for if that is held. */
 uint64_t frazil_capacity(const frazil_cache *cache);

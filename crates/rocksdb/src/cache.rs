@@ -2,7 +2,7 @@
 //!
 //! None unwinds: what panics aborts the process with a message, because `extern "C"` does.
 
-use std::ffi::{CStr, c_char, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::ptr::NonNull;
 
 use foldhash::fast::FixedState;
@@ -330,6 +330,44 @@ pub unsafe extern "C" fn frazil_for_each(cache: &Cache, visit: Visit, context: *
         // SAFETY: as promised.
         unsafe { visit(context, bytes.as_ptr(), bytes.len(), entry, charge) };
     });
+}
+
+/// Records a share of the requests until the cache is freed: `frazil_record` of `frazil.h`. What the system says
+/// otherwise goes to `message`.
+///
+/// # Safety
+///
+/// The path ends in a zero byte, and `message` has room for `message_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_record(
+    cache: &Cache,
+    path: *const c_char,
+    rate: f64,
+    message: *mut u8,
+    message_len: usize,
+) -> bool {
+    use std::os::unix::ffi::OsStrExt as _;
+    // SAFETY: as promised.
+    let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
+    match cache.handles.record(path, rate) {
+        Ok(recording) => {
+            // The cache ends it.
+            std::mem::forget(recording);
+            true
+        }
+        Err(error) => {
+            if message_len > 0 {
+                let error = error.to_string();
+                let len = error.len().min(message_len - 1);
+                // SAFETY: as promised; the rest is a zero byte.
+                unsafe {
+                    message.copy_from_nonoverlapping(error.as_ptr(), len);
+                    *message.add(len) = 0;
+                }
+            }
+            false
+        }
+    }
 }
 
 /// The capacity that was asked for: `frazil_capacity` of `frazil.h`.

@@ -64,6 +64,30 @@ static void Options() {
   Refuses("id=lru;capacity=1G", "lru");
 }
 
+static void Record() {
+  const std::string file = "block_cache_test.frazil";
+  {
+    auto cache = Make("capacity=1M;record=" + file + ":1");
+    for (int at = 0; at < 1000; ++at) {
+      const std::string key = std::to_string(at % 100);
+      Cache::Handle* handle = cache->Lookup(key);
+      if (handle == nullptr) {
+        CHECK(cache->Insert(key, nullptr, &kSilent, 4096).ok());
+      } else {
+        cache->Release(handle);
+      }
+    }
+  }
+  FILE* recorded = fopen(file.c_str(), "r");
+  CHECK(recorded != nullptr && fseek(recorded, 0, SEEK_END) == 0 && ftell(recorded) > 10000);
+  if (recorded != nullptr) {
+    fclose(recorded);
+  }
+  Refuses("capacity=1M;record=" + file, "FILE:RATE");
+  Refuses("capacity=1M;record=" + file + ":2", "rate");
+  Refuses("capacity=1M;record=/no/such/folder/file:1", "/no/such/folder");
+}
+
 static void FromString() {
   frazil::RegisterBlockCache();
   std::shared_ptr<Cache> cache;
@@ -169,6 +193,7 @@ static void Resize() {
 
 int main() {
   Options();
+  Record();
   FromString();
   OddEntries();
   Standalone();

@@ -12,11 +12,11 @@ use std::path::Path;
 use frazil_recording::{Lifetimes, Note};
 
 use crate::clock::coarse_ns;
+use crate::core::Core;
+use crate::core::hooks::PerThread;
 use crate::core::index::prefetch_for_writing;
-use crate::core::local::Stripes;
 use crate::events;
 use crate::features::Featured;
-use crate::features::Local;
 use crate::features::expiry::Term;
 use crate::features::gate::{self, Asker, Gate};
 use crate::smr::thread;
@@ -126,9 +126,8 @@ impl Recorder {
 #[must_use = "a recording ends when this is dropped"]
 pub struct Recording<'c> {
     recorder: &'c Recorder,
-    stripes: &'c Stripes<Local>,
-    /// Gets before it began.
-    gets_before: u64,
+    /// Gets since it began.
+    gets: Box<dyn Fn() -> u64 + Send + Sync + 'c>,
     finished: bool,
     #[cfg(feature = "tracing")]
     identity: u64,
@@ -146,7 +145,7 @@ impl Recording<'_> {
 
     fn end(&mut self) -> io::Result<Recorded> {
         self.finished = true;
-        let ended = self.recorder.end(gets(self.stripes).wrapping_sub(self.gets_before));
+        let ended = self.recorder.end((self.gets)());
         #[cfg(feature = "tracing")]
         match &ended {
             Ok(Recorded { records, lost, bytes, .. }) => {
@@ -176,22 +175,32 @@ impl std::fmt::Debug for Recording<'_> {
 impl<K, V, S> Featured<K, V, S> {
     /// Begins to record.
     pub(crate) fn record(&self, path: &Path, rate: f64) -> io::Result<Recording<'_>> {
-        let gets_before = gets(&self.stripes);
-        let (has_sizes, lifetimes) = (self.weights.is_some(), self.hooks.expiry.recorded());
-        self.hooks.recorder.begin(path, rate, has_sizes, lifetimes)?;
+        self.record_with(&self.hooks.recorder, path, rate, self.hooks.expiry.recorded())
+    }
+}
+
+impl<K, V, S, H: PerThread<Local: Send + Sync>> Core<K, V, S, H> {
+    /// Begins to record by a recorder of this cache.
+    pub(crate) fn record_with<'c>(
+        &'c self,
+        recorder: &'c Recorder,
+        path: &Path,
+        rate: f64,
+        lifetimes: Lifetimes,
+    ) -> io::Result<Recording<'c>> {
+        // Counted by other threads too.
+        let stripes = &self.stripes;
+        let counted = move || stripes.iter().map(|stripe| stripe.local.reads.gets());
+        let gets = move || counted().fold(0, u64::wrapping_add);
+        let gets_before = gets();
+        recorder.begin(path, rate, self.weights.is_some(), lifetimes)?;
         events::event!(self, DEBUG, "recording began", path = %path.display(), rate);
         Ok(Recording {
-            recorder: &self.hooks.recorder,
-            stripes: &self.stripes,
-            gets_before,
+            recorder,
+            gets: Box::new(move || gets().wrapping_sub(gets_before)),
             finished: false,
             #[cfg(feature = "tracing")]
             identity: self.identity,
         })
     }
-}
-
-/// Gets that all threads have counted.
-fn gets(stripes: &Stripes<Local>) -> u64 {
-    stripes.iter().map(|stripe| stripe.local.reads.gets()).fold(0, u64::wrapping_add)
 }

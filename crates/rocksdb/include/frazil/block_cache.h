@@ -22,6 +22,9 @@ struct BlockCacheOptions {
   bool charge_metadata = true;
   // As ShardedCacheOptions::hash_seed.
   int32_t hash_seed = rocksdb::ShardedCacheOptions::kQuasiRandomHashSeed;
+  // Unless it is empty, a file that the requests for a share of all blocks are recorded to, for `frazil
+  // advise`: "blocks.frazil:0.01".
+  std::string record;
   // For the blocks, if it is not null. Not to be had by a string.
   std::shared_ptr<rocksdb::MemoryAllocator> memory_allocator;
 };

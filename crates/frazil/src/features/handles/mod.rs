@@ -16,6 +16,7 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::core::hooks::Hooks as _;
 use crate::core::{Core, Ending};
+use crate::features::record::Recorder;
 use crate::smr::refs::Open;
 use crate::smr::stripe::add;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -24,10 +25,10 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 pub(crate) type Counting<K, V, S> = Core<K, V, S, Handles>;
 
 /// What such a cache keeps beside what all keep.
-#[derive(Debug)]
 pub(crate) struct Handles {
     /// For whom the core waits before it is freed.
     open: Open,
+    pub(crate) recorder: Recorder,
     /// Slots to be given back for which there was no segment, by [`Refs::next`](crate::smr::refs::Refs).
     lost: AtomicU32,
     /// Whether what is held is charged against the capacity until it is dropped.
@@ -40,6 +41,7 @@ impl Handles {
     pub(crate) fn new(capacity: u64, strict: bool) -> Self {
         Handles {
             open: Open::new(),
+            recorder: Recorder::new(),
             lost: AtomicU32::new(0),
             strict: AtomicBool::new(strict),
             asked: AtomicU64::new(capacity),
