@@ -13,6 +13,7 @@ use foldhash::fast::RandomState;
 #[cfg(feature = "recording")]
 use frazil_recording::Lifetimes;
 
+use crate::Stats;
 use crate::core::admission::{Admitted, Refused};
 use crate::core::index::Mixed;
 use crate::core::slab::Slab;
@@ -177,6 +178,17 @@ impl<K, V, S> HandleCache<K, V, S> {
     /// ```
     pub fn homes(&self) -> usize {
         self.core().index.table().len()
+    }
+
+    /// What the cache has counted: holds are gets. O(threads).
+    ///
+    /// ```
+    /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
+    /// cache.hold(&1);
+    /// assert_eq!(cache.stats().misses, 1);
+    /// ```
+    pub fn stats(&self) -> Stats {
+        self.core().counted()
     }
 
     /// How many entries are resident. O(threads); exact while nobody writes.

@@ -43,7 +43,7 @@ mod freezing;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 
-use crate::{Cache, Stats};
+use crate::{Cache, HandleCache, Stats};
 
 /// The type to serve a [`Page`] as: the header `Content-Type`.
 ///
@@ -92,8 +92,51 @@ fn seconds(nanoseconds: u64) -> String {
     format!("{}.{:09}", nanoseconds / SECOND, nanoseconds % SECOND)
 }
 
+/// What is told of a cache beside its counts.
+struct Sizes {
+    entries: u64,
+    weight: u64,
+    /// Of a cache with handles.
+    held_weight: Option<u64>,
+    capacity: u64,
+    reserved_bytes: u64,
+}
+
 /// All that is told of a cache, in the order of the page.
 fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metric> {
+    let sizes = Sizes {
+        entries: cache.core.entries(),
+        weight: cache.weight(),
+        held_weight: None,
+        capacity: cache.capacity(),
+        reserved_bytes: cache.reserved_bytes() as u64,
+    };
+    let metrics = measure_counts(cache.stats(), &sizes).into_iter();
+    #[cfg(feature = "loading")]
+    let metrics = metrics.chain(fetches::measure(cache.fetch_stats()));
+    #[cfg(feature = "freezing")]
+    let metrics = metrics.chain(freezing::measure(cache.freezing_state().as_ref()));
+    metrics.collect()
+}
+
+/// The same of one with handles, in which nothing is loaded or frozen.
+fn measure_handles<K, V, S>(cache: &HandleCache<K, V, S>) -> Vec<Metric> {
+    let sizes = Sizes {
+        entries: cache.len() as u64,
+        weight: cache.usage(),
+        held_weight: Some(cache.held_usage()),
+        capacity: cache.capacity(),
+        reserved_bytes: cache.reserved_bytes() as u64,
+    };
+    let metrics = measure_counts(cache.stats(), &sizes).into_iter();
+    #[cfg(feature = "loading")]
+    let metrics = metrics.chain(fetches::measure(crate::FetchStats::default()));
+    #[cfg(feature = "freezing")]
+    let metrics = metrics.chain(freezing::measure(None));
+    metrics.collect()
+}
+
+fn measure_counts(stats: Stats, sizes: &Sizes) -> Vec<Metric> {
     // Without `..`, so that a count which is not in the table below does not compile.
     let Stats {
         hits,
@@ -114,11 +157,15 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
         retries,
         shared_writes,
         waiting,
-    } = cache.stats();
+    } = stats;
     let requests = hits.wrapping_add(delayed_hits).wrapping_add(misses);
     let load_seconds = seconds(load_nanoseconds);
-    let reserved_bytes = cache.reserved_bytes() as u64;
-    let metrics = vec![
+    let held = "Weight of what is held, resident or not.";
+    let mut held_weight = gauge("frazil_held_weight", held, sizes.held_weight.unwrap_or(0));
+    if sizes.held_weight.is_none() {
+        held_weight.samples.clear();
+    }
+    vec![
         counter("frazil_requests_total", "Gets, with a loader or without.", requests),
         counter("frazil_hits_total", "Requests that found their key.", hits),
         counter("frazil_frozen_hits_total", "Hits among what is frozen.", frozen_hits),
@@ -141,17 +188,16 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
         counter("frazil_retries_total", "Attempts vain for other threads' progress.", retries),
         counter("frazil_shared_writes_total", "Writes to lines that all write.", shared_writes),
         gauge("frazil_waiting", "Entries that are gone and wait to be dropped.", waiting),
-        gauge("frazil_entries", "Entries that are there.", cache.core.entries()),
-        gauge("frazil_weight", "Weight of the entries, in the capacity's unit.", cache.weight()),
-        gauge("frazil_capacity", "The most that the entries may weigh.", cache.capacity()),
-        gauge("frazil_reserved_bytes", "Bytes laid out for entries and table.", reserved_bytes),
-    ];
-    let metrics = metrics.into_iter();
-    #[cfg(feature = "loading")]
-    let metrics = metrics.chain(fetches::measure(cache.fetch_stats()));
-    #[cfg(feature = "freezing")]
-    let metrics = metrics.chain(freezing::measure(cache.freezing_state().as_ref()));
-    metrics.collect()
+        gauge("frazil_entries", "Entries that are there.", sizes.entries),
+        gauge("frazil_weight", "Weight of the entries, in the capacity's unit.", sizes.weight),
+        held_weight,
+        gauge("frazil_capacity", "The most that the entries may weigh.", sizes.capacity),
+        gauge(
+            "frazil_reserved_bytes",
+            "Bytes laid out for entries and table.",
+            sizes.reserved_bytes,
+        ),
+    ]
 }
 
 /// A page of metrics: caches, each with the values it had when it was added.
@@ -200,12 +246,31 @@ impl Page {
         name: &str,
         cache: &Cache<K, V, S>,
     ) -> Self {
-        let metrics = measure(cache);
+        self.add(name, measure(cache));
+        self
+    }
+
+    /// The same of a cache with handles. Its weight is all that is resident or held, and may exceed the
+    /// capacity.
+    ///
+    /// ```
+    /// use frazil::{HandleCache, prometheus::Page};
+    /// let cache: HandleCache<u64, u64> = HandleCache::builder(100).build();
+    /// let _held = cache.insert_held(1, 10, 7).unwrap();
+    /// let page = Page::new().with_handles("blocks", &cache).to_string();
+    /// assert!(page.contains("frazil_held_weight{cache=\"blocks\"} 7\n"));
+    /// ```
+    #[must_use]
+    pub fn with_handles<K, V, S>(mut self, name: &str, cache: &HandleCache<K, V, S>) -> Self {
+        self.add(name, measure_handles(cache));
+        self
+    }
+
+    fn add(&mut self, name: &str, metrics: Vec<Metric>) {
         match self.caches.iter_mut().find(|(other, _)| other == name) {
             Some((_, others)) => *others = metrics,
             None => self.caches.push((name.to_owned(), metrics)),
         }
-        self
     }
 }
 

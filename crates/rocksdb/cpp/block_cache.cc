@@ -234,6 +234,16 @@ class BlockCache final : public Cache {
 
   void EraseUnRefEntries() override { frazil_clear_unheld(cache_); }
 
+  std::string PrometheusPage(const std::string& name) const {
+    std::string page(16384, ' ');
+    size_t len = 0;
+    while ((len = frazil_prometheus(cache_, name.c_str(), &page[0], page.size())) >= page.size()) {
+      page.resize(2 * len);
+    }
+    page.resize(len);
+    return page;
+  }
+
   uint32_t GetHashSeed() const override { return seed_; }
 
   std::string GetPrintableOptions() const override {
@@ -292,6 +302,11 @@ void RegisterBlockCache() {
   }();
   (void)is_registered;
   (void)kIsRegistered;
+}
+
+std::string PrometheusPage(const Cache& cache, const std::string& name) {
+  const bool is_ours = strcmp(cache.Name(), kId) == 0;
+  return is_ours ? static_cast<const BlockCache&>(cache).PrometheusPage(name) : "";
 }
 
 Status NewBlockCache(const BlockCacheOptions& options, std::shared_ptr<Cache>* cache) {

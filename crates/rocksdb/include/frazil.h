@@ -93,6 +93,10 @@ void frazil_for_each(frazil_cache *cache,
 bool frazil_record(frazil_cache *cache, const char *path, double rate, char *message,
                    size_t message_len);
 
+/* Writes what the cache has counted as a page for Prometheus, with the label cache="name": as much as there is room
+ * for, and a zero byte. The answer is how long all of it is. */
+size_t frazil_prometheus(frazil_cache *cache, const char *name, char *page, size_t page_len);
+
 /* The capacity that was asked for. Another one: what is too much and not held goes. The answer is what is in
  * force, more than was asked for if that is held. */
 uint64_t frazil_capacity(const frazil_cache *cache);

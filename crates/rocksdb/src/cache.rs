@@ -6,6 +6,7 @@ use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::ptr::NonNull;
 
 use foldhash::fast::FixedState;
+use frazil::prometheus::Page;
 use frazil::{HandleBuilder, HandleCache, Held, Policy};
 
 use crate::entry::{Entry, Kind};
@@ -356,16 +357,45 @@ pub unsafe extern "C" fn frazil_record(
             true
         }
         Err(error) => {
-            if message_len > 0 {
-                let error = error.to_string();
-                let len = error.len().min(message_len - 1);
-                // SAFETY: as promised; the rest is a zero byte.
-                unsafe {
-                    message.copy_from_nonoverlapping(error.as_ptr(), len);
-                    *message.add(len) = 0;
-                }
-            }
+            // SAFETY: as promised.
+            unsafe { write_text(&error.to_string(), message, message_len) };
             false
+        }
+    }
+}
+
+/// Writes a page for Prometheus: `frazil_prometheus` of `frazil.h`. How long all of it is.
+///
+/// # Safety
+///
+/// The name ends in a zero byte, and `page` has room for `page_len` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn frazil_prometheus(
+    cache: &Cache,
+    name: *const c_char,
+    page: *mut u8,
+    page_len: usize,
+) -> usize {
+    // SAFETY: as promised.
+    let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
+    let text = Page::new().with_handles(&name, &cache.handles).to_string();
+    // SAFETY: as promised.
+    unsafe { write_text(&text, page, page_len) };
+    text.len()
+}
+
+/// Writes a text that ends in a zero byte, as much of it as there is room for.
+///
+/// # Safety
+///
+/// There is room for so many bytes.
+unsafe fn write_text(text: &str, room: *mut u8, room_len: usize) {
+    if room_len > 0 {
+        let len = text.len().min(room_len - 1);
+        // SAFETY: as promised.
+        unsafe {
+            room.copy_from_nonoverlapping(text.as_ptr(), len);
+            *room.add(len) = 0;
         }
     }
 }

@@ -14,7 +14,7 @@ pub use cache::{
     Cache, Options, Status, frazil_capacity, frazil_charge, frazil_clear, frazil_clear_unheld,
     frazil_erase, frazil_for_each, frazil_free, frazil_held_usage, frazil_hold, frazil_hold_more,
     frazil_homes, frazil_insert, frazil_is_strict, frazil_key, frazil_len, frazil_new,
-    frazil_record, frazil_release, frazil_set_capacity, frazil_set_strict, frazil_standalone,
-    frazil_total_charge, frazil_usage,
+    frazil_prometheus, frazil_record, frazil_release, frazil_set_capacity, frazil_set_strict,
+    frazil_standalone, frazil_total_charge, frazil_usage,
 };
 pub use entry::{Entry, Kind};

@@ -149,6 +149,9 @@ static void Metadata() {
   CHECK(cache->GetCharge(handle) == 1000 && cache->GetUsage(handle) > 1000);
   CHECK(cache->GetUsage(handle) < 1100 && cache->GetUsage() == cache->GetUsage(handle));
   CHECK(cache->GetCacheItemHelper(handle) == &kSilent);
+  const std::string page = frazil::PrometheusPage(*cache, "blocks");
+  CHECK(page.find("frazil_insertions_total{cache=\"blocks\"} 1\n") != std::string::npos);
+  CHECK(page.find("frazil_held_weight{cache=\"blocks\"} 1084\n") != std::string::npos);
   cache->Release(handle);
 }
 

@@ -1,5 +1,7 @@
 //! What a cache has counted.
 
+use crate::core::Core;
+use crate::core::hooks::PerThread;
 use crate::core::local::Local;
 use crate::features::Featured;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -111,6 +113,15 @@ impl Stats {
 impl<K, V, S> Featured<K, V, S> {
     /// All counts, added up.
     pub(crate) fn stats(&self) -> Stats {
+        let mut stats = self.counted();
+        self.hooks.fetch.add_to(&mut stats);
+        stats
+    }
+}
+
+impl<K, V, S, H: PerThread> Core<K, V, S, H> {
+    /// What all threads have counted, added up.
+    pub(crate) fn counted(&self) -> Stats {
         let mut stats = Stats {
             waiting: self.reclaim.waiting(),
             shared_writes: self.reclaim.shared_writes(),
@@ -144,7 +155,6 @@ impl<K, V, S> Featured<K, V, S> {
             }
         }
         stats.hits += stats.frozen_hits;
-        self.hooks.fetch.add_to(&mut stats);
         stats
     }
 }

@@ -41,6 +41,10 @@ rocksdb::Status ParseBlockCacheOptions(const std::string& text, BlockCacheOption
 // Both in one: from "capacity=1G;policy=s3-fifo".
 rocksdb::Status NewBlockCache(const std::string& text, std::shared_ptr<rocksdb::Cache>* cache);
 
+// What a block cache of ours has counted, as a page for Prometheus with the label cache="name"; empty for other
+// caches.
+std::string PrometheusPage(const rocksdb::Cache& cache, const std::string& name);
+
 // Makes rocksdb::Cache::CreateFromString know "id=frazil://;capacity=1G;policy=s3-fifo". A program that
 // is linked with all of the library, or that preloads it, need not call this.
 void RegisterBlockCache();
