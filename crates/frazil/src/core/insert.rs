@@ -136,7 +136,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let mut held = self.hold_of(stripe);
         let newcomer = Newcomer::new(hash, weight);
         if found.is_none() {
-            newcomer.recalled.set(self.order.recall(&held, hash));
+            newcomer.recalled.set(self.order.recall(&held, hash, H::priority(incoming)));
         }
         match self.attempt(&mut held, mixed, (&newcomer, incoming), found, key, value) {
             Ok(()) => {
@@ -437,7 +437,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 self.finish_eviction(held, victim, Ending::Evicted);
                 Ok(())
             }
-            Decision::Refuse => Err(FailureKind::Refused(Refusal::Unwanted)),
+            Decision::Refuse | Decision::Held => Err(FailureKind::Refused(Refusal::Unwanted)),
             Decision::Empty => Err(FailureKind::Shortage),
         }
     }

@@ -4,8 +4,10 @@
 //! last who lets go of it, and a slot is used again when its content has been dropped and its queue
 //! has let go of it. Content is read by who is counted, or has claimed the slot, or owns what is in it.
 
+use frazil_policy::Priority;
+
 use crate::sync::atomic::{
-    AtomicU32, AtomicU64,
+    AtomicU8, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
@@ -21,6 +23,8 @@ const DROPPED: u64 = 1 << 60;
 const CLOSED: u64 = 1 << 59;
 /// Bits of the count: raised every nanosecond it is full after two years.
 const COUNT: u64 = (1 << 56) - 1;
+const BOTTOM: u8 = Priority::Bottom as u8;
+const HIGH: u8 = Priority::High as u8;
 /// Of a slot that nobody uses.
 const VACANT: u64 = ENDED | DEQUEUED | DROPPED;
 
@@ -40,6 +44,9 @@ pub(crate) trait SlotRefs {
 
     /// Says what it weighs, of a slot that the caller alone knows or fills.
     fn set_weight(&self, weight: u64);
+
+    /// With what priority the entry has come.
+    fn priority(&self) -> Priority;
 
     /// Takes it from whoever might find it, for an eviction. False if it is held, or over.
     fn claim(&self) -> bool;
@@ -66,6 +73,11 @@ impl SlotRefs for () {
     fn set_weight(&self, _: u64) {}
 
     #[inline(always)]
+    fn priority(&self) -> Priority {
+        Priority::Low
+    }
+
+    #[inline(always)]
     fn claim(&self) -> bool {
         true
     }
@@ -80,7 +92,7 @@ impl SlotRefs for () {
 #[repr(align(64))]
 pub(crate) struct Line;
 
-/// The word of a slot, and a link.
+/// The word of a slot, a link, and what the entry has come with.
 #[derive(Debug)]
 pub(crate) struct Refs {
     word: AtomicU64,
@@ -88,6 +100,7 @@ pub(crate) struct Refs {
     /// The next in a list of slots that wait for the end of an operation, or of those to be given
     /// back. Of who has the slot in hand.
     pub(crate) next: AtomicU32,
+    priority: AtomicU8,
 }
 
 /// What the word says.
@@ -163,7 +176,7 @@ impl SlotRefs for Refs {
 
     fn of_vacant() -> Self {
         let (word, weight) = (AtomicU64::new(VACANT), AtomicU64::new(0));
-        Refs { word, weight, next: AtomicU32::new(0) }
+        Refs { word, weight, next: AtomicU32::new(0), priority: AtomicU8::new(Priority::Low as u8) }
     }
 
     #[inline(always)]
@@ -174,6 +187,15 @@ impl SlotRefs for Refs {
     #[inline(always)]
     fn set_weight(&self, weight: u64) {
         self.weight.store(weight, Relaxed);
+    }
+
+    #[inline(always)]
+    fn priority(&self) -> Priority {
+        match self.priority.load(Relaxed) {
+            BOTTOM => Priority::Bottom,
+            HIGH => Priority::High,
+            _ => Priority::Low,
+        }
     }
 
     #[inline(always)]
@@ -195,6 +217,12 @@ impl Refs {
     #[inline(always)]
     pub(crate) fn look(&self) -> Seen {
         Seen(self.word.load(Relaxed))
+    }
+
+    /// Says with what priority the entry comes, before it is published.
+    #[inline(always)]
+    pub(crate) fn set_priority(&self, priority: Priority) {
+        self.priority.store(priority as u8, Relaxed);
     }
 
     /// A filled slot may be found from here on, by an index word that the caller is about to store. The

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use frazil::{BuildError, HandleCache, Held, Insertion, Outcome, Policy, Refusal};
+use frazil::{BuildError, HandleCache, Held, Insertion, Outcome, Policy, Priority, Refusal};
 
 use crate::extent::{is_long, turns};
 use crate::tracked::{Census, Chance, Tracked};
@@ -12,6 +12,11 @@ use crate::tracked::{Census, Chance, Tracked};
 /// Those whose entries can be held.
 const POLICIES: [Policy; 5] =
     [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius, Policy::S3Fifo, Policy::Lru];
+
+/// Any priority.
+fn any_priority(chance: &mut Chance) -> Priority {
+    [Priority::Bottom, Priority::Low, Priority::High][chance.below(3) as usize]
+}
 
 /// Operations in a long run; few where they are interpreted.
 const STEPS: u64 = if cfg!(miri) { 3_000 } else { 40_000 };
@@ -99,11 +104,11 @@ impl Model {
         assert!(bounded <= cache.capacity(), "{bounded} of {}", cache.capacity());
     }
 
-    fn insert(&mut self, key: u64, charge: u64) {
+    fn insert(&mut self, key: u64, charge: u64, priority: Priority) {
         let value = self.make(key, charge);
         let serial = value.0;
         let before = self.current.remove(&key);
-        match self.cache().insert(key, value, charge) {
+        match self.cache().insert_with(key, value, charge, priority) {
             Ok(_) => _ = self.current.insert(key, serial),
             Err(refused) => assert_eq!(refused.value.0, serial),
         }
@@ -111,11 +116,11 @@ impl Model {
         _ = before;
     }
 
-    fn insert_held(&mut self, key: u64, charge: u64) {
+    fn insert_held(&mut self, key: u64, charge: u64, priority: Priority) {
         let value = self.make(key, charge);
         let serial = value.0;
         let before = self.current.remove(&key);
-        match self.cache().insert_held(key, value, charge) {
+        match self.cache().insert_held_with(key, value, charge, priority) {
             Ok(Insertion { held, outcome }) => {
                 assert_eq!((held.0, *held.key(), held.charge()), (serial, key, charge));
                 match outcome {
@@ -148,8 +153,8 @@ impl Model {
     fn step(&mut self, chance: &mut Chance, keys: u64, charge_max: u64) {
         let (key, charge) = (chance.below(keys), chance.below(charge_max + 1));
         match chance.below(100) {
-            0..20 => self.insert(key, charge),
-            20..35 => self.insert_held(key, charge),
+            0..20 => self.insert(key, charge, any_priority(chance)),
+            20..35 => self.insert_held(key, charge, any_priority(chance)),
             35..60 => self.hold(key),
             60..85 => self.let_go(chance),
             85..90 if !self.held.is_empty() => {
@@ -363,13 +368,18 @@ fn at_work(policy: Policy, strict: bool, threads: u64, operations: u64) -> u64 {
                     let key = chance.below(KEYS);
                     let value = || Tracked::new(census, key);
                     let found = match chance.below(16) {
-                        0 => cache.insert_held(key, value(), 1 + key % 8).ok().map(|new| new.held),
+                        0 => {
+                            let priority = any_priority(&mut chance);
+                            let new = cache.insert_held_with(key, value(), 1 + key % 8, priority);
+                            new.ok().map(|new| new.held)
+                        }
                         1 => {
                             cache.erase(&key);
                             None
                         }
                         2 => {
-                            _ = cache.insert(key, value(), 1 + key % 8);
+                            let priority = any_priority(&mut chance);
+                            _ = cache.insert_with(key, value(), 1 + key % 8, priority);
                             None
                         }
                         _ => cache.hold(&key),
@@ -735,7 +745,9 @@ impl Meddler {
         match self.chance.below(16) {
             0..3 => self.held.extend(cache.hold(&key)),
             3 | 4 => {
-                let inserted = cache.insert_held(key, self.make(), 1 + self.made % 3);
+                let priority = any_priority(&mut self.chance);
+                let inserted =
+                    cache.insert_held_with(key, self.make(), 1 + self.made % 3, priority);
                 self.held.extend(inserted.ok().map(|new| new.held));
             }
             5 => _ = cache.erase(&key),
@@ -770,7 +782,8 @@ fn a_hash_may_work_with_what_is_held() {
                 match chance.below(8) {
                     0..3 => {
                         made += 1;
-                        _ = cache.insert(key, Noted(serial), 1 + serial % 3);
+                        let priority = any_priority(&mut chance);
+                        _ = cache.insert_with(key, Noted(serial), 1 + serial % 3, priority);
                     }
                     3 => _ = cache.erase(&key),
                     4 => _ = cache.set_capacity(chance.below(20)),

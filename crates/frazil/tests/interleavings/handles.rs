@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use crate::schedules::explore;
 use crate::tracked::{Census, Chance, Tracked};
-use frazil::{HandleCache, Held, Policy};
+use frazil::{HandleCache, Held, Policy, Priority};
 use shuttle::rand::{RngCore, thread_rng};
 
 const ROOM: u64 = 5;
@@ -31,10 +31,14 @@ fn work<'c>(cache: &Tested<'c>, census: &'c Census, mut chance: Chance) -> Vec<H
     for _ in 0..OPERATIONS {
         let key = chance.below(KEYS);
         let value = || Tracked::new(census, key);
+        let priority = [Priority::Bottom, Priority::Low, Priority::High][chance.below(3) as usize];
         match chance.below(12) {
             0..4 => held.extend(cache.hold(&key)),
-            4 | 5 => held.extend(cache.insert_held(key, value(), 1).ok().map(|new| new.held)),
-            6 => _ = cache.insert(key, value(), 1),
+            4 | 5 => {
+                let new = cache.insert_held_with(key, value(), 1, priority);
+                held.extend(new.ok().map(|new| new.held));
+            }
+            6 => _ = cache.insert_with(key, value(), 1, priority),
             7 => _ = cache.erase(&key),
             8 => _ = cache.set_capacity(chance.below(ROOM + 1)),
             9 => held.extend(held.last().cloned()),

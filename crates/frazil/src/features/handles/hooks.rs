@@ -4,19 +4,23 @@ use std::cell::Cell;
 use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
+use frazil_policy::Priority;
 
 use super::{Counted, Counting, Handles, Local};
 use crate::core::Ending;
 use crate::core::hooks::{Hooks, Operation, PerThread};
+use crate::core::order::queue::Queue;
 use crate::core::slab::At;
 use crate::smr::protect::Protect;
 use crate::smr::refs::{Evicted, Refs};
 use crate::smr::stripe::{Reader, add};
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// What an insertion brings: room for the slot that it was given, in which it is counted.
+/// What an insertion brings: its priority, and room for the slot that it was given, in which it is
+/// counted.
 #[derive(Debug, Default)]
 pub(crate) struct Newcomer {
+    pub(crate) priority: Priority,
     pub(crate) slot: Cell<u32>,
 }
 
@@ -67,6 +71,11 @@ impl PerThread for Handles {
     #[inline(always)]
     fn asked(&self, capacity: u64) {
         self.asked.store(capacity, Relaxed);
+    }
+
+    #[inline(always)]
+    fn bottom(&self) -> Option<&Queue> {
+        Some(&self.bottom)
     }
 
     #[inline(always)]
@@ -161,9 +170,16 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
     }
 
     #[inline(always)]
+    fn priority(newcomer: &Newcomer) -> Priority {
+        newcomer.priority
+    }
+
+    #[inline(always)]
     fn admitting<S>(core: &Counting<K, V, S>, slot: u32, newcomer: &Newcomer) {
         core.counts().begin_to_hold(core.slab.weight(slot));
-        core.slab.refs(slot).publish();
+        let refs = core.slab.refs(slot);
+        refs.set_priority(newcomer.priority);
+        refs.publish();
         newcomer.slot.set(slot);
     }
 

@@ -15,6 +15,7 @@ pub(crate) use hooks::Newcomer;
 use std::hash::{BuildHasher, Hash};
 
 use crate::core::Core;
+use crate::core::order::queue::{End, Queue};
 use crate::smr::refs::Open;
 use crate::smr::stripe::add;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -31,6 +32,8 @@ pub(crate) struct Handles {
     lost: AtomicU32,
     /// Whether what is held is charged against the capacity until it is dropped.
     strict: bool,
+    /// Entries of the lowest priority that were not used yet.
+    bottom: Queue,
     /// The capacity that was asked for last: more is in force while too much is held.
     asked: AtomicU64,
 }
@@ -41,6 +44,7 @@ impl Handles {
             open: Open::new(),
             lost: AtomicU32::new(0),
             strict,
+            bottom: Queue::new(End::Bottom),
             asked: AtomicU64::new(u64::MAX),
         }
     }
