@@ -93,7 +93,7 @@ impl<K, V> HandleCache<K, V> {
 
 impl<K, V, S> HandleCache<K, V, S> {
     #[inline(always)]
-    fn core(&self) -> &Counting<K, V, S> {
+    pub(crate) fn core(&self) -> &Counting<K, V, S> {
         // SAFETY: the core waits for its cache before it is freed.
         unsafe { self.core.as_ref() }
     }

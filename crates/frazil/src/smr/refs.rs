@@ -122,6 +122,26 @@ impl Seen {
         self.0 & ORPHAN != 0
     }
 
+    /// Whether it is in a queue and may be found.
+    pub(crate) fn is_resident(self) -> bool {
+        self.0 & !COUNT == 0
+    }
+
+    /// Whether it lies in no queue, nor will it.
+    pub(crate) fn is_dequeued(self) -> bool {
+        self.0 & DEQUEUED != 0
+    }
+
+    /// Whether the content is gone.
+    pub(crate) fn is_dropped(self) -> bool {
+        self.0 & DROPPED != 0
+    }
+
+    /// Whether nobody uses it.
+    pub(crate) fn is_vacant(self) -> bool {
+        self.0 == VACANT
+    }
+
     /// Whether the cache is gone.
     pub(crate) fn is_closed(self) -> bool {
         self.0 & CLOSED != 0

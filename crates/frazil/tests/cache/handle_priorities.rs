@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use frazil::{HandleCache, Policy, Priority};
 
+use crate::handles::validate;
+
 /// Those that heed priorities.
 const POLICIES: [Policy; 5] = [
     Policy::Clock { bits: 1 },
@@ -67,7 +69,7 @@ fn key(number: u64, priority: Priority) -> u64 {
 fn high_outlives_low_outlives_bottom_and_all_leave() {
     const EACH: u64 = 8;
     for policy in POLICIES {
-        let cache = cache(policy, 100);
+        let mut cache = cache(policy, 100);
         insert_used(&cache, 1_000..1_100 - 3 * EACH);
         for number in 0..EACH {
             // In all orders.
@@ -86,6 +88,7 @@ fn high_outlives_low_outlives_bottom_and_all_leave() {
         });
         let [bottom, low, high] = left;
         assert!(bottom.1 < low.0 && low.1 < high.0, "{policy}: {left:?}");
+        validate(&mut cache);
     }
 }
 
@@ -93,13 +96,14 @@ fn high_outlives_low_outlives_bottom_and_all_leave() {
 #[test]
 fn a_scan_of_the_lowest_priority_evicts_nothing_else() {
     for policy in POLICIES {
-        let cache = cache(policy, 100);
+        let mut cache = cache(policy, 100);
         // Nobody uses them.
         (0..90).for_each(|key| insert(&cache, key, Priority::Low));
         (1_000..5_000).for_each(|key| insert(&cache, key, Priority::Bottom));
         assert!((0..90).all(|key| cache.hold(&key).is_some()), "{policy}");
         assert!((4_990..5_000).all(|key| cache.hold(&key).is_some()), "{policy}: the newest stay");
         assert_eq!(cache.usage(), 100, "{policy}");
+        validate(&mut cache);
     }
 }
 
@@ -107,7 +111,7 @@ fn a_scan_of_the_lowest_priority_evicts_nothing_else() {
 #[test]
 fn what_is_held_of_the_lowest_priority_stays_of_it() {
     for policy in POLICIES {
-        let cache = cache(policy, 100);
+        let mut cache = cache(policy, 100);
         (0..80).for_each(|key| insert(&cache, key, Priority::Low));
         let mut held = std::collections::VecDeque::new();
         for key in 1_000..3_000 {
@@ -118,6 +122,7 @@ fn what_is_held_of_the_lowest_priority_stays_of_it() {
             }
         }
         assert!((0..80).all(|key| cache.hold(&key).is_some()), "{policy}");
+        validate(&mut cache);
     }
 }
 
@@ -125,7 +130,7 @@ fn what_is_held_of_the_lowest_priority_stays_of_it() {
 #[test]
 fn the_lowest_are_found_behind_what_is_held() {
     for policy in POLICIES {
-        let cache = cache(policy, 100);
+        let mut cache = cache(policy, 100);
         let held: Vec<_> = (0..40)
             .map(|key| cache.insert_held_with(key, Noted(key), 1, Priority::Bottom))
             .collect();
@@ -133,6 +138,7 @@ fn the_lowest_are_found_behind_what_is_held() {
         (200..240).for_each(|key| insert(&cache, key, Priority::Low));
         assert!(held.iter().all(|held| held.is_ok()), "{policy}");
         assert_eq!((cache.usage(), cache.held_usage()), (100, 40), "{policy}");
+        validate(&mut cache);
     }
 }
 
@@ -140,7 +146,7 @@ fn the_lowest_are_found_behind_what_is_held() {
 #[test]
 fn an_entry_of_the_lowest_priority_that_is_hit_stays() {
     for policy in POLICIES {
-        let cache = cache(policy, 100);
+        let mut cache = cache(policy, 100);
         insert_used(&cache, 0..50);
         (100..110).for_each(|key| insert(&cache, key, Priority::Bottom));
         (100..110).for_each(|key| (0..3).for_each(|_| drop(cache.hold(&key))));
@@ -148,6 +154,7 @@ fn an_entry_of_the_lowest_priority_that_is_hit_stays() {
         assert!((100..110).all(|key| evicted_at(key).is_none()), "{policy}");
         insert_used(&cache, 1_000..2_000);
         assert!((100..110).all(|key| evicted_at(key).is_some()), "{policy}: as others");
+        validate(&mut cache);
     }
 }
 
@@ -166,9 +173,10 @@ fn fifo_ignores_priorities() {
 /// More than the small queue may hold, with a full cache.
 #[test]
 fn s3_fifo_admits_what_is_heavy_and_of_high_priority() {
-    let cache = cache(Policy::S3Fifo, 100);
+    let mut cache = cache(Policy::S3Fifo, 100);
     insert_used(&cache, 0..150);
     let heavy = |key, priority| cache.insert_with(key, Noted(key), 30, priority).is_ok();
     assert!(!heavy(1_000, Priority::Low) && !heavy(1_001, Priority::Bottom));
     assert!(heavy(1_002, Priority::High) && cache.hold(&1_002).is_some());
+    validate(&mut cache);
 }

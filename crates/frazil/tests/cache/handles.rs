@@ -13,6 +13,11 @@ use crate::tracked::{Census, Chance, Tracked};
 const POLICIES: [Policy; 5] =
     [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius, Policy::S3Fifo, Policy::Lru];
 
+/// All parts of the cache agree. Its handles are at rest.
+pub(crate) fn validate<K: std::hash::Hash + Eq, V>(cache: &mut HandleCache<K, V>) {
+    cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
+}
+
 /// Any priority.
 fn any_priority(chance: &mut Chance) -> Priority {
     [Priority::Bottom, Priority::Low, Priority::High][chance.below(3) as usize]
@@ -150,6 +155,10 @@ impl Model {
         }
     }
 
+    fn validate(&mut self) {
+        validate(self.cache.as_mut().expect("it is there"));
+    }
+
     fn step(&mut self, chance: &mut Chance, keys: u64, charge_max: u64) {
         let (key, charge) = (chance.below(keys), chance.below(charge_max + 1));
         match chance.below(100) {
@@ -180,9 +189,11 @@ impl Model {
 
     /// The cache goes first, or its handles.
     fn end(&mut self, cache_first: bool) {
+        self.validate();
         if !cache_first {
             self.held.clear();
             self.settle();
+            self.validate();
             assert_eq!(self.cache().held_usage(), 0);
         }
         self.cache = None;
@@ -205,8 +216,11 @@ fn what_is_held_stays_and_all_else_is_dropped_at_once() {
             for strict in [false, true] {
                 let mut chance = Chance(seed);
                 let mut model = Model::new(policy, capacity, strict);
-                for _ in 0..turns(STEPS) {
+                for step in 0..turns(STEPS) {
                     model.step(&mut chance, keys, charge_max);
+                    if step % 512 == 0 {
+                        model.validate();
+                    }
                 }
                 model.end(seed % 2 == 0);
             }
@@ -218,7 +232,7 @@ fn what_is_held_stays_and_all_else_is_dropped_at_once() {
 #[test]
 fn the_capacity_falls_as_far_as_nothing_is_held() {
     for policy in POLICIES {
-        let cache: HandleCache<u64, u64> = HandleCache::builder(100).policy(policy).build();
+        let mut cache: HandleCache<u64, u64> = HandleCache::builder(100).policy(policy).build();
         let held: Vec<_> = (0..100)
             .filter_map(|key| {
                 let held = cache.insert_held(key, key, 1).expect("it is not strict").held;
@@ -230,11 +244,13 @@ fn the_capacity_falls_as_far_as_nothing_is_held() {
         assert!(held.iter().all(|held| cache.hold(held.key()).is_some()), "{policy}");
         assert_eq!(cache.set_capacity(10), 25, "{policy}: they are held");
         assert_eq!((cache.usage(), cache.held_usage()), (25, 25), "{policy}");
+        validate(&mut cache);
         drop(held);
         assert_eq!(cache.set_capacity(10), 10, "{policy}");
         assert_eq!(cache.set_capacity(200), 200, "{policy}");
         (0..200).for_each(|key| _ = cache.insert(key, key, 1));
         assert_eq!(cache.usage(), 200, "{policy}");
+        validate(&mut cache);
     }
 }
 
@@ -242,7 +258,7 @@ fn the_capacity_falls_as_far_as_nothing_is_held() {
 #[test]
 fn what_was_held_goes_in_its_turn() {
     for policy in [Policy::Fifo, Policy::Clock { bits: 1 }, Policy::Mobius, Policy::Lru] {
-        let cache: HandleCache<u64, u64> = HandleCache::builder(8).policy(policy).build();
+        let mut cache: HandleCache<u64, u64> = HandleCache::builder(8).policy(policy).build();
         (0..8).for_each(|key| _ = cache.insert(key, key, 1));
         // FIFO forgets the hits; others lower the marks, or have moved them.
         let held: Vec<_> = (0..4).filter_map(|key| cache.hold(&key)).collect();
@@ -257,6 +273,7 @@ fn what_was_held_goes_in_its_turn() {
         }
         assert!((0..4).all(|key| cache.hold(&key).is_none()), "{policy}");
         assert_eq!(cache.usage(), 8, "{policy}");
+        validate(&mut cache);
     }
 }
 
@@ -267,7 +284,7 @@ fn where_all_is_held_insertions_are_refused_and_go_on() {
         for strict in [false, true] {
             const ROOM: u64 = if cfg!(miri) { 90 } else { 3_000 };
             let builder = HandleCache::builder(ROOM).policy(policy).strict(strict);
-            let cache: HandleCache<u64, u64> = builder.build();
+            let mut cache: HandleCache<u64, u64> = builder.build();
             let held: Vec<_> = (0..ROOM)
                 .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
                 .collect();
@@ -286,6 +303,7 @@ fn where_all_is_held_insertions_are_refused_and_go_on() {
             drop(held);
             (ROOM..2 * ROOM).for_each(|key| assert!(cache.insert(key, key, 1).is_ok(), "{policy}"));
             assert_eq!((cache.usage(), cache.held_usage()), (ROOM, 0), "{policy}");
+            validate(&mut cache);
         }
     }
 }
@@ -295,7 +313,7 @@ fn where_all_is_held_insertions_are_refused_and_go_on() {
 fn orphans_keep_no_slot_from_others() {
     for policy in POLICIES {
         for capacity in [0, 10] {
-            let cache: HandleCache<u64, u64> =
+            let mut cache: HandleCache<u64, u64> =
                 HandleCache::builder(capacity).policy(policy).build();
             const ORPHANS: u64 = if cfg!(miri) { 100 } else { 20_000 };
             let held: Vec<_> = (0..ORPHANS)
@@ -309,8 +327,10 @@ fn orphans_keep_no_slot_from_others() {
             (0..100).for_each(|key| assert_eq!(cache.insert(key, key, 1).is_ok(), capacity > 0));
             assert!(held.iter().zip(0..).all(|(held, key)| **held == key));
             assert_eq!(cache.len() as u64, capacity, "{policy}");
+            validate(&mut cache);
             drop(held);
             assert_eq!((cache.usage(), cache.held_usage()), (capacity, 0), "{policy}");
+            validate(&mut cache);
         }
     }
 }
@@ -331,7 +351,7 @@ fn policies_that_forget_what_they_choose_are_refused() {
 #[test]
 fn memory_does_not_grow_with_what_was_held() {
     for policy in POLICIES {
-        let cache: HandleCache<u64, u64> = HandleCache::builder(64).policy(policy).build();
+        let mut cache: HandleCache<u64, u64> = HandleCache::builder(64).policy(policy).build();
         let mut last = None;
         let mut churn = |keys: std::ops::Range<u64>| {
             for key in keys {
@@ -348,6 +368,7 @@ fn memory_does_not_grow_with_what_was_held() {
         let late = churn(0..turns(STEPS) * 40);
         // S3-FIFO's ghosts come when they come.
         assert!(late <= early + 8_192, "{policy}: {early}, {late}");
+        validate(&mut cache);
     }
 }
 
@@ -356,7 +377,7 @@ fn at_work(policy: Policy, strict: bool, threads: u64, operations: u64) -> u64 {
     const KEYS: u64 = 2_000;
     let census = Census::default();
     let capacity = KEYS * 5 / 2;
-    let cache = HandleCache::builder(capacity).policy(policy).strict(strict).build();
+    let mut cache = HandleCache::builder(capacity).policy(policy).strict(strict).build();
     let done = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..threads {
@@ -402,6 +423,7 @@ fn at_work(policy: Policy, strict: bool, threads: u64, operations: u64) -> u64 {
     assert_eq!(cache.held_usage(), 0, "{policy}");
     assert!(cache.usage() <= capacity, "{policy}");
     assert_eq!(cache.len() as i64, census.living(), "{policy}: nothing waits");
+    validate(&mut cache);
     cache.clear();
     assert_eq!((cache.usage(), cache.len(), census.living()), (0, 0, 0), "{policy}");
     // And all that there was room for there is room for again.
@@ -488,7 +510,7 @@ fn an_eviction_in_vain_leaves_all_as_it_was() {
     for policy in POLICIES {
         for hashed in [Hashed::Another, Hashed::Panics] {
             let census = Census::default();
-            let cache: HandleCache<Fickle, Tracked<'_>> =
+            let mut cache: HandleCache<Fickle, Tracked<'_>> =
                 HandleCache::builder(8).policy(policy).build();
             (0..8).for_each(|key| {
                 let admitted = cache.insert(Fickle(key), Tracked::new(&census, key), 1);
@@ -512,6 +534,7 @@ fn an_eviction_in_vain_leaves_all_as_it_was() {
                 _ = cache.hold(&Fickle(key));
             });
             assert_eq!((cache.usage(), census.living()), (8, 8), "{policy}");
+            validate(&mut cache);
         }
     }
 }
@@ -531,7 +554,8 @@ fn a_destructor_that_panics_loses_nothing_else() {
     for policy in POLICIES {
         let census = Census::default();
         let value = |key, panics| Panics(Tracked::new(&census, key), panics);
-        let cache: HandleCache<u64, Panics<'_>> = HandleCache::builder(4).policy(policy).build();
+        let mut cache: HandleCache<u64, Panics<'_>> =
+            HandleCache::builder(4).policy(policy).build();
         let held = cache.insert_held(1, value(1, true), 1).expect("it is held").held;
         cache.erase(&1);
         caught(|| drop(held));
@@ -550,6 +574,7 @@ fn a_destructor_that_panics_loses_nothing_else() {
         assert_eq!((cache.usage() as i64, cache.held_usage()), (census.living(), 0), "{policy}");
         let held = cache.insert_held(50, value(50, true), 1).expect("it is held").held;
         assert!(cache.insert(51, value(51, false), 1).is_ok());
+        validate(&mut cache);
         drop(cache);
         assert_eq!(census.living(), 1, "{policy}");
         caught(|| drop(held));
@@ -563,7 +588,7 @@ fn the_capacity_comes_down_when_what_was_held_is_let_go_of() {
     for policy in POLICIES {
         for strict in [false, true] {
             let builder = HandleCache::builder(1_000).policy(policy).strict(strict);
-            let cache: HandleCache<u64, u64> = builder.build();
+            let mut cache: HandleCache<u64, u64> = builder.build();
             let held: Vec<_> = (0..1_000)
                 .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
                 .collect();
@@ -582,6 +607,7 @@ fn the_capacity_comes_down_when_what_was_held_is_let_go_of() {
             drop(held);
             (2_000..2_400).for_each(|key| _ = cache.insert(key, key, 1));
             assert_eq!((cache.capacity(), cache.usage()), (200, 200), "{policy}");
+            validate(&mut cache);
         }
     }
 }
@@ -590,7 +616,7 @@ fn the_capacity_comes_down_when_what_was_held_is_let_go_of() {
 #[test]
 fn a_lower_capacity_looks_behind_what_is_held() {
     for policy in POLICIES {
-        let cache: HandleCache<u64, u64> = HandleCache::builder(3_000).policy(policy).build();
+        let mut cache: HandleCache<u64, u64> = HandleCache::builder(3_000).policy(policy).build();
         let held: Vec<_> = (0..1_000)
             .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
             .collect();
@@ -598,6 +624,7 @@ fn a_lower_capacity_looks_behind_what_is_held() {
         assert_eq!((cache.usage(), cache.held_usage()), (3_000, 1_000), "{policy}");
         assert_eq!(cache.set_capacity(1_000), 1_000, "{policy}");
         assert!(held.iter().all(|held| cache.hold(held.key()).is_some()), "{policy}");
+        validate(&mut cache);
     }
 }
 
@@ -605,7 +632,7 @@ fn a_lower_capacity_looks_behind_what_is_held() {
 #[test]
 fn what_nobody_holds_is_replaced_in_a_strict_cache() {
     for policy in POLICIES {
-        let cache: HandleCache<u64, u64> =
+        let mut cache: HandleCache<u64, u64> =
             HandleCache::builder(100).policy(policy).strict(true).build();
         assert!(cache.insert(1, 10, 60).is_ok(), "{policy}");
         assert!(cache.insert(1, 11, 60).is_ok(), "{policy}");
@@ -613,6 +640,7 @@ fn what_nobody_holds_is_replaced_in_a_strict_cache() {
         assert_eq!((*held, cache.usage(), cache.held_usage()), (12, 70, 70), "{policy}");
         assert!(cache.insert(1, 13, 60).is_err(), "{policy}: it is held");
         assert_eq!(cache.usage(), 70, "{policy}");
+        validate(&mut cache);
     }
 }
 
@@ -627,7 +655,7 @@ fn a_look_up_that_a_destructor_unwinds_holds_nothing() {
     }
     // S3-FIFO admits nothing new that is more than a tenth.
     for policy in POLICIES.into_iter().filter(|&policy| policy != Policy::S3Fifo) {
-        let cache: HandleCache<u64, Panics> = HandleCache::builder(10).policy(policy).build();
+        let mut cache: HandleCache<u64, Panics> = HandleCache::builder(10).policy(policy).build();
         (0..9).for_each(|key| assert!(cache.insert(key, Panics(true), 1).is_ok()));
         assert!(cache.insert(9, Panics(false), 1).is_ok());
         // Nine go at once, and the first of them panics.
@@ -641,6 +669,7 @@ fn a_look_up_that_a_destructor_unwinds_holds_nothing() {
         assert!(panics >= 7, "{policy}: {panics}");
         assert_eq!(cache.held_usage(), 0, "{policy}");
         assert!(cache.insert(11, Panics(false), 10).is_ok(), "{policy}: nothing is held");
+        validate(&mut cache);
     }
 }
 
@@ -661,7 +690,7 @@ fn a_thread_may_end_with_what_it_holds() {
     }
     const ROUNDS: u64 = if cfg!(miri) { 5 } else { 100 };
     let dropped = Arc::new(AtomicU64::new(0));
-    let cache: Shared = Arc::new(HandleCache::builder(1 << 20).build());
+    let mut cache: Shared = Arc::new(HandleCache::builder(1 << 20).build());
     let work = |first: u64| {
         let (cache, dropped) = (&cache, &dropped);
         move || {
@@ -689,6 +718,7 @@ fn a_thread_may_end_with_what_it_holds() {
     }
     assert_eq!(dropped.load(Relaxed), ROUNDS * 12);
     assert_eq!((cache.held_usage(), cache.usage()), (0, ROUNDS * 12));
+    validate(Arc::get_mut(&mut cache).expect("the threads have ended"));
     drop(cache);
     assert_eq!(dropped.load(Relaxed), ROUNDS * 24);
 }
@@ -770,7 +800,7 @@ fn a_hash_may_work_with_what_is_held() {
         for strict in [false, true] {
             DROPPED.with_borrow_mut(BTreeSet::clear);
             let builder = HandleCache::builder(16).policy(policy).strict(strict);
-            let cache: std::sync::Arc<Meddled> = std::sync::Arc::new(builder.build());
+            let mut cache: std::sync::Arc<Meddled> = std::sync::Arc::new(builder.build());
             let (held, chance) = (Vec::new(), Chance(1));
             let meddler =
                 Meddler { cache: std::sync::Arc::downgrade(&cache), chance, held, made: 0 };
@@ -796,7 +826,8 @@ fn a_hash_may_work_with_what_is_held() {
                 assert!(!gone, "{policy}: what is held was dropped");
             }
             let meddler = MEDDLES.take().expect("it is in no hash");
-            drop((kept, meddler.held));
+            drop((kept, meddler.held, meddler.cache));
+            validate(std::sync::Arc::get_mut(&mut cache).expect("nobody else has it"));
             assert_eq!(cache.held_usage(), 0, "{policy}");
             cache.clear();
             assert_eq!((cache.len(), cache.usage()), (0, 0), "{policy}");

@@ -58,7 +58,7 @@ fn play(policy: Policy) {
     let census = Census::default();
     let strict = chance.below(2) == 0;
     let builder = HandleCache::builder(ROOM).policy(policy).strict(strict);
-    let cache: Tested<'_> = builder.with_hasher(Hashes::default()).build();
+    let mut cache: Tested<'_> = builder.with_hasher(Hashes::default()).build();
     (0..chance.below(ROOM)).for_each(|key| _ = cache.insert(key, Tracked::new(&census, key), 1));
     let held: Vec<Vec<Handle<'_>>> = shuttle::thread::scope(|scope| {
         let (cache, census) = (&cache, &census);
@@ -75,6 +75,7 @@ fn play(policy: Policy) {
     serials.dedup();
     assert_eq!(cache.held_usage(), serials.len() as u64, "{policy}");
     assert_eq!(cache.usage() as i64, census.living(), "{policy}: what waits");
+    cache.validate().unwrap_or_else(|findings| panic!("{policy}: {findings}"));
     if chance.below(2) == 0 {
         // The cache goes while handles do.
         shuttle::thread::scope(|scope| {
@@ -91,6 +92,7 @@ fn play(policy: Policy) {
             let admitted = cache.insert(key, Tracked::new(&census, key), 1);
             assert!(admitted.is_ok(), "{policy}: there is room again");
         });
+        cache.validate().unwrap_or_else(|findings| panic!("{policy}: {findings}"));
         drop(cache);
     }
     assert_eq!(census.living(), 0, "{policy}: values lost or dropped twice");

@@ -70,6 +70,23 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
+    /// The slots whose content waits to be dropped. Nobody is at work.
+    pub(crate) fn due_slots(&self) -> Vec<u32> {
+        let lists = self.stripes.iter().map(|stripe| &stripe.local.features.due);
+        lists.flat_map(|due| self.listed(due.load(Relaxed))).collect()
+    }
+
+    /// The slots that wait to be given back. Nobody is at work.
+    pub(crate) fn lost_slots(&self) -> Vec<u32> {
+        self.listed(self.hooks.lost.load(Relaxed)).collect()
+    }
+
+    fn listed(&self, first: u32) -> impl Iterator<Item = u32> {
+        let some = |slot: u32| (slot != 0).then_some(slot);
+        let next = move |slot: &u32| some(self.slab.refs(*slot).next.load(Relaxed));
+        std::iter::successors(some(first), next)
+    }
+
     /// Drops content that is the caller's, and gives the slot back if its queue has let go of it.
     fn drop_owned(&self, slot: u32) {
         let mut slot = slot;
