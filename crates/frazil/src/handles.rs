@@ -99,7 +99,7 @@ impl<K, V, S> HandleCache<K, V, S> {
     }
 
     /// What all entries are charged that are resident or held, together. O(threads); exact while nobody
-    /// is at work, and below 2^63.
+    /// is at work, and `u64::MAX` if it is more.
     ///
     /// It exceeds the [`capacity`](Self::capacity) by what is held and not resident any more, unless the
     /// cache is [strict](HandleBuilder::strict).
@@ -114,7 +114,7 @@ impl<K, V, S> HandleCache<K, V, S> {
     }
 
     /// What all entries are charged that are held, resident or not, together. O(threads); exact while
-    /// nobody is at work.
+    /// nobody is at work, and `u64::MAX` if it is more.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -204,7 +204,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// Puts an entry in that is charged so much, in the place of the one of the same key if there is
     /// one, and says what became of it.
     ///
-    /// O(1) amortised; at most 64 held entries are passed over for it.
+    /// O(1) amortised; at most 64 held entries are passed over for it, or 576 while others are not held.
     ///
     /// ```
     /// use frazil::{Admitted, HandleCache};
@@ -217,7 +217,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// # Errors
     ///
     /// [`Refused`], with key and value, if the entry is not admitted: it is charged more than the capacity,
-    /// or what could go for it is held, or behind 64 that are; or the policy does not take it (S3-FIFO, what is
+    /// or what could go for it is held, or behind so many that are; or the policy does not take it (S3-FIFO, what is
     /// new and charged more than a tenth of a capacity that is used up). What was there of the key has gone
     /// all the same.
     pub fn insert(&self, key: K, value: V, charge: u64) -> Result<Admitted, Refused<K, V>> {
@@ -229,8 +229,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ///
     /// Unless it is hit, an entry of [`Priority::Bottom`] is evicted before all of [`Priority::Low`], and one of
     /// [`Priority::High`] is spared once when the policy comes to it. S3-FIFO does not refuse the latter.
-    /// O(1) amortised; at most 72 held entries are passed over for it, and 64 more where nothing else can be
-    /// evicted.
+    /// O(1) amortised.
     ///
     /// ```
     /// use frazil::{HandleCache, Priority};

@@ -78,7 +78,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                     }
                     held = self.hold();
                 }
-                FailureKind::Refused(_) => break,
+                FailureKind::Refused(_) | FailureKind::Held => break,
             }
         }
         self.order.forget(&newcomer);

@@ -42,6 +42,12 @@ pub(crate) trait PerThread: Sized {
         None
     }
 
+    /// Whether there is something behind what an eviction has found held, where so many attempts have failed.
+    #[inline(always)]
+    fn may_find_more<K, V, S>(_: &Core<K, V, S, Self>, _attempts: usize) -> bool {
+        false
+    }
+
     /// A slot that was claimed for an eviction stays.
     #[inline(always)]
     fn unclaim<K, V, S>(_: &Core<K, V, S, Self>, _: u32) {}

@@ -22,7 +22,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let indexed = core.check_index(&mut survey);
         let orphans = core.check_words(&mut survey, &indexed);
         let charged = if core.hooks.charges_orphans() { orphans } else { 0 };
-        let counted = core.usage().wrapping_sub(orphans);
+        let counted = match core.hooks.charges_orphans() {
+            true => core.usage().wrapping_sub(orphans),
+            false => core.weight(),
+        };
+        survey.expect("usage", core.usage(), counted.saturating_add(orphans));
         core.check_residents(&mut survey, &indexed, counted, charged);
         survey.result()
     }

@@ -10,7 +10,7 @@ use crate::extent::{is_long, turns};
 use crate::tracked::{Census, Chance, Tracked};
 
 /// Those whose entries can be held.
-const POLICIES: [Policy; 5] =
+pub(crate) const POLICIES: [Policy; 5] =
     [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius, Policy::S3Fifo, Policy::Lru];
 
 /// All parts of the cache agree. Its handles are at rest.
@@ -644,31 +644,63 @@ fn what_nobody_holds_is_replaced_in_a_strict_cache() {
     }
 }
 
-/// A look-up that drops what an operation has left, and panics by that, holds nothing.
+/// Those that an operation has to drop are all dropped, though the destructor of each panics.
 #[test]
-fn a_look_up_that_a_destructor_unwinds_holds_nothing() {
-    struct Panics(bool);
-    impl Drop for Panics {
+fn one_destructor_that_panics_leaves_no_other_to_later_operations() {
+    struct Panics<'c>(#[expect(dead_code, reason = "it is counted")] Tracked<'c>, bool);
+    impl Drop for Panics<'_> {
         fn drop(&mut self) {
-            assert!(!self.0, "a destructor that panics");
+            assert!(!self.1, "a destructor that panics");
         }
     }
     // S3-FIFO admits nothing new that is more than a tenth.
     for policy in POLICIES.into_iter().filter(|&policy| policy != Policy::S3Fifo) {
-        let mut cache: HandleCache<u64, Panics> = HandleCache::builder(10).policy(policy).build();
-        (0..9).for_each(|key| assert!(cache.insert(key, Panics(true), 1).is_ok()));
-        assert!(cache.insert(9, Panics(false), 1).is_ok());
-        // Nine go at once, and the first of them panics.
+        let census = Census::default();
+        let value = |key, panics| Panics(Tracked::new(&census, key), panics);
+        let mut cache: HandleCache<u64, Panics<'_>> =
+            HandleCache::builder(10).policy(policy).build();
+        (0..9).for_each(|key| assert!(cache.insert(key, value(key, true), 1).is_ok()));
+        assert!(cache.insert(9, value(9, false), 1).is_ok());
         let caught =
             |work: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err();
-        assert!(caught(&|| drop(cache.insert(10, Panics(false), 10))), "{policy}");
-        let mut panics = 0;
-        while caught(&|| drop(cache.hold(&10))) {
-            panics += 1;
+        assert!(caught(&|| drop(cache.insert(10, value(10, false), 10))), "{policy}");
+        assert_eq!((census.living(), cache.held_usage()), (1, 0), "{policy}");
+        assert!(!caught(&|| assert!(cache.hold(&10).is_some())), "{policy}: nothing waits");
+        assert!(cache.insert(11, value(11, false), 10).is_ok(), "{policy}: nothing is held");
+        validate(&mut cache);
+    }
+}
+
+/// What an operation takes out while its thread unwinds is dropped at once as well, though a destructor panics.
+#[test]
+fn what_goes_while_a_thread_unwinds_is_dropped_at_once() {
+    struct Panics<'c>(#[expect(dead_code, reason = "it is counted")] Tracked<'c>);
+    impl Drop for Panics<'_> {
+        fn drop(&mut self) {
+            panic!("a destructor that panics");
         }
-        assert!(panics >= 7, "{policy}: {panics}");
-        assert_eq!(cache.held_usage(), 0, "{policy}");
-        assert!(cache.insert(11, Panics(false), 10).is_ok(), "{policy}: nothing is held");
+    }
+    struct Clears<'t, 'c>(&'t HandleCache<u64, Panics<'c>>, &'c Census);
+    impl Drop for Clears<'_, '_> {
+        fn drop(&mut self) {
+            self.0.clear();
+            assert_eq!(self.1.living(), 0, "all were dropped");
+        }
+    }
+    for policy in POLICIES {
+        let census = Census::default();
+        let mut cache: HandleCache<u64, Panics<'_>> =
+            HandleCache::builder(40).policy(policy).build();
+        for key in 0..40 {
+            assert!(cache.insert(key, Panics(Tracked::new(&census, key)), 1).is_ok());
+        }
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _clears = Clears(&cache, &census);
+            panic!("a panic of its own");
+        }));
+        let payload = unwound.expect_err("it has panicked");
+        assert_eq!(payload.downcast_ref(), Some(&"a panic of its own"), "{policy}");
+        assert_eq!((cache.usage(), cache.held_usage()), (0, 0), "{policy}");
         validate(&mut cache);
     }
 }

@@ -13,8 +13,12 @@ use crate::core::order::queue::Queue;
 use crate::core::slab::At;
 use crate::smr::protect::Protect;
 use crate::smr::refs::{Evicted, Refs};
-use crate::smr::stripe::{Reader, add};
+use crate::smr::stripe::Reader;
+use crate::sync::CHECKED;
 use crate::sync::atomic::Ordering::Relaxed;
+
+/// How often an insertion goes on behind what it has found held.
+const LOOKS: usize = if CHECKED { 1 } else { 8 };
 
 /// What an insertion brings: its priority, and room for the slot that it was given, in which it is
 /// counted.
@@ -89,6 +93,10 @@ impl PerThread for Handles {
         !is_charged
     }
 
+    fn may_find_more<K, V, S>(core: &Counting<K, V, S>, attempts: usize) -> bool {
+        attempts < LOOKS && core.usage() > core.held_usage()
+    }
+
     #[cold]
     fn unclaim<K, V, S>(core: &Counting<K, V, S>, slot: u32) {
         if core.slab.refs(slot).unclaim() {
@@ -103,7 +111,7 @@ impl<K, V, S> Counting<K, V, S> {
         if self.hooks.strict {
             local.charged.store(1, Relaxed);
         } else {
-            add(&local.orphaned, self.slab.weight(slot));
+            local.orphaned.add(self.slab.weight(slot));
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Letting go: who is the last drops the content, and who is the last of a cache that is gone frees it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use super::{Counting, Local};
 use crate::ensure::Ensure;
 use crate::smr::refs::{Closed, LetGo, Released};
-use crate::smr::stripe::add;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 impl<K, V, S> Counting<K, V, S> {
@@ -34,7 +34,7 @@ impl<K, V, S> Counting<K, V, S> {
     #[inline(always)]
     fn drop_orphan(&self, local: &Local, weight: u64) {
         local.cease_to_hold(weight);
-        add(&local.orphaned, weight.wrapping_neg());
+        local.orphaned.subtract(weight);
         if self.hooks.strict
             && let Some(weights) = &self.weights
         {
@@ -49,12 +49,28 @@ impl<K, V, S> Counting<K, V, S> {
         local.due.store(slot, Relaxed);
     }
 
-    /// Drops what the calling thread owns, if it is not inside an operation, nor unwinding: then a
-    /// later operation does.
+    /// Drops what the calling thread owns, if it is not inside an operation: then the outermost one does.
     #[inline(never)]
     pub(super) fn drop_due(&self, local: &Local) {
-        if local.depth.load(Relaxed) == 0 && !std::thread::panicking() {
-            self.drop_all_due(local);
+        if local.depth.load(Relaxed) != 0 {
+            return;
+        }
+        let mut core = self;
+        // Should one panic, the others are dropped all the same.
+        let others = Ensure::new(&mut core, |core| core.drop_unwinding(local));
+        if !std::thread::panicking() {
+            others.on.drop_all_due(local);
+        }
+        drop(others);
+    }
+
+    /// The same while the thread unwinds: a panic of a destructor would abort the process, and there is one to
+    /// tell of already.
+    fn drop_unwinding(&self, local: &Local) {
+        while local.due.load(Relaxed) != 0 {
+            let dropped = catch_unwind(AssertUnwindSafe(|| self.drop_all_due(local)));
+            // The payload's own destructor may panic as well.
+            dropped.err().into_iter().for_each(std::mem::forget);
         }
     }
 
