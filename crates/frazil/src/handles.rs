@@ -10,6 +10,7 @@ use std::ptr::NonNull;
 
 use equivalent::Equivalent;
 use foldhash::fast::RandomState;
+use frazil_policy::Priority;
 #[cfg(feature = "recording")]
 use frazil_recording::Lifetimes;
 
@@ -99,13 +100,13 @@ impl<K, V> HandleCache<K, V> {
 
 impl<K, V, S> HandleCache<K, V, S> {
     #[inline(always)]
-    fn core(&self) -> &Counting<K, V, S> {
+    pub(crate) fn core(&self) -> &Counting<K, V, S> {
         // SAFETY: the core waits for its cache before it is freed.
         unsafe { self.core.as_ref() }
     }
 
     /// What all entries are charged that are resident or held, together. O(threads); exact while nobody
-    /// is at work, and below 2^63.
+    /// is at work, and `u64::MAX` if it is more.
     ///
     /// It exceeds the [`capacity`](Self::capacity) by what is held and not resident any more, unless the
     /// cache is [strict](HandleBuilder::strict).
@@ -120,7 +121,7 @@ impl<K, V, S> HandleCache<K, V, S> {
     }
 
     /// What all entries are charged that are held, resident or not, together. O(threads); exact while
-    /// nobody is at work.
+    /// nobody is at work, and `u64::MAX` if it is more.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -265,7 +266,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// Puts an entry in that is charged so much, in the place of the one of the same key if there is
     /// one, and says what became of it.
     ///
-    /// O(1) amortised; at most 64 held entries are passed over for it.
+    /// O(1) amortised; at most 64 held entries are passed over for it, or 576 while others are not held.
     ///
     /// ```
     /// use frazil::{Admitted, HandleCache};
@@ -278,11 +279,41 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// # Errors
     ///
     /// [`Refused`], with key and value, if the entry is not admitted: it is charged more than the capacity,
-    /// or what could go for it is held, or behind 64 that are; or the policy does not take it (S3-FIFO, what is
+    /// or what could go for it is held, or behind so many that are; or the policy does not take it (S3-FIFO, what is
     /// new and charged more than a tenth of a capacity that is used up). What was there of the key has gone
     /// all the same.
     pub fn insert(&self, key: K, value: V, charge: u64) -> Result<Admitted, Refused<K, V>> {
-        self.admit(key, value, charge).map(|(_, admitted)| admitted)
+        self.insert_with(key, value, charge, Priority::Low)
+    }
+
+    /// Puts an entry in, as [`insert`](Self::insert), with a priority: where the policy starts it. A hit
+    /// treats all entries alike, and FIFO ignores priorities.
+    ///
+    /// Unless it is hit, an entry of [`Priority::Bottom`] is evicted before all of [`Priority::Low`], and one of
+    /// [`Priority::High`] is spared once when the policy comes to it. S3-FIFO does not refuse the latter.
+    /// O(1) amortised.
+    ///
+    /// ```
+    /// use frazil::{HandleCache, Priority};
+    /// let cache: HandleCache<u64, &str> = HandleCache::builder(2).build();
+    /// cache.insert_with(1, "scanned", 1, Priority::Bottom)?;
+    /// cache.insert(2, "two", 1)?;
+    /// cache.insert(3, "three", 1)?;
+    /// assert!(cache.hold(&1).is_none() && cache.hold(&2).is_some());
+    /// # Ok::<(), frazil::Refused<u64, &str>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](Self::insert).
+    pub fn insert_with(
+        &self,
+        key: K,
+        value: V,
+        charge: u64,
+        priority: Priority,
+    ) -> Result<Admitted, Refused<K, V>> {
+        self.admit(key, value, charge, priority).map(|(_, admitted)| admitted)
     }
 
     /// Puts an entry in, as [`insert`](Self::insert), and holds it.
@@ -313,10 +344,33 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         value: V,
         charge: u64,
     ) -> Result<Insertion<K, V, S>, Refused<K, V>> {
-        match self.admit(key, value, charge) {
+        self.insert_held_with(key, value, charge, Priority::Low)
+    }
+
+    /// Puts an entry in and holds it, as [`insert_held`](Self::insert_held), with a priority, as
+    /// [`insert_with`](Self::insert_with).
+    ///
+    /// ```
+    /// use frazil::{HandleCache, Outcome, Priority};
+    /// let cache: HandleCache<u64, &str> = HandleCache::builder(100).build();
+    /// let index = cache.insert_held_with(1, "index", 60, Priority::High).unwrap();
+    /// assert_eq!(index.outcome, Outcome::New);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`insert_held`](Self::insert_held).
+    pub fn insert_held_with(
+        &self,
+        key: K,
+        value: V,
+        charge: u64,
+        priority: Priority,
+    ) -> Result<Insertion<K, V, S>, Refused<K, V>> {
+        match self.admit(key, value, charge, priority) {
             Ok(admission) => Ok(self.insertion(admission)),
             Err(refused) if self.is_strict() => Err(refused),
-            Err(refused) => self.insert_beyond(refused, charge),
+            Err(refused) => self.insert_beyond(refused, charge, priority),
         }
     }
 
@@ -337,10 +391,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         &self,
         mut refused: Refused<K, V>,
         charge: u64,
+        priority: Priority,
     ) -> Result<Insertion<K, V, S>, Refused<K, V>> {
         if self.core().exceed(charge) {
             let hashes = self.core().hashes(&refused.key);
-            match self.admit_once(hashes, refused.key, refused.value, charge) {
+            match self.admit_once(hashes, refused.key, refused.value, (charge, priority)) {
                 Ok(admission) => return Ok(self.insertion(admission)),
                 Err(again) => refused = again,
             }
@@ -356,6 +411,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         key: K,
         value: V,
         charge: u64,
+        priority: Priority,
     ) -> Result<Admission<'_, K, V, S>, Refused<K, V>> {
         let core = self.core();
         core.find_lost();
@@ -364,7 +420,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         if core.hooks.recorder.wants(hash) {
             core.hooks.recorder.note(hash, Event::Insert, charge);
         }
-        self.admit_once((hash, mixed), key, value, charge)
+        self.admit_once((hash, mixed), key, value, (charge, priority))
     }
 
     fn admit_once(
@@ -372,12 +428,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         (hash, mixed): (u64, Mixed),
         key: K,
         value: V,
-        charge: u64,
+        (charge, priority): (u64, Priority),
     ) -> Result<Admission<'_, K, V, S>, Refused<K, V>> {
         let core = self.core();
         let stripe = core.stripe();
         stripe.local.reads.arrive(hash);
-        let arrival = Arrival { core, newcomer: Newcomer::default() };
+        let arrival = Arrival { core, newcomer: Newcomer { priority, ..Newcomer::default() } };
         let admit = |key, value| {
             let incoming = &arrival.newcomer;
             let admission = insert::Admission { hash, mixed, weight: charge, incoming };
@@ -462,7 +518,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     #[inline]
     pub unsafe fn from_raw(&self, value: NonNull<V>) -> Held<K, V, S> {
         // SAFETY: it is of this cache, and somebody is counted (the caller's promise).
-        unsafe { Held::new(self.core, Slab::<K, V, Refs>::refs_beside(value).slot) }
+        unsafe { Held::new(self.core, Slab::<K, V, Refs>::refs_beside(value).slot()) }
     }
 
     /// Shows all entries, each with its key and what it is charged, in an order that depends on the

@@ -151,8 +151,8 @@
 //! **Holding.** A [`HandleCache`] is another kind of cache, for values that are held for long, sent to
 //! other threads, and to be dropped as soon as nobody uses them: [`hold`](HandleCache::hold) gives a [`Held`]
 //! that outlives removal, replacement and the cache. Each insertion says what it is charged; what is held
-//! is passed over by evictions. A look-up executes two locked instructions, which those of a [`Cache`]
-//! do without.
+//! is passed over by evictions. [`insert_with`](HandleCache::insert_with) gives an entry a [`Priority`].
+//! A look-up executes two locked instructions, which those of a [`Cache`] do without.
 //!
 //! ```
 //! use frazil::{HandleCache, Outcome};
@@ -624,7 +624,7 @@ pub use frazil_freezing::{
     CurvePoint, FreezingControl, FreezingState, Phase as FreezingPhase, Reason as FreezingReason,
     Tried as FreezingTried, Verdict as FreezingVerdict,
 };
-pub use frazil_policy::{Online as Policy, SpecError as PolicyError};
+pub use frazil_policy::{Online as Policy, Priority, SpecError as PolicyError};
 pub use handles::{HandleBuilder, HandleCache, Held, Insertion, Outcome};
 pub use iter::{Iter, Keys};
 pub use pin::Pin;

@@ -5,16 +5,21 @@
 //! lost or be in two places. Nobody else uses the cache meanwhile, so nothing is vague.
 //! O(capacity), in time and memory.
 
+mod handles;
+
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, Hash};
 
 use crate::cache::Cache;
+use crate::core::Core;
+use crate::core::hooks::Hooks;
 use crate::core::index::Seen;
 use crate::core::order::Order;
 use crate::core::order::position::Position;
 use crate::core::order::s3_fifo::{SMALL, WEIGHT};
 use crate::core::slab::{DEAD, OCCUPIED, Slab, VACANT};
 use crate::smr::reclaim::Contents as _;
+use crate::smr::refs::SlotRefs as _;
 use crate::smr::segments::{IDLE, SECOND, SLOT};
 use crate::smr::stripe::Cursor;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -40,6 +45,11 @@ enum Whereabouts {
     Retired,
     Free,
     Limbo,
+    /// Of a cache with handles: in no queue, and held; or its content waits to be dropped; or it waits
+    /// to be given back.
+    Held,
+    Due,
+    Lost,
 }
 
 /// What has been found so far.
@@ -94,6 +104,15 @@ impl Survey {
         }
         false
     }
+
+    /// What is wrong, with what was not found anywhere.
+    fn result(mut self) -> Result<(), String> {
+        let known = std::mem::take(&mut self.segments);
+        for (segment, _) in known.iter().filter(|(_, whereabouts)| whereabouts.is_none()) {
+            self.found(format!("segment {segment} is nowhere"));
+        }
+        if self.findings.is_empty() { Ok(()) } else { Err(self.findings.join("\n")) }
+    }
 }
 
 impl<K, V, S> Cache<K, V, S> {
@@ -121,55 +140,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// A list of what does not fit, a line each.
     #[doc(hidden)]
     pub fn validate(&mut self) -> Result<(), String> {
-        let used = self.core.reclaim.used();
-        let mut survey = Survey {
-            slots: vec![None; used.end as usize],
-            segments: self.core.segments.used().map(|segment| (segment, None)).collect(),
-            entries_in_hand: 0,
-            credit_in_hand: 0,
-            unreported: 0,
-            findings: Vec::new(),
-        };
-        self.survey_queues(&mut survey);
-        self.survey_stripes(&mut survey);
-        self.survey_stacks(&mut survey);
+        let mut survey = self.core.survey();
         self.survey_frozen(&mut survey);
-        self.check_index(&mut survey);
-        self.check_residents(&mut survey);
+        let indexed = self.core.check_index(&mut survey);
+        if let Some(deadlines) = self.core.hooks.expiry.deadlines() {
+            let is_resident = |slot| indexed.get(slot as usize).is_some_and(|indexed| *indexed);
+            let findings = deadlines.check(is_resident).err();
+            findings.into_iter().for_each(|finding| survey.found(finding));
+        }
+        self.core.check_residents(&mut survey, &indexed, self.weight(), 0);
         // Whoever has a flight borrows the cache.
         survey.expect("flights", 0, self.core.hooks.fetch.attended() as u64);
-        let known = std::mem::take(&mut survey.segments);
-        for (segment, _) in known.iter().filter(|(_, whereabouts)| whereabouts.is_none()) {
-            survey.found(format!("segment {segment} is nowhere"));
-        }
-        if survey.findings.is_empty() { Ok(()) } else { Err(survey.findings.join("\n")) }
-    }
-
-    /// The rings between stripes, and the places of a locked policy.
-    fn survey_queues(&self, survey: &mut Survey) {
-        for (number, queue) in self.core.order.queues().iter().enumerate() {
-            let mut count = 0;
-            for segment in queue.ring().values() {
-                count += 1;
-                self.survey_queued(survey, number, segment, format!("in ring {number}"));
-            }
-            survey.expect("segments in a ring", queue.ring().len(), count);
-        }
-        if let Order::Locked(locked) = &self.core.order {
-            let mut seated = locked.slots();
-            for &(position, slot) in &seated {
-                survey.slot(slot, Whereabouts::Queued { queue: 0, position });
-            }
-            let weight: u64 = seated.iter().map(|&(_, slot)| self.core.slab.weight(slot)).sum();
-            survey.expect("weight under the lock", locked.held(), weight);
-            // The policy's own opinion of what it holds.
-            let mut listed = locked.coldest_first(&self.core);
-            listed.sort_unstable();
-            seated.sort_unstable_by_key(|&(_, slot)| slot);
-            if !listed.iter().eq(seated.iter().map(|(_, slot)| slot)) {
-                survey.found("the policy lists other slots than have a place".to_owned());
-            }
-        }
+        survey.result()
     }
 
     /// What lies in no queue because it is frozen, and what is copied.
@@ -206,17 +188,66 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         }
     }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
+    /// Where all slots and segments are.
+    fn survey(&self) -> Survey {
+        let used = self.reclaim.used();
+        let mut survey = Survey {
+            slots: vec![None; used.end as usize],
+            segments: self.segments.used().map(|segment| (segment, None)).collect(),
+            entries_in_hand: 0,
+            credit_in_hand: 0,
+            unreported: 0,
+            findings: Vec::new(),
+        };
+        self.survey_queues(&mut survey);
+        self.survey_stripes(&mut survey);
+        self.survey_stacks(&mut survey);
+        survey
+    }
+
+    /// The rings between stripes, and the places of a locked policy.
+    fn survey_queues(&self, survey: &mut Survey) {
+        for queue in self.order.queues().iter().chain(self.hooks.bottom()) {
+            let number = queue.end();
+            let mut count = 0;
+            for segment in queue.ring().values() {
+                count += 1;
+                self.survey_queued(survey, number, segment, format!("in ring {number}"));
+            }
+            survey.expect("segments in a ring", queue.ring().len(), count);
+        }
+        if let Order::Locked(locked) = &self.order {
+            let mut seated = locked.slots();
+            for &(position, slot) in &seated {
+                survey.slot(slot, Whereabouts::Queued { queue: 0, position });
+            }
+            let weight: u64 = seated.iter().map(|&(_, slot)| self.slab.weight(slot)).sum();
+            survey.expect("weight under the lock", locked.held(), weight);
+            // The policy's own opinion of what it holds.
+            let mut listed = locked.coldest_first(self);
+            listed.sort_unstable();
+            seated.sort_unstable_by_key(|&(_, slot)| slot);
+            if !listed.iter().eq(seated.iter().map(|(_, slot)| slot)) {
+                survey.found("the policy lists other slots than have a place".to_owned());
+            }
+        }
+    }
 
     fn survey_queued(&self, survey: &mut Survey, queue: usize, segment: u32, place: String) {
         if segment == 0 || !survey.segment(segment, place) {
             return;
         }
-        for index in 0..self.core.segments.length() {
-            let position = self.core.segments.position(segment, index);
-            let word = self.core.segments.word(position).load(Relaxed);
+        for index in 0..self.segments.length() {
+            let position = self.segments.position(segment, index);
+            let word = self.segments.word(position).load(Relaxed);
             if word != 0 {
                 let (slot, mark) = (word & SLOT, word & SECOND);
-                survey.expect("the mark of a slot", mark.into(), queue as u64 * u64::from(SECOND));
+                // All but the first have the same.
+                let expected = if queue == 0 { 0 } else { SECOND };
+                survey.expect("the mark of a slot", mark.into(), expected.into());
                 let position = Position::new(position, mark).noted();
                 survey.slot(slot, Whereabouts::Queued { queue, position });
             }
@@ -225,7 +256,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
     /// What each stripe has in hand.
     fn survey_stripes(&self, survey: &mut Survey) {
-        for (number, stripe) in self.core.stripes.iter().enumerate() {
+        for (number, stripe) in self.stripes.iter().enumerate() {
             let (reader, depth) = (&stripe.reader, &stripe.reader.depth);
             let named = reader.hazard.load(Relaxed) | reader.second.load(Relaxed);
             survey.expect("hazards at rest", 0, named.into());
@@ -271,8 +302,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn survey_idle(&self, survey: &mut Survey, segment: u32, end: u32, of: Whereabouts) -> u64 {
         let mut slots = 0;
         for index in 0..end {
-            let word =
-                self.core.segments.word(self.core.segments.position(segment, index)).load(Relaxed);
+            let word = self.segments.word(self.segments.position(segment, index)).load(Relaxed);
             // Segments that came from the stack may have holes.
             if word != 0 {
                 slots += 1;
@@ -287,9 +317,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         if cursor.segment == 0 {
             return;
         }
-        for index in cursor.next..self.core.segments.length() {
-            let position = self.core.segments.position(cursor.segment, index);
-            let slot = self.core.segments.word(position).load(Relaxed);
+        for index in cursor.next..self.segments.length() {
+            let position = self.segments.position(cursor.segment, index);
+            let slot = self.segments.word(position).load(Relaxed);
             if slot != 0 {
                 survey.found(format!("{what} holds slot {slot} where it should hold nothing"));
             }
@@ -299,25 +329,24 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn survey_stacks(&self, survey: &mut Survey) {
         let (mut waiting, mut waiting_weight) = (0, 0u64);
         for (stack, of) in
-            self.core.reclaim.stacks().into_iter().zip([Whereabouts::Free, Whereabouts::Limbo])
+            self.reclaim.stacks().into_iter().zip([Whereabouts::Free, Whereabouts::Limbo])
         {
-            for segment in stack.segments(&self.core.segments) {
+            for segment in stack.segments(&self.segments) {
                 if !survey.segment(segment, format!("{of:?}")) {
                     break;
                 }
-                let slots = self.survey_idle(survey, segment, self.core.segments.length(), of);
+                let slots = self.survey_idle(survey, segment, self.segments.length(), of);
                 if of == Whereabouts::Limbo {
                     waiting += slots;
-                    for (_, slot) in self.core.segments.slots(segment) {
-                        waiting_weight =
-                            self.core.retired_weight(slot).wrapping_add(waiting_weight);
+                    for (_, slot) in self.segments.slots(segment) {
+                        waiting_weight = self.retired_weight(slot).wrapping_add(waiting_weight);
                     }
                 }
             }
         }
-        survey.expect("waiting slots", self.core.reclaim.waiting(), waiting);
-        survey.expect("waiting weight", self.core.reclaim.waiting_weight(), waiting_weight);
-        for segment in self.core.segments.empty().segments(&self.core.segments) {
+        survey.expect("waiting slots", self.reclaim.waiting(), waiting);
+        survey.expect("waiting weight", self.reclaim.waiting_weight(), waiting_weight);
+        for segment in self.segments.empty().segments(&self.segments) {
             if !survey.segment(segment, "empty".to_owned()) {
                 break;
             }
@@ -325,15 +354,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// Every word of the index leads to a resident slot, which a look-up finds.
-    fn check_index(&self, survey: &mut Survey) {
+    /// Every word of the index leads to a resident slot, which a look-up finds. By slot, whether one does.
+    fn check_index(&self, survey: &mut Survey) -> Vec<bool> {
         let of_occupied = |slot: u32| {
             let known = survey.slots.get(slot as usize).copied().flatten();
             let there = matches!(known, Some(Whereabouts::Queued { .. } | Whereabouts::Loose));
-            there && self.core.slab.header(slot).state.load(Relaxed) & OCCUPIED != 0
+            there && self.slab.header(slot).state.load(Relaxed) & OCCUPIED != 0
         };
         let mut findings = Vec::new();
-        let table = self.core.index.table();
+        let table = self.index.table();
         for bucket in 0..table.len() {
             for cell in table.cells(bucket) {
                 let slot = table.slot(cell.load(Relaxed));
@@ -346,10 +375,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                     continue;
                 }
                 // SAFETY: occupied, and the cache is exclusively borrowed.
-                let key = unsafe { self.core.slab.key(slot) };
-                let found = self.core.index.find(self.core.hashes(key).1, |found, _, other| {
+                let key = unsafe { self.slab.key(slot) };
+                let found = self.index.find(self.hashes(key).1, |found, _, other| {
                     // SAFETY: as above.
-                    if of_occupied(other) && unsafe { self.core.slab.key(other) } == key {
+                    if of_occupied(other) && unsafe { self.slab.key(other) } == key {
                         Seen::Match(found)
                     } else {
                         Seen::Other
@@ -366,24 +395,31 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
         if findings.is_empty() {
             // SAFETY: all words lead to occupied slots, as was just found.
-            let mixed_of = |slot| self.core.hashes(unsafe { self.core.slab.key(slot) }).1;
-            findings.extend(self.core.index.check(mixed_of).err());
+            let mixed_of = |slot| self.hashes(unsafe { self.slab.key(slot) }).1;
+            findings.extend(self.index.check(mixed_of).err());
         }
         findings.into_iter().for_each(|finding| survey.found(finding));
-    }
-
-    /// Each slot is in its one place, and what is counted of the residents is so.
-    fn check_residents(&self, survey: &mut Survey) {
         let mut indexed = vec![false; survey.slots.len()];
-        let table = self.core.index.table();
         for cell in (0..table.len()).flat_map(|bucket| table.cells(bucket)) {
             if let Some(indexed) = indexed.get_mut(table.slot(cell.load(Relaxed)) as usize) {
                 *indexed = true;
             }
         }
+        indexed
+    }
+
+    /// Each slot is in its one place, and what is counted of the residents is so: they were `counted` to
+    /// weigh so much, and so much credit is neither theirs nor free.
+    fn check_residents(
+        &self,
+        survey: &mut Survey,
+        indexed: &[bool],
+        counted: u64,
+        charged_beside: u64,
+    ) {
         let (mut residents, mut weight, mut small_weight) = (0u64, 0u64, 0u64);
-        for slot in self.core.reclaim.used() {
-            let header = self.core.slab.header(slot);
+        for slot in self.reclaim.used() {
+            let header = self.slab.header(slot);
             let state = header.state.load(Relaxed);
             match (survey.slots[slot as usize], indexed[slot as usize]) {
                 (None, indexed) => {
@@ -396,9 +432,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                         survey.found(format!("slot {slot} is queued, not indexed and not dead"));
                     }
                     residents += u64::from(indexed);
-                    weight += if indexed { self.core.slab.weight(slot) } else { 0 };
-                    if matches!(self.core.order, Order::S3Fifo(_)) && queue == SMALL {
-                        small_weight = small_weight.wrapping_add(self.core.slab.weight(slot));
+                    weight += if indexed { self.slab.weight(slot) } else { 0 };
+                    if matches!(self.order, Order::S3Fifo(_)) && queue == SMALL {
+                        small_weight = small_weight.wrapping_add(self.slab.weight(slot));
                     }
                 }
                 (Some(Whereabouts::Loose), indexed) => {
@@ -406,10 +442,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                         survey.found(format!("slot {slot} is loose, not indexed and not dead"));
                     }
                     residents += u64::from(indexed);
-                    weight += if indexed { self.core.slab.weight(slot) } else { 0 };
+                    weight += if indexed { self.slab.weight(slot) } else { 0 };
                 }
                 (Some(Whereabouts::Vacant | Whereabouts::Free), _)
-                    if Slab::<K, V, ()>::NEEDS_DROP && state != VACANT =>
+                    if Slab::<K, V, ()>::NEEDS_DROP && !H::Refs::COUNTED && state != VACANT =>
                 {
                     survey.found(format!("slot {slot} is free and not vacant"));
                 }
@@ -417,24 +453,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 (Some(_), _) => {}
             }
         }
-        if let Some(deadlines) = self.core.hooks.expiry.deadlines() {
-            let is_resident = |slot| indexed.get(slot as usize).is_some_and(|indexed| *indexed);
-            let findings = deadlines.check(is_resident).err();
-            findings.into_iter().for_each(|finding| survey.found(finding));
-        }
-        survey.expect("len", self.core.entries(), residents);
-        survey.expect("weight", self.weight(), weight);
-        let in_hand = survey.entries_in_hand.wrapping_add(self.core.entry_budget.free());
+        survey.expect("len", self.entries(), residents);
+        survey.expect("weight", counted, weight);
+        let in_hand = survey.entries_in_hand.wrapping_add(self.entry_budget.free());
         survey.expect(
             "entries, with those that may come",
-            self.core.entry_budget.capacity(),
+            self.entry_budget.capacity(),
             residents.wrapping_add(in_hand),
         );
-        if let Some(weights) = &self.core.weights {
-            let in_hand = survey.credit_in_hand.wrapping_add(weights.free());
+        if let Some(weights) = &self.weights {
+            let in_hand =
+                survey.credit_in_hand.wrapping_add(weights.free()).wrapping_add(charged_beside);
             survey.expect("credit", weights.capacity(), weight.wrapping_add(in_hand));
         }
-        if let Order::S3Fifo(s3_fifo) = &self.core.order {
+        if let Order::S3Fifo(s3_fifo) = &self.order {
             let told = s3_fifo.told_small_weight().wrapping_add(survey.unreported);
             survey.expect("weight in the small queue", told, small_weight);
         }

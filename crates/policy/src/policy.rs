@@ -1,6 +1,6 @@
 //! The interface that every eviction policy implements and every host calls.
 
-use crate::{Host, Slot};
+use crate::{Host, Priority, Slot};
 
 /// What [`Policy::evict`] decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +84,20 @@ pub trait Policy {
         slot: Slot,
         incoming: Incoming<Self::Pending>,
     );
+
+    /// Admits an object as [`insert`](Policy::insert) does, with a priority. A policy that knows none
+    /// ignores it.
+    #[inline]
+    fn insert_with(
+        &mut self,
+        host: &mut impl Host<Self::Meta>,
+        slot: Slot,
+        incoming: Incoming<Self::Pending>,
+        priority: Priority,
+    ) {
+        let _ = priority;
+        self.insert(host, slot, incoming);
+    }
 
     /// Forgets a resident object: deleted, expired, or replaced.
     fn remove(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot);

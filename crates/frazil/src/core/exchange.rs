@@ -52,7 +52,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
         let mut held = self.hold();
         if found.is_none() {
-            newcomer.recalled.set(self.order.recall(&held, hash));
+            newcomer.recalled.set(self.order.recall(&held, hash, H::priority(incoming)));
         }
         let mut scavenged = 0;
         for _ in 0..ATTEMPTS {
@@ -78,7 +78,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                     }
                     held = self.hold();
                 }
-                FailureKind::Refused(_) => break,
+                FailureKind::Refused(_) | FailureKind::Held => break,
             }
         }
         self.order.forget(&newcomer);

@@ -3,7 +3,9 @@
 use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
+use frazil_policy::Priority;
 
+use crate::core::order::queue::Queue;
 use crate::core::slab::{At, Header};
 use crate::core::{Core, Ending};
 use crate::smr::protect::{Hazard, Protect};
@@ -33,6 +35,18 @@ pub(crate) trait PerThread: Sized {
     /// This capacity was asked for, by a call that decides.
     #[inline(always)]
     fn asked(&self, _capacity: u64) {}
+
+    /// The queue of entries of the lowest priority, where entries have priorities.
+    #[inline(always)]
+    fn bottom(&self) -> Option<&Queue> {
+        None
+    }
+
+    /// Whether there is something behind what an eviction has found held, where so many attempts have failed.
+    #[inline(always)]
+    fn may_find_more<K, V, S>(_: &Core<K, V, S, Self>, _attempts: usize) -> bool {
+        false
+    }
 
     /// A slot that was claimed for an eviction stays.
     #[inline(always)]
@@ -96,6 +110,12 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
     /// the request.
     #[cfg(feature = "loading")]
     fn arrived<S>(core: &Core<K, V, S, Self>, hash: u64, weight: u64, incoming: &Self::Incoming);
+
+    /// With what priority an entry comes.
+    #[inline(always)]
+    fn priority(_: &Self::Incoming) -> Priority {
+        Priority::Low
+    }
 
     /// A slot was filled, and is about to be published. It is the caller's alone.
     fn admitting<S>(core: &Core<K, V, S, Self>, slot: u32, incoming: &Self::Incoming);

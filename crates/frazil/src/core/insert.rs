@@ -46,6 +46,8 @@ pub(super) enum FailureKind {
     Shortage,
     /// The newcomer is not to be admitted.
     Refused(Refusal),
+    /// All that an eviction has looked at is held.
+    Held,
     /// The key came or went meanwhile.
     Changed,
 }
@@ -55,6 +57,7 @@ impl FailureKind {
     pub(super) fn refusal(self) -> Refusal {
         match self {
             FailureKind::Refused(refusal) => refusal,
+            FailureKind::Held => Refusal::Unwanted,
             FailureKind::Shortage | FailureKind::Changed => Refusal::NoRoom,
         }
     }
@@ -136,7 +139,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let mut held = self.hold_of(stripe);
         let newcomer = Newcomer::new(hash, weight);
         if found.is_none() {
-            newcomer.recalled.set(self.order.recall(&held, hash));
+            newcomer.recalled.set(self.order.recall(&held, hash, H::priority(incoming)));
         }
         match self.attempt(&mut held, mixed, (&newcomer, incoming), found, key, value) {
             Ok(()) => {
@@ -169,10 +172,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
         let mut scavenged = 0;
-        for _ in 0..ATTEMPTS {
+        for attempt in 0..ATTEMPTS {
             match failure.cause {
                 FailureKind::Changed => {}
-                FailureKind::Refused(_) => break,
+                // What was passed over is behind the others now.
+                FailureKind::Held if H::may_find_more(self, attempt) => {}
+                FailureKind::Refused(_) | FailureKind::Held => break,
                 FailureKind::Shortage => {
                     drop(held);
                     operation.pause();
@@ -439,6 +444,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 Ok(())
             }
             Decision::Refuse => Err(FailureKind::Refused(Refusal::Unwanted)),
+            Decision::Held => Err(FailureKind::Held),
             Decision::Empty => Err(FailureKind::Shortage),
         }
     }

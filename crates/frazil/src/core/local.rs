@@ -131,8 +131,8 @@ pub(crate) struct Owned {
     pub(crate) entry_credit: u64,
     /// Weight that it may admit.
     pub(crate) weight_credit: u64,
-    /// This stripe's ends of the policy's queues.
-    pub(crate) ends: [Ends; 2],
+    /// This stripe's ends of the policy's queues, and of the bottom queue.
+    pub(crate) ends: [Ends; 3],
     /// What the policy counts of this stripe and has not told the others yet.
     pub(crate) unreported: [u64; 2],
 }

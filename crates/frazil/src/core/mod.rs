@@ -29,7 +29,7 @@ mod work;
 use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
-use frazil_policy::{Mark, Online};
+use frazil_policy::{Mark, Online, Priority};
 
 use crate::clock::Clock;
 use crate::smr::protect::{Pinned, Protect};
@@ -54,6 +54,7 @@ use local::{Buffers, Reads, Stripe, Stripes};
 #[cfg(feature = "measure")]
 use order::locked::turns::ListCosts;
 use order::locked::{Locked, Promotion};
+use order::queue::Queue;
 use order::{Headers, Order};
 #[cfg(all(test, feature = "loading", not(any(loom, shuttle))))]
 pub(crate) use reclaim::{YIELDS, YIELDS_MAX};
@@ -441,7 +442,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
 
 /// A sum of counts that were read one after the other. Those of different moments may add
 /// up to more than there can be, or to less than nothing, which wraps.
-fn likely(sum: u64, capacity: u64) -> u64 {
+pub(crate) fn likely(sum: u64, capacity: u64) -> u64 {
     if sum > capacity && sum > u64::MAX / 2 { 0 } else { sum.min(capacity) }
 }
 
@@ -465,6 +466,14 @@ impl<K: Hash, V, S: BuildHasher, H: PerThread> Headers for Core<K, V, S, H> {
     #[inline(always)]
     fn weight(&self, slot: u32) -> u64 {
         self.slab.weight(slot)
+    }
+    #[inline(always)]
+    fn priority(&self, slot: u32) -> Priority {
+        self.slab.refs(slot).priority()
+    }
+    #[inline(always)]
+    fn bottom(&self) -> Option<&Queue> {
+        self.hooks.bottom()
     }
     #[inline(always)]
     fn claim(&self, slot: u32) -> bool {

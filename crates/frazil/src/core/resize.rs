@@ -234,6 +234,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let entries_max = entries_max_for(capacity, room, self.weights.is_some());
             Goal { turn: *turn, capacity, entries_max }
         };
+        // Before anything is evicted for it.
+        self.gather_credit();
         let operation = H::operation(self);
         let mut held = self.hold();
         if self.take_back(&mut held, &goal) != Progress::Ended {
@@ -279,7 +281,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
             match self.with_queue_ctx(held, |ctx| self.order.evict(ctx, None)) {
                 Decision::Victim(victim) => _ = self.finish_eviction(held, victim, Ending::Evicted),
-                Decision::Refuse => return (evicted, true),
+                Decision::Refuse | Decision::Held => return (evicted, true),
                 Decision::Empty => return (evicted, false),
             }
         }

@@ -4,6 +4,8 @@
 //! last who lets go of it, and a slot is used again when its content has been dropped and its queue
 //! has let go of it. Content is read by who is counted, or has claimed the slot, or owns what is in it.
 
+use frazil_policy::Priority;
+
 use crate::sync::atomic::{
     AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
@@ -23,6 +25,10 @@ const CLOSED: u64 = 1 << 59;
 const CHARGED: u64 = 1 << 58;
 /// Bits of the count: raised every nanosecond it is full after two years.
 const COUNT: u64 = (1 << 56) - 1;
+/// A slot's number lies below these bits, and a priority in them.
+const PRIORITY_AT: u32 = 30;
+const BOTTOM: u32 = Priority::Bottom as u32;
+const HIGH: u32 = Priority::High as u32;
 /// Of a slot that nobody uses.
 const VACANT: u64 = ENDED | DEQUEUED | DROPPED;
 
@@ -47,6 +53,9 @@ pub(crate) trait SlotRefs {
 
     /// Says what it weighs, of a slot that the caller alone knows or fills.
     fn set_weight(&self, weight: u64);
+
+    /// With what priority the entry has come.
+    fn priority(&self) -> Priority;
 
     /// Takes it from whoever might find it, for an eviction. False if it is held, or over.
     fn claim(&self) -> bool;
@@ -73,6 +82,11 @@ impl SlotRefs for () {
     fn set_weight(&self, _: u64) {}
 
     #[inline(always)]
+    fn priority(&self) -> Priority {
+        Priority::Low
+    }
+
+    #[inline(always)]
     fn claim(&self) -> bool {
         true
     }
@@ -87,7 +101,7 @@ impl SlotRefs for () {
 #[repr(align(64))]
 pub(crate) struct Line;
 
-/// The word of a slot, and a link.
+/// The word of a slot, a link, and what the entry has come with.
 #[derive(Debug)]
 pub(crate) struct Refs {
     word: AtomicU64,
@@ -95,8 +109,8 @@ pub(crate) struct Refs {
     /// The next in a list of slots that wait for the end of an operation, or of those to be given
     /// back. Of who has the slot in hand.
     pub(crate) next: AtomicU32,
-    /// The slot's number, for who has come by its address.
-    pub(crate) slot: u32,
+    /// The slot's number, for who has come by its address; above it the priority with which its entry has come.
+    slot_and_priority: AtomicU32,
 }
 
 /// What the word says.
@@ -116,6 +130,26 @@ impl Seen {
     /// Whether its residency is over, and its content there.
     pub(crate) fn is_orphan(self) -> bool {
         self.0 & ORPHAN != 0
+    }
+
+    /// Whether it is in a queue and may be found.
+    pub(crate) fn is_resident(self) -> bool {
+        self.0 & !COUNT == 0
+    }
+
+    /// Whether it lies in no queue, nor will it.
+    pub(crate) fn is_dequeued(self) -> bool {
+        self.0 & DEQUEUED != 0
+    }
+
+    /// Whether the content is gone.
+    pub(crate) fn is_dropped(self) -> bool {
+        self.0 & DROPPED != 0
+    }
+
+    /// Whether nobody uses it.
+    pub(crate) fn is_vacant(self) -> bool {
+        self.0 == VACANT
     }
 
     /// Whether the cache is gone.
@@ -182,7 +216,7 @@ impl SlotRefs for Refs {
 
     fn of_vacant(slot: u32) -> Self {
         let (word, weight) = (AtomicU64::new(VACANT), AtomicU64::new(0));
-        Refs { word, weight, next: AtomicU32::new(0), slot }
+        Refs { word, weight, next: AtomicU32::new(0), slot_and_priority: AtomicU32::new(slot) }
     }
 
     #[inline(always)]
@@ -193,6 +227,15 @@ impl SlotRefs for Refs {
     #[inline(always)]
     fn set_weight(&self, weight: u64) {
         self.weight.store(weight, Relaxed);
+    }
+
+    #[inline(always)]
+    fn priority(&self) -> Priority {
+        match self.slot_and_priority.load(Relaxed) >> PRIORITY_AT {
+            BOTTOM => Priority::Bottom,
+            HIGH => Priority::High,
+            _ => Priority::Low,
+        }
     }
 
     #[inline(always)]
@@ -214,6 +257,18 @@ impl Refs {
     #[inline(always)]
     pub(crate) fn look(&self) -> Seen {
         Seen(self.word.load(Relaxed))
+    }
+
+    /// Says with what priority the entry comes, before it is published.
+    #[inline(always)]
+    pub(crate) fn set_priority(&self, priority: Priority) {
+        self.slot_and_priority.store(self.slot() | (priority as u32) << PRIORITY_AT, Relaxed);
+    }
+
+    /// The number of the slot.
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> u32 {
+        self.slot_and_priority.load(Relaxed) & ((1 << PRIORITY_AT) - 1)
     }
 
     /// A filled slot may be found from here on, by an index word that the caller is about to store. The

@@ -350,9 +350,19 @@ impl Spares {
         self.stock_up(segments, traffic)
     }
 
+    /// The same, and one for what only some operations need.
+    #[inline]
+    pub(crate) fn stock_more(&mut self, segments: &Segments, traffic: &mut Traffic) -> bool {
+        self.count > SPARES || self.stock_to(SPARES + 1, segments, traffic)
+    }
+
     #[cold]
     fn stock_up(&mut self, segments: &Segments, traffic: &mut Traffic) -> bool {
-        while self.count < SPARES {
+        self.stock_to(SPARES, segments, traffic)
+    }
+
+    fn stock_to(&mut self, count: u32, segments: &Segments, traffic: &mut Traffic) -> bool {
+        while self.count < count {
             match segments.take(traffic) {
                 Some(segment) => self.segments[self.count as usize] = segment,
                 None => return false,

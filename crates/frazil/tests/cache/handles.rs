@@ -4,14 +4,24 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use frazil::{BuildError, HandleCache, Held, Insertion, Outcome, Policy, Refusal};
+use frazil::{BuildError, HandleCache, Held, Insertion, Outcome, Policy, Priority, Refusal};
 
 use crate::extent::{is_long, turns};
 use crate::tracked::{Census, Chance, Tracked};
 
 /// Those whose entries can be held.
-const POLICIES: [Policy; 5] =
+pub(crate) const POLICIES: [Policy; 5] =
     [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius, Policy::S3Fifo, Policy::Lru];
+
+/// All parts of the cache agree. Its handles are at rest.
+pub(crate) fn validate<K: std::hash::Hash + Eq, V>(cache: &mut HandleCache<K, V>) {
+    cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
+}
+
+/// Any priority.
+fn any_priority(chance: &mut Chance) -> Priority {
+    [Priority::Bottom, Priority::Low, Priority::High][chance.below(3) as usize]
+}
 
 /// Operations in a long run; few where they are interpreted.
 const STEPS: u64 = if cfg!(miri) { 3_000 } else { 40_000 };
@@ -104,11 +114,11 @@ impl Model {
         self.bound = bounded.max(cache.capacity());
     }
 
-    fn insert(&mut self, key: u64, charge: u64) {
+    fn insert(&mut self, key: u64, charge: u64, priority: Priority) {
         let value = self.make(key, charge);
         let serial = value.0;
         let before = self.current.remove(&key);
-        match self.cache().insert(key, value, charge) {
+        match self.cache().insert_with(key, value, charge, priority) {
             Ok(_) => _ = self.current.insert(key, serial),
             Err(refused) => assert_eq!(refused.value.0, serial),
         }
@@ -116,11 +126,11 @@ impl Model {
         _ = before;
     }
 
-    fn insert_held(&mut self, key: u64, charge: u64) {
+    fn insert_held(&mut self, key: u64, charge: u64, priority: Priority) {
         let value = self.make(key, charge);
         let serial = value.0;
         let before = self.current.remove(&key);
-        match self.cache().insert_held(key, value, charge) {
+        match self.cache().insert_held_with(key, value, charge, priority) {
             Ok(Insertion { held, outcome }) => {
                 assert_eq!((held.0, *held.key(), held.charge()), (serial, key, charge));
                 match outcome {
@@ -189,11 +199,15 @@ impl Model {
         assert_eq!(shown, self.current);
     }
 
+    fn validate(&mut self) {
+        validate(self.cache.as_mut().expect("it is there"));
+    }
+
     fn step(&mut self, chance: &mut Chance, keys: u64, charge_max: u64) {
         let (key, charge) = (chance.below(keys), chance.below(charge_max + 1));
         match chance.below(100) {
-            0..20 => self.insert(key, charge),
-            20..35 => self.insert_held(key, charge),
+            0..20 => self.insert(key, charge, any_priority(chance)),
+            20..35 => self.insert_held(key, charge, any_priority(chance)),
             35..60 => self.hold(key),
             60..85 => self.let_go(chance),
             85..90 if !self.held.is_empty() => {
@@ -237,9 +251,11 @@ impl Model {
 
     /// The cache goes first, or its handles.
     fn end(&mut self, cache_first: bool) {
+        self.validate();
         if !cache_first {
             self.held.clear();
             self.settle();
+            self.validate();
             assert_eq!(self.cache().held_usage(), 0);
         }
         self.cache = None;
@@ -262,8 +278,11 @@ fn what_is_held_stays_and_all_else_is_dropped_at_once() {
             for strict in [false, true] {
                 let mut chance = Chance(seed);
                 let mut model = Model::new(policy, capacity, strict);
-                for _ in 0..turns(STEPS) {
+                for step in 0..turns(STEPS) {
                     model.step(&mut chance, keys, charge_max);
+                    if step % 512 == 0 {
+                        model.validate();
+                    }
                 }
                 model.end(seed % 2 == 0);
             }
@@ -275,7 +294,7 @@ fn what_is_held_stays_and_all_else_is_dropped_at_once() {
 #[test]
 fn the_capacity_falls_as_far_as_nothing_is_held() {
     for policy in POLICIES {
-        let cache: HandleCache<u64, u64> = HandleCache::builder(100).policy(policy).build();
+        let mut cache: HandleCache<u64, u64> = HandleCache::builder(100).policy(policy).build();
         let held: Vec<_> = (0..100)
             .filter_map(|key| {
                 let held = cache.insert_held(key, key, 1).expect("it is not strict").held;
@@ -287,11 +306,13 @@ fn the_capacity_falls_as_far_as_nothing_is_held() {
         assert!(held.iter().all(|held| cache.hold(held.key()).is_some()), "{policy}");
         assert_eq!(cache.set_capacity(10), 25, "{policy}: they are held");
         assert_eq!((cache.usage(), cache.held_usage()), (25, 25), "{policy}");
+        validate(&mut cache);
         drop(held);
         assert_eq!(cache.set_capacity(10), 10, "{policy}");
         assert_eq!(cache.set_capacity(200), 200, "{policy}");
         (0..200).for_each(|key| _ = cache.insert(key, key, 1));
         assert_eq!(cache.usage(), 200, "{policy}");
+        validate(&mut cache);
     }
 }
 
@@ -299,7 +320,7 @@ fn the_capacity_falls_as_far_as_nothing_is_held() {
 #[test]
 fn what_was_held_goes_in_its_turn() {
     for policy in [Policy::Fifo, Policy::Clock { bits: 1 }, Policy::Mobius, Policy::Lru] {
-        let cache: HandleCache<u64, u64> = HandleCache::builder(8).policy(policy).build();
+        let mut cache: HandleCache<u64, u64> = HandleCache::builder(8).policy(policy).build();
         (0..8).for_each(|key| _ = cache.insert(key, key, 1));
         // FIFO forgets the hits; others lower the marks, or have moved them.
         let held: Vec<_> = (0..4).filter_map(|key| cache.hold(&key)).collect();
@@ -314,6 +335,7 @@ fn what_was_held_goes_in_its_turn() {
         }
         assert!((0..4).all(|key| cache.hold(&key).is_none()), "{policy}");
         assert_eq!(cache.usage(), 8, "{policy}");
+        validate(&mut cache);
     }
 }
 
@@ -324,7 +346,7 @@ fn where_all_is_held_insertions_are_refused_and_go_on() {
         for strict in [false, true] {
             const ROOM: u64 = if cfg!(miri) { 90 } else { 3_000 };
             let builder = HandleCache::builder(ROOM).policy(policy).strict(strict);
-            let cache: HandleCache<u64, u64> = builder.build();
+            let mut cache: HandleCache<u64, u64> = builder.build();
             let held: Vec<_> = (0..ROOM)
                 .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
                 .collect();
@@ -346,6 +368,7 @@ fn where_all_is_held_insertions_are_refused_and_go_on() {
             drop(held);
             (ROOM..2 * ROOM).for_each(|key| assert!(cache.insert(key, key, 1).is_ok(), "{policy}"));
             assert_eq!((cache.usage(), cache.held_usage()), (ROOM, 0), "{policy}");
+            validate(&mut cache);
         }
     }
 }
@@ -355,7 +378,7 @@ fn where_all_is_held_insertions_are_refused_and_go_on() {
 fn orphans_keep_no_slot_from_others() {
     for policy in POLICIES {
         for capacity in [0, 10] {
-            let cache: HandleCache<u64, u64> =
+            let mut cache: HandleCache<u64, u64> =
                 HandleCache::builder(capacity).policy(policy).build();
             const ORPHANS: u64 = if cfg!(miri) { 100 } else { 20_000 };
             let held: Vec<_> = (0..ORPHANS)
@@ -369,8 +392,10 @@ fn orphans_keep_no_slot_from_others() {
             (0..100).for_each(|key| assert_eq!(cache.insert(key, key, 1).is_ok(), capacity > 0));
             assert!(held.iter().zip(0..).all(|(held, key)| **held == key));
             assert_eq!(cache.len() as u64, capacity, "{policy}");
+            validate(&mut cache);
             drop(held);
             assert_eq!((cache.usage(), cache.held_usage()), (capacity, 0), "{policy}");
+            validate(&mut cache);
         }
     }
 }
@@ -391,7 +416,7 @@ fn policies_that_forget_what_they_choose_are_refused() {
 #[test]
 fn memory_does_not_grow_with_what_was_held() {
     for policy in POLICIES {
-        let cache: HandleCache<u64, u64> = HandleCache::builder(64).policy(policy).build();
+        let mut cache: HandleCache<u64, u64> = HandleCache::builder(64).policy(policy).build();
         let mut last = None;
         let mut churn = |keys: std::ops::Range<u64>| {
             for key in keys {
@@ -408,6 +433,7 @@ fn memory_does_not_grow_with_what_was_held() {
         let late = churn(0..turns(STEPS) * 40);
         // S3-FIFO's ghosts come when they come.
         assert!(late <= early + 8_192, "{policy}: {early}, {late}");
+        validate(&mut cache);
     }
 }
 
@@ -416,7 +442,7 @@ fn at_work(policy: Policy, strict: bool, threads: u64, operations: u64) -> u64 {
     const KEYS: u64 = 2_000;
     let census = Census::default();
     let capacity = KEYS * 5 / 2;
-    let cache = HandleCache::builder(capacity).policy(policy).strict(strict).build();
+    let mut cache = HandleCache::builder(capacity).policy(policy).strict(strict).build();
     let done = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..threads {
@@ -428,13 +454,18 @@ fn at_work(policy: Policy, strict: bool, threads: u64, operations: u64) -> u64 {
                     let key = chance.below(KEYS);
                     let value = || Tracked::new(census, key);
                     let found = match chance.below(16) {
-                        0 => cache.insert_held(key, value(), 1 + key % 8).ok().map(|new| new.held),
+                        0 => {
+                            let priority = any_priority(&mut chance);
+                            let new = cache.insert_held_with(key, value(), 1 + key % 8, priority);
+                            new.ok().map(|new| new.held)
+                        }
                         1 => {
                             cache.erase(&key);
                             None
                         }
                         2 => {
-                            _ = cache.insert(key, value(), 1 + key % 8);
+                            let priority = any_priority(&mut chance);
+                            _ = cache.insert_with(key, value(), 1 + key % 8, priority);
                             None
                         }
                         _ => cache.hold(&key),
@@ -457,6 +488,7 @@ fn at_work(policy: Policy, strict: bool, threads: u64, operations: u64) -> u64 {
     assert_eq!(cache.held_usage(), 0, "{policy}");
     assert!(cache.usage() <= capacity, "{policy}");
     assert_eq!(cache.len() as i64, census.living(), "{policy}: nothing waits");
+    validate(&mut cache);
     cache.clear();
     assert_eq!((cache.usage(), cache.len(), census.living()), (0, 0, 0), "{policy}");
     // And all that there was room for there is room for again.
@@ -543,7 +575,7 @@ fn an_eviction_in_vain_leaves_all_as_it_was() {
     for policy in POLICIES {
         for hashed in [Hashed::Another, Hashed::Panics] {
             let census = Census::default();
-            let cache: HandleCache<Fickle, Tracked<'_>> =
+            let mut cache: HandleCache<Fickle, Tracked<'_>> =
                 HandleCache::builder(8).policy(policy).build();
             (0..8).for_each(|key| {
                 let admitted = cache.insert(Fickle(key), Tracked::new(&census, key), 1);
@@ -567,6 +599,7 @@ fn an_eviction_in_vain_leaves_all_as_it_was() {
                 _ = cache.hold(&Fickle(key));
             });
             assert_eq!((cache.usage(), census.living()), (8, 8), "{policy}");
+            validate(&mut cache);
         }
     }
 }
@@ -586,7 +619,8 @@ fn a_destructor_that_panics_loses_nothing_else() {
     for policy in POLICIES {
         let census = Census::default();
         let value = |key, panics| Panics(Tracked::new(&census, key), panics);
-        let cache: HandleCache<u64, Panics<'_>> = HandleCache::builder(4).policy(policy).build();
+        let mut cache: HandleCache<u64, Panics<'_>> =
+            HandleCache::builder(4).policy(policy).build();
         let held = cache.insert_held(1, value(1, true), 1).expect("it is held").held;
         cache.erase(&1);
         caught(|| drop(held));
@@ -605,6 +639,7 @@ fn a_destructor_that_panics_loses_nothing_else() {
         assert_eq!((cache.usage() as i64, cache.held_usage()), (census.living(), 0), "{policy}");
         let held = cache.insert_held(50, value(50, true), 1).expect("it is held").held;
         assert!(cache.insert(51, value(51, false), 1).is_ok());
+        validate(&mut cache);
         drop(cache);
         assert_eq!(census.living(), 1, "{policy}");
         caught(|| drop(held));
@@ -618,7 +653,7 @@ fn the_capacity_comes_down_when_what_was_held_is_let_go_of() {
     for policy in POLICIES {
         for strict in [false, true] {
             let builder = HandleCache::builder(1_000).policy(policy).strict(strict);
-            let cache: HandleCache<u64, u64> = builder.build();
+            let mut cache: HandleCache<u64, u64> = builder.build();
             let held: Vec<_> = (0..1_000)
                 .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
                 .collect();
@@ -636,6 +671,7 @@ fn the_capacity_comes_down_when_what_was_held_is_let_go_of() {
             drop(held);
             (2_000..2_400).for_each(|key| _ = cache.insert(key, key, 1));
             assert_eq!((cache.capacity(), cache.usage()), (200, 200), "{policy}");
+            validate(&mut cache);
         }
     }
 }
@@ -644,7 +680,7 @@ fn the_capacity_comes_down_when_what_was_held_is_let_go_of() {
 #[test]
 fn a_lower_capacity_looks_behind_what_is_held() {
     for policy in POLICIES {
-        let cache: HandleCache<u64, u64> = HandleCache::builder(3_000).policy(policy).build();
+        let mut cache: HandleCache<u64, u64> = HandleCache::builder(3_000).policy(policy).build();
         let held: Vec<_> = (0..1_000)
             .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
             .collect();
@@ -652,6 +688,7 @@ fn a_lower_capacity_looks_behind_what_is_held() {
         assert_eq!((cache.usage(), cache.held_usage()), (3_000, 1_000), "{policy}");
         assert_eq!(cache.set_capacity(1_000), 1_000, "{policy}");
         assert!(held.iter().all(|held| cache.hold(held.key()).is_some()), "{policy}");
+        validate(&mut cache);
     }
 }
 
@@ -659,7 +696,7 @@ fn a_lower_capacity_looks_behind_what_is_held() {
 #[test]
 fn what_nobody_holds_is_replaced_in_a_strict_cache() {
     for policy in POLICIES {
-        let cache: HandleCache<u64, u64> =
+        let mut cache: HandleCache<u64, u64> =
             HandleCache::builder(100).policy(policy).strict(true).build();
         assert!(cache.insert(1, 10, 60).is_ok(), "{policy}");
         assert!(cache.insert(1, 11, 60).is_ok(), "{policy}");
@@ -667,34 +704,68 @@ fn what_nobody_holds_is_replaced_in_a_strict_cache() {
         assert_eq!((*held, cache.usage(), cache.held_usage()), (12, 70, 70), "{policy}");
         assert!(cache.insert(1, 13, 60).is_err(), "{policy}: it is held");
         assert_eq!(cache.usage(), 70, "{policy}");
+        validate(&mut cache);
     }
 }
 
-/// A look-up that drops what an operation has left, and panics by that, holds nothing.
+/// Those that an operation has to drop are all dropped, though the destructor of each panics.
 #[test]
-fn a_look_up_that_a_destructor_unwinds_holds_nothing() {
-    struct Panics(bool);
-    impl Drop for Panics {
+fn one_destructor_that_panics_leaves_no_other_to_later_operations() {
+    struct Panics<'c>(#[expect(dead_code, reason = "it is counted")] Tracked<'c>, bool);
+    impl Drop for Panics<'_> {
         fn drop(&mut self) {
-            assert!(!self.0, "a destructor that panics");
+            assert!(!self.1, "a destructor that panics");
         }
     }
     // S3-FIFO admits nothing new that is more than a tenth.
     for policy in POLICIES.into_iter().filter(|&policy| policy != Policy::S3Fifo) {
-        let cache: HandleCache<u64, Panics> = HandleCache::builder(10).policy(policy).build();
-        (0..9).for_each(|key| assert!(cache.insert(key, Panics(true), 1).is_ok()));
-        assert!(cache.insert(9, Panics(false), 1).is_ok());
-        // Nine go at once, and the first of them panics.
+        let census = Census::default();
+        let value = |key, panics| Panics(Tracked::new(&census, key), panics);
+        let mut cache: HandleCache<u64, Panics<'_>> =
+            HandleCache::builder(10).policy(policy).build();
+        (0..9).for_each(|key| assert!(cache.insert(key, value(key, true), 1).is_ok()));
+        assert!(cache.insert(9, value(9, false), 1).is_ok());
         let caught =
             |work: &dyn Fn()| std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).is_err();
-        assert!(caught(&|| drop(cache.insert(10, Panics(false), 10))), "{policy}");
-        let mut panics = 0;
-        while caught(&|| drop(cache.hold(&10))) {
-            panics += 1;
+        assert!(caught(&|| drop(cache.insert(10, value(10, false), 10))), "{policy}");
+        assert_eq!((census.living(), cache.held_usage()), (1, 0), "{policy}");
+        assert!(!caught(&|| assert!(cache.hold(&10).is_some())), "{policy}: nothing waits");
+        assert!(cache.insert(11, value(11, false), 10).is_ok(), "{policy}: nothing is held");
+        validate(&mut cache);
+    }
+}
+
+/// What an operation takes out while its thread unwinds is dropped at once as well, though a destructor panics.
+#[test]
+fn what_goes_while_a_thread_unwinds_is_dropped_at_once() {
+    struct Panics<'c>(#[expect(dead_code, reason = "it is counted")] Tracked<'c>);
+    impl Drop for Panics<'_> {
+        fn drop(&mut self) {
+            panic!("a destructor that panics");
         }
-        assert!(panics >= 7, "{policy}: {panics}");
-        assert_eq!(cache.held_usage(), 0, "{policy}");
-        assert!(cache.insert(11, Panics(false), 10).is_ok(), "{policy}: nothing is held");
+    }
+    struct Clears<'t, 'c>(&'t HandleCache<u64, Panics<'c>>, &'c Census);
+    impl Drop for Clears<'_, '_> {
+        fn drop(&mut self) {
+            self.0.clear();
+            assert_eq!(self.1.living(), 0, "all were dropped");
+        }
+    }
+    for policy in POLICIES {
+        let census = Census::default();
+        let mut cache: HandleCache<u64, Panics<'_>> =
+            HandleCache::builder(40).policy(policy).build();
+        for key in 0..40 {
+            assert!(cache.insert(key, Panics(Tracked::new(&census, key)), 1).is_ok());
+        }
+        let unwound = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _clears = Clears(&cache, &census);
+            panic!("a panic of its own");
+        }));
+        let payload = unwound.expect_err("it has panicked");
+        assert_eq!(payload.downcast_ref(), Some(&"a panic of its own"), "{policy}");
+        assert_eq!((cache.usage(), cache.held_usage()), (0, 0), "{policy}");
+        validate(&mut cache);
     }
 }
 
@@ -715,7 +786,7 @@ fn a_thread_may_end_with_what_it_holds() {
     }
     const ROUNDS: u64 = if cfg!(miri) { 5 } else { 100 };
     let dropped = Arc::new(AtomicU64::new(0));
-    let cache: Shared = Arc::new(HandleCache::builder(1 << 20).build());
+    let mut cache: Shared = Arc::new(HandleCache::builder(1 << 20).build());
     let work = |first: u64| {
         let (cache, dropped) = (&cache, &dropped);
         move || {
@@ -743,6 +814,7 @@ fn a_thread_may_end_with_what_it_holds() {
     }
     assert_eq!(dropped.load(Relaxed), ROUNDS * 12);
     assert_eq!((cache.held_usage(), cache.usage()), (0, ROUNDS * 12));
+    validate(Arc::get_mut(&mut cache).expect("the threads have ended"));
     drop(cache);
     assert_eq!(dropped.load(Relaxed), ROUNDS * 24);
 }
@@ -799,7 +871,9 @@ impl Meddler {
         match self.chance.below(16) {
             0..3 => self.held.extend(cache.hold(&key)),
             3 | 4 => {
-                let inserted = cache.insert_held(key, self.make(), 1 + self.made % 3);
+                let priority = any_priority(&mut self.chance);
+                let inserted =
+                    cache.insert_held_with(key, self.make(), 1 + self.made % 3, priority);
                 self.held.extend(inserted.ok().map(|new| new.held));
             }
             5 => _ = cache.erase(&key),
@@ -822,7 +896,7 @@ fn a_hash_may_work_with_what_is_held() {
         for strict in [false, true] {
             DROPPED.with_borrow_mut(BTreeSet::clear);
             let builder = HandleCache::builder(16).policy(policy).strict(strict);
-            let cache: std::sync::Arc<Meddled> = std::sync::Arc::new(builder.build());
+            let mut cache: std::sync::Arc<Meddled> = std::sync::Arc::new(builder.build());
             let (held, chance) = (Vec::new(), Chance(1));
             let meddler =
                 Meddler { cache: std::sync::Arc::downgrade(&cache), chance, held, made: 0 };
@@ -834,7 +908,8 @@ fn a_hash_may_work_with_what_is_held() {
                 match chance.below(8) {
                     0..3 => {
                         made += 1;
-                        _ = cache.insert(key, Noted(serial), 1 + serial % 3);
+                        let priority = any_priority(&mut chance);
+                        _ = cache.insert_with(key, Noted(serial), 1 + serial % 3, priority);
                     }
                     3 => _ = cache.erase(&key),
                     4 => _ = cache.set_capacity(chance.below(20)),
@@ -847,7 +922,8 @@ fn a_hash_may_work_with_what_is_held() {
                 assert!(!gone, "{policy}: what is held was dropped");
             }
             let meddler = MEDDLES.take().expect("it is in no hash");
-            drop((kept, meddler.held));
+            drop((kept, meddler.held, meddler.cache));
+            validate(std::sync::Arc::get_mut(&mut cache).expect("nobody else has it"));
             assert_eq!(cache.held_usage(), 0, "{policy}");
             cache.clear();
             assert_eq!((cache.len(), cache.usage()), (0, 0), "{policy}");

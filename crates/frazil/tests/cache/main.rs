@@ -23,6 +23,8 @@ mod freezing;
 mod frozen;
 mod fused;
 mod growth;
+mod handle_charges;
+mod handle_priorities;
 mod handles;
 mod identity;
 mod invalidating;

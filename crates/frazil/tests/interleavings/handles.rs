@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use crate::schedules::explore;
 use crate::tracked::{Census, Chance, Tracked};
-use frazil::{HandleCache, Held, Policy};
+use frazil::{HandleCache, Held, Policy, Priority};
 use shuttle::rand::{RngCore, thread_rng};
 
 const ROOM: u64 = 5;
@@ -31,10 +31,14 @@ fn work<'c>(cache: &Tested<'c>, census: &'c Census, mut chance: Chance) -> Vec<H
     for _ in 0..OPERATIONS {
         let key = chance.below(KEYS);
         let value = || Tracked::new(census, key);
+        let priority = [Priority::Bottom, Priority::Low, Priority::High][chance.below(3) as usize];
         match chance.below(12) {
             0..4 => held.extend(cache.hold(&key)),
-            4 | 5 => held.extend(cache.insert_held(key, value(), 1).ok().map(|new| new.held)),
-            6 => _ = cache.insert(key, value(), 1),
+            4 | 5 => {
+                let new = cache.insert_held_with(key, value(), 1, priority);
+                held.extend(new.ok().map(|new| new.held));
+            }
+            6 => _ = cache.insert_with(key, value(), 1, priority),
             7 => _ = cache.erase(&key),
             8 => _ = cache.set_capacity(chance.below(ROOM + 1)),
             9 => held.extend(held.last().cloned()),
@@ -54,7 +58,7 @@ fn play(policy: Policy) {
     let census = Census::default();
     let strict = chance.below(2) == 0;
     let builder = HandleCache::builder(ROOM).policy(policy).strict(strict);
-    let cache: Tested<'_> = builder.with_hasher(Hashes::default()).build();
+    let mut cache: Tested<'_> = builder.with_hasher(Hashes::default()).build();
     (0..chance.below(ROOM)).for_each(|key| _ = cache.insert(key, Tracked::new(&census, key), 1));
     let held: Vec<Vec<Handle<'_>>> = shuttle::thread::scope(|scope| {
         let (cache, census) = (&cache, &census);
@@ -71,6 +75,7 @@ fn play(policy: Policy) {
     serials.dedup();
     assert_eq!(cache.held_usage(), serials.len() as u64, "{policy}");
     assert_eq!(cache.usage() as i64, census.living(), "{policy}: what waits");
+    cache.validate().unwrap_or_else(|findings| panic!("{policy}: {findings}"));
     if chance.below(2) == 0 {
         // The cache goes while handles do.
         shuttle::thread::scope(|scope| {
@@ -87,6 +92,7 @@ fn play(policy: Policy) {
             let admitted = cache.insert(key, Tracked::new(&census, key), 1);
             assert!(admitted.is_ok(), "{policy}: there is room again");
         });
+        cache.validate().unwrap_or_else(|findings| panic!("{policy}: {findings}"));
         drop(cache);
     }
     assert_eq!(census.living(), 0, "{policy}: values lost or dropped twice");

@@ -7,7 +7,7 @@
 //! be measured: then each survivor goes in a segment that it alone is in.
 //! `docs/design/mobius.md` answers the hazards of the paper's pseudo-code one by one.
 
-use super::queue::Queue;
+use super::queue::{End, Queue};
 use super::{Decision, Headers, PassedOver, QueueCtx};
 use crate::core::slab::SlotRef;
 use crate::sync::OwnLine;
@@ -36,7 +36,7 @@ pub(crate) struct Mobius {
 
 impl Mobius {
     pub(crate) fn new(detects_runs: bool) -> Self {
-        let queues = [Queue::new(0), Queue::new(1)];
+        let queues = [Queue::new(End::First), Queue::new(End::Second)];
         Mobius { queues, detects_runs, pass: OwnLine::default() }
     }
 
@@ -154,7 +154,7 @@ impl Mobius {
                 // As if it had been visited.
                 if held.is_too_many() {
                     ctx.push_again(self.dormant(pass), candidate);
-                    return Decision::Refuse;
+                    return Decision::Held;
                 }
             } else {
                 chances += 1;

@@ -8,6 +8,7 @@
 //! Which policy it is, is asked once an operation and never on a hit: a hit raises the
 //! mark up to [`Order::mark_max`].
 
+mod bottom;
 pub(crate) mod locked;
 mod mobius;
 pub(crate) mod position;
@@ -18,7 +19,7 @@ pub(crate) mod walk;
 
 use std::cell::Cell;
 
-use frazil_policy::Online;
+use frazil_policy::{Online, Priority};
 
 use crate::core::local::{Buffers, Reads};
 use crate::core::slab::{ASIDE, DEAD, Header, SlotRef};
@@ -36,7 +37,7 @@ use crate::smr::segments::Segments;
 use locked::{Locked, Promotion};
 use mobius::Mobius;
 use position::Position;
-use queue::Queue;
+use queue::{End, Queue};
 use s3_fifo::S3Fifo;
 
 /// What a policy may know of the entries.
@@ -56,6 +57,16 @@ pub(crate) trait Headers {
     fn prefetch(&self, slot: u32);
     /// The weight of an occupied slot.
     fn weight(&self, slot: u32) -> u64;
+    /// With what priority the entry in a slot has come.
+    #[inline(always)]
+    fn priority(&self, _slot: u32) -> Priority {
+        Priority::Low
+    }
+    /// The queue of those of the lowest priority, where there are priorities.
+    #[inline(always)]
+    fn bottom(&self) -> Option<&Queue> {
+        None
+    }
     /// Takes a slot, which the caller has taken out of its queue, from all who might find it. False if
     /// somebody holds it, and it is to have a second chance.
     #[inline(always)]
@@ -81,7 +92,8 @@ pub(crate) trait Headers {
 pub(crate) struct Newcomer {
     pub(crate) hash: u64,
     pub(crate) weight: u64,
-    /// What the policy recalled of it when it was missed: 1 if S3-FIFO's ghost knew it; the
+    /// What the policy recalled of it when it was missed: 1 if S3-FIFO's ghost knew it, or if it is of high
+    /// priority; the
     /// ticket of a locked policy, which hears of it at the first eviction or at its
     /// insertion; else 0.
     pub(crate) recalled: Cell<u32>,
@@ -117,6 +129,8 @@ pub(crate) enum Decision {
     Victim(u32),
     /// The newcomer is not admitted.
     Refuse,
+    /// There is nothing but what is held, or an eviction passes over no more of it.
+    Held,
     /// This thread can reach no slot.
     Empty,
 }
@@ -277,8 +291,10 @@ impl Order {
         entries_max: u64,
     ) -> Self {
         match policy {
-            Online::Fifo => Order::Fifo(Queue::new(0)),
-            Online::Clock { bits } => Order::Clock(Queue::new(0), (1 << bits.clamp(1, 2)) - 1),
+            Online::Fifo => Order::Fifo(Queue::new(End::First)),
+            Online::Clock { bits } => {
+                Order::Clock(Queue::new(End::First), (1 << bits.clamp(1, 2)) - 1)
+            }
             Online::Mobius => Order::Mobius(Mobius::new(detects_runs)),
             Online::S3Fifo => Order::S3Fifo(Box::new(S3Fifo::new(capacity))),
             policy => Order::Locked(Box::new(Locked::new(
@@ -338,11 +354,13 @@ impl Order {
         }
     }
 
-    /// An absent key is about to be admitted: what the policy recalls of it.
+    /// An absent key is about to be admitted, with this priority: what the policy recalls of it.
     #[inline(always)]
-    pub(crate) fn recall(&self, buffers: &Buffers, hash: u64) -> u32 {
+    pub(crate) fn recall(&self, buffers: &Buffers, hash: u64, priority: Priority) -> u32 {
         match self {
-            Order::S3Fifo(s3_fifo) => s3_fifo.recall(buffers, hash).into(),
+            Order::S3Fifo(s3_fifo) => {
+                u32::from(s3_fifo.recall(buffers, hash) || priority == Priority::High)
+            }
             _ => 0,
         }
     }
@@ -370,11 +388,32 @@ impl Order {
         slot: SlotRef<'_>,
         newcomer: &Newcomer,
     ) {
+        let priority = ctx.headers.priority(slot.slot);
+        let has_queue = !matches!(self, Order::Fifo(_) | Order::Locked(_));
+        if priority == Priority::Bottom && has_queue && bottom::insert(ctx, slot) {
+            return;
+        }
+        if priority == Priority::High && has_queue {
+            // As if it had been hit.
+            slot.header.mark.raise(self.mark_max());
+        }
+        self.enter(ctx, slot, newcomer, priority);
+    }
+
+    /// Puts a slot where the policy starts.
+    #[inline(always)]
+    fn enter<H: Headers>(
+        &self,
+        ctx: &mut QueueCtx<'_, H>,
+        slot: SlotRef<'_>,
+        newcomer: &Newcomer,
+        priority: Priority,
+    ) {
         match self {
             Order::Fifo(queue) | Order::Clock(queue, _) => ctx.push(queue, slot),
             Order::Mobius(mobius) => mobius.insert(ctx, slot),
-            Order::S3Fifo(s3_fifo) => s3_fifo.insert(ctx, slot, newcomer),
-            Order::Locked(locked) => locked.insert(ctx, slot.slot, newcomer),
+            Order::S3Fifo(s3_fifo) => s3_fifo.insert(ctx, slot, newcomer, priority),
+            Order::Locked(locked) => locked.insert(ctx, slot.slot, newcomer, priority),
         }
         if ctx.segments.step() < ctx.segments.length() {
             self.publish_steps(ctx);
@@ -393,6 +432,11 @@ impl Order {
     /// Queues a victim that could not be let go.
     #[cold]
     pub(crate) fn put_back<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32) {
+        self.put_back_as(ctx, slot, Priority::Low);
+    }
+
+    #[cold]
+    fn put_back_as<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32, priority: Priority) {
         // A policy under a lock has forgotten the slot and its place: to it this is another
         // object. Not the key's hash, which it may be a panic of that brings it here.
         let hash = u64::from(slot).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -400,12 +444,13 @@ impl Order {
         newcomer.recalled.set(u32::from(matches!(self, Order::S3Fifo(_))));
         let slot = ctx.headers.slot_ref(slot);
         slot.header.mark.clear();
-        self.insert(ctx, slot, &newcomer);
+        self.enter(ctx, slot, &newcomer, priority);
     }
 
-    /// Chooses and takes a victim. Ends after as many second chances as there are slots.
+    /// Chooses and takes a victim, as the policy does. Ends after as many second chances as there are
+    /// slots.
     #[inline(always)]
-    pub(crate) fn evict<H: Headers>(
+    fn evict_own<H: Headers>(
         &self,
         ctx: &mut QueueCtx<'_, H>,
         newcomer: Option<&Newcomer>,
@@ -420,7 +465,7 @@ impl Order {
     }
 
     /// The same for a policy under a lock, which gives up what is held and takes it in again: of LRU
-    /// that is a hit.
+    /// that is a hit, but for the first few that came with the lowest priority.
     #[inline(always)]
     fn evict_locked<H: Headers>(
         &self,
@@ -429,19 +474,36 @@ impl Order {
         newcomer: Option<&Newcomer>,
     ) -> Decision {
         let mut held = PassedOver::default();
-        loop {
+        // In hand until there is a victim, or the policy would choose them again.
+        let (mut lowest, mut count) = ([0; bottom::HELD_FIRST as usize], 0);
+        let decision = loop {
             let decision = locked.evict(ctx, newcomer);
-            let Decision::Victim(victim) = decision else { return held.or(decision) };
+            let Decision::Victim(victim) = decision else { break held.or(decision) };
             if ctx.headers.claim(victim) {
-                return decision;
+                break decision;
             }
-            self.put_back(ctx, victim);
-            if ctx.has_died(ctx.headers.slot_ref(victim)) {
-                ctx.reclaim.note_left_dead();
+            let is_lowest = ctx.headers.priority(victim) == Priority::Bottom;
+            if is_lowest && let Some(kept) = lowest.get_mut(count) {
+                *kept = victim;
+                count += 1;
+            } else {
+                self.put_back_held(ctx, victim, Priority::Low);
             }
             if held.is_too_many() {
-                return Decision::Refuse;
+                break Decision::Held;
             }
+        };
+        for &victim in &lowest[..count] {
+            self.put_back_held(ctx, victim, Priority::Bottom);
+        }
+        decision
+    }
+
+    /// Queues a slot that was passed over.
+    fn put_back_held<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32, priority: Priority) {
+        self.put_back_as(ctx, slot, priority);
+        if ctx.has_died(ctx.headers.slot_ref(slot)) {
+            ctx.reclaim.note_left_dead();
         }
     }
 
@@ -503,7 +565,7 @@ impl Order {
 
     /// Sends what a stripe has in hand to where others find it.
     pub(crate) fn flush<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) {
-        for queue in self.queues() {
+        for queue in self.queues().iter().chain(ctx.headers.bottom()) {
             queue.flush(ctx.buffers);
         }
         if let Order::S3Fifo(s3_fifo) = self {
@@ -518,7 +580,7 @@ impl Order {
         let QueueCtx { segments, reclaim, headers, outside, .. } = *ctx;
         let buffers = &mut *ctx.buffers;
         let mut all = buffers.spares.stock(segments, &mut buffers.traffic);
-        for queue in self.queues() {
+        for queue in self.queues().iter().chain(headers.bottom()) {
             let mark = queue.mark();
             let takes = |buffers: &mut Buffers, slot| {
                 // A segment for those that stay in the queue, and one for those that go.
@@ -595,7 +657,7 @@ impl PassedOver {
     #[inline(always)]
     pub(crate) fn or(&self, decision: Decision) -> Decision {
         match decision {
-            Decision::Empty if self.0 > 0 => Decision::Refuse,
+            Decision::Empty if self.0 > 0 => Decision::Held,
             decision => decision,
         }
     }
@@ -611,7 +673,7 @@ fn evict_oldest<H: Headers>(ctx: &mut QueueCtx<'_, H>, queue: &Queue) -> Decisio
         }
         ctx.push_again(queue, candidate);
         if held.is_too_many() {
-            return Decision::Refuse;
+            return Decision::Held;
         }
     }
     held.or(Decision::Empty)
@@ -629,7 +691,7 @@ fn evict_clock<H: Headers>(ctx: &mut QueueCtx<'_, H>, queue: &Queue, max: u8) ->
             }
             ctx.push_again(queue, candidate);
             if held.is_too_many() {
-                return Decision::Refuse;
+                return Decision::Held;
             }
             continue;
         }
@@ -651,7 +713,7 @@ mod tests {
     #[test]
     fn a_slot_that_died_in_hand_is_noted_when_it_is_queued_again() {
         let (bench, mut buffers) = (Bench::new(8, 4), Buffers::default());
-        let queue = Queue::new(0);
+        let queue = Queue::new(End::First);
         let mut ctx = bench.ctx(&mut buffers);
         for dies in [false, true] {
             ctx.push(&queue, bench.headers.slot_ref(1));

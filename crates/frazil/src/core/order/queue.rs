@@ -19,20 +19,31 @@ use crate::smr::segments::{LINE, SECOND, SLOT, Segments};
 use crate::smr::stripe::Cursor;
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
+/// Which of the queues of a cache it is: where a stripe keeps its ends of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The first queue of a policy.
+    First,
+    /// The second.
+    Second,
+    /// The bottom queue.
+    Bottom,
+}
+
 /// One of a policy's queues.
 #[derive(Debug)]
 pub(crate) struct Queue {
     ring: Ring,
     /// Which of a stripe's ends belong to it.
-    number: usize,
+    end: End,
     /// What its slots are marked with.
     mark: u32,
 }
 
 impl Queue {
-    /// The first or the second queue of a policy.
-    pub(crate) fn new(number: usize) -> Self {
-        Queue { ring: Ring::default(), number, mark: number as u32 * SECOND }
+    pub(crate) fn new(end: End) -> Self {
+        let mark = if end == End::First { 0 } else { SECOND };
+        Queue { ring: Ring::default(), end, mark }
     }
 
     /// Appends a slot that the caller owns.
@@ -43,7 +54,7 @@ impl Queue {
         buffers: &mut Buffers,
         SlotRef { slot, header }: SlotRef<'_>,
     ) {
-        let back = &mut buffers.above.ends[self.number & 1].back;
+        let back = &mut buffers.above.ends[self.end as usize].back;
         if back.segment == 0 {
             *back = Cursor { segment: buffers.spares.draw(), next: 0 };
         }
@@ -62,7 +73,7 @@ impl Queue {
     /// Sends the newest segment to the ring, full or not.
     #[cold]
     pub(crate) fn publish_back(&self, buffers: &mut Buffers) {
-        let segment = std::mem::take(&mut buffers.above.ends[self.number & 1].back).segment;
+        let segment = std::mem::take(&mut buffers.above.ends[self.end as usize].back).segment;
         if segment != 0 {
             self.publish(buffers, segment);
         }
@@ -71,12 +82,12 @@ impl Queue {
     /// Words of the newest segment that this stripe has filled.
     #[inline(always)]
     pub(crate) fn back_len(&self, buffers: &Buffers) -> u32 {
-        buffers.above.ends[self.number & 1].back.next
+        buffers.above.ends[self.end as usize].back.next
     }
 
     /// Sends the newest segment to the ring if there is a step of entries in it.
     pub(crate) fn publish_step(&self, segments: &Segments, buffers: &mut Buffers) {
-        if buffers.above.ends[self.number & 1].back.next >= segments.step() {
+        if buffers.above.ends[self.end as usize].back.next >= segments.step() {
             self.publish_back(buffers);
         }
     }
@@ -94,7 +105,7 @@ impl Queue {
         headers: &impl Headers,
     ) -> Option<u32> {
         loop {
-            let front = &mut buffers.above.ends[self.number & 1].front;
+            let front = &mut buffers.above.ends[self.end as usize].front;
             while front.segment != 0 {
                 if front.next == segments.length() {
                     let empty = std::mem::take(front).segment;
@@ -121,7 +132,7 @@ impl Queue {
     #[inline(never)]
     fn advance(&self, segments: &Segments, buffers: &mut Buffers, headers: &impl Headers) -> bool {
         let next = self.ring.pop(&mut buffers.traffic);
-        let ends = &mut buffers.above.ends[self.number & 1];
+        let ends = &mut buffers.above.ends[self.end as usize];
         let segment = next.unwrap_or_else(|| std::mem::take(&mut ends.back).segment);
         if segment == 0 {
             return false;
@@ -136,7 +147,7 @@ impl Queue {
     /// Whether this stripe can reach no slot.
     #[inline(always)]
     pub(crate) fn is_empty(&self, segments: &Segments, buffers: &mut Buffers) -> bool {
-        let ends = &mut buffers.above.ends[self.number & 1];
+        let ends = &mut buffers.above.ends[self.end as usize];
         let queued = |at| segments.word(segments.position(ends.back.segment, at)).load(Relaxed);
         // The newest first: it is there unless it was just removed.
         let mut at = ends.back.next;
@@ -158,7 +169,7 @@ impl Queue {
 
     /// Sends what a stripe has in hand to the ring, for others to take.
     pub(crate) fn flush(&self, buffers: &mut Buffers) {
-        let ends = std::mem::take(&mut buffers.above.ends[self.number & 1]);
+        let ends = std::mem::take(&mut buffers.above.ends[self.end as usize]);
         for Cursor { segment, .. } in [ends.front, ends.back] {
             if segment != 0 {
                 self.publish(buffers, segment);
@@ -201,8 +212,8 @@ impl Queue {
     }
 
     /// Which of a stripe's ends are of this queue.
-    pub(crate) fn number(&self) -> usize {
-        self.number & 1
+    pub(crate) fn end(&self) -> usize {
+        self.end as usize
     }
 
     /// What its slots are marked with.

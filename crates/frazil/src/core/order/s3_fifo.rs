@@ -8,9 +8,9 @@
 
 use std::sync::OnceLock;
 
-use frazil_policy::AgedGhost;
+use frazil_policy::{AgedGhost, Priority};
 
-use super::queue::Queue;
+use super::queue::{End, Queue};
 use super::{Decision, Headers, Newcomer, PassedOver, QueueCtx};
 use crate::core::local::Buffers;
 use crate::core::slab::SlotRef;
@@ -99,7 +99,7 @@ impl S3Fifo {
     pub(crate) fn new(capacity: u64) -> Self {
         let small_capacity = small_share(capacity);
         S3Fifo {
-            queues: [Queue::new(SMALL), Queue::new(MAIN)],
+            queues: [Queue::new(End::First), Queue::new(End::Second)],
             small_capacity: AtomicU64::new(small_capacity),
             ghosts: Ghosts::default(),
             window: AtomicU64::new(capacity),
@@ -210,11 +210,19 @@ impl S3Fifo {
         ctx: &mut QueueCtx<'_, H>,
         slot: SlotRef<'_>,
         newcomer: &Newcomer,
+        priority: Priority,
     ) {
         let small_is_full = self.small_weight(ctx.buffers) >= self.small_capacity();
-        let skips_trial =
-            newcomer.recalled.get() != 0 || (small_is_full && self.filling.load(Relaxed));
+        let skips_trial = newcomer.recalled.get() != 0
+            || priority == Priority::High
+            || (small_is_full && self.filling.load(Relaxed));
         self.push(ctx, if skips_trial { MAIN } else { SMALL }, slot);
+    }
+
+    /// Whether a newcomer is not to be admitted where something would have to go for it.
+    #[inline(always)]
+    pub(super) fn is_unwanted(&self, newcomer: &Newcomer) -> bool {
+        newcomer.recalled.get() == 0 && newcomer.weight > self.small_capacity()
     }
 
     pub(crate) fn evict<H: Headers>(
@@ -222,8 +230,7 @@ impl S3Fifo {
         ctx: &mut QueueCtx<'_, H>,
         newcomer: Option<&Newcomer>,
     ) -> Decision {
-        let is_new = |new: &Newcomer| new.recalled.get() == 0;
-        if newcomer.is_some_and(|new| is_new(new) && new.weight > self.small_capacity()) {
+        if newcomer.is_some_and(|newcomer| self.is_unwanted(newcomer)) {
             return Decision::Refuse;
         }
         if self.filling.load(Relaxed) {

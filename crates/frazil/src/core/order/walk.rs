@@ -76,7 +76,7 @@ impl Order {
 fn queued<F: Default>(queue: &Queue, segments: &Segments, stripes: &Stripes<F>) -> Vec<u32> {
     let (mut fronts, mut backs) = (Vec::new(), Vec::new());
     for held in stripes.claims() {
-        let ends = &held.above.ends[queue.number()];
+        let ends = &held.above.ends[queue.end()];
         fronts.push(ends.front.segment);
         backs.push(ends.back.segment);
     }

@@ -4,7 +4,6 @@ use std::hash::{BuildHasher, Hash};
 
 use super::Counting;
 use crate::core::admission::{Refusal, Refused};
-use crate::smr::stripe::add;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
     /// Puts what was refused into a slot that nobody finds, in which the caller is counted. Handed back if
@@ -26,7 +25,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
                 drop(held);
                 let local = self.counts();
                 local.begin_to_hold(charge);
-                add(&local.orphaned, charge);
+                local.orphaned.add(charge);
                 self.reclaim_if_due();
                 return Ok(slot);
             }

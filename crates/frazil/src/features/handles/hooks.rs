@@ -4,19 +4,27 @@ use std::cell::Cell;
 use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
+use frazil_policy::Priority;
 
 use super::{Counted, Counting, Handles, Local};
 use crate::core::Ending;
 use crate::core::hooks::{Hooks, Operation, PerThread};
+use crate::core::order::queue::Queue;
 use crate::core::slab::At;
 use crate::smr::protect::Protect;
 use crate::smr::refs::{Evicted, Refs};
-use crate::smr::stripe::{Reader, add};
+use crate::smr::stripe::Reader;
+use crate::sync::CHECKED;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// What an insertion brings: room for the slot that it was given, in which it is counted.
+/// How often an insertion goes on behind what it has found held.
+const LOOKS: usize = if CHECKED { 1 } else { 8 };
+
+/// What an insertion brings: its priority, and room for the slot that it was given, in which it is
+/// counted.
 #[derive(Debug, Default)]
 pub(crate) struct Newcomer {
+    pub(crate) priority: Priority,
     pub(crate) slot: Cell<u32>,
 }
 
@@ -70,11 +78,20 @@ impl PerThread for Handles {
     }
 
     #[inline(always)]
+    fn bottom(&self) -> Option<&Queue> {
+        Some(&self.bottom)
+    }
+
+    #[inline(always)]
     fn returns_charge<K, V, S>(core: &Counting<K, V, S>) -> bool {
         let charged = &core.counts().charged;
         let is_charged = charged.load(Relaxed) != 0;
         charged.store(0, Relaxed);
         !is_charged
+    }
+
+    fn may_find_more<K, V, S>(core: &Counting<K, V, S>, attempts: usize) -> bool {
+        attempts < LOOKS && core.usage() > core.held_usage()
     }
 
     #[cold]
@@ -91,7 +108,7 @@ impl<K, V, S> Counting<K, V, S> {
         if is_charged {
             local.charged.store(1, Relaxed);
         } else {
-            add(&local.orphaned, self.slab.weight(slot));
+            local.orphaned.add(self.slab.weight(slot));
         }
     }
 }
@@ -158,9 +175,16 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
     }
 
     #[inline(always)]
+    fn priority(newcomer: &Newcomer) -> Priority {
+        newcomer.priority
+    }
+
+    #[inline(always)]
     fn admitting<S>(core: &Counting<K, V, S>, slot: u32, newcomer: &Newcomer) {
         core.counts().begin_to_hold(core.slab.weight(slot));
-        core.slab.refs(slot).publish();
+        let refs = core.slab.refs(slot);
+        refs.set_priority(newcomer.priority);
+        refs.publish();
         newcomer.slot.set(slot);
     }
 

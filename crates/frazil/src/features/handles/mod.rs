@@ -15,6 +15,7 @@ pub(crate) use hooks::Newcomer;
 use std::hash::{BuildHasher, Hash};
 
 use crate::core::hooks::Hooks as _;
+use crate::core::order::queue::{End, Queue};
 use crate::core::{Core, Ending};
 use crate::features::record::Recorder;
 use crate::smr::refs::Open;
@@ -33,6 +34,8 @@ pub(crate) struct Handles {
     lost: AtomicU32,
     /// Whether what is held is charged against the capacity until it is dropped.
     strict: AtomicBool,
+    /// Entries of the lowest priority that were not used yet.
+    bottom: Queue,
     /// The capacity that was asked for last: more is in force while too much is held.
     asked: AtomicU64,
 }
@@ -44,6 +47,7 @@ impl Handles {
             recorder: Recorder::new(),
             lost: AtomicU32::new(0),
             strict: AtomicBool::new(strict),
+            bottom: Queue::new(End::Bottom),
             asked: AtomicU64::new(capacity),
         }
     }
@@ -68,10 +72,10 @@ impl Handles {
 /// What is kept for each thread, which alone writes it.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
-    /// What the slots that have come to be held weigh, less those that are held no more; wraps.
-    held: AtomicU64,
-    /// The same of orphans. Where orphans are charged for, less what was dropped.
-    orphaned: AtomicU64,
+    /// What the slots that have come to be held weigh, less those that are held no more.
+    held: Charges,
+    /// The same of orphans that the capacity is not charged for.
+    orphaned: Charges,
     /// Slots whose content is to be dropped at the end of an operation, by `Refs::next`.
     due: AtomicU32,
     /// Operations of the thread that are under way, one inside the other.
@@ -81,12 +85,14 @@ pub(crate) struct Local {
 }
 
 impl Local {
+    #[inline(always)]
     fn begin_to_hold(&self, weight: u64) {
-        add(&self.held, weight);
+        self.held.add(weight);
     }
 
+    #[inline(always)]
     fn cease_to_hold(&self, weight: u64) {
-        add(&self.held, weight.wrapping_neg());
+        self.held.subtract(weight);
     }
 }
 
@@ -124,23 +130,54 @@ impl<K, V, S> Counting<K, V, S> {
 
     /// What is resident and what is held, together.
     pub(crate) fn usage(&self) -> u64 {
-        settled(self.stripes.iter().fold(0, |sum: u64, stripe| {
-            let orphaned = stripe.local.features.orphaned.load(Relaxed);
-            sum.wrapping_add(stripe.local.counts.weight.load(Relaxed)).wrapping_add(orphaned)
-        }))
+        saturated(i128::from(self.weight()) + self.sum(|local| &local.orphaned))
     }
 
     /// What is held.
     pub(crate) fn held_usage(&self) -> u64 {
-        settled(
-            self.stripes.iter().fold(0, |sum: u64, stripe| {
-                sum.wrapping_add(stripe.local.features.held.load(Relaxed))
-            }),
-        )
+        saturated(self.sum(|local| &local.held))
+    }
+
+    fn sum(&self, of: impl Fn(&Local) -> &Charges) -> i128 {
+        let load = |count: &AtomicU64| count.load(Relaxed);
+        let parts = self.stripes.iter().map(|stripe| of(&stripe.local.features));
+        let (low, high) = parts.fold((0u64, 0u64), |(low, high), part| {
+            (low.wrapping_add(load(&part.low)), high.wrapping_add(load(&part.high)))
+        });
+        (i128::from(high.cast_signed()) << LOW_BITS) + i128::from(low.cast_signed())
     }
 }
 
-/// A sum of counts that were read one after the other, which may come to less than nothing.
-fn settled(sum: u64) -> u64 {
-    if sum > u64::MAX / 2 { 0 } else { sum }
+/// Counts that were read one after the other may come to less than nothing; and charges are what users say.
+fn saturated(sum: i128) -> u64 {
+    sum.clamp(0, u64::MAX.into()) as u64
+}
+
+/// Bits of a charge that are counted together: of all slots, 2^29, they come to less than 2^63.
+const LOW_BITS: u32 = 33;
+const LOW: u64 = (1 << LOW_BITS) - 1;
+
+/// A sum of charges that does not wrap, whatever they are: their lower bits, and the rest, which few have.
+#[derive(Debug, Default)]
+struct Charges {
+    low: AtomicU64,
+    high: AtomicU64,
+}
+
+impl Charges {
+    #[inline(always)]
+    fn add(&self, charge: u64) {
+        add(&self.low, charge & LOW);
+        if charge > LOW {
+            add(&self.high, charge >> LOW_BITS);
+        }
+    }
+
+    #[inline(always)]
+    fn subtract(&self, charge: u64) {
+        add(&self.low, (charge & LOW).wrapping_neg());
+        if charge > LOW {
+            add(&self.high, (charge >> LOW_BITS).wrapping_neg());
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Letting go: who is the last drops the content, and who is the last of a cache that is gone frees it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
 
 use super::{Counting, Local};
@@ -34,8 +35,10 @@ impl<K, V, S> Counting<K, V, S> {
     #[inline(always)]
     fn drop_orphan(&self, local: &Local, weight: u64, is_charged: bool) {
         local.cease_to_hold(weight);
-        add(&local.orphaned, weight.wrapping_neg());
-        if is_charged && let Some(weights) = &self.weights {
+        if !is_charged {
+            local.orphaned.subtract(weight);
+        } else if let Some(weights) = &self.weights {
+            add(&self.stripe().local.counts.weight, weight.wrapping_neg());
             weights.refund(weight);
         }
     }
@@ -47,12 +50,28 @@ impl<K, V, S> Counting<K, V, S> {
         local.due.store(slot, Relaxed);
     }
 
-    /// Drops what the calling thread owns, if it is not inside an operation, nor unwinding: then a
-    /// later operation does.
+    /// Drops what the calling thread owns, if it is not inside an operation: then the outermost one does.
     #[inline(never)]
     pub(super) fn drop_due(&self, local: &Local) {
-        if local.depth.load(Relaxed) == 0 && !std::thread::panicking() {
-            self.drop_all_due(local);
+        if local.depth.load(Relaxed) != 0 {
+            return;
+        }
+        let mut core = self;
+        // Should one panic, the others are dropped all the same.
+        let others = Ensure::new(&mut core, |core| core.drop_unwinding(local));
+        if !std::thread::panicking() {
+            others.on.drop_all_due(local);
+        }
+        drop(others);
+    }
+
+    /// The same while the thread unwinds: a panic of a destructor would abort the process, and there is one to
+    /// tell of already.
+    fn drop_unwinding(&self, local: &Local) {
+        while local.due.load(Relaxed) != 0 {
+            let dropped = catch_unwind(AssertUnwindSafe(|| self.drop_all_due(local)));
+            // The payload's own destructor may panic as well.
+            dropped.err().into_iter().for_each(std::mem::forget);
         }
     }
 
@@ -66,6 +85,23 @@ impl<K, V, S> Counting<K, V, S> {
             local.due.store(self.slab.refs(slot).next.load(Relaxed), Relaxed);
             self.drop_owned(slot);
         }
+    }
+
+    /// The slots whose content waits to be dropped. Nobody is at work.
+    pub(crate) fn due_slots(&self) -> Vec<u32> {
+        let lists = self.stripes.iter().map(|stripe| &stripe.local.features.due);
+        lists.flat_map(|due| self.listed(due.load(Relaxed))).collect()
+    }
+
+    /// The slots that wait to be given back. Nobody is at work.
+    pub(crate) fn lost_slots(&self) -> Vec<u32> {
+        self.listed(self.hooks.lost.load(Relaxed)).collect()
+    }
+
+    fn listed(&self, first: u32) -> impl Iterator<Item = u32> {
+        let some = |slot: u32| (slot != 0).then_some(slot);
+        let next = move |slot: &u32| some(self.slab.refs(*slot).next.load(Relaxed));
+        std::iter::successors(some(first), next)
     }
 
     /// Drops content that is the caller's, and gives the slot back if its queue has let go of it.

@@ -5,7 +5,7 @@
 use std::any::Any;
 
 use frazil_policy::{
-    Eviction, Host, HotFirst, Incoming, Online, Policy, PolicyVisitor, Slot, Work,
+    Eviction, Host, HotFirst, Incoming, Online, Policy, PolicyVisitor, Priority, Slot, Work,
 };
 
 use super::Caller;
@@ -86,7 +86,7 @@ pub(super) trait AnyPolicy: Send {
     fn miss(&mut self, view: &mut View<'_>, hash: u64, weight: u64, ticket: u32);
     fn delayed_hit(&mut self, view: &mut View<'_>, ticket: u32);
     fn evict(&mut self, view: &mut View<'_>, ticket: Option<u32>) -> Eviction;
-    fn insert(&mut self, view: &mut View<'_>, place: Slot, ticket: u32);
+    fn insert(&mut self, view: &mut View<'_>, place: Slot, ticket: u32, priority: Priority);
     fn remove(&mut self, view: &mut View<'_>, place: Slot);
     fn reweigh(&mut self, view: &mut View<'_>, place: Slot, old_weight: u64);
     fn set_capacity(&mut self, capacity: u64);
@@ -191,12 +191,13 @@ impl<P: Policy + Clone + Send + 'static> AnyPolicy for Typed<P> {
         self.policy.evict(&mut TypedView { view, metas: &self.metas }, incoming)
     }
 
-    fn insert(&mut self, view: &mut View<'_>, place: Slot, ticket: u32) {
+    fn insert(&mut self, view: &mut View<'_>, place: Slot, ticket: u32, priority: Priority) {
         if self.metas.len() <= place.index() {
             self.metas.resize_with(place.index() + 1, Default::default);
         }
         let incoming = self.awaited[ticket as usize].take().expect("it was missed");
-        self.policy.insert(&mut TypedView { view, metas: &self.metas }, place, incoming);
+        let mut view = TypedView { view, metas: &self.metas };
+        self.policy.insert_with(&mut view, place, incoming, priority);
     }
 
     fn remove(&mut self, view: &mut View<'_>, place: Slot) {

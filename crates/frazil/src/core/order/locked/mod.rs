@@ -14,7 +14,7 @@ pub(crate) mod turns;
 
 use std::sync::OnceLock;
 
-use frazil_policy::{LruDelayed, LruProb, Online, Rng};
+use frazil_policy::{LruDelayed, LruProb, Online, Priority, Rng};
 
 use super::{Decision, Headers, Newcomer, QueueCtx};
 use crate::chunks::Chunks;
@@ -587,11 +587,12 @@ impl Locked {
         ctx: &mut QueueCtx<'_, H>,
         slot: u32,
         newcomer: &Newcomer,
+        priority: Priority,
     ) {
         let caller = self.caller(ctx.headers);
         let policy_shard = &self.policy_shards()[self.home(newcomer.hash)];
         self.clock.advance(newcomer, &mut ctx.buffers.traffic);
-        policy_shard.insert(&caller, &mut ctx.buffers.traffic, slot, newcomer);
+        policy_shard.insert(&caller, &mut ctx.buffers.traffic, slot, newcomer, priority);
     }
 
     /// A victim from the newcomer's own shard if that holds its share, else from the next
@@ -808,7 +809,7 @@ mod tests {
         let newcomer = Newcomer::new(slot.into(), 1);
         let caller = locked.caller(headers);
         let policy_shard = &locked.policy_shards()[0];
-        policy_shard.insert(&caller, &mut Default::default(), slot, &newcomer);
+        policy_shard.insert(&caller, &mut Default::default(), slot, &newcomer, Priority::Low);
     }
 
     fn victim(locked: &Locked, headers: &Waiting<'_>) -> Decision {
@@ -968,12 +969,18 @@ mod tests {
             let policy_shard = &locked.policy_shards()[0];
             let decision = policy_shard.evict(&caller, &mut Default::default(), Some(newcomer));
             let Decision::Victim(slot) = decision else { panic!("{decision:?}") };
-            policy_shard.insert(&caller, &mut Default::default(), slot, &unheard());
+            policy_shard.insert(&caller, &mut Default::default(), slot, &unheard(), Priority::Low);
             last = slot;
         }
         assert!(locked.heap_bytes() < 1 << 20, "what waits is bounded");
         let Decision::Victim(_) = victim(&locked, &headers) else { panic!("it holds four") };
-        locked.policy_shards()[0].insert(&caller, &mut Default::default(), last, &newcomers[0]);
+        locked.policy_shards()[0].insert(
+            &caller,
+            &mut Default::default(),
+            last,
+            &newcomers[0],
+            Priority::Low,
+        );
         newcomers.iter().for_each(|newcomer| locked.forget(newcomer));
     }
 }

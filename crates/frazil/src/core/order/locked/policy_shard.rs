@@ -6,7 +6,7 @@
 //! written under the lock. 4 bytes an entry, 8 more for policies that remember, and the
 //! policy's own.
 
-use frazil_policy::{Eviction, Slot};
+use frazil_policy::{Eviction, Priority, Slot};
 
 use super::super::Absence;
 use super::any_policy::{AnyPolicy, View};
@@ -418,6 +418,7 @@ impl PolicyShard {
         traffic: &mut Traffic,
         slot: u32,
         newcomer: &Newcomer,
+        priority: Priority,
     ) {
         let mut entered = self.enter(caller, traffic);
         let places = &mut *entered.places;
@@ -432,7 +433,7 @@ impl PolicyShard {
         });
         let Places { policy, table, .. } = places;
         let mut view = table.view_of(caller, entered.now, newcomer);
-        policy.insert(&mut view, Slot(place), ticket);
+        policy.insert(&mut view, Slot(place), ticket, priority);
         traffic.writes += 1 + entered.writes + view.writes;
         self.hold(weight, 0);
     }

@@ -1,0 +1,189 @@
+//! The same of a cache whose values can be held, with what is held and what waits to be dropped.
+
+use std::hash::{BuildHasher, Hash};
+
+use super::{Survey, Whereabouts};
+use crate::core::hooks::PerThread as _;
+use crate::features::handles::Counting;
+use crate::handles::HandleCache;
+
+impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
+    /// Whether the cache's parts agree with each other; if not, what is wrong. Nobody lets go of a handle
+    /// meanwhile. For tests.
+    ///
+    /// # Errors
+    ///
+    /// A list of what does not fit, a line each.
+    #[doc(hidden)]
+    pub fn validate(&mut self) -> Result<(), String> {
+        let core = self.core();
+        let mut survey = core.survey();
+        core.survey_held(&mut survey);
+        let indexed = core.check_index(&mut survey);
+        let orphans = core.check_words(&mut survey, &indexed);
+        let charged = if core.hooks.charges_orphans() { orphans } else { 0 };
+        let counted = match core.hooks.charges_orphans() {
+            true => core.usage().wrapping_sub(orphans),
+            false => core.weight(),
+        };
+        survey.expect("usage", core.usage(), counted.saturating_add(orphans));
+        core.check_residents(&mut survey, &indexed, counted, charged);
+        survey.result()
+    }
+}
+
+impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
+    /// What is in no queue and not free.
+    fn survey_held(&self, survey: &mut Survey) {
+        for slot in self.lost_slots() {
+            survey.slot(slot, Whereabouts::Lost);
+        }
+        let due = self.due_slots();
+        for slot in self.reclaim.used() {
+            if survey.slots[slot as usize].is_some() {
+                continue;
+            }
+            if due.contains(&slot) {
+                survey.slot(slot, Whereabouts::Due);
+            } else if self.slab.refs(slot).look().count() > 0 {
+                survey.slot(slot, Whereabouts::Held);
+            }
+        }
+    }
+
+    /// The word of each slot says where it is, and what is counted of those that are held is so. What
+    /// those weigh together that are held and not resident.
+    fn check_words(&self, survey: &mut Survey, indexed: &[bool]) -> u64 {
+        let due = self.due_slots();
+        let (mut held, mut orphans) = (0u64, 0u64);
+        for slot in self.reclaim.used() {
+            let (word, weight) = (self.slab.refs(slot).look(), self.slab.weight(slot));
+            let fits = match survey.slots[slot as usize] {
+                Some(Whereabouts::Queued { .. }) if indexed[slot as usize] => word.is_resident(),
+                Some(Whereabouts::Queued { .. }) => {
+                    !word.is_dequeued()
+                        && (word.is_orphan() && word.count() > 0 && !word.is_dropped()
+                            || word.is_ended()
+                                && word.count() == 0
+                                && word.is_dropped() != due.contains(&slot))
+                }
+                Some(Whereabouts::Held) => {
+                    word.is_orphan() && word.is_dequeued() && !word.is_dropped()
+                }
+                Some(Whereabouts::Due) => {
+                    word.is_ended()
+                        && word.is_dequeued()
+                        && word.count() == 0
+                        && !word.is_orphan()
+                        && !word.is_dropped()
+                }
+                Some(_) => word.is_vacant(),
+                // That is found elsewhere.
+                None => true,
+            };
+            if !fits {
+                let known = survey.slots[slot as usize];
+                survey.found(format!("slot {slot} is {known:?} and says {word:?}"));
+            }
+            if word.count() > 0 {
+                held = held.saturating_add(weight);
+            }
+            if word.is_orphan() {
+                orphans = orphans.saturating_add(weight);
+            }
+        }
+        survey.expect("what is held", self.held_usage(), held);
+        orphans
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::handles::Held;
+    use crate::{Policy, Priority};
+
+    type Tested = HandleCache<u64, String>;
+    type Handles = Vec<Held<u64, String>>;
+
+    /// A full cache with orphans, and entries of all priorities, some of them held.
+    fn used(policy: Policy, strict: bool) -> (Tested, Handles) {
+        let cache: Tested = HandleCache::builder(600).policy(policy).strict(strict).build();
+        let mut held = Vec::new();
+        for key in 0..2_000 {
+            let priority = [Priority::Bottom, Priority::Low, Priority::High][key as usize % 3];
+            let new = cache.insert_held_with(key % 700, String::new(), key % 10, priority);
+            if key % 41 == 0 {
+                held.extend(new.ok().map(|new| new.held));
+            }
+            if key % 7 == 0 {
+                cache.erase(&(key / 2 % 700));
+            }
+        }
+        (cache, held)
+    }
+
+    #[test]
+    fn a_used_cache_is_in_order() {
+        for policy in
+            [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius, Policy::S3Fifo, Policy::Lru]
+        {
+            for strict in [false, true] {
+                let (mut cache, held) = used(policy, strict);
+                let core = cache.core();
+                let is_orphan = |slot| core.slab.refs(slot).look().is_orphan();
+                assert!(core.reclaim.used().any(is_orphan), "{policy}: nothing to be found");
+                cache.validate().unwrap_or_else(|found| panic!("{policy}, {strict}: {found}"));
+                drop(held);
+                cache.validate().unwrap_or_else(|found| panic!("{policy}, {strict}: {found}"));
+            }
+        }
+    }
+
+    #[test]
+    fn all_damage_is_found() {
+        #[track_caller]
+        fn a_slot(cache: &Tested, is_it: impl Fn(crate::smr::refs::Seen) -> bool) -> u32 {
+            let core = cache.core();
+            let found = core.reclaim.used().find(|&slot| is_it(core.slab.refs(slot).look()));
+            found.expect("there is one")
+        }
+        type Damage = fn(&Tested);
+        let damages: [(&str, Damage); 6] = [
+            ("a count too many", |cache| {
+                let slot = a_slot(cache, |word| word.is_resident() && word.count() == 0);
+                cache.core().slab.refs(slot).hold_more();
+            }),
+            ("a vacant slot that is held", |cache| {
+                cache.clear();
+                cache.core().slab.refs(a_slot(cache, |word| word.is_vacant())).hold_more();
+            }),
+            ("a resident that was claimed", |cache| {
+                let slot = a_slot(cache, |word| word.is_resident() && word.count() == 0);
+                assert!(crate::smr::refs::SlotRefs::claim(cache.core().slab.refs(slot)));
+            }),
+            ("an orphan that was dropped", |cache| {
+                let slot = a_slot(cache, |word| word.is_orphan() && word.is_dequeued());
+                cache.core().slab.refs(slot).dropped();
+            }),
+            ("a charge that has changed", |cache| {
+                let slot = a_slot(cache, |word| word.is_orphan());
+                let refs = cache.core().slab.refs(slot);
+                crate::smr::refs::SlotRefs::set_weight(refs, 1_000);
+            }),
+            ("credit lost", |cache| {
+                let mut held = cache.core().stripe().claim().expect("free");
+                held.above.weight_credit = held.above.weight_credit.wrapping_sub(1);
+            }),
+        ];
+        for (what, damage) in damages {
+            let (mut cache, held) = used(Policy::Mobius, true);
+            cache.validate().unwrap_or_else(|found| panic!("{what}: {found}"));
+            damage(&cache);
+            let findings = cache.validate().expect_err(what);
+            println!("{what}: {findings}");
+            // Destructors need not cope with damage.
+            std::mem::forget((cache, held));
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Charges of entries that can be held, and the capacity: the largest charges, and what keeps a capacity up.
+
+use std::sync::mpsc::channel;
+
+use frazil::{HandleCache, Outcome, Policy};
+
+use crate::handles::{POLICIES, validate};
+
+type Tested = HandleCache<u64, u64>;
+
+fn cache(policy: Policy, capacity: u64, strict: bool) -> Tested {
+    HandleCache::builder(capacity).policy(policy).strict(strict).build()
+}
+
+#[test]
+fn sums_of_the_largest_charges_do_not_wrap() {
+    for policy in POLICIES {
+        let mut cache = cache(policy, 100, false);
+        let mut heavy = Vec::new();
+        for key in 0..3 {
+            let new = cache.insert_held(key, key, u64::MAX - key).expect("it is not strict");
+            assert_eq!(new.outcome, Outcome::Detached, "{policy}");
+            heavy.push(new.held);
+            assert_eq!((cache.usage(), cache.held_usage()), (u64::MAX, u64::MAX), "{policy}");
+        }
+        let light = cache.insert_held(9, 9, 60).expect("it is not strict");
+        assert_eq!((light.outcome, cache.usage()), (Outcome::New, u64::MAX), "{policy}");
+        validate(&mut cache);
+        heavy.truncate(1);
+        assert_eq!((cache.usage(), cache.held_usage()), (u64::MAX, u64::MAX), "{policy}");
+        heavy.clear();
+        assert_eq!((cache.usage(), cache.held_usage()), (60, 60), "{policy}");
+        validate(&mut cache);
+    }
+}
+
+#[test]
+fn the_largest_charges_fit_into_the_largest_capacity() {
+    for policy in POLICIES {
+        let mut cache = cache(policy, u64::MAX, false);
+        assert!(cache.insert(1, 10, u64::MAX).is_ok(), "{policy}");
+        assert_eq!((cache.usage(), cache.held_usage()), (u64::MAX, 0), "{policy}");
+        let old = cache.hold(&1).expect("it is there");
+        assert!(cache.insert(1, 11, u64::MAX).is_ok(), "{policy}");
+        assert_eq!((cache.usage(), cache.held_usage()), (u64::MAX, u64::MAX), "{policy}");
+        validate(&mut cache);
+        drop(old);
+        assert!(cache.insert(2, 20, 5).is_ok() && cache.hold(&1).is_none(), "{policy}: it went");
+        assert_eq!((cache.usage(), cache.held_usage()), (5, 0), "{policy}");
+        validate(&mut cache);
+    }
+}
+
+#[test]
+fn a_strict_cache_is_charged_for_the_largest_too() {
+    for policy in POLICIES {
+        let mut cache = cache(policy, u64::MAX, true);
+        for round in 0..5 {
+            let held = cache.insert_held(1, 10, u64::MAX - 1).expect("there is room").held;
+            cache.erase(&1);
+            assert_eq!(
+                (cache.usage(), cache.held_usage()),
+                (u64::MAX - 1, u64::MAX - 1),
+                "{round}"
+            );
+            assert!(cache.insert(2, 20, 2).is_err(), "{policy}: it is held");
+            validate(&mut cache);
+            drop(held);
+            assert_eq!((cache.usage(), cache.held_usage()), (0, 0), "{policy}");
+        }
+        validate(&mut cache);
+    }
+}
+
+/// More than one eviction passes over.
+#[test]
+fn an_insertion_finds_what_lies_behind_many_that_are_held() {
+    for policy in POLICIES {
+        let mut cache = cache(policy, 1_000, false);
+        let held: Vec<_> = (0..300)
+            .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
+            .collect();
+        (300..1_000).for_each(|key| _ = cache.insert(key, key, 1));
+        (1_000..3_000).for_each(|key| assert!(cache.insert(key, key, 1).is_ok(), "{policy}"));
+        assert!(held.iter().all(|held| cache.hold(held.key()).is_some()), "{policy}");
+        validate(&mut cache);
+    }
+}
+
+/// What an idle thread may admit without an eviction is taken out of circulation as well.
+#[test]
+fn a_capacity_that_comes_down_takes_the_credit_of_idle_threads() {
+    const CAPACITY: u64 = 1 << 20;
+    for policy in POLICIES {
+        let cache = cache(policy, CAPACITY, false);
+        let held: Vec<_> = (0..1_024)
+            .map(|key| cache.insert_held(key, key, 1_024).expect("there is room").held)
+            .collect();
+        assert_eq!(cache.set_capacity(CAPACITY / 2), CAPACITY, "{policy}: all is held");
+        std::thread::scope(|scope| {
+            let ((erased, wait), (end, is_over)) = (channel(), channel::<()>());
+            let cache = &cache;
+            scope.spawn(move || {
+                cache.erase(&7);
+                erased.send(()).expect("somebody waits");
+                // Idle, and alive.
+                _ = is_over.recv();
+            });
+            wait.recv().expect("it was erased");
+            _ = cache.insert(2_000, 0, 1);
+            assert_eq!(cache.capacity(), CAPACITY - 1_024, "{policy}");
+            drop(end);
+        });
+        drop(held);
+    }
+}

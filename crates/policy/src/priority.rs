@@ -1,0 +1,20 @@
+//! How much an entry is worth to whoever inserts it.
+
+/// Where a policy starts a new entry: how soon it evicts the entry if nobody uses it.
+///
+/// ```
+/// use frazil_policy::Priority;
+/// assert_eq!(Priority::default(), Priority::Low);
+/// assert!(Priority::Bottom < Priority::Low && Priority::Low < Priority::High);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Priority {
+    /// Evicted before all entries of low priority, unless it is hit.
+    Bottom,
+    /// Evicted when the policy comes to it.
+    #[default]
+    Low,
+    /// Spared once when the policy comes to it.
+    High,
+}
