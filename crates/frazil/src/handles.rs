@@ -290,7 +290,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// treats all entries alike, and FIFO ignores priorities.
     ///
     /// Unless it is hit, an entry of [`Priority::Bottom`] is evicted before all of [`Priority::Low`], and one of
-    /// [`Priority::High`] is spared once when the policy comes to it. S3-FIFO does not refuse the latter.
+    /// [`Priority::High`] is spared once when the policy comes to it. S3-FIFO does not refuse the latter. Where half
+    /// of what a thread inserts is to have high priority, and more, it has low.
     /// O(1) amortised.
     ///
     /// ```
@@ -433,6 +434,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let core = self.core();
         let stripe = core.stripe();
         stripe.local.reads.arrive(hash);
+        let priority = stripe.local.features.grant(priority);
         let arrival = Arrival { core, newcomer: Newcomer { priority, ..Newcomer::default() } };
         let admit = |key, value| {
             let incoming = &arrival.newcomer;

@@ -99,6 +99,17 @@ Cache::Handle* HandleOf(const frazil_entry* entry) {
   return reinterpret_cast<Cache::Handle*>(const_cast<frazil_entry*>(entry));
 }
 
+frazil_priority PriorityOf(Cache::Priority priority) {
+  switch (priority) {
+    case Cache::Priority::HIGH:
+      return FRAZIL_HIGH;
+    case Cache::Priority::BOTTOM:
+      return FRAZIL_BOTTOM;
+    default:
+      return FRAZIL_LOW;
+  }
+}
+
 const Kind* KindOf(const frazil_entry* entry) { return static_cast<const Kind*>(entry->kind); }
 
 class BlockCache final : public Cache {
@@ -143,14 +154,15 @@ class BlockCache final : public Cache {
   }
 
   Status Insert(const Slice& key, ObjectPtr object, const CacheItemHelper* helper, size_t charge,
-                Handle** handle, Priority /*priority*/, const Slice& /*compressed*/,
+                Handle** handle, Priority priority, const Slice& /*compressed*/,
                 rocksdb::CompressionType /*type*/) override {
     if (eviction_callback_) {
       return Status::NotSupported("Frazil calls no eviction callback, which a secondary cache needs");
     }
     const frazil_entry* entry = nullptr;
     const frazil_status status = frazil_insert(cache_, Bytes(key), key.size(), object,
-                                               kinds_.Of(helper), charge, handle ? &entry : nullptr);
+                                               kinds_.Of(helper), charge, PriorityOf(priority),
+                                               handle != nullptr ? &entry : nullptr);
     if (handle != nullptr) {
       *handle = HandleOf(entry);
     }

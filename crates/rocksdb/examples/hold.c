@@ -29,9 +29,9 @@ int main(void) {
     return EXIT_FAILURE;
   }
 
-  frazil_insert(cache, (const uint8_t *)"one", 3, strdup("eins"), &strings, 5, NULL);
+  frazil_insert(cache, (const uint8_t *)"one", 3, strdup("eins"), &strings, 5, FRAZIL_LOW, NULL);
   const frazil_entry *held;
-  frazil_insert(cache, (const uint8_t *)"two", 3, strdup("zwei"), &strings, 5, &held);
+  frazil_insert(cache, (const uint8_t *)"two", 3, strdup("zwei"), &strings, 5, FRAZIL_HIGH, &held);
   frazil_for_each(cache, show, NULL);
 
   /* What is erased while it is held stays for who holds it. */

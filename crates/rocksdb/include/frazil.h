@@ -52,11 +52,19 @@ frazil_status frazil_new(const frazil_options *options, frazil_cache **cache);
  * release all handles before. Null is nothing. */
 void frazil_free(frazil_cache *cache);
 
+/* Which of the entries that the policy comes to go first. */
+typedef enum frazil_priority {
+  FRAZIL_LOW = 0,   /* when the policy comes to it */
+  FRAZIL_HIGH = 1,  /* spared once */
+  FRAZIL_BOTTOM = 2 /* before all others, unless it is hit */
+} frazil_priority;
+
 /* Puts an object in, in the place of the one of the same key. With `handle`, it is held, and found by others
  * even where it exceeds the capacity, until it is released. Without, an object that has no room is dropped
  * at once. Only with `handle`, and in a strict cache, the answer may be FRAZIL_REFUSED. */
 frazil_status frazil_insert(frazil_cache *cache, const uint8_t *key, size_t key_len, void *object,
-                            const frazil_kind *kind, uint64_t charge, const frazil_entry **handle);
+                            const frazil_kind *kind, uint64_t charge, frazil_priority priority,
+                            const frazil_entry **handle);
 
 /* Holds an object that no look-up finds. Room is made for it; null if there is none in a strict cache,
  * unless it may be uncharged: then its charge is 0. */

@@ -2,12 +2,12 @@
 //!
 //! None unwinds: what panics aborts the process with a message, because `extern "C"` does.
 
-use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
 
 use foldhash::fast::FixedState;
 use frazil::prometheus::Page;
-use frazil::{HandleBuilder, HandleCache, Held, Policy};
+use frazil::{HandleBuilder, HandleCache, Held, Policy, Priority};
 
 use crate::entry::{Entry, Kind};
 use crate::key::{Key, Query};
@@ -72,9 +72,15 @@ impl Cache {
         std::mem::ManuallyDrop::new(unsafe { self.handles.from_raw(handle) })
     }
 
-    fn insert_held(&self, key: Key, entry: Entry, charge: u64) -> Option<Handle> {
+    fn insert_held(
+        &self,
+        key: Key,
+        entry: Entry,
+        charge: u64,
+        priority: Priority,
+    ) -> Option<Handle> {
         let charge = self.charge_with_metadata(&key, charge);
-        match self.handles.insert_held(key, entry, charge) {
+        match self.handles.insert_held_with(key, entry, charge, priority) {
             Ok(insertion) => Some(Held::into_raw(insertion.held)),
             Err(refused) => {
                 // Still the caller's.
@@ -152,18 +158,25 @@ pub unsafe extern "C" fn frazil_insert(
     object: *mut c_void,
     kind: *const Kind,
     charge: u64,
+    priority: c_int,
     handle: *mut *const Entry,
 ) -> Status {
     // SAFETY: as promised.
     let key = Key::new(unsafe { bytes(key, key_len) });
     let entry = Entry { object, kind };
+    // Numbers and not an enum, because C may hand over any.
+    let priority = match priority {
+        1 => Priority::High,
+        2 => Priority::Bottom,
+        _ => Priority::Low,
+    };
     if handle.is_null() {
         let charge = cache.charge_with_metadata(&key, charge);
         // What is not admitted is dropped at once, as if it had been evicted.
-        drop(cache.handles.insert(key, entry, charge));
+        drop(cache.handles.insert_with(key, entry, charge, priority));
         return Status::Ok;
     }
-    let inserted = cache.insert_held(key, entry, charge);
+    let inserted = cache.insert_held(key, entry, charge, priority);
     // SAFETY: as promised.
     unsafe { *handle = inserted.map_or(std::ptr::null(), |entry| entry.as_ptr().cast_const()) };
     if inserted.is_some() { Status::Ok } else { Status::Refused }
@@ -188,7 +201,7 @@ pub unsafe extern "C" fn frazil_standalone(
     let key = unsafe { bytes(key, key_len) };
     let make = || (Key::nameless(key), Entry { object, kind });
     let (name, entry) = make();
-    let mut held = cache.insert_held(name, entry, charge);
+    let mut held = cache.insert_held(name, entry, charge, Priority::Low);
     if held.is_none() && may_be_uncharged {
         let (name, entry) = make();
         // Without metadata as well.

@@ -155,6 +155,38 @@ static void Metadata() {
   cache->Release(handle);
 }
 
+// Of as many of each as fit, those of high priority stay longest.
+static void Priorities() {
+  for (const char* policy : {"mobius", "s3-fifo", "clock", "lru"}) {
+    auto cache = Make(std::string("capacity=300;charge_metadata=false;policy=") + policy);
+    const auto count = [&](const char* prefix) {
+      int found = 0;
+      cache->ApplyToAllEntries(
+          [&](const rocksdb::Slice& key, Cache::ObjectPtr, size_t, const Cache::CacheItemHelper*) {
+            found += key.starts_with(prefix);
+          },
+          {});
+      return found;
+    };
+    // Where all is high nothing is.
+    for (int at = 0; at < 100; ++at) {
+      CHECK(cache->Insert(std::to_string(at), nullptr, &kSilent, 1, nullptr, Cache::Priority::BOTTOM).ok());
+    }
+    for (int at = 0; at < 100; ++at) {
+      const std::string number = std::to_string(at);
+      CHECK(cache->Insert("bottom" + number, nullptr, &kSilent, 1, nullptr, Cache::Priority::BOTTOM).ok());
+      CHECK(cache->Insert("low" + number, nullptr, &kSilent, 1, nullptr, Cache::Priority::LOW).ok());
+      CHECK(cache->Insert("high" + number, nullptr, &kSilent, 1, nullptr, Cache::Priority::HIGH).ok());
+    }
+    for (int at = 0; at < 150; ++at) {
+      CHECK(cache->Insert("new" + std::to_string(at), nullptr, &kSilent, 1).ok());
+    }
+    CHECK(count("high") > count("low") || count("low") == 100);
+    CHECK(count("low") > count("bottom"));
+    CHECK(count("high") >= 90);
+  }
+}
+
 static void EvictionCallback() {
   auto cache = Make("capacity=1M");
   cache->SetEvictionCallback([](const rocksdb::Slice&, Cache::Handle*, bool) { return false; });
@@ -201,6 +233,7 @@ int main() {
   OddEntries();
   Standalone();
   Metadata();
+  Priorities();
   EvictionCallback();
   Resize();
   printf("%d failures\n", failures);

@@ -14,6 +14,8 @@ pub(crate) use hooks::Newcomer;
 
 use std::hash::{BuildHasher, Hash};
 
+use frazil_policy::Priority;
+
 use crate::core::hooks::Hooks as _;
 use crate::core::order::queue::{End, Queue};
 use crate::core::{Core, Ending};
@@ -76,6 +78,8 @@ pub(crate) struct Local {
     held: Charges,
     /// The same of orphans that the capacity is not charged for.
     orphaned: Charges,
+    /// The share of newcomers that were not to have high priority, lately, in 65,536ths.
+    not_high: AtomicU32,
     /// Slots whose content is to be dropped at the end of an operation, by `Refs::next`.
     due: AtomicU32,
     /// Operations of the thread that are under way, one inside the other.
@@ -88,6 +92,19 @@ impl Local {
     #[inline(always)]
     fn begin_to_hold(&self, weight: u64) {
         self.held.add(weight);
+    }
+
+    /// The priority of a newcomer that is to have one: high only while less than half of the thread's
+    /// newcomers are to have that. Where all is high nothing is.
+    #[inline(always)]
+    pub(crate) fn grant(&self, priority: Priority) -> Priority {
+        const ALL: u32 = 1 << 16;
+        let not_high = self.not_high.load(Relaxed);
+        let target = if priority == Priority::High { 0 } else { ALL };
+        // A mean of the last 64 or so.
+        self.not_high.store((63 * not_high + target) / 64, Relaxed);
+        let is_granted = priority != Priority::High || not_high > ALL / 2;
+        if is_granted { priority } else { Priority::Low }
     }
 
     #[inline(always)]
