@@ -163,3 +163,59 @@ impl HotFirst for Lru {
         host.count(Work::Head, 1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Ones;
+    impl Host<()> for Ones {
+        fn now(&self) -> u64 {
+            0
+        }
+        fn meta(&self, _: Slot) -> &() {
+            &()
+        }
+        fn hash(&self, slot: Slot) -> u64 {
+            slot.0.into()
+        }
+        fn weight(&self, _: Slot) -> u64 {
+            1
+        }
+    }
+
+    fn insert(lru: &mut Lru, slot: u32, priority: Priority) {
+        let incoming = Incoming { hash: slot.into(), weight: 1, pending: () };
+        lru.insert_with(&mut Ones, Slot(slot), incoming, priority);
+    }
+
+    fn evict(lru: &mut Lru) -> Option<Slot> {
+        match lru.evict(&mut Ones, None) {
+            Eviction::Victim(slot) => Some(slot),
+            _ => None,
+        }
+    }
+
+    /// Lowest first and oldest first; what is hit is as if it were of low priority, and nobody is spared twice.
+    #[test]
+    fn priorities_are_evicted_in_order() {
+        use Priority::{Bottom, High, Low};
+        let mut lru = Lru::default();
+        for (slot, priority) in (0..).zip([High, Low, Bottom, Bottom, High, Low, Bottom]) {
+            insert(&mut lru, slot, priority);
+        }
+        lru.hit(&mut Ones, Slot(2));
+        let expected = [3, 6, 1, 5, 2, 0, 4].map(Slot);
+        assert_eq!(lru.coldest_first(&Ones), expected);
+        let walked = std::iter::successors(lru.hottest(), |&slot| lru.colder(slot));
+        assert_eq!(walked.count(), expected.len(), "each is walked once");
+        let victims: Vec<Slot> = std::iter::from_fn(|| evict(&mut lru)).collect();
+        assert_eq!(victims, expected);
+        // A slot that is used again begins anew.
+        insert(&mut lru, 0, High);
+        lru.remove(&mut Ones, Slot(0));
+        insert(&mut lru, 0, Low);
+        insert(&mut lru, 1, Low);
+        assert_eq!(evict(&mut lru), Some(Slot(0)));
+    }
+}

@@ -60,6 +60,9 @@ impl<K, V, S> HandleBuilder<K, V, S> {
     /// charged against the capacity until it is dropped, so that [`usage`](HandleCache::usage) never
     /// exceeds it. Not unless set.
     ///
+    /// An entry that replaces another is then charged beside it until the other is dropped. Without room for both the
+    /// other is removed first, so the key is absent until the new entry is admitted.
+    ///
     /// ```
     /// use frazil::HandleCache;
     /// let cache: HandleCache<u64, u64> = HandleCache::builder(100).strict(true).build();

@@ -107,12 +107,12 @@ fn a_scan_of_the_lowest_priority_evicts_nothing_else() {
     }
 }
 
-/// While others hold them, and they are the oldest: a scan by several readers.
+/// A scan by several readers, who hold more entries than there is room for beside the others.
 #[test]
 fn what_is_held_of_the_lowest_priority_stays_of_it() {
     for policy in POLICIES {
         let mut cache = cache(policy, 100);
-        (0..80).for_each(|key| insert(&cache, key, Priority::Low));
+        (0..96).for_each(|key| insert(&cache, key, Priority::Low));
         let mut held = std::collections::VecDeque::new();
         for key in 1_000..3_000 {
             let new = cache.insert_held_with(key, Noted(key), 1, Priority::Bottom);
@@ -121,7 +121,8 @@ fn what_is_held_of_the_lowest_priority_stays_of_it() {
                 held.pop_front();
             }
         }
-        assert!((0..80).all(|key| cache.hold(&key).is_some()), "{policy}");
+        let left = (0..96).filter(|key| evicted_at(*key).is_none()).count();
+        assert!(left >= 88, "{policy}: {left}");
         validate(&mut cache);
     }
 }
@@ -175,8 +176,10 @@ fn fifo_ignores_priorities() {
 fn s3_fifo_admits_what_is_heavy_and_of_high_priority() {
     let mut cache = cache(Policy::S3Fifo, 100);
     insert_used(&cache, 0..150);
+    (500..505).for_each(|key| insert(&cache, key, Priority::Bottom));
     let heavy = |key, priority| cache.insert_with(key, Noted(key), 30, priority).is_ok();
     assert!(!heavy(1_000, Priority::Low) && !heavy(1_001, Priority::Bottom));
+    assert!(evicted_at(504).is_none(), "nothing goes for what is refused");
     assert!(heavy(1_002, Priority::High) && cache.hold(&1_002).is_some());
     validate(&mut cache);
 }
