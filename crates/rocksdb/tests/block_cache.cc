@@ -2,6 +2,10 @@
 
 #include "frazil/block_cache.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <atomic>
@@ -155,6 +159,21 @@ static void Metadata() {
   cache->Release(handle);
 }
 
+// The library that is tested has debug assertions.
+static void ReleasedTwice() {
+  const pid_t child = fork();
+  if (child == 0) {
+    auto cache = Make("capacity=1M");
+    Cache::Handle* handle = nullptr;
+    CHECK(cache->Insert("key", nullptr, &kHelper, 1, &handle).ok());
+    cache->Release(handle);
+    cache->Release(handle);
+    _exit(0);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+}
+
 // Of as many of each as fit, those of high priority stay longest.
 static void Priorities() {
   for (const char* policy : {"mobius", "s3-fifo", "clock", "lru"}) {
@@ -233,6 +252,7 @@ int main() {
   OddEntries();
   Standalone();
   Metadata();
+  ReleasedTwice();
   Priorities();
   EvictionCallback();
   Resize();

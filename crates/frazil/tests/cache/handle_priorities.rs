@@ -183,3 +183,16 @@ fn s3_fifo_admits_what_is_heavy_and_of_high_priority() {
     assert!(heavy(1_002, Priority::High) && cache.hold(&1_002).is_some());
     validate(&mut cache);
 }
+
+/// A ghost would be admitted though it is heavy.
+#[test]
+fn s3_fifo_forgets_what_came_with_the_lowest_priority() {
+    let cache = cache(Policy::S3Fifo, 100);
+    insert_used(&cache, 0..150);
+    let heavy = |key| cache.insert(key, Noted(key), 30).is_ok();
+    for (first, priority) in [(1_000, Priority::Bottom), (2_000, Priority::Low)] {
+        (first..first + 30).for_each(|key| insert(&cache, key, priority));
+        assert!(evicted_at(first).is_some(), "{priority:?}");
+        assert_eq!(heavy(first), priority == Priority::Low, "{priority:?}");
+    }
+}

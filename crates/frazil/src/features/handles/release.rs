@@ -179,6 +179,7 @@ impl<K, V, S> Counting<K, V, S> {
             let core = this.as_ref();
             (core.slab.refs(slot), &core.hooks.open)
         };
+        debug_assert!(refs.look().count() > 0, "a handle was released once too often");
         match refs.release(open, resident) {
             Released::Counted { waits: 0 } => false,
             Released::Counted { waits } => {
