@@ -17,6 +17,7 @@
 
 #include "rocksdb/advanced_cache.h"
 #include "rocksdb/convenience.h"
+#include "rocksdb/table.h"
 
 using rocksdb::Cache;
 using rocksdb::Status;
@@ -101,6 +102,11 @@ static void FromString() {
   CHECK(status.ok() && cache != nullptr && cache->GetCapacity() == 1 << 20);
   CHECK(cache != nullptr && std::string(cache->Name()) == "frazil");
   cache.reset();
+  rocksdb::BlockBasedTableOptions table;
+  status = rocksdb::GetBlockBasedTableOptionsFromString(
+      config, rocksdb::BlockBasedTableOptions(), "block_cache={id=frazil://;capacity=1M;policy=lru}",
+      &table);
+  CHECK(status.ok() && std::string(table.block_cache->Name()) == "frazil");
   CHECK(!Cache::CreateFromString(config, "id=frazil://;capacity=1M;polcy=clock", &cache).ok());
   CHECK(!Cache::CreateFromString(config, "id=frazil://;capacity=1M;policy=clok", &cache).ok());
 }
