@@ -17,11 +17,9 @@ use frazil_recording::Lifetimes;
 use crate::Stats;
 use crate::core::admission::{Admitted, Refused};
 use crate::core::index::Mixed;
-use crate::core::slab::Slab;
 use crate::core::{Ending, Spot, insert};
 use crate::features::handles::{Counted, Counting, Newcomer};
 use crate::features::record::Event;
-use crate::smr::refs::Refs;
 use crate::smr::stripe::add;
 use crate::sync::atomic::Ordering::Relaxed;
 pub use builder::HandleBuilder;
@@ -81,7 +79,7 @@ impl<K, V, S> Drop for Arrival<'_, K, V, S> {
         let slot = self.take();
         if slot != 0 {
             // SAFETY: it is counted, and the core is borrowed.
-            unsafe { Counting::release(NonNull::from_ref(self.core), slot) };
+            unsafe { Counting::release(NonNull::from_ref(self.core), self.core.slab.refs(slot)) };
         }
     }
 }
@@ -122,8 +120,8 @@ impl<K, V, S> HandleCache<K, V, S> {
 
     /// What all entries are charged that are held, resident or not, together. O(threads); exact while
     /// nobody is at work, and `u64::MAX` if it is more.
-    ///
-    /// ```
+    /// What all entries are charged that are held, resident or not, together: `u64::MAX` if it is more. Looks at
+    /// all entries, O(entries). Exact while nobody is at work.
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
     /// cache.insert(1, 10, 60);
     /// let held = cache.hold(&1);
@@ -259,8 +257,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         };
         add(&local.reads.hits, 1);
         core.touch(found);
+        counted.keep();
         // SAFETY: it is counted, and nobody else lets go for it.
-        Some(unsafe { Held::new(self.core, counted.keep()) })
+        Some(unsafe { Held::new(self.core, core.slab.value_address(found.at)) })
     }
 
     /// Puts an entry in that is charged so much, in the place of the one of the same key if there is
@@ -376,8 +375,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     }
 
     fn insertion(&self, (arrival, admitted): Admission<'_, K, V, S>) -> Insertion<K, V, S> {
+        let slab = &self.core().slab;
+        let value = slab.value_address(slab.at(arrival.take()));
         // SAFETY: it is counted, and lets go of it no more.
-        let held = unsafe { Held::new(self.core, arrival.take()) };
+        let held = unsafe { Held::new(self.core, value) };
         let outcome = match admitted {
             Admitted::New => Outcome::New,
             Admitted::Replaced => Outcome::Replaced,
@@ -401,9 +402,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
                 Err(again) => refused = again,
             }
         }
-        let slot = self.core().detach(refused, charge)?;
+        let core = self.core();
+        let slot = core.detach(refused, charge)?;
         // SAFETY: it is counted.
-        let held = unsafe { Held::new(self.core, slot) };
+        let held = unsafe { Held::new(self.core, core.slab.value_address(core.slab.at(slot))) };
         Ok(Insertion { held, outcome: Outcome::Detached })
     }
 
@@ -483,7 +485,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// assert!(!cache.erase_held(&held), "another one has its place");
     /// ```
     pub fn erase_held(&self, held: &Held<K, V, S>) -> bool {
-        held.slot_in(self.core()).is_some_and(|slot| self.core().end_residency(slot))
+        held.is_of(self.core()) && self.core().end_residency(held.refs().slot())
     }
 
     /// Lets go of what is held, and removes it if nobody else holds it and that is asked for, or more is
@@ -502,14 +504,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     #[inline]
     pub fn release(&self, held: Held<K, V, S>, erase_if_last: bool) -> bool {
         let core = self.core();
-        let Some(slot) = held.slot_in(core) else { return false };
-        if (erase_if_last || core.exceeds_capacity()) && core.slab.refs(slot).look().is_held_once()
-        {
-            core.end_residency(slot);
+        if !held.is_of(core) {
+            return false;
+        }
+        let refs = held.refs();
+        if (erase_if_last || core.exceeds_capacity()) && refs.look().is_held_once() {
+            core.end_residency(refs.slot());
             core.shrink_if_asked();
         }
+        let held = std::mem::ManuallyDrop::new(held);
         // SAFETY: it is counted, and the core is borrowed.
-        unsafe { Counting::release(self.core, held.into_slot()) }
+        unsafe { Counting::release(self.core, held.refs()) }
     }
 
     /// The handle that was taken apart.
@@ -520,7 +525,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     #[inline]
     pub unsafe fn from_raw(&self, value: NonNull<V>) -> Held<K, V, S> {
         // SAFETY: it is of this cache, and somebody is counted (the caller's promise).
-        unsafe { Held::new(self.core, Slab::<K, V, Refs>::refs_beside(value).slot()) }
+        unsafe { Held::new(self.core, value) }
     }
 
     /// Shows all entries, each with its key and what it is charged, in an order that depends on the

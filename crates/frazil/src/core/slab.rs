@@ -276,11 +276,28 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
         unsafe { &(*self.entry(slot)).refs }
     }
 
-    /// Where the value of a slot is.
+    /// Where the value of a slot of this slab is.
     #[inline(always)]
-    pub(crate) fn value_address(&self, slot: u32) -> NonNull<V> {
-        // SAFETY: a slot of the slab lies somewhere, as said in `entry`.
-        unsafe { NonNull::new_unchecked((&raw mut (*self.entry(slot)).value).cast()) }
+    pub(crate) fn value_address(&self, at: At<'_>) -> NonNull<V> {
+        // SAFETY: it came from `at`, of this slab.
+        unsafe {
+            NonNull::new_unchecked(
+                (&raw mut (*at.0.cast::<Content<K, V, R>>().as_ptr()).value).cast(),
+            )
+        }
+    }
+
+    /// The key beside a value.
+    ///
+    /// # Safety
+    ///
+    /// The address came from [`value_address`](Self::value_address), and otherwise as for [`Slab::key`].
+    pub(crate) unsafe fn key_beside<'s>(value: NonNull<V>) -> &'s K {
+        // SAFETY: it lies so far inside a slot, and there is a key (the caller's promise).
+        unsafe {
+            let entry = value.byte_sub(std::mem::offset_of!(Content<K, V, R>, value));
+            (*entry.cast::<Content<K, V, R>>().as_ptr()).key.assume_init_ref()
+        }
     }
 
     /// What is kept of who holds the slot that a value lies in.

@@ -7,7 +7,9 @@ use std::ptr::NonNull;
 
 use foldhash::fast::RandomState;
 
+use crate::core::slab::Slab;
 use crate::features::handles::Counting;
+use crate::smr::refs::{Refs, SlotRefs as _};
 
 /// What became of an entry that [`HandleCache::insert_held`](crate::HandleCache::insert_held) has brought.
 ///
@@ -41,7 +43,7 @@ pub enum Outcome {
 /// ```
 pub struct Held<K, V, S = RandomState> {
     core: NonNull<Counting<K, V, S>>,
-    slot: u32,
+    value: NonNull<V>,
     owns: PhantomData<Counting<K, V, S>>,
 }
 
@@ -53,22 +55,23 @@ unsafe impl<K: Send + Sync, V: Send + Sync, S: Send + Sync> Sync for Held<K, V, 
 impl<K, V, S> Held<K, V, S> {
     /// # Safety
     ///
-    /// Somebody is counted in the slot for this, who lets go of it no more.
+    /// It is the value of a slot of this core, in which somebody is counted for this, who lets go of it no more.
     #[inline(always)]
-    pub(super) unsafe fn new(core: NonNull<Counting<K, V, S>>, slot: u32) -> Self {
-        Held { core, slot, owns: PhantomData }
+    pub(super) unsafe fn new(core: NonNull<Counting<K, V, S>>, value: NonNull<V>) -> Self {
+        Held { core, value, owns: PhantomData }
     }
 
-    /// The slot in which somebody is counted from here on who lets go of it.
+    /// What counts it.
     #[inline(always)]
-    pub(super) fn into_slot(self) -> u32 {
-        std::mem::ManuallyDrop::new(self).slot
+    pub(super) fn refs(&self) -> &Refs {
+        // SAFETY: the value of a slot, whose core is there as long as somebody is counted in it.
+        unsafe { Slab::<K, V, Refs>::refs_beside(self.value) }
     }
 
-    /// The slot in which it is counted, if it is of this cache.
+    /// Whether it is of this cache.
     #[inline(always)]
-    pub(super) fn slot_in(&self, core: &Counting<K, V, S>) -> Option<u32> {
-        std::ptr::eq(self.core.as_ptr(), core).then_some(self.slot)
+    pub(super) fn is_of(&self, core: &Counting<K, V, S>) -> bool {
+        std::ptr::eq(self.core.as_ptr(), core)
     }
 
     /// The address of the value, which stays held until [`HandleCache::from_raw`] has made a handle of it
@@ -87,15 +90,7 @@ impl<K, V, S> Held<K, V, S> {
     /// [`HandleCache::from_raw`]: crate::HandleCache::from_raw
     #[inline(always)]
     pub fn into_raw(this: Self) -> NonNull<V> {
-        let value = this.core().slab.value_address(this.slot);
-        std::mem::forget(this);
-        value
-    }
-
-    #[inline(always)]
-    fn core(&self) -> &Counting<K, V, S> {
-        // SAFETY: the core is there as long as somebody is counted in one of its slots.
-        unsafe { self.core.as_ref() }
+        std::mem::ManuallyDrop::new(this).value
     }
 
     /// The key.
@@ -106,7 +101,7 @@ impl<K, V, S> Held<K, V, S> {
     /// ```
     pub fn key(&self) -> &K {
         // SAFETY: its content is there as long as somebody is counted.
-        unsafe { self.core().slab.key(self.slot) }
+        unsafe { Slab::<K, V, Refs>::key_beside(self.value) }
     }
 
     /// What the entry is charged.
@@ -116,7 +111,7 @@ impl<K, V, S> Held<K, V, S> {
     /// assert_eq!(cache.insert_held(1, 10, 7).unwrap().held.charge(), 7);
     /// ```
     pub fn charge(&self) -> u64 {
-        self.core().slab.weight(self.slot)
+        self.refs().weight()
     }
 }
 
@@ -126,15 +121,15 @@ impl<K, V, S> Deref for Held<K, V, S> {
     #[inline(always)]
     fn deref(&self) -> &V {
         // SAFETY: as in `key`.
-        unsafe { self.core().slab.value(self.slot) }
+        unsafe { self.value.as_ref() }
     }
 }
 
 impl<K, V, S> Clone for Held<K, V, S> {
     #[inline]
     fn clone(&self) -> Self {
-        self.core().slab.refs(self.slot).hold_more();
-        Held { core: self.core, slot: self.slot, owns: PhantomData }
+        self.refs().hold_more();
+        Held { core: self.core, value: self.value, owns: PhantomData }
     }
 }
 
@@ -142,7 +137,7 @@ impl<K, V, S> Drop for Held<K, V, S> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: somebody is counted for this, and this is the last look.
-        unsafe { Counting::release(self.core, self.slot) };
+        unsafe { Counting::release(self.core, self.refs()) };
     }
 }
 

@@ -102,7 +102,7 @@ impl Store {
 
     /// Whether it owned the content.
     fn let_go(&self) {
-        if let LetGo::Owned { .. } = self.refs.let_go(|| 1) {
+        if let LetGo::Owned { .. } = self.refs.let_go() {
             self.drop_owned();
         }
     }
@@ -193,12 +193,14 @@ impl Store {
     fn release(&self) {
         self.read();
         // SAFETY: loom looks whether it is.
-        let look = |_| self.core.with(|core| assert!(unsafe { *core }));
-        match self.refs.release(&self.open, look) {
+        let look = || self.core.with(|core| assert!(unsafe { *core }));
+        // Before it lets go the core is there.
+        look();
+        match self.refs.release(&self.open) {
             Released::Counted { waits: 0 } => {}
             Released::Counted { waits } => self.leave(waits),
             Released::Owned { is_closed, is_charged: _, waits } => {
-                look(true);
+                look();
                 match is_closed {
                     true => self.drop_content(),
                     false => self.drop_owned(),

@@ -162,6 +162,17 @@ impl Seen {
         self.0 & CHARGED != 0
     }
 
+    /// Whether somebody is counted, and there is something for that.
+    pub(crate) fn is_held(self) -> bool {
+        self.count() > 0 && (!self.is_ended() || self.is_orphan())
+    }
+
+    /// Whether who lets go of it next drops the content.
+    #[inline(always)]
+    fn is_last_of_orphan(self) -> bool {
+        self.0 & (ORPHAN | COUNT) == ORPHAN | 1
+    }
+
     /// Whether it is resident, and one holds it.
     pub(crate) fn is_held_once(self) -> bool {
         self.0 == 1
@@ -171,12 +182,10 @@ impl Seen {
 /// What letting go came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LetGo {
-    /// Others are counted, or there was nothing to be held.
+    /// Others are counted, or it is resident, or there was nothing to be held.
     Counted,
-    /// Nobody holds the resident any more, which weighs so much.
-    Resident(u64),
-    /// The content is the caller's, and weighs so much.
-    Owned { weight: u64, is_charged: bool },
+    /// The content is the caller's.
+    Owned { is_charged: bool },
 }
 
 /// What became of what a handle let go of. The core waits for the caller so often, who
@@ -306,75 +315,52 @@ impl Refs {
         self.word.fetch_add(1, Relaxed);
     }
 
-    /// Counts the caller no more, inside a call of the cache. What the slot weighs is asked before that:
-    /// afterwards it may be another entry's.
+    /// Counts the caller no more, inside a call of the cache.
     #[inline(always)]
-    pub(crate) fn let_go(&self, weight: impl Fn() -> u64) -> LetGo {
+    pub(crate) fn let_go(&self) -> LetGo {
         let mut seen = self.look();
         loop {
-            let weight = if seen.count() == 1 { weight() } else { 0 };
             match self.exchange(seen) {
                 Err(now) => seen = now,
-                Ok(()) if seen.count() > 1 => return LetGo::Counted,
-                Ok(()) if seen.is_orphan() => {
-                    return LetGo::Owned { weight, is_charged: seen.is_charged() };
+                Ok(()) if seen.is_last_of_orphan() => {
+                    return LetGo::Owned { is_charged: seen.is_charged() };
                 }
-                Ok(()) if seen.is_ended() => return LetGo::Counted,
-                Ok(()) => return LetGo::Resident(weight),
+                Ok(()) => return LetGo::Counted,
             }
         }
     }
 
     /// The same for a handle, which may outlive the cache: unless it owns the content now, the caller
-    /// looks at nothing from here on but what `open` counts it in. Of a resident that nobody else
-    /// holds `resident` is told before that, with true, and if it is held after all, with false.
+    /// looks at nothing from here on but what `open` counts it in.
     #[inline(always)]
-    pub(crate) fn release(&self, open: &Open, resident: impl Fn(bool)) -> Released {
+    pub(crate) fn release(&self, open: &Open) -> Released {
         let seen = self.look();
-        if seen.count() > 1 {
-            if self.exchange(seen).is_ok() {
-                return Released::Counted { waits: 0 };
-            }
-        } else if seen == Seen(1) {
-            resident(true);
-            if self.exchange(seen).is_ok() {
-                return Released::Counted { waits: 0 };
-            }
-            resident(false);
+        if !seen.is_last_of_orphan() && self.exchange(seen).is_ok() {
+            return Released::Counted { waits: 0 };
         }
-        self.release_slowly(open, resident)
+        self.release_slowly(open)
     }
 
     /// The same of an orphan, or where others have changed the word.
     #[cold]
     #[inline(never)]
-    fn release_slowly(&self, open: &Open, resident: impl Fn(bool)) -> Released {
+    fn release_slowly(&self, open: &Open) -> Released {
         let mut seen = self.look();
         let mut waits = 0;
         loop {
-            let is_last = seen.count() == 1;
-            if is_last && seen.is_orphan() && !seen.is_closed() && waits == 0 {
+            if seen.is_last_of_orphan() && !seen.is_closed() && waits == 0 {
                 // Before it lets go: from then on the cache may be dropped, which would not wait for it.
                 open.enter();
                 waits = 1;
             }
-            let is_resident = is_last && !seen.is_ended();
-            if is_resident {
-                resident(true);
-            }
             match self.exchange(seen) {
-                Ok(()) if is_last && seen.is_orphan() => {
+                Ok(()) if seen.is_last_of_orphan() => {
                     let (is_closed, is_charged) = (seen.is_closed(), seen.is_charged());
                     let waits = waits + u64::from(is_closed);
                     return Released::Owned { is_closed, is_charged, waits };
                 }
                 Ok(()) => return Released::Counted { waits },
-                Err(now) => {
-                    if is_resident {
-                        resident(false);
-                    }
-                    seen = now;
-                }
+                Err(now) => seen = now,
             }
         }
     }
@@ -383,18 +369,17 @@ impl Refs {
     /// content is the caller's.
     #[inline(always)]
     fn exchange(&self, seen: Seen) -> Result<(), Seen> {
-        let last_of_orphan = seen.count() == 1 && seen.is_orphan();
-        let after = (seen.0 - 1) & if last_of_orphan { !(ORPHAN | CHARGED) } else { u64::MAX };
+        let after =
+            (seen.0 - 1) & if seen.is_last_of_orphan() { !(ORPHAN | CHARGED) } else { u64::MAX };
         // Release: what was read; partners are the Acquire of `claim` and `close`, and this one's, of the
         // last.
         self.word.compare_exchange(seen.0, after, AcqRel, Relaxed).map(drop).map_err(Seen)
     }
 
-    /// It was not unlinked after all, and may be found again. Whether somebody is counted who was not
-    /// when it was claimed.
-    pub(crate) fn unclaim(&self) -> bool {
+    /// It was not unlinked after all, and may be found again.
+    pub(crate) fn unclaim(&self) {
         // Release: what was read meanwhile; partners are the Acquires of `claim` and `exchange`.
-        self.word.fetch_sub(ENDED | 1, Release) & COUNT > 1
+        self.word.fetch_sub(ENDED | 1, Release);
     }
 
     /// The residency of a claimed slot is over. The caller, who has unlinked it, is counted no more. Should

@@ -63,9 +63,6 @@ impl<K, V, S> Protect for Counted<'_, K, V, S> {
             // Acquire: the word that is there in its place.
             return cell.load(Acquire) == word;
         }
-        if before.count() == 0 {
-            self.local.begin_to_hold(self.core.slab.weight(slot));
-        }
         self.slot.set(slot);
         // The slot may have been published again since the word was read: then `hold` has acquired that the
         // word was unlinked. Acquire: as the first look.

@@ -24,7 +24,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
                 self.slab.refs(slot).detach();
                 drop(held);
                 let local = self.counts();
-                local.begin_to_hold(charge);
                 local.orphaned.add(charge);
                 self.reclaim_if_due();
                 return Ok(slot);

@@ -91,14 +91,16 @@ impl PerThread for Handles {
     }
 
     fn may_find_more<K, V, S>(core: &Counting<K, V, S>, attempts: usize) -> bool {
-        attempts < LOOKS && core.usage() > core.held_usage()
+        let fruitless = &core.hooks.fruitless;
+        if attempts >= LOOKS {
+            fruitless.store(true, Relaxed);
+        }
+        attempts < LOOKS && !fruitless.load(Relaxed)
     }
 
     #[cold]
     fn unclaim<K, V, S>(core: &Counting<K, V, S>, slot: u32) {
-        if core.slab.refs(slot).unclaim() {
-            core.counts().begin_to_hold(core.slab.weight(slot));
-        }
+        core.slab.refs(slot).unclaim();
     }
 }
 
@@ -181,7 +183,6 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
 
     #[inline(always)]
     fn admitting<S>(core: &Counting<K, V, S>, slot: u32, newcomer: &Newcomer) {
-        core.counts().begin_to_hold(core.slab.weight(slot));
         let refs = core.slab.refs(slot);
         refs.set_priority(newcomer.priority);
         refs.publish();
@@ -192,7 +193,6 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
     fn withdrawn<S>(core: &Counting<K, V, S>, slot: u32, newcomer: &Newcomer) {
         newcomer.slot.set(0);
         core.slab.refs(slot).withdraw();
-        core.counts().cease_to_hold(core.slab.weight(slot));
     }
 
     #[inline(always)]
@@ -220,10 +220,12 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
             refs.end(charges_orphans);
             return ending;
         }
+        if core.hooks.fruitless.load(Relaxed) {
+            core.hooks.fruitless.store(false, Relaxed);
+        }
         match refs.evict(charges_orphans) {
             Evicted::Owned => core.note_due(local, slot),
             Evicted::Orphaned => {
-                local.begin_to_hold(core.slab.weight(slot));
                 core.orphaned(local, slot, charges_orphans);
             }
         }

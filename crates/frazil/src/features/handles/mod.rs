@@ -36,6 +36,8 @@ pub(crate) struct Handles {
     lost: AtomicU32,
     /// Whether what is held is charged against the capacity until it is dropped.
     strict: AtomicBool,
+    /// Whether an insertion has found all held that it has looked at, and nothing was evicted since.
+    fruitless: AtomicBool,
     /// Entries of the lowest priority that were not used yet.
     bottom: Queue,
     /// The capacity that was asked for last: more is in force while too much is held.
@@ -49,6 +51,7 @@ impl Handles {
             recorder: Recorder::new(),
             lost: AtomicU32::new(0),
             strict: AtomicBool::new(strict),
+            fruitless: AtomicBool::new(false),
             bottom: Queue::new(End::Bottom),
             asked: AtomicU64::new(capacity),
         }
@@ -74,9 +77,7 @@ impl Handles {
 /// What is kept for each thread, which alone writes it.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
-    /// What the slots that have come to be held weigh, less those that are held no more.
-    held: Charges,
-    /// The same of orphans that the capacity is not charged for.
+    /// What orphans weigh that the capacity is not charged for.
     orphaned: Charges,
     /// The share of newcomers that were not to have high priority, lately, in 65,536ths.
     not_high: AtomicU32,
@@ -89,11 +90,6 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    #[inline(always)]
-    fn begin_to_hold(&self, weight: u64) {
-        self.held.add(weight);
-    }
-
     /// The priority of a newcomer that is to have one: high only while less than half of the thread's
     /// newcomers are to have that. Where all is high nothing is.
     #[inline(always)]
@@ -105,11 +101,6 @@ impl Local {
         self.not_high.store((63 * not_high + target) / 64, Relaxed);
         let is_granted = priority != Priority::High || not_high > ALL / 2;
         if is_granted { priority } else { Priority::Low }
-    }
-
-    #[inline(always)]
-    fn cease_to_hold(&self, weight: u64) {
-        self.held.subtract(weight);
     }
 }
 
@@ -152,7 +143,10 @@ impl<K, V, S> Counting<K, V, S> {
 
     /// What is held.
     pub(crate) fn held_usage(&self) -> u64 {
-        saturated(self.sum(|local| &local.held))
+        let held = |slot: &u32| self.slab.refs(*slot).look().is_held();
+        let charges =
+            self.reclaim.used().filter(held).map(|slot| i128::from(self.slab.weight(slot)));
+        saturated(charges.sum())
     }
 
     fn sum(&self, of: impl Fn(&Local) -> &Charges) -> i128 {

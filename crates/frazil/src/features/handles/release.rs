@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use super::{Counting, Local};
 use crate::ensure::Ensure;
-use crate::smr::refs::{Closed, LetGo, Released};
+use crate::smr::refs::{Closed, LetGo, Refs, Released};
 use crate::smr::stripe::add;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -14,11 +14,10 @@ impl<K, V, S> Counting<K, V, S> {
     /// dropped at the end of its outermost operation.
     #[inline(always)]
     pub(super) fn let_go(&self, local: &Local, slot: u32) {
-        match self.slab.refs(slot).let_go(|| self.slab.weight(slot)) {
+        match self.slab.refs(slot).let_go() {
             LetGo::Counted => {}
-            LetGo::Resident(weight) => local.cease_to_hold(weight),
-            LetGo::Owned { weight, is_charged } => {
-                self.drop_orphan(local, weight, is_charged);
+            LetGo::Owned { is_charged } => {
+                self.drop_orphan(local, self.slab.weight(slot), is_charged);
                 self.note_due(local, slot);
             }
         }
@@ -34,7 +33,6 @@ impl<K, V, S> Counting<K, V, S> {
     /// Counts an orphan no more, which is about to be dropped.
     #[inline(always)]
     fn drop_orphan(&self, local: &Local, weight: u64, is_charged: bool) {
-        local.cease_to_hold(weight);
         if !is_charged {
             local.orphaned.subtract(weight);
         } else if let Some(weights) = &self.weights {
@@ -160,27 +158,16 @@ impl<K, V, S> Counting<K, V, S> {
     ///
     /// # Safety
     ///
-    /// The core is there as long as somebody is counted in this slot, and the caller is: this is its last
-    /// look at both.
+    /// They are of a slot of this core, which is there as long as somebody is counted in the slot; and the
+    /// caller is: this is its last look at both.
     #[inline(always)]
-    pub(crate) unsafe fn release(this: NonNull<Self>, slot: u32) -> bool {
-        // No reference goes to where the core may be gone before it returns.
-        let resident = |is_last| {
-            // SAFETY: the caller is counted.
-            let core = unsafe { this.as_ref() };
-            let (local, weight) = (core.counts(), core.slab.weight(slot));
-            match is_last {
-                true => local.cease_to_hold(weight),
-                false => local.begin_to_hold(weight),
-            }
-        };
-        // SAFETY: the caller is counted. Both are atomics, that may go while they are borrowed.
-        let (refs, open) = unsafe {
-            let core = this.as_ref();
-            (core.slab.refs(slot), &core.hooks.open)
-        };
+    pub(crate) unsafe fn release(this: NonNull<Self>, refs: &Refs) -> bool {
+        // Before it lets go.
+        let slot = refs.slot();
+        // SAFETY: the caller is counted. An atomic, which may go while it is borrowed.
+        let open = unsafe { &this.as_ref().hooks.open };
         debug_assert!(refs.look().count() > 0, "a handle was released once too often");
-        match refs.release(open, resident) {
+        match refs.release(open) {
             Released::Counted { waits: 0 } => false,
             Released::Counted { waits } => {
                 // SAFETY: it waits for the caller so often, whose last look it is.
