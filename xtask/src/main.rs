@@ -17,6 +17,7 @@ mod mentions;
 mod mutants;
 mod nightly;
 mod profiles;
+mod programs;
 mod reference;
 mod release;
 mod report;
@@ -31,7 +32,6 @@ mod tools;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::Parser;
@@ -133,7 +133,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let command = Command::parse();
-    let started = Instant::now();
+    let begun = spent::begin();
     let result = workspace_root().and_then(|root| match command {
         Command::Test { quick, long, part } => {
             let extent = match (quick, long) {
@@ -163,14 +163,14 @@ fn main() -> ExitCode {
         Command::Mutants { name } => mutants::run(&root, name.as_deref()),
         Command::ReleaseCheck { only } => release::run(&root, &only),
     });
-    let seconds = started.elapsed().as_secs_f64();
+    let spent = begun.spent();
     match result {
         Ok(()) => {
-            eprintln!("xtask: passed in {seconds:.1} s");
+            eprintln!("xtask: passed in {spent}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("xtask: FAILED after {seconds:.1} s: {error:#}");
+            eprintln!("xtask: FAILED after {spent}: {error:#}");
             ExitCode::FAILURE
         }
     }
