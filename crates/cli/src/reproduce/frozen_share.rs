@@ -108,10 +108,6 @@ impl Ranks {
     fn at(&self, unit: f64) -> usize {
         let number = (unit * self.starts.len() as f64) as usize;
         let mut rank = self.starts[number.min(self.starts.len() - 1)];
-        // Where rounding has led to the part behind.
-        while rank > 0 && self.cumulated[rank - 1] > unit {
-            rank -= 1;
-        }
         while rank < self.cumulated.len() && self.cumulated[rank] <= unit {
             rank += 1;
         }
