@@ -18,6 +18,7 @@ mod mentions;
 mod mutants;
 mod nightly;
 mod profiles;
+mod programs;
 mod reference;
 mod release;
 mod report;
@@ -33,7 +34,6 @@ mod tools;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Instant;
 
 use anyhow::Context as _;
 use clap::Parser;
@@ -153,7 +153,7 @@ A program that was not made for it:
 
 fn main() -> ExitCode {
     let command = Command::parse();
-    let started = Instant::now();
+    let begun = spent::begin();
     let result = workspace_root().and_then(|root| match command {
         Command::Test { quick, long, part } => {
             let extent = match (quick, long) {
@@ -186,14 +186,14 @@ fn main() -> ExitCode {
         Command::Mutants { name } => mutants::run(&root, name.as_deref()),
         Command::ReleaseCheck { only } => release::run(&root, &only),
     });
-    let seconds = started.elapsed().as_secs_f64();
+    let spent = begun.spent();
     match result {
         Ok(()) => {
-            eprintln!("xtask: passed in {seconds:.1} s");
+            eprintln!("xtask: passed in {spent}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("xtask: FAILED after {seconds:.1} s: {error:#}");
+            eprintln!("xtask: FAILED after {spent}: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -31,13 +31,13 @@ pub(crate) struct Spent {
 
 /// Begins to measure.
 pub(crate) fn begin() -> Begun {
-    Begun { at: Instant::now(), ours: children().ok(), all: machine().ok() }
+    Begun { at: Instant::now(), ours: children("self").ok(), all: machine().ok() }
 }
 
 impl Begun {
     pub(crate) fn spent(&self) -> Spent {
         let since = |before: Option<f64>, now: anyhow::Result<f64>| Some(now.ok()? - before?);
-        let processor = since(self.ours, children());
+        let processor = since(self.ours, children("self"));
         let all = since(self.all, machine());
         let others = all.zip(processor).map(|(all, ours)| (all - ours).max(0.0));
         Spent { wall: self.at.elapsed().as_secs_f64(), processor, others }
@@ -64,12 +64,13 @@ impl fmt::Display for Spent {
     }
 }
 
-/// Of all programs that this one has waited for, and of those that they have waited for.
-fn children() -> anyhow::Result<f64> {
-    let path = "/proc/self/stat";
-    let text = std::fs::read_to_string(path).context(path)?;
+/// Of all programs that a process (its number, or `self`) has waited for, and of those that they
+/// have waited for.
+pub(crate) fn children(process: &str) -> anyhow::Result<f64> {
+    let path = format!("/proc/{process}/stat");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     // The name, in brackets, may hold anything.
-    let (_, fields) = text.rsplit_once(')').context(path)?;
+    let (_, fields) = text.rsplit_once(')').with_context(|| path.clone())?;
     // User and system time of children: fields 16 and 17, of which the third comes first here.
     ticks(fields.split_whitespace().skip(13).take(2)).context(path)
 }
@@ -99,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_child_s_time_is_counted_when_it_has_ended() {
-        let Ok(_) = children() else { return };
+        let Ok(_) = children("self") else { return };
         let begun = begin();
         let loops = "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done";
         assert!(std::process::Command::new("sh").args(["-c", loops]).status().unwrap().success());

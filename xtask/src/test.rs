@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
+use crate::programs::Programs;
 use crate::{step, tools};
 
 /// Where the real traces are, for a test that replays them.
@@ -133,10 +134,14 @@ fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::R
         let mut child = command.stderr(Stdio::piped()).spawn().context("cargo")?;
         let told = child.stderr.take().context("standard error is piped")?;
         let mut skipped = 0;
+        let mut programs = Programs::new(child.id());
         for line in BufReader::new(told).lines().map_while(Result::ok) {
             skipped += u32::from(line.starts_with("SKIPPED"));
+            programs.heard(&line);
             eprintln!("{line}");
         }
+        // Before cargo is waited for: then nothing is known of it any more.
+        programs.slowest().iter().for_each(|line| eprintln!("xtask: {line}"));
         step::succeeded(name, child.wait()?)?;
         Ok(skipped)
     })

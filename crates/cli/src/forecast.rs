@@ -309,9 +309,11 @@ impl Forecast {
         {
             *mops = throughput(&profile, &conditions)?;
         }
+        // One, because a copy for each of hundreds of hit ratios takes as long as their networks.
+        let mut moved = conditions;
         let best = peak((LEAST_HIT_RATIO.min(hit_ratio), 1.0), |hit_ratio| {
-            let conditions = Conditions { hit_ratio, ..conditions.clone() };
-            throughput(profile, &conditions)
+            moved.hit_ratio = hit_ratio;
+            throughput(profile, &moved)
         })?;
         // Requests that are all at the backend leave every station idle.
         let waiting = (1.0 - hit_ratio) * backend_us * solution.throughput_mops;

@@ -7,8 +7,9 @@
 #![cfg(all(debug_assertions, not(test)))]
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use frazil::{Builder, Cache};
+use frazil::{Builder, Cache, FreezingState, Stats};
 
 use crate::{
     Backend, Engine, Measured, Mix, Ours, Pass, Pinned, Schedule, Setup, Simulated, Stream,
@@ -61,6 +62,11 @@ struct Asked {
     get: fn(&Replayed, &u64) -> Option<u64>,
     insert: fn(&Replayed, u64, u64),
     invalidate: fn(&Replayed, &u64) -> bool,
+    stats: fn(&Replayed) -> Stats,
+    freeze: fn(&Replayed, f64) -> u64,
+    thaw: fn(&Replayed),
+    step_freezing: fn(&Replayed, Duration) -> Duration,
+    freezing_state: fn(&Replayed) -> Option<FreezingState>,
 }
 
 #[used]
@@ -69,4 +75,9 @@ static SIMULATED: Asked = Asked {
     get: Cache::get,
     insert: Cache::insert,
     invalidate: Cache::invalidate,
+    stats: Cache::stats,
+    freeze: Cache::freeze,
+    thaw: Cache::thaw,
+    step_freezing: Cache::step_freezing,
+    freezing_state: Cache::freezing_state,
 };

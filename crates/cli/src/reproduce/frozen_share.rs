@@ -59,20 +59,20 @@ const LOADS: [Load; 5] = [
 ];
 
 impl Load {
-    /// Shares of requests of the keys that are at most as rare as each, the most frequent first.
-    fn cumulated(self) -> Vec<f64> {
+    /// How often each key is asked for, the most frequent first.
+    fn ranks(self) -> Ranks {
         let weights = (1..=self.keys).map(|rank| (rank as f64).powf(-EXPONENT));
         let sum: f64 = weights.clone().sum();
         let add = |so_far: &mut f64, weight: f64| {
             *so_far += weight / sum;
             Some(*so_far)
         };
-        weights.scan(0.0, add).collect()
+        Ranks::new(weights.scan(0.0, add).collect())
     }
 
     /// The keys, without end. A drawn trace over and over would not do: what a cache has lost of
     /// it is what comes next.
-    fn requests(self, cumulated: &[f64]) -> impl Iterator<Item = u64> + '_ {
+    fn requests(self, ranks: &Ranks) -> impl Iterator<Item = u64> + '_ {
         let Load { every, window, moves, .. } = self;
         let mut state = 7u64;
         (0u64..).map(move |index| {
@@ -83,8 +83,35 @@ impl Load {
                 return (1 << 40) + index / moves + ((drawn * window) >> 31);
             }
             let unit = drawn as f64 / (1u64 << 31) as f64;
-            cumulated.partition_point(|&so_far| so_far <= unit) as u64
+            ranks.at(unit) as u64
         })
+    }
+}
+
+/// Keys by their shares of the requests. A search by halves would take longer than the cache.
+struct Ranks {
+    /// Of each key and all before it.
+    cumulated: Vec<f64>,
+    /// For as many equal parts of all requests as there are keys: the rank of the first request.
+    starts: Vec<usize>,
+}
+
+impl Ranks {
+    fn new(cumulated: Vec<f64>) -> Self {
+        let part = |number: usize| number as f64 / cumulated.len() as f64;
+        let first = |number| cumulated.partition_point(|&so_far| so_far <= part(number));
+        let starts = (0..cumulated.len()).map(first).collect();
+        Ranks { cumulated, starts }
+    }
+
+    /// How many keys have at most so much of all requests, below 1, together with those before them.
+    fn at(&self, unit: f64) -> usize {
+        let number = (unit * self.starts.len() as f64) as usize;
+        let mut rank = self.starts[number.min(self.starts.len() - 1)];
+        while rank < self.cumulated.len() && self.cumulated[rank] <= unit {
+            rank += 1;
+        }
+        rank
     }
 }
 
@@ -210,11 +237,11 @@ fn warm(bench: &mut Bench<'_>) {
 fn fixed(
     policy: &str,
     load: Load,
-    cumulated: &[f64],
+    ranks: &Ranks,
     [share, lifetime]: [f64; 2],
     span: Duration,
 ) -> Result<Rates, Failure> {
-    let keys = load.requests(cumulated);
+    let keys = load.requests(ranks);
     let mut bench = Bench::new(policy, Freezing::ByHand, CAPACITY, load.costs, keys)?;
     warm(&mut bench);
     let (began, mut asked, mut half) = (bench.now(), 0, None);
@@ -314,15 +341,15 @@ fn find(
     span: Duration,
     shares: &[f64],
 ) -> Result<Found, Failure> {
-    let cumulated = load.cumulated();
-    let of = |share, lifetime| fixed(policy, load, &cumulated, [share, lifetime], span);
+    let ranks = load.ranks();
+    let of = |share, lifetime| fixed(policy, load, &ranks, [share, lifetime], span);
     let mut all = vec![Fixed { share: 0.0, lifetime: None, rates: of(0.0, 0.0)? }];
     let each = |&share: &f64| LIFETIMES.map(|lifetime| (share, lifetime));
     for (share, lifetime) in shares.iter().flat_map(each) {
         let rates = of(share, f64::from(lifetime))?;
         all.push(Fixed { share, lifetime: Some(lifetime), rates });
     }
-    let keys = load.requests(&cumulated);
+    let keys = load.requests(&ranks);
     let mut bench = Bench::new(policy, Freezing::Learned, CAPACITY, load.costs, keys)?;
     warm(&mut bench);
     let began = bench.now();
@@ -408,4 +435,24 @@ fn lifetimes(found: &[Found]) -> String {
     let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
     let table = output::table(&headers, &["workload", "policy"], found.iter().map(row).collect());
     format!("Figure 14 by the clock: all frozen, thousands of requests a second\n\n{table}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rank_is_what_a_search_by_halves_finds() {
+        for load in LOADS {
+            let ranks = load.ranks();
+            let keys = ranks.cumulated.len();
+            let parts = (0..keys).map(|number| number as f64 / keys as f64);
+            let edges = ranks.cumulated.iter().copied().chain(parts);
+            let near = edges.flat_map(|edge| [edge.next_down(), edge, edge.next_up()]);
+            for unit in near.filter(|unit| (0.0..1.0).contains(unit)) {
+                let found = ranks.cumulated.partition_point(|&so_far| so_far <= unit);
+                assert_eq!(ranks.at(unit), found, "{}: {unit}", load.name);
+            }
+        }
+    }
 }
