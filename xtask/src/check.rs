@@ -24,6 +24,8 @@ pub(crate) enum Checker {
     Tsan,
     /// Memory used before or after its time: AddressSanitizer
     Asan,
+    /// Every test, in a sandbox that forbids `membarrier`
+    NoMembarrier,
     /// Reports in a browser without a screen
     Report,
     /// The book, made by mdBook
@@ -45,6 +47,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Miri => nightly::miri(root),
         Checker::Tsan => nightly::tsan(root),
         Checker::Asan => nightly::asan(root),
+        Checker::NoMembarrier => no_membarrier(root),
         Checker::Report => report::run(root),
         Checker::Book => book::run(root),
         Checker::All => {
@@ -53,6 +56,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
             nightly::miri(root)?;
             nightly::tsan(root)?;
             nightly::asan(root)?;
+            no_membarrier(root)?;
             report::run(root)?;
             book::run(root)
         }
@@ -68,6 +72,11 @@ fn loom(root: &Path, long: bool) -> anyhow::Result<()> {
             .env("RUSTFLAGS", "--cfg loom")
             .env("LOOM_MAX_PREEMPTIONS", if long { LONG_PREEMPTIONS_MAX } else { PREEMPTIONS_MAX }),
     )
+}
+
+fn no_membarrier(root: &Path) -> anyhow::Result<()> {
+    test::build(root, false)?;
+    test::run_by(root, &test::built_path(root, "examples/without_membarrier"))
 }
 
 fn shuttle(root: &Path, long: bool) -> anyhow::Result<()> {

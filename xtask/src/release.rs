@@ -17,7 +17,7 @@ const FUZZ_SECONDS: u32 = 600;
 type Step = fn(&Path) -> anyhow::Result<()>;
 
 /// By the name that `--only` takes, quick ones first.
-const STEPS: [(&str, Step); 17] = [
+const STEPS: [(&str, Step); 18] = [
     ("lint", lint::run),
     ("deny", deny),
     ("hit", hit::run),
@@ -25,6 +25,7 @@ const STEPS: [(&str, Step); 17] = [
     ("report", |root| check::run(root, Checker::Report, true)),
     ("smoke", smoke::run),
     ("test", |root| test::run(root, Extent::Long, &[])),
+    ("no-membarrier", |root| check::run(root, Checker::NoMembarrier, true)),
     ("suites", |root| suites::run(root, "")),
     ("loom", |root| check::run(root, Checker::Loom, true)),
     ("shuttle", |root| check::run(root, Checker::Shuttle, true)),
