@@ -9,7 +9,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::{book, nightly, report, step, test};
+use crate::{book, nightly, publish, report, step, test};
 
 /// What looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -26,6 +26,8 @@ pub(crate) enum Checker {
     Asan,
     /// Every test, in a sandbox that forbids `membarrier`
     NoMembarrier,
+    /// Whether crates.io would take the crates that users depend on
+    Publish,
     /// Reports in a browser without a screen
     Report,
     /// The book, made by mdBook
@@ -48,6 +50,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Tsan => nightly::tsan(root),
         Checker::Asan => nightly::asan(root),
         Checker::NoMembarrier => no_membarrier(root),
+        Checker::Publish => publish::run(root),
         Checker::Report => report::run(root),
         Checker::Book => book::run(root),
         Checker::All => {
@@ -57,6 +60,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
             nightly::tsan(root)?;
             nightly::asan(root)?;
             no_membarrier(root)?;
+            publish::run(root)?;
             report::run(root)?;
             book::run(root)
         }

@@ -17,6 +17,7 @@ mod mentions;
 mod mutants;
 mod nightly;
 mod profiles;
+mod publish;
 mod reference;
 mod release;
 mod report;
