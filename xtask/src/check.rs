@@ -9,7 +9,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::{book, nightly, publish, report, step, test};
+use crate::{book, nightly, publish, report, step, targets, test};
 
 /// What looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -26,6 +26,8 @@ pub(crate) enum Checker {
     Asan,
     /// Every test, in a sandbox that forbids `membarrier`
     NoMembarrier,
+    /// Whether what users depend on compiles for Windows, macOS and other processors
+    Targets,
     /// Whether crates.io would take the crates that users depend on
     Publish,
     /// Reports in a browser without a screen
@@ -50,6 +52,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Tsan => nightly::tsan(root),
         Checker::Asan => nightly::asan(root),
         Checker::NoMembarrier => no_membarrier(root),
+        Checker::Targets => targets::run(root),
         Checker::Publish => publish::run(root),
         Checker::Report => report::run(root),
         Checker::Book => book::run(root),
@@ -60,6 +63,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
             nightly::tsan(root)?;
             nightly::asan(root)?;
             no_membarrier(root)?;
+            targets::run(root)?;
             publish::run(root)?;
             report::run(root)?;
             book::run(root)

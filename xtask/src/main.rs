@@ -27,6 +27,7 @@ mod soak;
 mod spent;
 mod step;
 mod suites;
+mod targets;
 mod test;
 mod tools;
 

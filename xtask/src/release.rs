@@ -17,11 +17,12 @@ const FUZZ_SECONDS: u32 = 600;
 type Step = fn(&Path) -> anyhow::Result<()>;
 
 /// By the name that `--only` takes, quick ones first.
-const STEPS: [(&str, Step); 19] = [
+const STEPS: [(&str, Step); 20] = [
     ("lint", lint::run),
     ("deny", deny),
     ("hit", hit::run),
     ("book", |root| check::run(root, Checker::Book, true)),
+    ("targets", |root| check::run(root, Checker::Targets, true)),
     ("publish", |root| check::run(root, Checker::Publish, true)),
     ("report", |root| check::run(root, Checker::Report, true)),
     ("smoke", smoke::run),
