@@ -6,16 +6,19 @@
 mod book;
 mod check;
 mod cost;
+mod deb;
 mod dependencies;
 mod figures;
 mod fuzz;
 mod hit;
 mod house;
 mod layers;
+mod licences;
 mod lint;
 mod mentions;
 mod mutants;
 mod nightly;
+mod packages;
 mod profiles;
 mod publish;
 mod reference;
@@ -125,6 +128,9 @@ enum Command {
         /// Only this one, by the name of its file
         name: Option<String>,
     },
+    /// Build what a release hands out, into target/packages: a static binary with its manual and
+    /// completions, as an archive and as a Debian package
+    Release,
     /// Run all checks at their full length, and all figures, as before a release: a day
     ReleaseCheck {
         /// Only these steps
@@ -163,6 +169,7 @@ fn main() -> ExitCode {
         Command::Hit { features: true } => sizes::run(&root),
         Command::Reference => reference::run(&root),
         Command::Mutants { name } => mutants::run(&root, name.as_deref()),
+        Command::Release => packages::run(&root),
         Command::ReleaseCheck { only } => release::run(&root, &only),
     });
     let seconds = started.elapsed().as_secs_f64();

@@ -32,7 +32,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     publish.arg("--allow-dirty").env_remove("CARGO_TARGET_DIR");
     step::run("cargo publish --dry-run", &mut publish)?;
     let mut found = 0;
-    for file in fs::read_dir(&packages).context("target/package")? {
+    // Of each crate the package, as a registry that the others of a dry run find it in has it.
+    for file in fs::read_dir(packages.join("tmp-registry")).context("target/package")? {
         let path = file?.path();
         if path.extension().is_some_and(|it| it == "crate") {
             let bytes = fs::metadata(&path)?.len();
