@@ -9,7 +9,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::{book, nightly, report, rocksdb, step, test};
+use crate::{book, nightly, publish, report, rocksdb, step, targets, test};
 
 /// What looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -24,6 +24,12 @@ pub(crate) enum Checker {
     Tsan,
     /// Memory used before or after its time: AddressSanitizer
     Asan,
+    /// Every test, in a sandbox that forbids `membarrier`
+    NoMembarrier,
+    /// Whether what users depend on compiles for Windows, macOS and other processors
+    Targets,
+    /// Whether crates.io would take the crates that users depend on
+    Publish,
     /// Reports in a browser without a screen
     Report,
     /// The book, made by mdBook
@@ -47,6 +53,9 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Miri => nightly::miri(root),
         Checker::Tsan => nightly::tsan(root),
         Checker::Asan => nightly::asan(root),
+        Checker::NoMembarrier => no_membarrier(root),
+        Checker::Targets => targets::run(root),
+        Checker::Publish => publish::run(root),
         Checker::Report => report::run(root),
         Checker::Book => book::run(root),
         Checker::Rocksdb => rocksdb::run(root),
@@ -56,6 +65,9 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
             nightly::miri(root)?;
             nightly::tsan(root)?;
             nightly::asan(root)?;
+            no_membarrier(root)?;
+            targets::run(root)?;
+            publish::run(root)?;
             report::run(root)?;
             book::run(root)?;
             rocksdb::run(root)
@@ -72,6 +84,11 @@ fn loom(root: &Path, long: bool) -> anyhow::Result<()> {
             .env("RUSTFLAGS", "--cfg loom")
             .env("LOOM_MAX_PREEMPTIONS", if long { LONG_PREEMPTIONS_MAX } else { PREEMPTIONS_MAX }),
     )
+}
+
+fn no_membarrier(root: &Path) -> anyhow::Result<()> {
+    test::build(root, false)?;
+    test::run_by(root, &test::built_path(root, "examples/without_membarrier"))
 }
 
 fn shuttle(root: &Path, long: bool) -> anyhow::Result<()> {

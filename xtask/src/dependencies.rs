@@ -10,7 +10,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use crate::step;
+use crate::{publish, step};
 
 /// What a user of the cache builds beside our own crates, at most (docs/design/decisions.md).
 const CRATES_MAX: usize = 11;
@@ -36,7 +36,10 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let complaints: Vec<_> =
         packages.iter().flat_map(|package| complaints(package, &licences, &registries)).collect();
     if !complaints.is_empty() {
-        bail!("not allowed by deny.toml:\n  {}", complaints.join("\n  "));
+        bail!(
+            "not allowed by deny.toml, or not ready for crates.io:\n  {}",
+            complaints.join("\n  ")
+        );
     }
     eprintln!("xtask: licences and origins of {} packages: ok", packages.len());
     Ok(())
@@ -101,6 +104,7 @@ fn complaints(
         let needed = package["dependencies"].as_array().into_iter().flatten();
         let any = needed.filter(|needed| needed["req"] == "*" && needed["path"].is_null());
         complaints.extend(any.map(|needed| format!("{name}: any version of {}", needed["name"])));
+        complaints.extend(publish::complaints(package));
         return complaints;
     };
     if !source.strip_prefix("registry+").is_some_and(|source| registries.contains(source)) {
@@ -143,7 +147,7 @@ mod tests {
     fn an_origin_that_is_not_listed_and_a_dependency_of_any_version_are_named() {
         let git = r#"{"name": "a", "version": "1", "license": "MIT", "source": "git+https://b"}"#;
         assert_eq!(told(git), ["a 1: from git+https://b"]);
-        let ours = r#"{"name": "a", "version": "1", "license": "MIT", "source": null,
+        let ours = r#"{"name": "a", "version": "1", "license": "MIT", "source": null, "publish": [],
             "dependencies": [{"name": "b", "req": "*"}, {"name": "c", "req": "*", "path": "/c"},
             {"name": "d", "req": "^1"}]}"#;
         assert_eq!(told(ours), [r#"a 1: any version of "b""#]);

@@ -7,18 +7,22 @@ mod block_cache;
 mod book;
 mod check;
 mod cost;
+mod deb;
 mod dependencies;
 mod figures;
 mod fuzz;
 mod hit;
 mod house;
 mod layers;
+mod licences;
 mod lint;
 mod mentions;
 mod mutants;
 mod nightly;
+mod packages;
 mod profiles;
 mod programs;
+mod publish;
 mod reference;
 mod release;
 mod report;
@@ -29,6 +33,7 @@ mod soak;
 mod spent;
 mod step;
 mod suites;
+mod targets;
 mod test;
 mod tools;
 
@@ -143,6 +148,9 @@ A program that was not made for it:
         /// Only this one, by the name of its file
         name: Option<String>,
     },
+    /// Build what a release hands out, into target/packages: a static binary with its manual and
+    /// completions, as an archive and as a Debian package
+    Release,
     /// Run all checks at their full length, and all figures, as before a release: a day
     ReleaseCheck {
         /// Only these steps
@@ -184,6 +192,7 @@ fn main() -> ExitCode {
         }
         Command::Reference => reference::run(&root),
         Command::Mutants { name } => mutants::run(&root, name.as_deref()),
+        Command::Release => packages::run(&root),
         Command::ReleaseCheck { only } => release::run(&root, &only),
     });
     let spent = begun.spent();

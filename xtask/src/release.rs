@@ -8,7 +8,9 @@ use anyhow::bail;
 
 use crate::check::{self, Checker};
 use crate::test::{self, Extent};
-use crate::{figures, fuzz, hit, lint, mutants, reference, smoke, soak, step, suites, tools};
+use crate::{
+    figures, fuzz, hit, lint, mutants, packages, reference, smoke, soak, step, suites, tools,
+};
 
 /// Half an hour, and ten minutes.
 const SOAK_SECONDS: u64 = 1_800;
@@ -17,14 +19,18 @@ const FUZZ_SECONDS: u32 = 600;
 type Step = fn(&Path) -> anyhow::Result<()>;
 
 /// By the name that `--only` takes, quick ones first.
-const STEPS: [(&str, Step); 17] = [
+const STEPS: [(&str, Step); 21] = [
     ("lint", lint::run),
     ("deny", deny),
     ("hit", hit::run),
     ("book", |root| check::run(root, Checker::Book, true)),
+    ("targets", |root| check::run(root, Checker::Targets, true)),
+    ("publish", |root| check::run(root, Checker::Publish, true)),
+    ("release", packages::run),
     ("report", |root| check::run(root, Checker::Report, true)),
     ("smoke", smoke::run),
     ("test", |root| test::run(root, Extent::Long, &[])),
+    ("no-membarrier", |root| check::run(root, Checker::NoMembarrier, true)),
     ("suites", |root| suites::run(root, "")),
     ("loom", |root| check::run(root, Checker::Loom, true)),
     ("shuttle", |root| check::run(root, Checker::Shuttle, true)),

@@ -78,6 +78,13 @@ pub(crate) enum Extent {
     Long,
 }
 
+/// Runs all tests but those in documents, each program by `runner`.
+pub(crate) fn run_by(root: &Path, runner: &Path) -> anyhow::Result<()> {
+    let runner = format!("target.'cfg(all())'.runner = [{:?}]", runner.display().to_string());
+    tests(root, "cargo test", &["--tests", "--config", &runner], Extent::Usual)?;
+    Ok(())
+}
+
 /// Runs all tests, or those of `part`: what `cargo test` takes, such as `--test cache stress::`.
 pub(crate) fn run(root: &Path, extent: Extent, part: &[String]) -> anyhow::Result<()> {
     tools::ensure_c_compiler()?;
@@ -153,7 +160,7 @@ fn features() -> &'static str {
 }
 
 /// Examples that CI runs, and those that only rivals' features build, which `lint` does not see.
-const EXAMPLES: [&str; 8] = [
+const EXAMPLES: [&str; 9] = [
     "soak",
     "rows_from_moka",
     "rows_from_quick_cache",
@@ -162,6 +169,7 @@ const EXAMPLES: [&str; 8] = [
     "segment_soak",
     "segment_hits",
     "hold_cost",
+    "without_membarrier",
 ];
 const RIVALS_EXAMPLES: [&str; 4] = ["moka_rows", "quick_cache_rows", "byte_growth", "growth"];
 
@@ -178,10 +186,15 @@ pub(crate) fn build(root: &Path, rivals: bool) -> anyhow::Result<()> {
 
 /// A program or an example (`examples/soak`) that [`build`] has built.
 pub(crate) fn built(root: &Path, name: &str) -> Command {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
-    let mut command = Command::new(target.join("debug").join(name));
+    let mut command = Command::new(built_path(root, name));
     command.current_dir(root);
     command
+}
+
+/// Where it is.
+pub(crate) fn built_path(root: &Path, name: &str) -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    target.join("debug").join(name)
 }
 
 /// Where the real traces should be.

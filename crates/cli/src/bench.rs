@@ -12,6 +12,7 @@ use frazil_simulator::trace::{Lifetimes, Trace, printable};
 use frazil_simulator::{CapacitySpec, Unit, parse_us};
 
 use crate::Done;
+use crate::completions::cached_policies;
 use crate::failure::{Failure, note};
 use crate::output::{self, Output, Row, row};
 use crate::trace_args::{TraceArgs, Wanted};
@@ -65,7 +66,8 @@ pub(crate) struct Args {
     /// freeze what is hit most as long as it pays, and frozen:share=S+ has the hottest share S
     /// frozen once the cache is warm, as in frozen+every-hit+lfu: of fifo, clock, mobius,
     /// s3-fifo, lru and its kin but lru-sampled, slru, two-queue, lfu, w-tinylfu, arc, gdsf.
-    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "mobius")]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "mobius",
+          value_parser = cached_policies(), hide_possible_values = true)]
     policy: Vec<String>,
 
     /// Parts with a lock each, of policies under a lock: 1 to 64.

@@ -13,6 +13,7 @@ mod belatedly;
 mod bench;
 #[cfg(feature = "full")]
 mod calibrate;
+mod completions;
 mod date;
 mod draw;
 mod failure;
@@ -21,6 +22,7 @@ mod forecast;
 #[cfg(not(feature = "full"))]
 mod left_out;
 mod lifetime_args;
+mod manual;
 #[cfg(feature = "full")]
 mod median;
 mod model;
@@ -38,7 +40,7 @@ mod trace_args;
 mod trace_command;
 mod trace_files;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use failure::Failure;
 #[cfg(not(feature = "full"))]
@@ -78,6 +80,8 @@ enum Verb {
     #[cfg(feature = "full")]
     Reproduce(reproduce::Args),
     Trace(trace_command::Args),
+    Completions(completions::Args),
+    Man(manual::Args),
     #[cfg(not(feature = "full"))]
     #[command(flatten)]
     LeftOut(LeftOut),
@@ -98,6 +102,8 @@ pub fn main() {
             #[cfg(feature = "full")]
             Verb::Reproduce(args) => reproduce::run(&args),
             Verb::Trace(args) => trace_command::run(&args),
+            Verb::Completions(args) => completions::run(&args, Cli::command()),
+            Verb::Man(args) => manual::run(&args, Cli::command()),
             #[cfg(not(feature = "full"))]
             Verb::LeftOut(verb) => Err(verb.refuse()),
         },

@@ -7,6 +7,7 @@ use frazil_simulator::trace::{SampleBounds, printable};
 use frazil_simulator::{CapacitySpec, CellSpec, CurveSample, SweepOptions, Unit, sweep};
 
 use crate::Done;
+use crate::completions::online_policies;
 use crate::failure::{Failure, note};
 use crate::lifetime_args::{LifetimeArgs, Told};
 use crate::output::{self, Output, Row, row};
@@ -44,7 +45,8 @@ pub(crate) struct Args {
     traces: TraceFiles,
 
     /// Policies, as for simulate; not those that know the future.
-    #[arg(long, value_name = "NAME[:KEY=VALUE],…", default_value = "lru", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME[:KEY=VALUE],…", default_value = "lru", value_delimiter = ',',
+          value_parser = online_policies(), hide_possible_values = true)]
     policy: Vec<String>,
 
     /// Capacities, as for simulate, but of a peak [default: --points of them, from a

@@ -10,6 +10,7 @@ use frazil_simulator::{
 
 use crate::Done;
 use crate::belatedly::{Choice, bounds};
+use crate::completions::policies;
 use crate::failure::{Failure, note};
 use crate::fetch_args::FetchArgs;
 use crate::lifetime_args::{LifetimeArgs, Told};
@@ -70,7 +71,8 @@ pub(crate) struct Args {
     /// part: random:seed=1. With frozen:share=S+ before its name the hottest share S of a
     /// policy's objects is frozen once the cache is warm, to the end: of fifo, clock, mobius,
     /// s3-fifo, lru and its kin but lru-sampled, slru, two-queue, lfu, w-tinylfu, arc, gdsf.
-    #[arg(long, value_name = "NAME[:KEY=VALUE],…", required = true, value_delimiter = ',')]
+    #[arg(long, value_name = "NAME[:KEY=VALUE],…", required = true, value_delimiter = ',',
+          value_parser = policies(), hide_possible_values = true)]
     policy: Vec<String>,
 
     /// Capacities: a number of objects (1000, 10K), a share of the distinct

@@ -13,6 +13,7 @@ use frazil_simulator::{
     replay_stream,
 };
 
+use crate::completions::offering;
 use crate::failure::{Failure, note};
 use crate::lifetime_args::note_left_out;
 use crate::output::grouped;
@@ -25,7 +26,8 @@ pub(crate) struct TraceArgs {
     /// Format of the trace: auto, oracle-general, csv, json (an object a line), log (of a web
     /// server, common or combined), twitter, msr, plain, arc, lirs, cache2k, adaptsize,
     /// delayed-hits or frazil. Compression (zstd, gzip, xz) is recognised from the content.
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = parse_format)]
+    #[arg(long, value_name = "NAME", default_value = "auto",
+          value_parser = offering(format_names(), parse_format), hide_possible_values = true)]
     format: FormatArg,
 
     /// Which columns of a CSV trace hold what, counted from 1, such as
@@ -71,6 +73,10 @@ enum Column {
     Operation,
     Latency,
     Lifetime,
+}
+
+fn format_names() -> impl Iterator<Item = &'static str> {
+    std::iter::once("auto").chain(Format::ALL.map(Format::name))
 }
 
 fn parse_format(text: &str) -> Result<FormatArg, String> {

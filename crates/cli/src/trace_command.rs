@@ -7,6 +7,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use frazil_simulator::trace::{self, Format, Lifetimes, Loaded, TraceError, TraceInfo};
 
 use crate::Done;
+use crate::completions::offering;
 use crate::failure::{Failure, note};
 use crate::lifetime_args::span;
 use crate::output::{self, Output, Row, bytes, grouped, percent, row};
@@ -63,7 +64,8 @@ struct ConvertArgs {
     out: PathBuf,
 
     /// Format to write.
-    #[arg(long, value_name = "NAME", default_value_t = Format::Csv, value_parser = parse_format)]
+    #[arg(long, value_name = "NAME", default_value_t = Format::Csv,
+          value_parser = offering(Format::ALL.map(Format::name), parse_format), hide_possible_values = true)]
     to: Format,
 
     #[command(flatten)]

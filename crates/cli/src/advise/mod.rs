@@ -26,6 +26,7 @@ use frazil_simulator::trace::SampleBounds;
 use frazil_simulator::{CapacitySpec, SweepOptions, Unit};
 
 use crate::Done;
+use crate::completions::online_policies;
 use crate::failure::{Failure, note};
 use crate::forecast::{COMPARED, Forecast, ForecastArgs, Setting};
 use crate::lifetime_args::LifetimeArgs;
@@ -114,7 +115,9 @@ pub(crate) struct Args {
         long,
         value_name = "NAME[:KEY=VALUE],…",
         value_delimiter = ',',
-        default_value = COMPARED
+        default_value = COMPARED,
+        value_parser = online_policies(),
+        hide_possible_values = true
     )]
     policy: Vec<String>,
 

@@ -17,6 +17,7 @@ use frazil_simulator::{CapacitySpec, Unit};
 
 use crate::Done;
 use crate::bench::measured_entry_bytes;
+use crate::completions::cached_policies;
 use crate::date;
 use crate::failure::{Failure, note};
 use crate::forecast::COMPARED;
@@ -53,7 +54,9 @@ pub(crate) struct Args {
         long,
         value_name = "NAME[:KEY=VALUE],…",
         value_delimiter = ',',
-        default_value = COMPARED
+        default_value = COMPARED,
+        value_parser = cached_policies(),
+        hide_possible_values = true
     )]
     policy: Vec<String>,
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-const VERBS: [&str; 9] = [
+pub(crate) const VERBS: [&str; 11] = [
     "simulate",
     "mrc",
     "model",
@@ -15,10 +15,12 @@ const VERBS: [&str; 9] = [
     "reproduce",
     "trace info",
     "trace convert",
+    "completions",
+    "man",
 ];
-const VERBS_HEAD: &str = "# Every verb\n\nAs `--help` prints it. All print tables for people, and \
-                          with `--output json` or `csv` rows for scripts; exit codes are 0 (done), \
-                          1 (failed) and 2 (bad usage).\n";
+const VERBS_HEAD: &str = "# Every verb\n\nAs `--help` prints it. Those with `--output` print tables \
+                          for people, and with `json` or `csv` rows for scripts. Exit codes are 0 \
+                          (done), 1 (failed) and 2 (bad usage).\n";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

@@ -12,3 +12,4 @@ mod latency;
 mod lifetimes;
 mod model;
 mod recording;
+mod shell;

@@ -44,6 +44,8 @@ mod prometheus;
 mod recording;
 mod refresh;
 mod rivals;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod sandbox;
 mod settings;
 mod shared_writes;
 mod simulator;

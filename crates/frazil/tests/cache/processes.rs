@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::extent::HANG_LIMIT;
+use crate::sandbox::forbid_membarrier;
 use crate::tracked::{Census, Chance, Tracked};
 use frazil::{Cache, Freezing, Policy};
 
@@ -32,35 +33,6 @@ fn alone(test: &str, work: impl FnOnce()) {
     let run = run.expect("this program runs");
     let told = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success() && told.contains("1 passed"), "{told}");
-}
-
-/// Has the system refuse `membarrier` to all threads of this process, as a sandbox may.
-fn forbid_membarrier() {
-    let load = |at| libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: at };
-    let is = |number, yes, no| libc::sock_filter { code: 0x15, jt: yes, jf: no, k: number };
-    let answer = |with| libc::sock_filter { code: 0x06, jt: 0, jf: 0, k: with };
-    let mut filter = [
-        // The number of the call.
-        load(0),
-        is(libc::SYS_membarrier as u32, 0, 1),
-        answer(libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-        answer(libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: both calls read what they are given, which lives until they return.
-    let outcomes = unsafe {
-        [
-            i64::from(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)),
-            libc::syscall(
-                libc::SYS_seccomp,
-                libc::SECCOMP_SET_MODE_FILTER,
-                libc::SECCOMP_FILTER_FLAG_TSYNC,
-                &raw const program,
-            ),
-            libc::syscall(libc::SYS_membarrier, 0, 0, 0),
-        ]
-    };
-    assert_eq!(outcomes, [0, 0, -1], "the system takes filters");
 }
 
 fn fill<'c>(cache: &Cache<u64, Tracked<'c>>, census: &'c Census, keys: std::ops::Range<u64>) {
@@ -96,7 +68,7 @@ fn a_sandbox_that_forbids_membarrier_costs_no_insertion() {
             while looks.load(SeqCst) < 100 && begun.elapsed() < HANG_LIMIT {
                 std::thread::yield_now();
             }
-            forbid_membarrier();
+            forbid_membarrier().expect("a filter");
             let filled = catch_unwind(AssertUnwindSafe(|| {
                 fill(&cache, &census, CAPACITY..20 * CAPACITY);
             }));

@@ -1,0 +1,55 @@
+//! `cargo xtask check targets`: whatever users depend on compiles for systems that this machine is
+//! not.
+//!
+//! That is all that is checked: nothing is linked or run, and zstd's C sources are left to a
+//! compiler that writes nothing.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+
+use crate::{step, tools};
+
+/// Windows by both its linkers, macOS and Linux on other processors, and Linux with musl.
+const TARGETS: [&str; 6] = [
+    "x86_64-pc-windows-gnu",
+    "x86_64-pc-windows-msvc",
+    "aarch64-apple-darwin",
+    "x86_64-apple-darwin",
+    "aarch64-unknown-linux-gnu",
+    "x86_64-unknown-linux-musl",
+];
+
+/// A C compiler, and an archiver, that does nothing well. The library that Microsoft's archiver is
+/// told to write is looked for.
+const STUB: &str = "#!/bin/sh
+for word; do
+    case $word in [-/][oO][uU][tT]:*) : > \"${word#*:}\" ;; esac
+done
+";
+
+pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+    let folder = root.join("target/stub");
+    fs::create_dir_all(&folder)?;
+    let stub = folder.join("cc");
+    fs::write(&stub, STUB)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(&stub, fs::Permissions::from_mode(0o755)).context("target/stub/cc")?;
+    }
+    for target in TARGETS {
+        tools::ensure_target(root, target)?;
+        // All that the command is made of, and the store, which it does without.
+        let mut check = step::cargo(root, ["clippy", "--locked", "--package", "frazil-cli"]);
+        check.args(["--package", "frazil-segment", "--target", target]);
+        check.args(["--features", "frazil-cli/full,frazil/prometheus,frazil/tracing"]);
+        let variable = target.replace('-', "_");
+        check.env(format!("CC_{variable}"), &stub).env(format!("AR_{variable}"), &stub);
+        // Asked for by what compiles C for Apple's systems, and not looked at.
+        check.env("SDKROOT", "/").args(["--", "-D", "warnings"]);
+        step::run(&format!("cargo clippy, {target}"), &mut check)?;
+    }
+    Ok(())
+}
