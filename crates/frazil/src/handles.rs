@@ -118,10 +118,10 @@ impl<K, V, S> HandleCache<K, V, S> {
         self.core().usage()
     }
 
-    /// What all entries are charged that are held, resident or not, together. O(threads); exact while
-    /// nobody is at work, and `u64::MAX` if it is more.
     /// What all entries are charged that are held, resident or not, together: `u64::MAX` if it is more. Looks at
     /// all entries, O(entries). Exact while nobody is at work.
+    ///
+    /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
     /// cache.insert(1, 10, 60);
     /// let held = cache.hold(&1);
