@@ -8,7 +8,7 @@
 //! <!-- end figures -->
 //! ```
 //!
-//! The command, `frazil`, `frazil-bench` or an example of the simulator, the policies, the overlay on
+//! The command, `frazil`, `frazil-bench`, `xtask` or an example of the simulator, the policies, the overlay on
 //! other caches or the segment store, is run with a release build and its output put in between, with the
 //! date and the machine, so that no table is written by hand. `TRACES` is where
 //! the real traces are; a word that begins with `DOCS/` is a path below `docs`.
@@ -106,11 +106,18 @@ fn measure(root: &Path, command: &str) -> anyhow::Result<String> {
     let (program, folder) = match words.next() {
         Some("frazil") => ("frazil", traces.as_path()),
         Some("frazil-bench") => ("frazil-bench", root),
+        Some("xtask") => ("xtask", root),
         Some(example) if example.starts_with("examples/") => (example, traces.as_path()),
-        _ => bail!("`{command}`: figures come from `frazil`, `frazil-bench` or `examples/NAME`"),
+        _ => bail!(
+            "`{command}`: figures come from `frazil`, `frazil-bench`, `xtask` or `examples/NAME`"
+        ),
     };
     eprintln!("xtask: {command}");
-    let output = Command::new(root.join("target/release").join(program))
+    let path = match program {
+        "xtask" => std::env::current_exe().context("xtask")?,
+        _ => root.join("target/release").join(program),
+    };
+    let output = Command::new(path)
         .current_dir(folder)
         .env("FRAZIL_TRACES", &traces)
         .args(words.map(|word| match word.strip_prefix("DOCS/") {

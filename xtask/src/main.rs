@@ -5,10 +5,12 @@
 
 mod block_cache;
 mod book;
+mod cache_bench;
 mod check;
 mod cost;
 mod deb;
 mod dependencies;
+mod download;
 mod figures;
 mod fuzz;
 mod hit;
@@ -141,6 +143,12 @@ A program that was not made for it:
         #[arg(last = true, value_name = "FLAG")]
         flags: Vec<String>,
     },
+    /// Measure our block cache beside RocksDB's, by RocksDB's `cache_bench`: ten minutes
+    CacheBench {
+        /// How often each is measured, in turn: the median counts
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        rounds: usize,
+    },
     /// Write docs/reference.md: every row of the reference results beside ours
     Reference,
     /// Apply each patch of xtask/mutants, a defect, and see that the checks of CI find it
@@ -190,6 +198,7 @@ fn main() -> ExitCode {
         Command::BlockCache { headers, out, flags } => {
             block_cache::run(&root, &headers, &out, &flags)
         }
+        Command::CacheBench { rounds } => cache_bench::run(&root, rounds.max(1)),
         Command::Reference => reference::run(&root),
         Command::Mutants { name } => mutants::run(&root, name.as_deref()),
         Command::Release => packages::run(&root),

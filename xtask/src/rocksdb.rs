@@ -12,14 +12,8 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 
 use crate::block_cache::{Build, LIBRARIES};
+use crate::download::Download;
 use crate::{step, tools};
-
-/// Where a file comes from, what it is called here, and its SHA-256.
-struct Download {
-    url: &'static str,
-    name: &'static str,
-    sha256: &'static str,
-}
 
 const SOURCES: Download = Download {
     url: "librocksdb-sys-0.17.3+10.4.2.crate",
@@ -74,16 +68,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let compiler = tools::ensure_program("g++", &["g++"])?;
     let place = root.join("target/rocksdb/10.4.2");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
-    if !place.join(TREE).exists() {
-        let file = fetch(&place, &SOURCES)?;
-        step::run("tar", Command::new("tar").current_dir(&place).arg("xzf").arg(file))?;
-    }
-    if !place.join(SHARED).exists() {
-        let unzip = tools::ensure_program("unzip", &["unzip"])?;
-        let file = fetch(&place, &LIBRARY)?;
-        let mut command = Command::new(unzip);
-        step::run("unzip", command.current_dir(&place).arg("-qo").arg(file).arg(SHARED))?;
-    }
+    SOURCES.untar(&place, TREE)?;
+    LIBRARY.unzip(&place, SHARED)?;
     let flags = FLAGS.iter().map(|flag| (*flag).to_owned()).chain(["-Werror".to_owned()]);
     let flags: Vec<String> = flags.collect();
     let headers = place.join(TREE).join("include");
@@ -112,26 +98,6 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
 /// The last part of a path.
 fn name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
-}
-
-/// Downloads a file, unless it is there, and looks whether it is the one that is meant.
-fn fetch(place: &Path, download: &Download) -> anyhow::Result<PathBuf> {
-    let file = place.join(download.name);
-    if !file.exists() {
-        let curl = tools::ensure_program("curl", &["curl", "ca-certificates"])?;
-        let partial = file.with_extension("partial");
-        let mut command = Command::new(curl);
-        command.args(["--silent", "--show-error", "--fail", "--location", "--retry", "3"]);
-        command.arg("--output").arg(&partial).arg(download.url);
-        step::run(&format!("download of {}", download.name), &mut command)?;
-        std::fs::rename(&partial, &file)?;
-    }
-    let output = Command::new("sha256sum").arg(&file).output().context("sha256sum")?;
-    if !String::from_utf8_lossy(&output.stdout).starts_with(download.sha256) {
-        std::fs::remove_file(&file)?;
-        bail!("{} is not the file that is meant: its SHA-256 differs", download.url);
-    }
-    Ok(file)
 }
 
 struct Tests<'r> {

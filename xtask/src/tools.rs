@@ -64,6 +64,15 @@ pub(crate) fn ensure_target(root: &Path, target: &str) -> anyhow::Result<()> {
     step::run(&format!("rustup target add {target}"), &mut rustup(&["target", "add", target]))
 }
 
+/// Installs Debian packages for what is no program.
+///
+/// # Errors
+///
+/// They can't be installed here.
+pub(crate) fn install(name: &str, packages: &[&str]) -> anyhow::Result<()> {
+    apt_install(packages).with_context(|| format!("no {name} on this machine"))
+}
+
 fn apt_install(packages: &[&str]) -> anyhow::Result<()> {
     let debian = Path::new("/etc/debian_version").exists();
     let root = output("id", &["-u"]).is_some_and(|uid| uid.trim() == "0");

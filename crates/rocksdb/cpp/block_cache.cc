@@ -123,10 +123,13 @@ class BlockCache final : public Cache {
   const char* Name() const override { return kId; }
 
   // Makes the cache, from what the options say by now.
-  Status PrepareOptions(const rocksdb::ConfigOptions& config) override {
+  Status Make() {
     Status status = CheckVersion();
     if (!status.ok()) {
       return status;
+    }
+    if (cache_ != nullptr && frazil_len(cache_) > 0) {
+      return Status::NotSupported("a block cache that is in use cannot be configured");
     }
     seed_ = SeedOf(options_.hash_seed);
     memory_allocator_ = options_.memory_allocator;
@@ -149,8 +152,7 @@ class BlockCache final : public Cache {
     }
     frazil_free(cache_);
     cache_ = cache;
-    status = Record();
-    return status.ok() ? Cache::PrepareOptions(config) : status;
+    return Record();
   }
 
   Status Insert(const Slice& key, ObjectPtr object, const CacheItemHelper* helper, size_t charge,
@@ -265,6 +267,15 @@ class BlockCache final : public Cache {
            "\n    hash_seed : " + std::to_string(seed_) + "\n";
   }
 
+ protected:
+  // Whether RocksDB prepares what it has configured depends on where the text was.
+  Status ConfigureOptions(const rocksdb::ConfigOptions& config,
+                          const std::unordered_map<std::string, std::string>& options,
+                          std::unordered_map<std::string, std::string>* unused) override {
+    Status status = Cache::ConfigureOptions(config, options, unused);
+    return status.ok() ? Make() : status;
+  }
+
  private:
   // Begins a recording, if one is wanted.
   Status Record() {
@@ -294,9 +305,15 @@ class BlockCache final : public Cache {
   std::atomic<uint64_t> next_id_{1};
 };
 
-Cache* NewUnprepared(const std::string& /*uri*/, std::unique_ptr<Cache>* guard,
-                     std::string* /*message*/) {
-  guard->reset(new BlockCache(BlockCacheOptions()));
+Cache* NewUnconfigured(const std::string& /*uri*/, std::unique_ptr<Cache>* guard,
+                       std::string* message) {
+  auto made = std::make_unique<BlockCache>(BlockCacheOptions());
+  const Status status = made->Make();
+  if (!status.ok()) {
+    *message = status.ToString();
+    return nullptr;
+  }
+  *guard = std::move(made);
   return guard->get();
 }
 
@@ -309,7 +326,7 @@ void RegisterBlockCache() {
   static const bool is_registered = [] {
     // "frazil", "frazil://", and what follows that.
     auto id = rocksdb::ObjectLibrary::PatternEntry(kId, true).AddSeparator("://", false);
-    rocksdb::ObjectLibrary::Default()->AddFactory<Cache>(id, NewUnprepared);
+    rocksdb::ObjectLibrary::Default()->AddFactory<Cache>(id, NewUnconfigured);
     return true;
   }();
   (void)is_registered;
@@ -323,7 +340,7 @@ std::string PrometheusPage(const Cache& cache, const std::string& name) {
 
 Status NewBlockCache(const BlockCacheOptions& options, std::shared_ptr<Cache>* cache) {
   auto made = std::make_shared<BlockCache>(options);
-  Status status = made->PrepareOptions(rocksdb::ConfigOptions());
+  Status status = made->Make();
   if (status.ok()) {
     *cache = std::move(made);
   }

@@ -107,6 +107,12 @@ static void FromString() {
       config, rocksdb::BlockBasedTableOptions(), "block_cache={id=frazil://;capacity=1M;policy=lru}",
       &table);
   CHECK(status.ok() && std::string(table.block_cache->Name()) == "frazil");
+  rocksdb::ConfigOptions unprepared;
+  unprepared.invoke_prepare_options = false;
+  CHECK(Cache::CreateFromString(unprepared, "id=frazil://;capacity=1M", &cache).ok());
+  CHECK(cache != nullptr && cache->Insert("key", nullptr, &kSilent, 1).ok());
+  CHECK(cache->ConfigureFromString(config, "capacity=2M").IsNotSupported());
+  cache.reset();
   CHECK(!Cache::CreateFromString(config, "id=frazil://;capacity=1M;polcy=clock", &cache).ok());
   CHECK(!Cache::CreateFromString(config, "id=frazil://;capacity=1M;policy=clok", &cache).ok());
 }

@@ -3,7 +3,6 @@
 use std::hash::{BuildHasher, Hash};
 
 use super::{Survey, Whereabouts};
-use crate::core::hooks::PerThread as _;
 use crate::features::handles::Counting;
 use crate::handles::HandleCache;
 
@@ -20,14 +19,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let mut survey = core.survey();
         core.survey_held(&mut survey);
         let indexed = core.check_index(&mut survey);
-        let orphans = core.check_words(&mut survey, &indexed);
-        let charged = if core.hooks.charges_orphans() { orphans } else { 0 };
-        let counted = match core.hooks.charges_orphans() {
-            true => core.usage().wrapping_sub(orphans),
-            false => core.weight(),
-        };
-        survey.expect("usage", core.usage(), counted.saturating_add(orphans));
-        core.check_residents(&mut survey, &indexed, counted, charged);
+        let (charged, uncharged) = core.check_words(&mut survey, &indexed);
+        survey.expect("usage", core.usage(), core.weight().saturating_add(uncharged));
+        let residents = core.weight().wrapping_sub(charged);
+        core.check_residents(&mut survey, &indexed, residents, charged);
         survey.result()
     }
 }
@@ -51,11 +46,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
         }
     }
 
-    /// The word of each slot says where it is, and what is counted of those that are held is so. What
-    /// those weigh together that are held and not resident.
-    fn check_words(&self, survey: &mut Survey, indexed: &[bool]) -> u64 {
+    /// The word of each slot says where it is. What those weigh that are held and not resident: those that the
+    /// capacity is charged for, and the others.
+    fn check_words(&self, survey: &mut Survey, indexed: &[bool]) -> (u64, u64) {
         let due = self.due_slots();
-        let (mut held, mut orphans) = (0u64, 0u64);
+        let (mut charged, mut uncharged) = (0u64, 0u64);
         for slot in self.reclaim.used() {
             let (word, weight) = (self.slab.refs(slot).look(), self.slab.weight(slot));
             let fits = match survey.slots[slot as usize] {
@@ -85,15 +80,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
                 let known = survey.slots[slot as usize];
                 survey.found(format!("slot {slot} is {known:?} and says {word:?}"));
             }
-            if word.count() > 0 {
-                held = held.saturating_add(weight);
-            }
             if word.is_orphan() {
-                orphans = orphans.saturating_add(weight);
+                let orphans = if word.is_charged() { &mut charged } else { &mut uncharged };
+                *orphans = orphans.saturating_add(weight);
             }
         }
-        survey.expect("what is held", self.held_usage(), held);
-        orphans
+        (charged, uncharged)
     }
 }
 
@@ -149,11 +141,7 @@ mod tests {
             found.expect("there is one")
         }
         type Damage = fn(&Tested);
-        let damages: [(&str, Damage); 6] = [
-            ("a count too many", |cache| {
-                let slot = a_slot(cache, |word| word.is_resident() && word.count() == 0);
-                cache.core().slab.refs(slot).hold_more();
-            }),
+        let damages: [(&str, Damage); 5] = [
             ("a vacant slot that is held", |cache| {
                 cache.clear();
                 cache.core().slab.refs(a_slot(cache, |word| word.is_vacant())).hold_more();

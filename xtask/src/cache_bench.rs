@@ -1,0 +1,157 @@
+//! `cargo xtask cache-bench`: our block cache beside RocksDB's, by RocksDB's `cache_bench`.
+//!
+//! The program is compiled from RocksDB 11.8.1 and linked with Maven's library of 11.1.1, once as it is, and once
+//! with our libraries before that. What it does before and after its operations is taken off: each figure is a
+//! difference between two runs. They take turns, and the processor's time counts.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+
+use crate::block_cache::{Build, LIBRARIES};
+use crate::download::Download;
+use crate::{spent, step, tools};
+
+const SOURCES: Download = Download {
+    url: "librocksdb-sys-0.19.0+11.8.1.crate",
+    name: "librocksdb-sys-0.19.0+11.8.1.crate",
+    sha256: "4f45e86edad8e88efe97dbf384b4e48e1ff0f111eabf154c7b09d7a1e5fb573c",
+};
+const LIBRARY: Download = Download {
+    url: "rocksdbjni-11.1.1.jar",
+    name: "rocksdbjni-11.1.1.jar",
+    sha256: "71353febb7196261d6204d0f606e365e78009aaf014580a2f91d3a9a2d7d982e",
+};
+const TREE: &str = "librocksdb-sys-0.19.0+11.8.1/rocksdb";
+const SHARED: &str = "librocksdbjni-linux64.so";
+
+const FLAGS: [&str; 9] = [
+    "-std=c++20",
+    "-O2",
+    "-fno-rtti",
+    "-Ddynamic_cast=static_cast",
+    "-DNDEBUG",
+    "-DROCKSDB_PLATFORM_POSIX",
+    "-DROCKSDB_LIB_IO_POSIX",
+    "-DOS_LINUX",
+    "-DGFLAGS=gflags",
+];
+
+/// What is compared: a name, how the program is told, and our policy.
+const CACHES: [(&str, &str, Option<&str>); 6] = [
+    ("LRU", "lru_cache", None),
+    ("HyperClock", "auto_hyper_clock_cache", None),
+    ("mobius", "lru_cache", Some("mobius")),
+    ("clock", "lru_cache", Some("clock")),
+    ("s3-fifo", "lru_cache", Some("s3-fifo")),
+    ("lru", "lru_cache", Some("lru")),
+];
+
+/// Look-ups alone, and the program's own mix, in which a quarter of the entries is held.
+const LOOK_UPS: &str = "--lookup_insert_percent=0 --insert_percent=0 --blind_insert_percent=0 \
+     --erase_percent=0 --lookup_percent=100 --pinned_ratio=0 --cache_size=536870912";
+const HOT: &str = "--lookup_insert_percent=0 --insert_percent=0 --blind_insert_percent=0 \
+     --erase_percent=0 --lookup_percent=100 --pinned_ratio=0 --lean \
+     --cache_size=131072 --resident_ratio=1";
+const MIX: &str = "--cache_size=536870912";
+
+/// A name, arguments, threads, operations of each.
+const RUNS: [(&str, &str, &str, u64); 8] = [
+    ("look-ups", LOOK_UPS, "--lean --threads=1", 2_000_000),
+    ("look-ups, 2 threads", LOOK_UPS, "--lean --threads=2", 1_000_000),
+    ("look-ups, values read", LOOK_UPS, "--threads=1", 2_000_000),
+    ("hot blocks", HOT, "--threads=1", 10_000_000),
+    ("hot blocks, 2 threads", HOT, "--threads=2", 10_000_000),
+    ("mix", MIX, "--threads=1", 1_000_000),
+    ("mix, 2 threads", MIX, "--threads=2", 1_000_000),
+    ("mix, not held", MIX, "--threads=1 --pinned_ratio=0", 1_000_000),
+];
+
+/// What a run does beside its operations, it does with these few.
+const FEW: u64 = 1_000;
+
+pub(crate) fn run(root: &Path, rounds: usize) -> anyhow::Result<()> {
+    let place = root.join("target/rocksdb/11.8.1");
+    std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
+    SOURCES.untar(&place, TREE)?;
+    LIBRARY.unzip(&place, SHARED)?;
+    let headers = place.join(TREE).join("include");
+    let flags = [FLAGS[0].to_owned(), "-fno-rtti".to_owned()];
+    Build { headers: &headers, flags: &flags, out: &place, profile: "release" }.all(root)?;
+    let programs = [program(&place, "stock", &[])?, program(&place, "ours", &LIBRARIES)?];
+    let names = CACHES.iter().map(|(name, ..)| format!("{name:>11}"));
+    println!("ns of the processor an operation{}", names.collect::<String>());
+    let mut ratios = Vec::new();
+    for (name, arguments, threads, operations) in RUNS {
+        let measured = measure(&programs, (arguments, threads), operations, rounds)?;
+        let cells = measured.iter().map(|(ns, _)| format!("{ns:>11.0}"));
+        println!("{name:<32}{}", cells.collect::<String>());
+        if arguments == MIX {
+            let cells = measured.iter().map(|(_, hits)| format!("{hits:>11.4}"));
+            ratios.push(format!("{name:<32}{}", cells.collect::<String>()));
+        }
+    }
+    println!("\nhit ratio\n{}", ratios.join("\n"));
+    Ok(())
+}
+
+/// Compiles the program with what comes before RocksDB.
+fn program(place: &Path, name: &str, before: &[(&str, &[&str])]) -> anyhow::Result<PathBuf> {
+    let program = place.join(format!("cache_bench-{name}"));
+    let compiler = tools::ensure_program("g++", &["g++"])?;
+    let headers = Path::new("/usr/include/gflags/gflags.h");
+    if !headers.exists() {
+        tools::install("gflags", &["libgflags-dev"])?;
+    }
+    let tree = place.join(TREE);
+    let mut command = Command::new(compiler);
+    command.args(FLAGS).arg("-w").arg("-I").arg(tree.join("include")).arg("-I").arg(&tree);
+    command.args(["cache_bench", "cache_bench_tool"].map(|it| tree.join(format!("cache/{it}.cc"))));
+    // The one that takes its place comes first.
+    command.args(before.iter().rev().map(|(library, _)| place.join(library)));
+    command.arg(place.join(SHARED)).args(["-Wl,-rpath,$ORIGIN", "-lgflags", "-lpthread", "-ldl"]);
+    step::run(&format!("g++, {name}"), command.arg("-o").arg(&program))?;
+    Ok(program)
+}
+
+/// Of each cache the median of the rounds, in nanoseconds an operation, and its hit ratio.
+fn measure(
+    programs: &[PathBuf; 2],
+    (arguments, threads): (&str, &str),
+    operations: u64,
+    rounds: usize,
+) -> anyhow::Result<Vec<(f64, f64)>> {
+    let mut times = vec![Vec::new(); CACHES.len()];
+    let mut ratios = vec![0.0; CACHES.len()];
+    let count = if threads.contains("--threads=2") { 2.0 } else { 1.0 };
+    for _ in 0..rounds {
+        for (at, (_, cache, policy)) in CACHES.iter().enumerate() {
+            let run = |operations: u64| -> anyhow::Result<(f64, f64)> {
+                let mut command = Command::new(&programs[usize::from(policy.is_some())]);
+                command.args(arguments.split_whitespace()).args(threads.split_whitespace());
+                command.args(["--value_bytes=1024", "--histograms=false"]);
+                command.arg(format!("--cache_type={cache}"));
+                command.arg(format!("--ops_per_thread={operations}"));
+                command.env("FRAZIL_BLOCK_CACHE", format!("policy={}", policy.unwrap_or_default()));
+                let begun = spent::begin();
+                let output = command.output().context("cache_bench")?;
+                step::succeeded("cache_bench", output.status)?;
+                let used = begun.spent().processor.context("the system tells no times")?;
+                let told = String::from_utf8_lossy(&output.stdout);
+                let ratio = told.split("Lookup hit ratio: ").nth(1);
+                let ratio = ratio.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+                Ok((used, ratio.unwrap_or(f64::NAN)))
+            };
+            let (few, _) = run(FEW)?;
+            let (all, ratio) = run(operations)?;
+            times[at].push((all - few) / ((operations - FEW) as f64 * count) * 1e9);
+            ratios[at] = ratio;
+        }
+    }
+    let median = |mut times: Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    Ok(times.into_iter().map(median).zip(ratios).collect())
+}
