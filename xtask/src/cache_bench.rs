@@ -10,20 +10,11 @@ use std::process::Command;
 use anyhow::Context as _;
 
 use crate::block_cache::{Build, LIBRARIES};
-use crate::download::Download;
-use crate::{spent, step, tools};
+use crate::{others, spent, step, tools};
 
-const SOURCES: Download = Download {
-    url: "librocksdb-sys-0.19.0+11.8.1.crate",
-    name: "librocksdb-sys-0.19.0+11.8.1.crate",
-    sha256: "4f45e86edad8e88efe97dbf384b4e48e1ff0f111eabf154c7b09d7a1e5fb573c",
-};
-const LIBRARY: Download = Download {
-    url: "rocksdbjni-11.1.1.jar",
-    name: "rocksdbjni-11.1.1.jar",
-    sha256: "71353febb7196261d6204d0f606e365e78009aaf014580a2f91d3a9a2d7d982e",
-};
-const TREE: &str = "librocksdb-sys-0.19.0+11.8.1/rocksdb";
+/// The crate that has the sources, and the library.
+const SOURCES: (&str, &str) = ("librocksdb-sys", "0.19.0");
+const LIBRARY: &str = "org.rocksdb:rocksdbjni:11.1.1";
 const SHARED: &str = "librocksdbjni-linux64.so";
 
 const FLAGS: [&str; 9] = [
@@ -39,25 +30,24 @@ const FLAGS: [&str; 9] = [
 ];
 
 /// What is compared: a name, how the program is told, and our policy.
-const CACHES: [(&str, &str, Option<&str>); 6] = [
+const CACHES: [(&str, &str, Option<&str>); 5] = [
     ("LRU", "lru_cache", None),
     ("HyperClock", "auto_hyper_clock_cache", None),
     ("mobius", "lru_cache", Some("mobius")),
     ("clock", "lru_cache", Some("clock")),
     ("s3-fifo", "lru_cache", Some("s3-fifo")),
-    ("lru", "lru_cache", Some("lru")),
 ];
 
 /// Look-ups alone, and the program's own mix, in which a quarter of the entries is held.
 const LOOK_UPS: &str = "--lookup_insert_percent=0 --insert_percent=0 --blind_insert_percent=0 \
-     --erase_percent=0 --lookup_percent=100 --pinned_ratio=0 --cache_size=536870912";
+     --erase_percent=0 --lookup_percent=100 --pinned_ratio=0 --cache_size=268435456";
 const HOT: &str = "--lookup_insert_percent=0 --insert_percent=0 --blind_insert_percent=0 \
      --erase_percent=0 --lookup_percent=100 --pinned_ratio=0 --lean \
      --cache_size=131072 --resident_ratio=1";
-const MIX: &str = "--cache_size=536870912";
+const MIX: &str = "--cache_size=268435456";
 
 /// A name, arguments, threads, operations of each.
-const RUNS: [(&str, &str, &str, u64); 8] = [
+const RUNS: [(&str, &str, &str, u64); 7] = [
     ("look-ups", LOOK_UPS, "--lean --threads=1", 2_000_000),
     ("look-ups, 2 threads", LOOK_UPS, "--lean --threads=2", 1_000_000),
     ("look-ups, values read", LOOK_UPS, "--threads=1", 2_000_000),
@@ -65,7 +55,6 @@ const RUNS: [(&str, &str, &str, u64); 8] = [
     ("hot blocks, 2 threads", HOT, "--threads=2", 10_000_000),
     ("mix", MIX, "--threads=1", 1_000_000),
     ("mix, 2 threads", MIX, "--threads=2", 1_000_000),
-    ("mix, not held", MIX, "--threads=1 --pinned_ratio=0", 1_000_000),
 ];
 
 /// What a run does beside its operations, it does with these few.
@@ -74,12 +63,12 @@ const FEW: u64 = 1_000;
 pub(crate) fn run(root: &Path, rounds: usize) -> anyhow::Result<()> {
     let place = root.join("target/rocksdb/11.8.1");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
-    SOURCES.untar(&place, TREE)?;
-    LIBRARY.unzip(&place, SHARED)?;
-    let headers = place.join(TREE).join("include");
+    let tree = others::sources(&place, SOURCES.0, SOURCES.1)?.join("rocksdb");
+    others::from_jar(&place, LIBRARY, SHARED)?;
+    let headers = tree.join("include");
     let flags = [FLAGS[0].to_owned(), "-fno-rtti".to_owned()];
     Build { headers: &headers, flags: &flags, out: &place, profile: "release" }.all(root)?;
-    let programs = [program(&place, "stock", &[])?, program(&place, "ours", &LIBRARIES)?];
+    let programs = [program(&place, &tree, &[])?, program(&place, &tree, &LIBRARIES)?];
     let names = CACHES.iter().map(|(name, ..)| format!("{name:>11}"));
     println!("ns of the processor an operation{}", names.collect::<String>());
     let mut ratios = Vec::new();
@@ -97,16 +86,16 @@ pub(crate) fn run(root: &Path, rounds: usize) -> anyhow::Result<()> {
 }
 
 /// Compiles the program with what comes before RocksDB.
-fn program(place: &Path, name: &str, before: &[(&str, &[&str])]) -> anyhow::Result<PathBuf> {
+fn program(place: &Path, tree: &Path, before: &[(&str, &[&str])]) -> anyhow::Result<PathBuf> {
+    let name = if before.is_empty() { "stock" } else { "ours" };
     let program = place.join(format!("cache_bench-{name}"));
     let compiler = tools::ensure_program("g++", &["g++"])?;
     let headers = Path::new("/usr/include/gflags/gflags.h");
     if !headers.exists() {
         tools::install("gflags", &["libgflags-dev"])?;
     }
-    let tree = place.join(TREE);
     let mut command = Command::new(compiler);
-    command.args(FLAGS).arg("-w").arg("-I").arg(tree.join("include")).arg("-I").arg(&tree);
+    command.args(FLAGS).arg("-w").arg("-I").arg(tree.join("include")).arg("-I").arg(tree);
     command.args(["cache_bench", "cache_bench_tool"].map(|it| tree.join(format!("cache/{it}.cc"))));
     // The one that takes its place comes first.
     command.args(before.iter().rev().map(|(library, _)| place.join(library)));

@@ -58,7 +58,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Publish => publish::run(root),
         Checker::Report => report::run(root),
         Checker::Book => book::run(root),
-        Checker::Rocksdb => rocksdb::run(root),
+        Checker::Rocksdb => rocksdb::run(root, long),
         Checker::All => {
             loom(root, long)?;
             shuttle(root, long)?;
@@ -70,7 +70,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
             publish::run(root)?;
             report::run(root)?;
             book::run(root)?;
-            rocksdb::run(root)
+            rocksdb::run(root, long)
         }
     }
 }

@@ -12,21 +12,11 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 
 use crate::block_cache::{Build, LIBRARIES};
-use crate::download::Download;
-use crate::{step, tools};
+use crate::{others, step, tools};
 
-const SOURCES: Download = Download {
-    url: "librocksdb-sys-0.17.3+10.4.2.crate",
-    name: "librocksdb-sys-0.17.3+10.4.2.crate",
-    sha256: "cef2a00ee60fe526157c9023edab23943fae1ce2ab6f4abb2a807c1746835de9",
-};
-const LIBRARY: Download = Download {
-    url: "rocksdbjni-10.4.2-linux64.jar",
-    name: "rocksdbjni-10.4.2-linux64.jar",
-    sha256: "34a9b9ab5bdb128c058363d72a83ab5d0a498a97df9cf1291f1a6e9260bb70b1",
-};
-/// What is in them.
-const TREE: &str = "librocksdb-sys-0.17.3+10.4.2/rocksdb";
+/// The crate that has the sources, and the library.
+const SOURCES: (&str, &str) = ("librocksdb-sys", "0.17.3");
+const LIBRARY: &str = "org.rocksdb:rocksdbjni:10.4.2:jar:linux64";
 const SHARED: &str = "librocksdbjni-linux64.so";
 
 /// How the library was compiled, and its headers want to be.
@@ -64,23 +54,29 @@ const SHARDS: &str = "CacheTestInstance/CacheTest.DefaultShardBits/0";
 /// Expects that what was used goes when twice the capacity has come after it, as with LRU.
 const FORGETS_AT_ONCE: &str = "CacheTestInstance/CacheTest.ExternalRefPinsEntries/0";
 
-pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+/// For as long as CI has time, or with a capacity that comes down from gigabytes.
+pub(crate) fn run(root: &Path, long: bool) -> anyhow::Result<()> {
     let compiler = tools::ensure_program("g++", &["g++"])?;
     let place = root.join("target/rocksdb/10.4.2");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
-    SOURCES.untar(&place, TREE)?;
-    LIBRARY.unzip(&place, SHARED)?;
+    let tree = others::sources(&place, SOURCES.0, SOURCES.1)?.join("rocksdb");
+    others::from_jar(&place, LIBRARY, SHARED)?;
     let flags = FLAGS.iter().map(|flag| (*flag).to_owned()).chain(["-Werror".to_owned()]);
     let flags: Vec<String> = flags.collect();
-    let headers = place.join(TREE).join("include");
+    let headers = tree.join("include");
     // With debug assertions, as all that CI runs.
     let build = Build { headers: &headers, flags: &flags, out: &place, profile: "test" };
     build.all(root)?;
-    let tests = Tests { compiler, root, place: &place, frazil: build.frazil(root) };
+    let tests = Tests { compiler, root, tree: &tree, place: &place, frazil: build.frazil(root) };
     tests.c_example()?;
     tests.unchanged()?;
     tests.compile()?;
-    tests.own()?;
+    tests.own("block_cache", &[])?;
+    if long {
+        ["mobius", "s3-fifo", "clock", "lru"]
+            .iter()
+            .try_for_each(|policy| tests.own("resize", &[policy]))?;
+    }
     for test in TESTS {
         let files = HELPERS.iter().chain([&test]).map(|file| tests.object(file));
         tests.link(&place.join(name(test)), &files.collect::<Vec<_>>())?;
@@ -103,7 +99,9 @@ fn name(path: &str) -> &str {
 struct Tests<'r> {
     compiler: PathBuf,
     root: &'r Path,
-    /// Where RocksDB is, and all that is built.
+    /// The sources of RocksDB.
+    tree: &'r Path,
+    /// Where its library is, and all that is built.
     place: &'r Path,
     frazil: PathBuf,
 }
@@ -119,11 +117,10 @@ impl Tests<'_> {
 
     /// A compiler that finds our headers and those of RocksDB, which are not ours to warn of.
     fn command(&self, compiler: &Path) -> Command {
-        let tree = self.place.join(TREE);
         let mut command = Command::new(compiler);
         command.args(["-Wall", "-Wextra", "-Werror", "-I"]).arg(self.own_file("include"));
         for include in ["include", "", "third-party/gtest-1.8.1/fused-src"] {
-            command.arg("-isystem").arg(tree.join(include));
+            command.arg("-isystem").arg(self.tree.join(include));
         }
         command
     }
@@ -171,7 +168,7 @@ impl Tests<'_> {
         step::announced("g++", || {
             for files in missing.chunks(at_once) {
                 let spawn = |file: &&str| {
-                    let source = self.place.join(TREE).join(format!("{file}.cc"));
+                    let source = self.tree.join(format!("{file}.cc"));
                     let mut command = self.command(&self.compiler);
                     command.args(FLAGS).arg("-w").arg("-c").arg(source).arg("-o");
                     command.arg(self.object(file)).spawn().context("g++")
@@ -196,11 +193,11 @@ impl Tests<'_> {
     }
 
     /// What RocksDB's tests do not ask.
-    fn own(&self) -> anyhow::Result<()> {
-        let program = self.place.join("block_cache");
-        self.link(&program, &[self.own_file("tests/block_cache.cc")])?;
+    fn own(&self, name: &str, arguments: &[&str]) -> anyhow::Result<()> {
+        let program = self.place.join(name);
+        self.link(&program, &[self.own_file(&format!("tests/{name}.cc"))])?;
         let mut command = Command::new(program);
-        step::run("our test of the block cache", command.current_dir(self.place))
+        step::run(name, command.current_dir(self.place).args(arguments))
     }
 
     /// What is not as expected of a program of RocksDB.
