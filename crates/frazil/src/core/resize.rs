@@ -22,6 +22,7 @@ use crate::core::order::{Decision, HELD_MAX};
 use crate::core::steps::Steps;
 use crate::core::{Core, Ending, SCAVENGES};
 use crate::smr::refs::SlotRefs as _;
+use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::sync::{CHECKED, Mutex};
 
 /// Evictions while a stripe is held.
@@ -29,6 +30,9 @@ const AT_ONCE: u32 = if CHECKED { 2 } else { 32 };
 
 /// Evictions by which an insertion goes on with a call that has left more in force than it was to.
 const FURTHER: u32 = 4;
+
+/// How often such an insertion takes what idle threads have in hand.
+const GATHER_EVERY: u32 = if CHECKED { 1 } else { 64 };
 
 /// The most that may be in force beyond what was asked for: sums of a few such are below 2^64.
 const EXCESS_MAX: u64 = 1 << 60;
@@ -68,6 +72,8 @@ pub(crate) struct Resize {
     /// How many calls there were. Whoever changes the capacity holds the lock, and runs no
     /// code of the user's.
     turn: Mutex<u64>,
+    /// Insertions that went on with a call.
+    further: AtomicU32,
 }
 
 impl Resize {
@@ -82,7 +88,12 @@ impl Resize {
     }
 
     pub(crate) fn new(room: u64, expected: u64) -> Self {
-        Resize { room: room as u32, expected: expected as u32, turn: Mutex::new(0) }
+        Resize {
+            room: room as u32,
+            expected: expected as u32,
+            turn: Mutex::new(0),
+            further: AtomicU32::new(0),
+        }
     }
 }
 
@@ -234,8 +245,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let entries_max = entries_max_for(capacity, room, self.weights.is_some());
             Goal { turn: *turn, capacity, entries_max }
         };
-        // Before anything is evicted for it.
-        self.gather_credit();
+        // Before anything is evicted for it. Not each time: it is a heavy fence for each thread there is, and where
+        // all is held every insertion comes here.
+        if self.resize.further.fetch_add(1, Relaxed).is_multiple_of(GATHER_EVERY) {
+            self.gather_credit();
+        }
         let operation = H::operation(self);
         let mut held = self.hold();
         if self.take_back(&mut held, &goal) != Progress::Ended {
