@@ -158,6 +158,18 @@ static void Standalone() {
   CHECK(cache->GetUsage() == 40);
 }
 
+// The first tier gives to the second what it evicts, and is left to RocksDB.
+static void Tiers() {
+  rocksdb::LRUCacheOptions first;
+  rocksdb::TieredCacheOptions options;
+  options.cache_opts = &first;
+  options.total_capacity = 64 << 20;
+  options.compressed_secondary_ratio = 0.25;
+  auto cache = rocksdb::NewTieredCache(options);
+  CHECK(cache != nullptr && cache->Insert("sixteen bytes...", nullptr, &kSilent, 1).ok());
+  CHECK(std::string(first.MakeSharedCache()->Name()) == "frazil");
+}
+
 static void Metadata() {
   auto cache = Make("capacity=1M");
   Cache::Handle* handle = nullptr;
@@ -263,6 +275,7 @@ int main() {
   FromString();
   OddEntries();
   Standalone();
+  Tiers();
   Metadata();
   ReleasedTwice();
   Priorities();
