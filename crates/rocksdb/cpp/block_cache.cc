@@ -118,7 +118,11 @@ class BlockCache final : public Cache {
     RegisterOptions("FrazilBlockCacheOptions", &options_, &OptionTypes());
   }
 
-  ~BlockCache() override { frazil_free(cache_); }
+  ~BlockCache() override {
+    if (!is_disowned_) {
+      frazil_free(cache_);
+    }
+  }
 
   const char* Name() const override { return kId; }
 
@@ -220,8 +224,8 @@ class BlockCache final : public Cache {
     return KindOf(EntryOf(handle))->helper;
   }
 
-  // What there is stays for ever, and nothing is dropped.
-  void DisownData() override { cache_ = nullptr; }
+  // What there is then stays for ever. Who still holds something may let go of it.
+  void DisownData() override { is_disowned_ = true; }
 
   void ApplyToAllEntries(
       const std::function<void(const Slice& key, ObjectPtr object, size_t charge,
@@ -300,6 +304,7 @@ class BlockCache final : public Cache {
 
   frazil_cache* cache_ = nullptr;
   BlockCacheOptions options_;
+  bool is_disowned_ = false;
   uint32_t seed_ = 0;
   Kinds kinds_;
   std::atomic<uint64_t> next_id_{1};

@@ -158,6 +158,26 @@ static void Standalone() {
   CHECK(cache->GetUsage() == 40);
 }
 
+// As with RocksDB's own, what holds something may let go of it after that.
+static void Disowned() {
+  const pid_t child = fork();
+  if (child == 0) {
+    failures = 0;
+    auto cache = Make("capacity=1M");
+    dropped = 0;
+    Cache::Handle* handle = nullptr;
+    CHECK(cache->Insert("key", nullptr, &kHelper, 1, &handle).ok());
+    cache->DisownData();
+    CHECK(cache->GetUsage() > 0);
+    CHECK(!cache->Release(handle));
+    cache.reset();
+    CHECK(dropped == 0);
+    _exit(failures);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 // The first tier gives to the second what it evicts, and is left to RocksDB.
 static void Tiers() {
   rocksdb::LRUCacheOptions first;
@@ -275,6 +295,7 @@ int main() {
   FromString();
   OddEntries();
   Standalone();
+  Disowned();
   Tiers();
   Metadata();
   ReleasedTwice();
