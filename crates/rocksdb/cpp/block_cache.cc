@@ -132,7 +132,8 @@ class BlockCache final : public Cache {
     if (!status.ok()) {
       return status;
     }
-    if (cache_ != nullptr && frazil_len(cache_) > 0) {
+    // Handles may be out of what is not resident any more.
+    if (kinds_.HasAny()) {
       return Status::NotSupported("a block cache that is in use cannot be configured");
     }
     seed_ = SeedOf(options_.hash_seed);

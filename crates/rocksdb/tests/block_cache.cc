@@ -158,6 +158,20 @@ static void Standalone() {
   CHECK(cache->GetUsage() == 40);
 }
 
+// Nobody finds what is out, and it weighs nothing.
+static void ConfiguredInUse() {
+  std::shared_ptr<Cache> cache;
+  const rocksdb::ConfigOptions config;
+  const char* text = "id=frazil://;capacity=1M;charge_metadata=false";
+  CHECK(Cache::CreateFromString(config, text, &cache).ok());
+  dropped = 0;
+  Cache::Handle* alone = cache->CreateStandalone("key", nullptr, &kHelper, 0, false);
+  CHECK(cache->GetOccupancyCount() == 0);
+  CHECK(cache->ConfigureFromString(config, "capacity=2M").IsNotSupported());
+  CHECK(cache->GetCapacity() == 1 << 20);
+  CHECK(cache->Release(alone) && dropped == 1);
+}
+
 // As with RocksDB's own, what holds something may let go of it after that.
 static void Disowned() {
   const pid_t child = fork();
@@ -295,6 +309,7 @@ int main() {
   FromString();
   OddEntries();
   Standalone();
+  ConfiguredInUse();
   Disowned();
   Tiers();
   Metadata();
