@@ -88,6 +88,13 @@ static void Record() {
   if (recorded != nullptr) {
     fclose(recorded);
   }
+  {
+    unlink((file + ".2").c_str());
+    auto used = Make("capacity=1M;record=" + file + ":1");
+    auto unused = Make("capacity=1M;record=" + file + ":1");
+    CHECK(used->Insert("key", nullptr, &kSilent, 1).ok());
+  }
+  CHECK(access((file + ".2").c_str(), F_OK) == 0 && access((file + ".3").c_str(), F_OK) != 0);
   Refuses("capacity=1M;record=" + file, "FILE:RATE");
   Refuses("capacity=1M;record=" + file + ":2", "rate");
   Refuses("capacity=1M;record=/no/such/folder/file:1", "/no/such/folder");
