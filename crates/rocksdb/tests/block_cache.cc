@@ -179,6 +179,18 @@ static void ConfiguredInUse() {
   CHECK(cache->Release(alone) && dropped == 1);
 }
 
+static void StandaloneWithoutCapacity() {
+  auto cache = Make("capacity=0;strict_capacity_limit=true");
+  dropped = 0;
+  CHECK(cache->CreateStandalone("key", nullptr, &kHelper, 20, false) == nullptr);
+  Cache::Handle* uncharged = cache->CreateStandalone("key", nullptr, &kHelper, 20, true);
+  CHECK(uncharged != nullptr && dropped == 0);
+  if (uncharged != nullptr) {
+    CHECK(cache->GetCharge(uncharged) == 0 && cache->GetUsage() == 0);
+    CHECK(cache->Release(uncharged) && dropped == 1);
+  }
+}
+
 // As with RocksDB's own, what holds something may let go of it after that.
 static void Disowned() {
   const pid_t child = fork();
@@ -316,6 +328,7 @@ int main() {
   FromString();
   OddEntries();
   Standalone();
+  StandaloneWithoutCapacity();
   ConfiguredInUse();
   Disowned();
   Tiers();
