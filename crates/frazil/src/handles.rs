@@ -15,7 +15,7 @@ use frazil_policy::Priority;
 use frazil_recording::Lifetimes;
 
 use crate::Stats;
-use crate::core::admission::{Admitted, Refused};
+use crate::core::admission::{Admitted, Refusal, Refused};
 use crate::core::index::Mixed;
 use crate::core::{Ending, Spot, insert};
 use crate::features::handles::{Counted, Counting, Newcomer};
@@ -402,11 +402,39 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
                 Err(again) => refused = again,
             }
         }
+        let held = self.detach(refused, charge)?;
+        Ok(Insertion { held, outcome: Outcome::Detached })
+    }
+
+    fn detach(&self, refused: Refused<K, V>, charge: u64) -> Result<Held<K, V, S>, Refused<K, V>> {
         let core = self.core();
         let slot = core.detach(refused, charge)?;
         // SAFETY: it is counted.
-        let held = unsafe { Held::new(self.core, core.slab.value_address(core.slab.at(slot))) };
-        Ok(Insertion { held, outcome: Outcome::Detached })
+        Ok(unsafe { Held::new(self.core, core.slab.value_address(core.slab.at(slot))) })
+    }
+
+    /// Holds a value that is not admitted, whatever the capacity: nobody finds it, nothing goes for it, and it is
+    /// dropped when it is held no more. It counts in [`usage`](Self::usage) with its charge, also if the cache
+    /// is [strict](HandleBuilder::strict). O(1).
+    ///
+    /// ```
+    /// use frazil::HandleCache;
+    /// let cache: HandleCache<u64, u64> = HandleCache::builder(0).strict(true).build();
+    /// let held = cache.hold_detached(1, 10, 0)?;
+    /// assert_eq!((*held, cache.len()), (10, 0));
+    /// # Ok::<(), frazil::Refused<u64, u64>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Refused`], with key and value, if there are as many entries as there can be, 2^29.
+    pub fn hold_detached(
+        &self,
+        key: K,
+        value: V,
+        charge: u64,
+    ) -> Result<Held<K, V, S>, Refused<K, V>> {
+        self.detach(Refused { key, value, reason: Refusal::NoRoom }, charge)
     }
 
     fn admit(

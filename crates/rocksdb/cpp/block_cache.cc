@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <random>
+#include <set>
 
 #include "frazil.h"
 #include "kinds.h"
@@ -76,6 +78,35 @@ uint32_t SeedOf(int32_t option) {
   return option == rocksdb::ShardedCacheOptions::kHostHashSeed ? HostSeed() : NextSeed();
 }
 
+// The files that caches of this process record to: two would write over each other.
+class Files {
+ public:
+  static Files& All() {
+    // Caches may be freed after all static objects are.
+    static Files* const all = new Files();
+    return *all;
+  }
+
+  // A name that no other cache has: the path, or that with a number.
+  std::string Take(const std::string& path) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    std::string name = path;
+    for (int number = 2; !taken_.insert(name).second; ++number) {
+      name = path + "." + std::to_string(number);
+    }
+    return name;
+  }
+
+  void GiveBack(const std::string& name) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    taken_.erase(name);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> taken_;
+};
+
 // That of the library, if this was made for it.
 Status CheckVersion() {
   const std::string version = rocksdb::GetRocksVersionAsString();
@@ -118,7 +149,16 @@ class BlockCache final : public Cache {
     RegisterOptions("FrazilBlockCacheOptions", &options_, &OptionTypes());
   }
 
-  ~BlockCache() override { frazil_free(cache_); }
+  ~BlockCache() override {
+    if (!is_disowned_) {
+      frazil_free(cache_);
+    }
+    // RocksDB makes caches that it never uses.
+    if (!file_.empty() && !kinds_.HasAny()) {
+      unlink(file_.c_str());
+      Files::All().GiveBack(file_);
+    }
+  }
 
   const char* Name() const override { return kId; }
 
@@ -128,7 +168,8 @@ class BlockCache final : public Cache {
     if (!status.ok()) {
       return status;
     }
-    if (cache_ != nullptr && frazil_len(cache_) > 0) {
+    // Handles may be out of what is not resident any more.
+    if (kinds_.HasAny()) {
       return Status::NotSupported("a block cache that is in use cannot be configured");
     }
     seed_ = SeedOf(options_.hash_seed);
@@ -220,8 +261,8 @@ class BlockCache final : public Cache {
     return KindOf(EntryOf(handle))->helper;
   }
 
-  // What there is stays for ever, and nothing is dropped.
-  void DisownData() override { cache_ = nullptr; }
+  // What there is then stays for ever. Who still holds something may let go of it.
+  void DisownData() override { is_disowned_ = true; }
 
   void ApplyToAllEntries(
       const std::function<void(const Slice& key, ObjectPtr object, size_t charge,
@@ -291,15 +332,20 @@ class BlockCache final : public Cache {
                                      options_.record);
     }
     char message[256];
-    if (!frazil_record(cache_, options_.record.substr(0, colon).c_str(), rate, message,
-                       sizeof(message))) {
+    const std::string file = Files::All().Take(options_.record.substr(0, colon));
+    if (!frazil_record(cache_, file.c_str(), rate, message, sizeof(message))) {
+      Files::All().GiveBack(file);
       return Status::InvalidArgument("record: " + options_.record, message);
     }
+    file_ = file;
     return Status::OK();
   }
 
   frazil_cache* cache_ = nullptr;
   BlockCacheOptions options_;
+  bool is_disowned_ = false;
+  // What it records to, if it does.
+  std::string file_;
   uint32_t seed_ = 0;
   Kinds kinds_;
   std::atomic<uint64_t> next_id_{1};

@@ -22,6 +22,12 @@ class Kinds {
   // Kinds that come before the allocator is set do not know it.
   void SetAllocator(rocksdb::MemoryAllocator* allocator) { allocator_ = allocator; }
 
+  // Whether anything was ever inserted.
+  bool HasAny() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return !kinds_.empty();
+  }
+
   const Kind* Of(const rocksdb::Cache::CacheItemHelper* helper) {
     const size_t home = (reinterpret_cast<uintptr_t>(helper) >> 4) % kPlaces;
     // Acquire: what is in it; partner is the Release of Add.

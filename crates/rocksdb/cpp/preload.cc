@@ -3,7 +3,7 @@
 //
 // FRAZIL_BLOCK_CACHE has options as frazil::NewBlockCache takes them, such as "policy=s3-fifo"; capacity,
 // strictness, seed, allocator and the charging of metadata are the program's own. Caches of open tables
-// are left alone.
+// are left alone, and so are caches of tiers.
 //
 // A preloaded library is there before RocksDB is, and what it takes from that would not be found: so it takes
 // nothing. The block cache is in a library beside it, which is loaded when the first cache is made.
@@ -23,6 +23,14 @@
 #pragma weak frazil_block_cache_from_text
 
 namespace {
+
+// Whether this thread makes a cache of tiers. The first gives to the second what it evicts, as ours does not.
+thread_local bool makes_tiers = false;
+
+struct MakingTiers {
+  MakingTiers() { makes_tiers = true; }
+  ~MakingTiers() { makes_tiers = false; }
+};
 
 constexpr const char* kBeside = "libfrazil_block_cache.so";
 
@@ -75,12 +83,14 @@ void* Original(const char* symbol, const void* caller) {
 template <typename Options>
 std::shared_ptr<rocksdb::Cache> Make(const Options& options, const char* symbol,
                                      const void* caller) {
-  auto replace = &frazil_replace_block_cache;
-  if (replace == nullptr) {
-    replace = reinterpret_cast<decltype(replace)>(Beside("frazil_replace_block_cache", caller));
-  }
   std::shared_ptr<rocksdb::Cache> cache;
-  replace(options, &cache);
+  if (!makes_tiers) {
+    auto replace = &frazil_replace_block_cache;
+    if (replace == nullptr) {
+      replace = reinterpret_cast<decltype(replace)>(Beside("frazil_replace_block_cache", caller));
+    }
+    replace(options, &cache);
+  }
   if (cache == nullptr) {
     using Function = std::shared_ptr<rocksdb::Cache> (*)(const Options*);
     cache = reinterpret_cast<Function>(Original(symbol, caller))(&options);
@@ -99,6 +109,14 @@ std::shared_ptr<Cache> LRUCacheOptions::MakeSharedCache() const {
 std::shared_ptr<Cache> HyperClockCacheOptions::MakeSharedCache() const {
   return Make(*this, "_ZNK7rocksdb22HyperClockCacheOptions15MakeSharedCacheEv",
               __builtin_return_address(0));
+}
+
+std::shared_ptr<Cache> NewTieredCache(const TieredCacheOptions& options) {
+  using Function = std::shared_ptr<Cache> (*)(const TieredCacheOptions&);
+  const auto original = reinterpret_cast<Function>(
+      Original("_ZN7rocksdb14NewTieredCacheERKNS_18TieredCacheOptionsE", __builtin_return_address(0)));
+  const MakingTiers making;
+  return original(options);
 }
 
 }  // namespace ROCKSDB_NAMESPACE

@@ -201,25 +201,22 @@ pub unsafe extern "C" fn frazil_standalone(
     let key = unsafe { bytes(key, key_len) };
     let make = || (Key::nameless(key), Entry { object, kind });
     let (name, entry) = make();
-    let mut held = cache.insert_held(name, entry, charge, Priority::Low);
-    if held.is_none() && may_be_uncharged {
-        let (name, entry) = make();
-        // Without metadata as well.
-        held = match cache.handles.insert_held(name, entry, 0) {
-            Ok(insertion) => Some(Held::into_raw(insertion.held)),
-            Err(refused) => {
-                std::mem::forget(refused.value);
-                None
-            }
-        };
+    if let Some(handle) = cache.insert_held(name, entry, charge, Priority::Low) {
+        // SAFETY: it was just made.
+        cache.handles.erase_held(&*unsafe { cache.held(handle) });
+        return handle.as_ptr();
     }
-    match held {
-        Some(handle) => {
-            // SAFETY: it was just made.
-            cache.handles.erase_held(&*unsafe { cache.held(handle) });
-            handle.as_ptr()
+    if !may_be_uncharged {
+        return std::ptr::null();
+    }
+    let (name, entry) = make();
+    // Without metadata as well.
+    match cache.handles.hold_detached(name, entry, 0) {
+        Ok(held) => Held::into_raw(held).as_ptr(),
+        Err(refused) => {
+            std::mem::forget(refused.value);
+            std::ptr::null()
         }
-        None => std::ptr::null(),
     }
 }
 

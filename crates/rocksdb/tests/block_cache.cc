@@ -88,6 +88,13 @@ static void Record() {
   if (recorded != nullptr) {
     fclose(recorded);
   }
+  {
+    unlink((file + ".2").c_str());
+    auto used = Make("capacity=1M;record=" + file + ":1");
+    auto unused = Make("capacity=1M;record=" + file + ":1");
+    CHECK(used->Insert("key", nullptr, &kSilent, 1).ok());
+  }
+  CHECK(access((file + ".2").c_str(), F_OK) == 0 && access((file + ".3").c_str(), F_OK) != 0);
   Refuses("capacity=1M;record=" + file, "FILE:RATE");
   Refuses("capacity=1M;record=" + file + ":2", "rate");
   Refuses("capacity=1M;record=/no/such/folder/file:1", "/no/such/folder");
@@ -156,6 +163,64 @@ static void Standalone() {
   cache->Release(uncharged);
   CHECK(cache->Release(alone));
   CHECK(cache->GetUsage() == 40);
+}
+
+// Nobody finds what is out, and it weighs nothing.
+static void ConfiguredInUse() {
+  std::shared_ptr<Cache> cache;
+  const rocksdb::ConfigOptions config;
+  const char* text = "id=frazil://;capacity=1M;charge_metadata=false";
+  CHECK(Cache::CreateFromString(config, text, &cache).ok());
+  dropped = 0;
+  Cache::Handle* alone = cache->CreateStandalone("key", nullptr, &kHelper, 0, false);
+  CHECK(cache->GetOccupancyCount() == 0);
+  CHECK(cache->ConfigureFromString(config, "capacity=2M").IsNotSupported());
+  CHECK(cache->GetCapacity() == 1 << 20);
+  CHECK(cache->Release(alone) && dropped == 1);
+}
+
+static void StandaloneWithoutCapacity() {
+  auto cache = Make("capacity=0;strict_capacity_limit=true");
+  dropped = 0;
+  CHECK(cache->CreateStandalone("key", nullptr, &kHelper, 20, false) == nullptr);
+  Cache::Handle* uncharged = cache->CreateStandalone("key", nullptr, &kHelper, 20, true);
+  CHECK(uncharged != nullptr && dropped == 0);
+  if (uncharged != nullptr) {
+    CHECK(cache->GetCharge(uncharged) == 0 && cache->GetUsage() == 0);
+    CHECK(cache->Release(uncharged) && dropped == 1);
+  }
+}
+
+// As with RocksDB's own, what holds something may let go of it after that.
+static void Disowned() {
+  const pid_t child = fork();
+  if (child == 0) {
+    failures = 0;
+    auto cache = Make("capacity=1M");
+    dropped = 0;
+    Cache::Handle* handle = nullptr;
+    CHECK(cache->Insert("key", nullptr, &kHelper, 1, &handle).ok());
+    cache->DisownData();
+    CHECK(cache->GetUsage() > 0);
+    CHECK(!cache->Release(handle));
+    cache.reset();
+    CHECK(dropped == 0);
+    _exit(failures);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+// The first tier gives to the second what it evicts, and is left to RocksDB.
+static void Tiers() {
+  rocksdb::LRUCacheOptions first;
+  rocksdb::TieredCacheOptions options;
+  options.cache_opts = &first;
+  options.total_capacity = 64 << 20;
+  options.compressed_secondary_ratio = 0.25;
+  auto cache = rocksdb::NewTieredCache(options);
+  CHECK(cache != nullptr && cache->Insert("sixteen bytes...", nullptr, &kSilent, 1).ok());
+  CHECK(std::string(first.MakeSharedCache()->Name()) == "frazil");
 }
 
 static void Metadata() {
@@ -263,6 +328,10 @@ int main() {
   FromString();
   OddEntries();
   Standalone();
+  StandaloneWithoutCapacity();
+  ConfiguredInUse();
+  Disowned();
+  Tiers();
   Metadata();
   ReleasedTwice();
   Priorities();

@@ -14,13 +14,11 @@ use frazil_policy::Mark;
 use crate::chunks::Chunks;
 use crate::once_box::OnceBox;
 use crate::smr::refs::SlotRefs;
-#[cfg(feature = "expiry")]
-use crate::sync::CHECKED;
-use crate::sync::ZeroDefault;
 use crate::sync::atomic::{
     AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
+use crate::sync::{CHECKED, ZeroDefault};
 
 /// Nothing is in the slot.
 pub(crate) const VACANT: u8 = 0;
@@ -237,16 +235,16 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     /// The caller alone knows the slot, and does this once.
     pub(crate) unsafe fn prepare(&self, slot: u32) {
         self.entries.ensure(slot);
-        // SAFETY: in bounds, inside a cell, and nobody else knows the slot (the caller's promise).
-        unsafe { (&raw mut (*self.entry(slot)).refs).write(R::of_vacant(slot)) };
-        // Memory comes zeroed, and so is a header: `header_if_made` may be looking at it. What a
-        // checker has in the place of atomics is not.
+        // Memory comes zeroed, and so are a header and what counts holders: `header_if_made` and
+        // `refs_if_made` may be looking at them. What a checker has in the place of atomics is not.
         #[cfg(any(loom, shuttle))]
         // SAFETY: in bounds, inside a cell, and nobody else knows the slot (the caller's
         // promise).
         unsafe {
             (&raw mut (*self.entry(slot)).header).write(Header::default());
+            (&raw mut (*self.entry(slot)).refs).write(R::default());
         }
+        self.refs(slot).prepare(slot);
     }
 
     /// The same as [`header`](Self::header) of a slot that may never have been prepared; `None` if
@@ -274,6 +272,17 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     pub(crate) fn refs(&self, slot: u32) -> &R {
         // SAFETY: as in `header`.
         unsafe { &(*self.entry(slot)).refs }
+    }
+
+    /// Who holds a slot that may never have been prepared; `None` if there is no memory for it. Under a
+    /// checker only of one that was.
+    pub(crate) fn refs_if_made(&self, slot: u32) -> Option<&R> {
+        if CHECKED {
+            return Some(self.refs(slot));
+        }
+        let cell = self.entries.get(slot)?;
+        // SAFETY: the chunk is made, and zeroed; all atomics, which nobody writes otherwise.
+        Some(unsafe { &(*cell.0.get().cast::<Content<K, V, R>>()).refs })
     }
 
     /// Where the value of a slot of this slab is.

@@ -44,8 +44,10 @@ unsafe impl Sync for Store {}
 impl Store {
     /// With an entry, published and queued.
     fn new() -> Self {
+        let refs = Refs::default();
+        refs.prepare(SLOT);
         let store = Store {
-            refs: Refs::of_vacant(SLOT),
+            refs,
             open: Open::new(),
             word: AtomicU32::new(0),
             content: UnsafeCell::new(0),

@@ -38,15 +38,16 @@ fn orphan(charged: bool) -> u64 {
 }
 
 /// What a slot has beside its header, in its own line.
-pub(crate) trait SlotRefs {
+pub(crate) trait SlotRefs: Default {
     /// What slots are aligned as.
     type Align;
 
     /// Whether holders are counted.
     const COUNTED: bool;
 
-    /// That of a slot that was never used, and has this number.
-    fn of_vacant(slot: u32) -> Self;
+    /// Makes it that of a slot that was never used, and has this number. Others may be looking at it, who
+    /// find zeroes before.
+    fn prepare(&self, slot: u32);
 
     /// What the entry weighs, where that is kept here: in the line that is looked at anyway.
     fn weight(&self) -> u64;
@@ -71,7 +72,7 @@ impl SlotRefs for () {
     const COUNTED: bool = false;
 
     #[inline(always)]
-    fn of_vacant(_: u32) {}
+    fn prepare(&self, _: u32) {}
 
     #[inline(always)]
     fn weight(&self) -> u64 {
@@ -102,7 +103,7 @@ impl SlotRefs for () {
 pub(crate) struct Line;
 
 /// The word of a slot, a link, and what the entry has come with.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Refs {
     word: AtomicU64,
     weight: AtomicU64,
@@ -223,9 +224,9 @@ impl SlotRefs for Refs {
 
     const COUNTED: bool = true;
 
-    fn of_vacant(slot: u32) -> Self {
-        let (word, weight) = (AtomicU64::new(VACANT), AtomicU64::new(0));
-        Refs { word, weight, next: AtomicU32::new(0), slot_and_priority: AtomicU32::new(slot) }
+    fn prepare(&self, slot: u32) {
+        self.slot_and_priority.store(slot, Relaxed);
+        self.word.store(VACANT, Relaxed);
     }
 
     #[inline(always)]

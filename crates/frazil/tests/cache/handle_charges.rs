@@ -115,3 +115,24 @@ fn a_capacity_that_comes_down_takes_the_credit_of_idle_threads() {
         drop(held);
     }
 }
+
+/// Slots are counted as handed out a moment before there is memory for them.
+#[test]
+fn what_is_held_may_be_asked_while_the_cache_grows() {
+    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+    for _ in 0..if cfg!(miri) { 2 } else { 400 } {
+        let cache: HandleCache<u64, u64> = HandleCache::builder(1 << 20).build();
+        let held = cache.insert_held(0, 0, 5).expect("there is room").held;
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    assert_eq!(cache.held_usage(), 5);
+                }
+            });
+            (1..600).for_each(|key| _ = cache.insert(key, key, 0));
+            done.store(true, Relaxed);
+        });
+        drop(held);
+    }
+}

@@ -196,3 +196,15 @@ fn s3_fifo_forgets_what_came_with_the_lowest_priority() {
         assert_eq!(heavy(first), priority == Priority::Low, "{priority:?}");
     }
 }
+
+/// Where each entry is published by itself, one that leaves the bottom queue takes a segment of its own.
+#[test]
+fn the_lowest_may_go_to_nothing_though_all_were_hit() {
+    for policy in POLICIES {
+        let mut cache = cache(policy, 1 << 20);
+        (0..200).for_each(|key| insert(&cache, key, Priority::Bottom));
+        (0..200).for_each(|key| drop(cache.hold(&key)));
+        assert_eq!((cache.set_capacity(0), cache.len()), (0, 0), "{policy}");
+        validate(&mut cache);
+    }
+}

@@ -79,12 +79,13 @@ impl Order {
         queue: &Queue,
         held_max: u32,
     ) -> Decision {
-        if !has_room(ctx, queue) {
-            return Decision::Empty;
-        }
         let mut held = 0;
         // Others may fill the queue meanwhile: no more than there are entries.
         for _ in 0..ctx.reclaim.slots() {
+            // Each time: where entries are published one by one each that leaves takes a segment.
+            if !ctx.buffers.spares.stock_more(ctx.segments, &mut ctx.buffers.traffic) {
+                break;
+            }
             let Some(candidate) = ctx.pop(queue) else { break };
             if candidate.header.mark.lower() {
                 let newcomer = Newcomer::new(0, ctx.headers.weight(candidate.slot));

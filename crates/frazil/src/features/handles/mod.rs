@@ -20,7 +20,7 @@ use crate::core::hooks::Hooks as _;
 use crate::core::order::queue::{End, Queue};
 use crate::core::{Core, Ending};
 use crate::features::record::Recorder;
-use crate::smr::refs::Open;
+use crate::smr::refs::{Open, SlotRefs as _};
 use crate::smr::stripe::add;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -143,10 +143,10 @@ impl<K, V, S> Counting<K, V, S> {
 
     /// What is held.
     pub(crate) fn held_usage(&self) -> u64 {
-        let held = |slot: &u32| self.slab.refs(*slot).look().is_held();
-        let charges =
-            self.reclaim.used().filter(held).map(|slot| i128::from(self.slab.weight(slot)));
-        saturated(charges.sum())
+        // Slots are counted as handed out before there is memory for them.
+        let made = self.reclaim.used().filter_map(|slot| self.slab.refs_if_made(slot));
+        let held = made.filter(|refs| refs.look().is_held());
+        saturated(held.map(|refs| i128::from(refs.weight())).sum())
     }
 
     fn sum(&self, of: impl Fn(&Local) -> &Charges) -> i128 {
