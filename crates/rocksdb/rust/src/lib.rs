@@ -21,6 +21,9 @@ unsafe extern "C" {
 /// Databases that are opened with these options share the cache. A later `set_block_based_table_factory`
 /// replaces it.
 ///
+/// The options that are answered keep nothing alive of what was set in `options` from Rust: keep those as long as the
+/// database, if they have an environment, a comparator, a compaction filter or a logger.
+///
 /// # Errors
 ///
 /// What RocksDB says of an option or a policy that there is not.
