@@ -87,10 +87,9 @@ mod tests {
 
     #[test]
     fn the_longest_comes_first() {
+        let program = |name: &str, wall| Program { name: name.to_owned(), wall, processor: None };
         let mut programs = Programs::new(std::process::id());
-        programs.heard("     Running tests/a.rs (target/debug/deps/short-0)");
-        programs.heard("     Running tests/b.rs (target/debug/deps/long-0)");
-        std::thread::sleep(std::time::Duration::from_millis(200));
+        programs.ended = vec![program("short", 0.1), program("long", 200.0)];
         programs.heard("   Doc-tests last");
         let slowest = programs.slowest();
         assert_eq!(slowest.len(), 3, "{slowest:?}");

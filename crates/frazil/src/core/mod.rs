@@ -442,7 +442,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
 
 /// A sum of counts that were read one after the other. Those of different moments may add
 /// up to more than there can be, or to less than nothing, which wraps.
-pub(crate) fn likely(sum: u64, capacity: u64) -> u64 {
+fn likely(sum: u64, capacity: u64) -> u64 {
     if sum > capacity && sum > u64::MAX / 2 { 0 } else { sum.min(capacity) }
 }
 

@@ -93,8 +93,7 @@ pub(crate) struct Newcomer {
     pub(crate) hash: u64,
     pub(crate) weight: u64,
     /// What the policy recalled of it when it was missed: 1 if S3-FIFO's ghost knew it, or if it is of high
-    /// priority; the
-    /// ticket of a locked policy, which hears of it at the first eviction or at its
+    /// priority; the ticket of a locked policy, which hears of it at the first eviction or at its
     /// insertion; else 0.
     pub(crate) recalled: Cell<u32>,
     /// What its fetch took and who waited for it, for policies that ask; `None` if it was not
