@@ -42,9 +42,20 @@ pub(crate) trait PerThread: Sized {
         None
     }
 
-    /// Whether there is something behind what an eviction has found held, where so many attempts have failed.
+    /// Whether to look for something behind what an eviction has found held, where so many attempts have
+    /// failed.
     #[inline(always)]
-    fn may_find_more<K, V, S>(_: &Core<K, V, S, Self>, _attempts: usize) -> bool {
+    fn may_find_more(&self, _attempts: usize) -> bool {
+        false
+    }
+
+    /// No more is looked at of what is held.
+    #[inline(always)]
+    fn gave_up(&self) {}
+
+    /// Whether that was so, and few were evicted since.
+    #[inline(always)]
+    fn gave_up_lately(&self) -> bool {
         false
     }
 

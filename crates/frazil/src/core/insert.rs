@@ -176,8 +176,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             match failure.cause {
                 FailureKind::Changed => {}
                 // What was passed over is behind the others now.
-                FailureKind::Held if H::may_find_more(self, attempt) => {}
-                FailureKind::Refused(_) | FailureKind::Held => break,
+                FailureKind::Held if self.hooks.may_find_more(attempt) => {}
+                FailureKind::Held => {
+                    self.hooks.gave_up();
+                    break;
+                }
+                FailureKind::Refused(_) => break,
                 FailureKind::Shortage => {
                     drop(held);
                     operation.pause();

@@ -484,6 +484,10 @@ impl<K: Hash, V, S: BuildHasher, H: PerThread> Headers for Core<K, V, S, H> {
         H::unclaim(self, slot);
     }
     #[inline(always)]
+    fn gave_up_lately(&self) -> bool {
+        self.hooks.gave_up_lately()
+    }
+    #[inline(always)]
     fn leaves_queue(&self, slot: u32) -> bool {
         self.slab.refs(slot).dequeue()
     }

@@ -295,7 +295,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
             match self.with_queue_ctx(held, |ctx| self.order.evict(ctx, None)) {
                 Decision::Victim(victim) => _ = self.finish_eviction(held, victim, Ending::Evicted),
-                Decision::Refuse | Decision::Held => return (evicted, true),
+                Decision::Held => {
+                    self.hooks.gave_up();
+                    return (evicted, true);
+                }
+                Decision::Refuse => return (evicted, true),
                 Decision::Empty => return (evicted, false),
             }
         }

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, Hash};
 use equivalent::Equivalent;
 use frazil_policy::Priority;
 
-use super::{Counted, Counting, Handles, Local};
+use super::{Counted, Counting, EARNED, Handles, LOOKS, Local};
 use crate::core::Ending;
 use crate::core::hooks::{Hooks, Operation, PerThread};
 use crate::core::order::queue::Queue;
@@ -14,11 +14,7 @@ use crate::core::slab::At;
 use crate::smr::protect::Protect;
 use crate::smr::refs::{Evicted, Refs};
 use crate::smr::stripe::Reader;
-use crate::sync::CHECKED;
 use crate::sync::atomic::Ordering::Relaxed;
-
-/// How often an insertion goes on behind what it has found held.
-const LOOKS: usize = if CHECKED { 1 } else { 8 };
 
 /// What an insertion brings: its priority, and room for the slot that it was given, in which it is
 /// counted.
@@ -90,12 +86,17 @@ impl PerThread for Handles {
         !is_charged
     }
 
-    fn may_find_more<K, V, S>(core: &Counting<K, V, S>, attempts: usize) -> bool {
-        let fruitless = &core.hooks.fruitless;
-        if attempts >= LOOKS {
-            fruitless.store(true, Relaxed);
-        }
-        attempts < LOOKS && !fruitless.load(Relaxed)
+    fn may_find_more(&self, attempts: usize) -> bool {
+        attempts < LOOKS.min(self.earned.load(Relaxed) as usize)
+    }
+
+    fn gave_up(&self) {
+        self.earned.store(0, Relaxed);
+    }
+
+    #[inline(always)]
+    fn gave_up_lately(&self) -> bool {
+        self.earned.load(Relaxed) < EARNED
     }
 
     #[cold]
@@ -220,9 +221,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
             refs.end(charges_orphans);
             return ending;
         }
-        if core.hooks.fruitless.load(Relaxed) {
-            core.hooks.fruitless.store(false, Relaxed);
-        }
+        core.hooks.earn();
         match refs.evict(charges_orphans) {
             Evicted::Owned => core.note_due(local, slot),
             Evicted::Orphaned => {

@@ -8,6 +8,8 @@ mod counted;
 mod detach;
 mod hooks;
 mod release;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
 
 pub(crate) use counted::Counted;
 pub(crate) use hooks::Newcomer;
@@ -22,7 +24,14 @@ use crate::core::{Core, Ending};
 use crate::features::record::Recorder;
 use crate::smr::refs::{Open, SlotRefs as _};
 use crate::smr::stripe::add;
+use crate::sync::CHECKED;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// How often an insertion goes on behind what it has found held.
+const LOOKS: usize = if CHECKED { 1 } else { 8 };
+
+/// Evictions after which it is forgotten that one gave up.
+const EARNED: u32 = if CHECKED { 1 } else { 64 };
 
 /// A core whose values can be held.
 pub(crate) type Counting<K, V, S> = Core<K, V, S, Handles>;
@@ -36,8 +45,9 @@ pub(crate) struct Handles {
     lost: AtomicU32,
     /// Whether what is held is charged against the capacity until it is dropped.
     strict: AtomicBool,
-    /// Whether an insertion has found all held that it has looked at, and nothing was evicted since.
-    fruitless: AtomicBool,
+    /// Evictions since one gave up, up to [`EARNED`]. Each earns an insertion one look behind what it finds
+    /// held, so what looks in vain cost is paid for.
+    earned: AtomicU32,
     /// Entries of the lowest priority that were not used yet.
     bottom: Queue,
     /// The capacity that was asked for last: more is in force while too much is held.
@@ -51,9 +61,19 @@ impl Handles {
             recorder: Recorder::new(),
             lost: AtomicU32::new(0),
             strict: AtomicBool::new(strict),
-            fruitless: AtomicBool::new(false),
+            earned: AtomicU32::new(EARNED),
             bottom: Queue::new(End::Bottom),
             asked: AtomicU64::new(capacity),
+        }
+    }
+
+    /// Something was evicted.
+    #[inline(always)]
+    fn earn(&self) {
+        let earned = self.earned.load(Relaxed);
+        if earned < EARNED {
+            // What two threads earn at once may count once.
+            self.earned.store(earned + 1, Relaxed);
         }
     }
 
