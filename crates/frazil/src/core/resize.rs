@@ -252,11 +252,15 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
         let operation = H::operation(self);
         let mut held = self.hold();
-        if self.take_back(&mut held, &goal) != Progress::Ended {
+        let mut progress = self.take_back(&mut held, &goal);
+        if progress != Progress::Ended {
             self.evict_some(&mut held, &goal, FURTHER);
-            self.take_back(&mut held, &goal);
+            progress = self.take_back(&mut held, &goal);
         }
-        self.follow_in_force(&held, &goal);
+        // Not on the way: S3-FIFO goes through all its ghosts for that.
+        if progress == Progress::Ended {
+            self.follow_in_force(&held, &goal);
+        }
         self.settle(&mut held);
         drop(held);
         drop(operation);

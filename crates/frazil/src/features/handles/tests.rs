@@ -1,6 +1,7 @@
 //! What an operation costs where more is held than the capacity, in work and not in time.
 
 use crate::core::order::PASSED_OVER;
+use crate::core::order::s3_fifo::WINDOWS;
 use crate::smr::fence::EXECUTED;
 use crate::{HandleCache, Held, Outcome, Policy};
 
@@ -20,13 +21,13 @@ fn overfull(policy: Policy, count: u64) -> (Tested, Vec<Held<u64, u64>>) {
     (cache, held)
 }
 
-/// Heavy fences and second chances of what is held, for each of so many calls.
-fn costs(calls: u64, call: impl FnMut(u64)) -> [f64; 2] {
-    let now = || [EXECUTED.get(), PASSED_OVER.get()];
+/// Heavy fences, second chances of what is held, and passes over all ghosts, for each of so many calls.
+fn costs(calls: u64, call: impl FnMut(u64)) -> [f64; 3] {
+    let now = || [EXECUTED.get(), PASSED_OVER.get(), WINDOWS.get()];
     let before = now();
     (0..calls).for_each(call);
     let after = now();
-    [0, 1].map(|cost: usize| (after[cost] - before[cost]) as f64 / calls as f64)
+    [0, 1, 2].map(|cost: usize| (after[cost] - before[cost]) as f64 / calls as f64)
 }
 
 /// Each looks at some of what is held. What idle threads have in hand is asked for at one in 64.
@@ -48,9 +49,10 @@ fn an_insertion_beyond_the_capacity_looks_at_few_and_takes_no_heavy_fence() {
         for count in [4, 10, 32, 63, 64, 65, 128, 1_000] {
             for (what, call) in calls {
                 let (cache, held) = overfull(policy, count);
-                let [fences, passed] = costs(1_000, |number| call(&cache, 10_000 + number));
+                let [fences, passed, ghosts] = costs(1_000, |number| call(&cache, 10_000 + number));
                 assert!(fences < 0.5, "{policy}, {count}, {what}: {fences} fences");
                 assert!(passed < 200.0, "{policy}, {count}, {what}: {passed} passed over");
+                assert!(ghosts < 0.01, "{policy}, {count}, {what}: {ghosts} times all ghosts");
                 assert!(held.iter().all(|held| cache.hold(held.key()).is_some()), "{policy}");
             }
         }
