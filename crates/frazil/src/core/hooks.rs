@@ -26,12 +26,6 @@ pub(crate) trait PerThread: Sized {
         false
     }
 
-    /// Whether what the residency paid that has just been told of as removed is free again.
-    #[inline(always)]
-    fn returns_charge<K, V, S>(_: &Core<K, V, S, Self>) -> bool {
-        true
-    }
-
     /// This capacity was asked for, by a call that decides.
     #[inline(always)]
     fn asked(&self, _capacity: u64) {}
@@ -167,13 +161,13 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
 
     /// A residency has ended, right after that exchange. The slot is still protected or taken, so
     /// key and value are there. `charges_orphans` as it was found for this one. How it has ended, as it is
-    /// counted.
+    /// counted, and whether what it has paid is free again.
     fn removed<S>(
         core: &Core<K, V, S, Self>,
         slot: u32,
         ending: Ending,
         charges_orphans: bool,
-    ) -> Ending;
+    ) -> (Ending, bool);
 }
 
 /// A guard around an operation.
@@ -271,8 +265,8 @@ impl<K: Hash + Eq, V> Hooks<K, V> for () {
     fn before_unlink<S>(_: &Core<K, V, S, Self>, _: u32) {}
 
     #[inline(always)]
-    fn removed<S>(_: &Core<K, V, S, Self>, _: u32, ending: Ending, _: bool) -> Ending {
-        ending
+    fn removed<S>(_: &Core<K, V, S, Self>, _: u32, ending: Ending, _: bool) -> (Ending, bool) {
+        (ending, true)
     }
 }
 

@@ -255,12 +255,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     ) -> Result<(), InsertFailure<K, V>> {
         let entries = u64::from(found.is_none());
         let charges_orphans = self.hooks.charges_orphans();
-        let (mut old_weight, mut growth) = (0, 0);
+        let (mut old_weight, mut returned, mut growth) = (0, 0, 0);
         if self.weights.is_some() {
-            if !charges_orphans {
-                old_weight = found.map_or(0, |found| self.slab.weight(found.slot()));
-            }
-            growth = newcomer.weight.saturating_sub(old_weight);
+            old_weight = found.map_or(0, |found| self.slab.weight(found.slot()));
+            returned = if charges_orphans { 0 } else { old_weight };
+            growth = newcomer.weight.saturating_sub(returned);
             if self.reclaim.is_crowded() {
                 return Err(InsertFailure { cause: FailureKind::Shortage, key, value });
             }
@@ -295,7 +294,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         held.above.entry_credit -= entries;
         if self.weights.is_some() {
             held.above.weight_credit -= growth;
-            held.above.weight_credit += old_weight.saturating_sub(newcomer.weight);
+            held.above.weight_credit += returned.saturating_sub(newcomer.weight);
             add(&held.local().counts.weight, newcomer.weight.wrapping_sub(old_weight));
         }
         match found {

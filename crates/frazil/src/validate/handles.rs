@@ -20,9 +20,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         core.survey_held(&mut survey);
         let indexed = core.check_index(&mut survey);
         let (charged, uncharged) = core.check_words(&mut survey, &indexed);
-        survey.expect("usage", core.usage(), core.weight().saturating_add(uncharged));
-        let residents = core.weight().wrapping_sub(charged);
-        core.check_residents(&mut survey, &indexed, residents, charged);
+        let orphans = charged.saturating_add(uncharged);
+        survey.expect("usage", core.usage(), core.weight().saturating_add(orphans));
+        core.check_residents(&mut survey, &indexed, core.weight(), charged);
         survey.result()
     }
 }

@@ -78,14 +78,6 @@ impl PerThread for Handles {
         Some(&self.bottom)
     }
 
-    #[inline(always)]
-    fn returns_charge<K, V, S>(core: &Counting<K, V, S>) -> bool {
-        let charged = &core.counts().charged;
-        let is_charged = charged.load(Relaxed) != 0;
-        charged.store(0, Relaxed);
-        !is_charged
-    }
-
     fn may_find_more(&self, attempts: usize) -> bool {
         attempts < LOOKS.min(self.earned.load(Relaxed) as usize)
     }
@@ -102,17 +94,6 @@ impl PerThread for Handles {
     #[cold]
     fn unclaim<K, V, S>(core: &Counting<K, V, S>, slot: u32) {
         core.slab.refs(slot).unclaim();
-    }
-}
-
-impl<K, V, S> Counting<K, V, S> {
-    /// Counts an orphan that the calling thread has left, and whether the capacity is charged for it.
-    fn orphaned(&self, local: &Local, slot: u32, is_charged: bool) {
-        if is_charged {
-            local.charged.store(1, Relaxed);
-        } else {
-            local.orphaned.add(self.slab.weight(slot));
-        }
     }
 }
 
@@ -214,20 +195,18 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
         slot: u32,
         ending: Ending,
         charges_orphans: bool,
-    ) -> Ending {
+    ) -> (Ending, bool) {
         let (local, refs) = (core.counts(), core.slab.refs(slot));
-        if ending != Ending::Evicted {
-            core.orphaned(local, slot, charges_orphans);
-            refs.end(charges_orphans);
-            return ending;
-        }
-        core.hooks.earn();
-        match refs.evict(charges_orphans) {
-            Evicted::Owned => core.note_due(local, slot),
-            Evicted::Orphaned => {
-                core.orphaned(local, slot, charges_orphans);
+        if ending == Ending::Evicted {
+            core.hooks.earn();
+            if refs.evict(charges_orphans) == Evicted::Owned {
+                core.note_due(local, slot);
+                return (ending, true);
             }
+        } else {
+            refs.end(charges_orphans);
         }
-        ending
+        local.orphaned.add(core.slab.weight(slot));
+        (ending, !charges_orphans)
     }
 }

@@ -97,7 +97,7 @@ impl Handles {
 /// What is kept for each thread, which alone writes it.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
-    /// What orphans weigh that the capacity is not charged for.
+    /// What orphans weigh.
     orphaned: Charges,
     /// The share of newcomers that were not to have high priority, lately, in 65,536ths.
     not_high: AtomicU32,
@@ -105,8 +105,6 @@ pub(crate) struct Local {
     due: AtomicU32,
     /// Operations of the thread that are under way, one inside the other.
     depth: AtomicU32,
-    /// Whether the residency that it has just ended has left an orphan that is charged for.
-    charged: AtomicU32,
 }
 
 impl Local {

@@ -1,8 +1,10 @@
-//! What an operation costs where more is held than the capacity, in work and not in time.
+//! What operations cost where more is held than the capacity, in work and not in time; and what they
+//! may write.
 
 use crate::core::order::PASSED_OVER;
 use crate::core::order::s3_fifo::WINDOWS;
 use crate::smr::fence::EXECUTED;
+use crate::sync::atomic::Ordering::Relaxed;
 use crate::{HandleCache, Held, Outcome, Policy};
 
 type Tested = HandleCache<u64, u64>;
@@ -57,4 +59,19 @@ fn an_insertion_beyond_the_capacity_looks_at_few_and_takes_no_heavy_fence() {
             }
         }
     }
+}
+
+/// Those are of who has the buffers beside them, which may be another thread.
+#[test]
+fn who_lets_go_of_an_orphan_writes_no_count_of_the_buffers() {
+    let cache: Tested = HandleCache::builder(100).strict(true).build();
+    let counted = || -> Vec<u64> {
+        cache.core().stripes.iter().map(|stripe| stripe.local.counts.weight.load(Relaxed)).collect()
+    };
+    let held = cache.insert_held(1, 10, 60).expect("there is room").held;
+    assert!(cache.erase(&1) && cache.insert(2, 20, 60).is_err(), "it is charged for");
+    let before = counted();
+    drop(held);
+    assert_eq!((counted(), cache.usage()), (before, 0));
+    assert!(cache.insert(2, 20, 60).is_ok());
 }
