@@ -42,7 +42,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         if ending != Ending::Replaced {
             held.above.entry_credit += 1;
             if self.weights.is_some() {
-                let weight = self.slab.weight(slot);
+                let weight = self.charge(slot);
                 if is_returned {
                     held.above.weight_credit += weight;
                 }

@@ -122,6 +122,12 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
         Priority::Low
     }
 
+    /// Whether the capacity is charged for what it weighs.
+    #[inline(always)]
+    fn is_charged(_: &Self::Incoming) -> bool {
+        true
+    }
+
     /// A slot was filled, and is about to be published. It is the caller's alone.
     fn admitting<S>(core: &Core<K, V, S, Self>, slot: u32, incoming: &Self::Incoming);
 

@@ -34,8 +34,8 @@ const FURTHER: u32 = 4;
 /// How often such an insertion takes what idle threads have in hand.
 const GATHER_EVERY: u32 = if CHECKED { 1 } else { 64 };
 
-/// The most that may be in force beyond what was asked for: sums of a few such are below 2^64.
-const EXCESS_MAX: u64 = 1 << 60;
+/// The most that may be in force, or resident, beyond what was asked for: sums of a few such are below 2^64.
+pub(crate) const EXCESS_MAX: u64 = 1 << 60;
 
 /// Evictions of one call, for each slot there is: where all weigh something and others
 /// insert no faster, one is enough.

@@ -62,6 +62,11 @@ pub(crate) trait Headers {
     fn priority(&self, _slot: u32) -> Priority {
         Priority::Low
     }
+    /// Whether the capacity is charged for the entry in a slot.
+    #[inline(always)]
+    fn is_charged(&self, _slot: u32) -> bool {
+        true
+    }
     /// The queue of those of the lowest priority, where there are priorities.
     #[inline(always)]
     fn bottom(&self) -> Option<&Queue> {

@@ -12,15 +12,16 @@ use crate::core::hooks::{Hooks, Operation, PerThread};
 use crate::core::order::queue::Queue;
 use crate::core::slab::At;
 use crate::smr::protect::Protect;
-use crate::smr::refs::{Evicted, Refs};
+use crate::smr::refs::{Evicted, Refs, SlotRefs as _};
 use crate::smr::stripe::Reader;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// What an insertion brings: its priority, and room for the slot that it was given, in which it is
-/// counted.
+/// What an insertion brings: its priority, whether the capacity is not charged for it, and room for the
+/// slot that it was given, in which it is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Newcomer {
     pub(crate) priority: Priority,
+    pub(crate) is_uncharged: bool,
     pub(crate) slot: Cell<u32>,
 }
 
@@ -164,9 +165,18 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
     }
 
     #[inline(always)]
+    fn is_charged(newcomer: &Newcomer) -> bool {
+        !newcomer.is_uncharged
+    }
+
+    #[inline(always)]
     fn admitting<S>(core: &Counting<K, V, S>, slot: u32, newcomer: &Newcomer) {
         let refs = core.slab.refs(slot);
         refs.set_priority(newcomer.priority);
+        if newcomer.is_uncharged {
+            refs.set_uncharged();
+            core.counts().orphaned.add(core.slab.weight(slot));
+        }
         refs.publish();
         newcomer.slot.set(slot);
     }
@@ -174,6 +184,9 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
     #[inline(always)]
     fn withdrawn<S>(core: &Counting<K, V, S>, slot: u32, newcomer: &Newcomer) {
         newcomer.slot.set(0);
+        if newcomer.is_uncharged {
+            core.counts().orphaned.subtract(core.slab.weight(slot));
+        }
         core.slab.refs(slot).withdraw();
     }
 
@@ -196,17 +209,28 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
         ending: Ending,
         charges_orphans: bool,
     ) -> (Ending, bool) {
-        let (local, refs) = (core.counts(), core.slab.refs(slot));
-        if ending == Ending::Evicted {
+        let (local, refs, weight) = (core.counts(), core.slab.refs(slot), core.slab.weight(slot));
+        let was_charged = refs.is_charged();
+        let is_charged = charges_orphans && was_charged;
+        let is_owned = if ending == Ending::Evicted {
             core.hooks.earn();
-            if refs.evict(charges_orphans) == Evicted::Owned {
-                core.note_due(local, slot);
-                return (ending, true);
-            }
+            refs.evict(is_charged) == Evicted::Owned
         } else {
-            refs.end(charges_orphans);
+            refs.end(is_charged);
+            false
+        };
+        // What was not charged for has been counted with the orphans all the time.
+        match (was_charged, is_owned) {
+            (true, false) => local.orphaned.add(weight),
+            (false, true) => local.orphaned.subtract(weight),
+            _ => {}
         }
-        local.orphaned.add(core.slab.weight(slot));
-        (ending, !charges_orphans)
+        if !was_charged {
+            core.hooks.uncharged.subtract(weight);
+        }
+        if is_owned {
+            core.note_due(local, slot);
+        }
+        (ending, is_owned || !is_charged)
     }
 }

@@ -10,9 +10,11 @@ mod hooks;
 mod release;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
+mod uncharged;
 
 pub(crate) use counted::Counted;
 pub(crate) use hooks::Newcomer;
+use uncharged::Uncharged;
 
 use std::hash::{BuildHasher, Hash};
 
@@ -50,6 +52,7 @@ pub(crate) struct Handles {
     earned: AtomicU32,
     /// Entries of the lowest priority that were not used yet.
     bottom: Queue,
+    uncharged: Uncharged,
     /// The capacity that was asked for last: more is in force while too much is held.
     asked: AtomicU64,
 }
@@ -63,6 +66,7 @@ impl Handles {
             strict: AtomicBool::new(strict),
             earned: AtomicU32::new(EARNED),
             bottom: Queue::new(End::Bottom),
+            uncharged: Uncharged::default(),
             asked: AtomicU64::new(capacity),
         }
     }
@@ -97,7 +101,7 @@ impl Handles {
 /// What is kept for each thread, which alone writes it.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
-    /// What orphans weigh.
+    /// What orphans weigh, and residents that the capacity is not charged for.
     orphaned: Charges,
     /// The share of newcomers that were not to have high priority, lately, in 65,536ths.
     not_high: AtomicU32,
@@ -123,9 +127,10 @@ impl Local {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
-    /// Brings the capacity nearer to what was asked for, where what was held has kept it up.
+    /// Brings usage and capacity nearer to what was asked for, where what was held has kept them up.
     #[inline(always)]
     pub(crate) fn shrink_if_asked(&self) {
+        self.end_uncharged();
         if self.exceeds_capacity() {
             self.shrink_further(|| self.hooks.asked_capacity());
         }
@@ -157,6 +162,11 @@ impl<K, V, S> Counting<K, V, S> {
     /// What is resident and what is held, together.
     pub(crate) fn usage(&self) -> u64 {
         saturated(i128::from(self.weight()) + self.sum(|local| &local.orphaned))
+    }
+
+    /// What residents weigh that the capacity is not charged for.
+    pub(crate) fn uncharged_weight(&self) -> u64 {
+        self.hooks.uncharged.weight()
     }
 
     /// What is held.
