@@ -558,9 +558,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         }
         let refs = held.refs();
         let is_to_go = erase_if_last || core.exceeds_capacity() || !refs.is_charged();
-        if is_to_go && refs.look().is_held_once() {
-            core.end_residency(refs.slot());
-            core.shrink_if_asked();
+        if is_to_go {
+            match refs.let_go_beside_others() {
+                Ok(()) => {
+                    std::mem::forget(held);
+                    return false;
+                }
+                Err(seen) if seen.is_held_once() => {
+                    core.end_residency(refs.slot());
+                    core.shrink_if_asked();
+                }
+                // Its residency is over.
+                Err(_) => {}
+            }
         }
         let held = std::mem::ManuallyDrop::new(held);
         // SAFETY: it is counted, and the core is borrowed.

@@ -336,6 +336,20 @@ impl Refs {
         self.word.fetch_add(1, Relaxed);
     }
 
+    /// Counts the caller of a resident no more that others hold as well. If none does, or the residency is
+    /// over, the caller is counted as before: of those who let go by this one finds that it is the last.
+    #[inline(always)]
+    pub(crate) fn let_go_beside_others(&self) -> Result<(), Seen> {
+        let mut seen = self.look();
+        while seen.is_resident() && !seen.is_held_once() {
+            match self.exchange(seen) {
+                Ok(()) => return Ok(()),
+                Err(now) => seen = now,
+            }
+        }
+        Err(seen)
+    }
+
     /// Counts the caller no more, inside a call of the cache.
     #[inline(always)]
     pub(crate) fn let_go(&self) -> LetGo {
