@@ -20,6 +20,7 @@ use crate::core::index::Mixed;
 use crate::core::{Ending, Spot, insert};
 use crate::features::handles::{Counted, Counting, Newcomer};
 use crate::features::record::Event;
+use crate::smr::refs::SlotRefs as _;
 use crate::smr::stripe::add;
 use crate::sync::atomic::Ordering::Relaxed;
 pub use builder::HandleBuilder;
@@ -320,7 +321,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ///
     /// Unless the cache is [strict](HandleBuilder::strict), it is admitted beyond the capacity where
     /// nothing else can go: what is too much goes when it is [released](Self::release), or by insertions
-    /// after that. If the capacity is 0, or is lowered at this moment, it is held and not admitted:
+    /// after that. So is what [`insert`](Self::insert) would refuse, because it is charged more than the capacity or
+    /// the policy does not take it: it is found while it is held, nothing goes for it, and it goes itself when it is
+    /// held no more. If the capacity is 0, or is lowered at this moment, it is held and not admitted:
     /// nobody finds it, and it is dropped when it is held no more.
     ///
     /// ```
@@ -395,11 +398,28 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         charge: u64,
         priority: Priority,
     ) -> Result<Insertion<K, V, S>, Refused<K, V>> {
-        if self.core().exceed(charge) {
-            let hashes = self.core().hashes(&refused.key);
-            match self.admit_once(hashes, refused.key, refused.value, (charge, priority)) {
-                Ok(admission) => return Ok(self.insertion(admission)),
+        let core = self.core();
+        // For what the policy does not take nothing goes.
+        let is_uncharged = refused.reason != Refusal::NoRoom;
+        let may_be = match is_uncharged {
+            true => core.may_be_uncharged(charge),
+            false => core.exceed(charge),
+        };
+        if may_be {
+            let hashes = core.hashes(&refused.key);
+            let newcomer = Newcomer { priority, is_uncharged, ..Newcomer::default() };
+            match self.admit_once(hashes, refused.key, refused.value, (charge, newcomer)) {
+                Ok(admission) => {
+                    let insertion = self.insertion(admission);
+                    if is_uncharged {
+                        core.list_uncharged(hashes.1, insertion.held.refs().slot());
+                    }
+                    return Ok(insertion);
+                }
                 Err(again) => refused = again,
+            }
+            if is_uncharged {
+                core.uncharged_in_vain(charge);
             }
         }
         let held = self.detach(refused, charge)?;
@@ -451,7 +471,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         if core.hooks.recorder.wants(hash) {
             core.hooks.recorder.note(hash, Event::Insert, charge);
         }
-        self.admit_once((hash, mixed), key, value, (charge, priority))
+        let newcomer = Newcomer { priority, ..Newcomer::default() };
+        self.admit_once((hash, mixed), key, value, (charge, newcomer))
     }
 
     fn admit_once(
@@ -459,13 +480,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         (hash, mixed): (u64, Mixed),
         key: K,
         value: V,
-        (charge, priority): (u64, Priority),
+        (charge, mut newcomer): (u64, Newcomer),
     ) -> Result<Admission<'_, K, V, S>, Refused<K, V>> {
         let core = self.core();
         let stripe = core.stripe();
         stripe.local.reads.arrive(hash);
-        let priority = stripe.local.features.grant(priority);
-        let arrival = Arrival { core, newcomer: Newcomer { priority, ..Newcomer::default() } };
+        newcomer.priority = stripe.local.features.grant(newcomer.priority);
+        let arrival = Arrival { core, newcomer };
         let admit = |key, value| {
             let incoming = &arrival.newcomer;
             let admission = insert::Admission { hash, mixed, weight: charge, incoming };
@@ -536,9 +557,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
             return false;
         }
         let refs = held.refs();
-        if (erase_if_last || core.exceeds_capacity()) && refs.look().is_held_once() {
-            core.end_residency(refs.slot());
-            core.shrink_if_asked();
+        let is_to_go = erase_if_last || core.exceeds_capacity() || !refs.is_charged();
+        if is_to_go {
+            match refs.let_go_beside_others() {
+                Ok(()) => {
+                    std::mem::forget(held);
+                    return false;
+                }
+                Err(seen) if seen.is_held_once() => {
+                    core.end_residency(refs.slot());
+                    core.shrink_if_asked();
+                }
+                // Its residency is over.
+                Err(_) => {}
+            }
         }
         let held = std::mem::ManuallyDrop::new(held);
         // SAFETY: it is counted, and the core is borrowed.

@@ -432,7 +432,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                         survey.found(format!("slot {slot} is queued, not indexed and not dead"));
                     }
                     residents += u64::from(indexed);
-                    weight += if indexed { self.slab.weight(slot) } else { 0 };
+                    weight += if indexed { self.charge(slot) } else { 0 };
                     if matches!(self.order, Order::S3Fifo(_)) && queue == SMALL {
                         small_weight = small_weight.wrapping_add(self.slab.weight(slot));
                     }
@@ -442,7 +442,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                         survey.found(format!("slot {slot} is loose, not indexed and not dead"));
                     }
                     residents += u64::from(indexed);
-                    weight += if indexed { self.slab.weight(slot) } else { 0 };
+                    weight += if indexed { self.charge(slot) } else { 0 };
                 }
                 (Some(Whereabouts::Vacant | Whereabouts::Free), _)
                     if Slab::<K, V, ()>::NEEDS_DROP && !H::Refs::COUNTED && state != VACANT =>

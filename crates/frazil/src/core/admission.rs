@@ -34,8 +34,8 @@ pub enum Refusal {
     /// The policy would rather keep what would go for it.
     Unwanted,
     /// Nothing could go for it, or no slot was free: [pins](crate::Pin) hold up what has gone,
-    /// or all that is there is [frozen](crate::Cache::freeze), or other threads took again and again
-    /// what had been made free.
+    /// or all that is there is [frozen](crate::Cache::freeze) or [held](crate::Held), or other threads took again
+    /// and again what had been made free.
     NoRoom,
 }
 

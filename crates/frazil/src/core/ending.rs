@@ -37,14 +37,15 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         ending: Ending,
         charges_orphans: bool,
     ) {
-        let ending = H::removed(self, slot, ending, charges_orphans);
-        let returns_charge = H::returns_charge(self);
+        let (ending, is_returned) = H::removed(self, slot, ending, charges_orphans);
         // What replaces it has its place, and has paid for its weight.
         if ending != Ending::Replaced {
             held.above.entry_credit += 1;
-            if self.weights.is_some() && returns_charge {
-                let weight = self.slab.weight(slot);
-                held.above.weight_credit += weight;
+            if self.weights.is_some() {
+                let weight = self.charge(slot);
+                if is_returned {
+                    held.above.weight_credit += weight;
+                }
                 add(&held.local().counts.weight, weight.wrapping_neg());
             }
         }

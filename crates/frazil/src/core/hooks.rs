@@ -26,12 +26,6 @@ pub(crate) trait PerThread: Sized {
         false
     }
 
-    /// Whether what the residency paid that has just been told of as removed is free again.
-    #[inline(always)]
-    fn returns_charge<K, V, S>(_: &Core<K, V, S, Self>) -> bool {
-        true
-    }
-
     /// This capacity was asked for, by a call that decides.
     #[inline(always)]
     fn asked(&self, _capacity: u64) {}
@@ -42,9 +36,20 @@ pub(crate) trait PerThread: Sized {
         None
     }
 
-    /// Whether there is something behind what an eviction has found held, where so many attempts have failed.
+    /// Whether to look for something behind what an eviction has found held, where so many attempts have
+    /// failed.
     #[inline(always)]
-    fn may_find_more<K, V, S>(_: &Core<K, V, S, Self>, _attempts: usize) -> bool {
+    fn may_find_more(&self, _attempts: usize) -> bool {
+        false
+    }
+
+    /// No more is looked at of what is held.
+    #[inline(always)]
+    fn gave_up(&self) {}
+
+    /// Whether that was so, and few were evicted since.
+    #[inline(always)]
+    fn gave_up_lately(&self) -> bool {
         false
     }
 
@@ -117,6 +122,12 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
         Priority::Low
     }
 
+    /// Whether the capacity is charged for what it weighs.
+    #[inline(always)]
+    fn is_charged(_: &Self::Incoming) -> bool {
+        true
+    }
+
     /// A slot was filled, and is about to be published. It is the caller's alone.
     fn admitting<S>(core: &Core<K, V, S, Self>, slot: u32, incoming: &Self::Incoming);
 
@@ -156,13 +167,13 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
 
     /// A residency has ended, right after that exchange. The slot is still protected or taken, so
     /// key and value are there. `charges_orphans` as it was found for this one. How it has ended, as it is
-    /// counted.
+    /// counted, and whether what it has paid is free again.
     fn removed<S>(
         core: &Core<K, V, S, Self>,
         slot: u32,
         ending: Ending,
         charges_orphans: bool,
-    ) -> Ending;
+    ) -> (Ending, bool);
 }
 
 /// A guard around an operation.
@@ -260,8 +271,8 @@ impl<K: Hash + Eq, V> Hooks<K, V> for () {
     fn before_unlink<S>(_: &Core<K, V, S, Self>, _: u32) {}
 
     #[inline(always)]
-    fn removed<S>(_: &Core<K, V, S, Self>, _: u32, ending: Ending, _: bool) -> Ending {
-        ending
+    fn removed<S>(_: &Core<K, V, S, Self>, _: u32, ending: Ending, _: bool) -> (Ending, bool) {
+        (ending, true)
     }
 }
 

@@ -57,8 +57,7 @@ impl FailureKind {
     pub(super) fn refusal(self) -> Refusal {
         match self {
             FailureKind::Refused(refusal) => refusal,
-            FailureKind::Held => Refusal::Unwanted,
-            FailureKind::Shortage | FailureKind::Changed => Refusal::NoRoom,
+            FailureKind::Held | FailureKind::Shortage | FailureKind::Changed => Refusal::NoRoom,
         }
     }
 }
@@ -77,7 +76,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     ) -> Result<Admitted, R> {
         self.order.read_clock(self);
         let Admission { hash, mixed, weight, .. } = admission;
-        if self.is_too_heavy(weight) {
+        if self.is_too_heavy(if H::is_charged(admission.incoming) { weight } else { 0 }) {
             self.order.pass_over(self, hash, weight);
             let operation = H::operation(self);
             return Err(refused(self.refuse(operation, mixed, (key, value), Refusal::TooHeavy)));
@@ -176,8 +175,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             match failure.cause {
                 FailureKind::Changed => {}
                 // What was passed over is behind the others now.
-                FailureKind::Held if H::may_find_more(self, attempt) => {}
-                FailureKind::Refused(_) | FailureKind::Held => break,
+                FailureKind::Held if self.hooks.may_find_more(attempt) => {}
+                FailureKind::Held => {
+                    self.hooks.gave_up();
+                    break;
+                }
+                FailureKind::Refused(_) => break,
                 FailureKind::Shortage => {
                     drop(held);
                     operation.pause();
@@ -251,12 +254,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     ) -> Result<(), InsertFailure<K, V>> {
         let entries = u64::from(found.is_none());
         let charges_orphans = self.hooks.charges_orphans();
-        let (mut old_weight, mut growth) = (0, 0);
+        let (mut charge, mut old_charge, mut returned, mut growth) = (0, 0, 0, 0);
         if self.weights.is_some() {
-            if !charges_orphans {
-                old_weight = found.map_or(0, |found| self.slab.weight(found.slot()));
-            }
-            growth = newcomer.weight.saturating_sub(old_weight);
+            charge = if H::is_charged(incoming) { newcomer.weight } else { 0 };
+            old_charge = found.map_or(0, |found| self.charge(found.slot()));
+            returned = if charges_orphans { 0 } else { old_charge };
+            growth = charge.saturating_sub(returned);
             if self.reclaim.is_crowded() {
                 return Err(InsertFailure { cause: FailureKind::Shortage, key, value });
             }
@@ -291,8 +294,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         held.above.entry_credit -= entries;
         if self.weights.is_some() {
             held.above.weight_credit -= growth;
-            held.above.weight_credit += old_weight.saturating_sub(newcomer.weight);
-            add(&held.local().counts.weight, newcomer.weight.wrapping_sub(old_weight));
+            held.above.weight_credit += returned.saturating_sub(charge);
+            add(&held.local().counts.weight, charge.wrapping_sub(old_charge));
         }
         match found {
             None => add(&held.local().counts.insertions, 1),

@@ -255,6 +255,12 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         likely(counted, self.capacity())
     }
 
+    /// What the capacity is charged for the entry in a slot while it is resident.
+    #[inline(always)]
+    pub(crate) fn charge(&self, slot: u32) -> u64 {
+        if self.slab.refs(slot).is_charged() { self.slab.weight(slot) } else { 0 }
+    }
+
     /// The capacity in force, in entries or in weight.
     pub(crate) fn capacity(&self) -> u64 {
         self.weights.as_deref().unwrap_or(&self.entry_budget).capacity()
@@ -472,6 +478,10 @@ impl<K: Hash, V, S: BuildHasher, H: PerThread> Headers for Core<K, V, S, H> {
         self.slab.refs(slot).priority()
     }
     #[inline(always)]
+    fn is_charged(&self, slot: u32) -> bool {
+        self.slab.refs(slot).is_charged()
+    }
+    #[inline(always)]
     fn bottom(&self) -> Option<&Queue> {
         self.hooks.bottom()
     }
@@ -482,6 +492,10 @@ impl<K: Hash, V, S: BuildHasher, H: PerThread> Headers for Core<K, V, S, H> {
     #[inline(always)]
     fn unclaim(&self, slot: u32) {
         H::unclaim(self, slot);
+    }
+    #[inline(always)]
+    fn gave_up_lately(&self) -> bool {
+        self.hooks.gave_up_lately()
     }
     #[inline(always)]
     fn leaves_queue(&self, slot: u32) -> bool {

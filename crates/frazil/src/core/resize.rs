@@ -34,8 +34,8 @@ const FURTHER: u32 = 4;
 /// How often such an insertion takes what idle threads have in hand.
 const GATHER_EVERY: u32 = if CHECKED { 1 } else { 64 };
 
-/// The most that may be in force beyond what was asked for: sums of a few such are below 2^64.
-const EXCESS_MAX: u64 = 1 << 60;
+/// The most that may be in force, or resident, beyond what was asked for: sums of a few such are below 2^64.
+pub(crate) const EXCESS_MAX: u64 = 1 << 60;
 
 /// Evictions of one call, for each slot there is: where all weigh something and others
 /// insert no faster, one is enough.
@@ -252,11 +252,15 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
         let operation = H::operation(self);
         let mut held = self.hold();
-        if self.take_back(&mut held, &goal) != Progress::Ended {
+        let mut progress = self.take_back(&mut held, &goal);
+        if progress != Progress::Ended {
             self.evict_some(&mut held, &goal, FURTHER);
-            self.take_back(&mut held, &goal);
+            progress = self.take_back(&mut held, &goal);
         }
-        self.follow_in_force(&held, &goal);
+        // Not on the way: S3-FIFO goes through all its ghosts for that.
+        if progress == Progress::Ended {
+            self.follow_in_force(&held, &goal);
+        }
         self.settle(&mut held);
         drop(held);
         drop(operation);
@@ -295,7 +299,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
             match self.with_queue_ctx(held, |ctx| self.order.evict(ctx, None)) {
                 Decision::Victim(victim) => _ = self.finish_eviction(held, victim, Ending::Evicted),
-                Decision::Refuse | Decision::Held => return (evicted, true),
+                Decision::Held => {
+                    self.hooks.gave_up();
+                    return (evicted, true);
+                }
+                Decision::Refuse => return (evicted, true),
                 Decision::Empty => return (evicted, false),
             }
         }

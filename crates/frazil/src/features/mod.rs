@@ -190,10 +190,10 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
     }
 
     #[inline(always)]
-    fn removed<S>(core: &Featured<K, V, S>, slot: u32, ending: Ending, _: bool) -> Ending {
+    fn removed<S>(core: &Featured<K, V, S>, slot: u32, ending: Ending, _: bool) -> (Ending, bool) {
         let ending = core.hooks.expiry.ended(slot, ending);
         core.note(slot, ending);
-        ending
+        (ending, true)
     }
 }
 

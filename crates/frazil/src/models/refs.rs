@@ -36,6 +36,9 @@ struct Store {
     given_back: AtomicU32,
     /// Whether it is to be had.
     free: AtomicU32,
+    /// Whether what an entry has paid is kept until its content is dropped, and how often it was paid back.
+    charges: bool,
+    paid_back: AtomicU32,
 }
 
 // SAFETY: whether the cells are reached by one at a time is what loom looks for.
@@ -44,6 +47,10 @@ unsafe impl Sync for Store {}
 impl Store {
     /// With an entry, published and queued.
     fn new() -> Self {
+        Store::charging(false)
+    }
+
+    fn charging(charges: bool) -> Self {
         let refs = Refs::default();
         refs.prepare(SLOT);
         let store = Store {
@@ -57,6 +64,8 @@ impl Store {
             dropped: AtomicU32::new(0),
             given_back: AtomicU32::new(0),
             free: AtomicU32::new(0),
+            charges,
+            paid_back: AtomicU32::new(0),
         };
         store.publish();
         store
@@ -94,6 +103,12 @@ impl Store {
         self.free.store(1, Release);
     }
 
+    fn pay_back(&self, is_due: bool) {
+        if is_due {
+            self.paid_back.fetch_add(1, Relaxed);
+        }
+    }
+
     /// Drops what is the caller's, and gives the slot back if its queue has let go of it.
     fn drop_owned(&self) {
         self.drop_content();
@@ -104,7 +119,8 @@ impl Store {
 
     /// Whether it owned the content.
     fn let_go(&self) {
-        if let LetGo::Owned { .. } = self.refs.let_go() {
+        if let LetGo::Owned { is_charged } = self.refs.let_go() {
+            self.pay_back(is_charged);
             self.drop_owned();
         }
     }
@@ -136,6 +152,13 @@ impl Store {
         }
     }
 
+    /// The same by a handle.
+    fn hold_by_a_handle(&self) {
+        if self.find() {
+            self.release();
+        }
+    }
+
     fn leave_queue(&self) {
         self.queue(false);
         if self.refs.dequeue() {
@@ -149,7 +172,9 @@ impl Store {
             self.read();
             let unlinked = self.word.compare_exchange(SLOT, 0, AcqRel, Relaxed);
             assert!(unlinked.is_ok(), "who would unlink it is counted");
-            if self.refs.evict(false) == Evicted::Owned {
+            let evicted = self.refs.evict(self.charges);
+            self.pay_back(evicted == Evicted::Owned || !self.charges);
+            if evicted == Evicted::Owned {
                 self.drop_owned();
             }
             self.leave_queue();
@@ -168,7 +193,8 @@ impl Store {
     fn exchange(&self, word: u32) {
         if self.find() {
             if self.word.compare_exchange(SLOT, word, AcqRel, Relaxed).is_ok() {
-                self.refs.end(false);
+                self.refs.end(self.charges);
+                self.pay_back(!self.charges);
                 self.read();
                 self.leave_queue();
             }
@@ -201,8 +227,9 @@ impl Store {
         match self.refs.release(&self.open) {
             Released::Counted { waits: 0 } => {}
             Released::Counted { waits } => self.leave(waits),
-            Released::Owned { is_closed, is_charged: _, waits } => {
+            Released::Owned { is_closed, is_charged, waits } => {
                 look();
+                self.pay_back(is_charged);
                 match is_closed {
                     true => self.drop_content(),
                     false => self.drop_owned(),
@@ -227,14 +254,16 @@ impl Store {
         self.leave(1);
     }
 
-    /// All that was made is dropped once, and the slot was given back as often as that.
+    /// All that was made is dropped once, and the slot was given back as often as that, and what was paid.
     fn check(&self) {
         let count = |count: &AtomicU32| count.load(Relaxed);
         let resident = u32::from(count(&self.word) == SLOT);
         assert_eq!(count(&self.made), count(&self.dropped) + resident);
         assert_eq!(count(&self.given_back), count(&self.dropped));
+        assert_eq!(count(&self.paid_back), count(&self.dropped));
         let seen = self.refs.look();
         assert_eq!((seen.count(), seen.is_orphan(), seen.is_ended()), (0, false, resident == 0));
+        assert!(!seen.is_charged());
     }
 }
 
@@ -340,6 +369,25 @@ fn who_comes_last_frees_the_core() {
                 assert_eq!(dropped, 1);
                 // SAFETY: all threads have ended.
                 assert!(store.core.with(|core| unsafe { !*core }), "it is freed");
+            });
+        }
+    }
+}
+
+/// An orphan that the capacity is charged for, by who drops it; and what comes into the slot then is none.
+#[test]
+fn what_was_paid_is_paid_back_once() {
+    for end in [Store::evict, Store::erase] {
+        for hold in [Store::hold, Store::hold_by_a_handle] {
+            deep_model(move || {
+                let store = Arc::new(Store::charging(true));
+                let other = store.clone();
+                let ends = loom::thread::spawn(move || end(&other));
+                hold(&store);
+                ends.join().expect("a thread of the model");
+                store.check();
+                store.reuse();
+                store.check();
             });
         }
     }

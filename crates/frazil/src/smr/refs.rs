@@ -29,6 +29,8 @@ const COUNT: u64 = (1 << 56) - 1;
 const PRIORITY_AT: u32 = 30;
 const BOTTOM: u32 = Priority::Bottom as u32;
 const HIGH: u32 = Priority::High as u32;
+/// In the place of a priority: the lowest, and the capacity is not charged for the entry.
+const UNCHARGED: u32 = 3;
 /// Of a slot that nobody uses.
 const VACANT: u64 = ENDED | DEQUEUED | DROPPED;
 
@@ -58,6 +60,9 @@ pub(crate) trait SlotRefs: Default {
     /// With what priority the entry has come.
     fn priority(&self) -> Priority;
 
+    /// Whether the capacity is charged for the entry while it is resident.
+    fn is_charged(&self) -> bool;
+
     /// Takes it from whoever might find it, for an eviction. False if it is held, or over.
     fn claim(&self) -> bool;
 
@@ -85,6 +90,11 @@ impl SlotRefs for () {
     #[inline(always)]
     fn priority(&self) -> Priority {
         Priority::Low
+    }
+
+    #[inline(always)]
+    fn is_charged(&self) -> bool {
+        true
     }
 
     #[inline(always)]
@@ -242,10 +252,15 @@ impl SlotRefs for Refs {
     #[inline(always)]
     fn priority(&self) -> Priority {
         match self.slot_and_priority.load(Relaxed) >> PRIORITY_AT {
-            BOTTOM => Priority::Bottom,
+            BOTTOM | UNCHARGED => Priority::Bottom,
             HIGH => Priority::High,
             _ => Priority::Low,
         }
+    }
+
+    #[inline(always)]
+    fn is_charged(&self) -> bool {
+        self.slot_and_priority.load(Relaxed) >> PRIORITY_AT != UNCHARGED
     }
 
     #[inline(always)]
@@ -273,6 +288,11 @@ impl Refs {
     #[inline(always)]
     pub(crate) fn set_priority(&self, priority: Priority) {
         self.slot_and_priority.store(self.slot() | (priority as u32) << PRIORITY_AT, Relaxed);
+    }
+
+    /// Says that the capacity is not charged for the entry, before it is published.
+    pub(crate) fn set_uncharged(&self) {
+        self.slot_and_priority.store(self.slot() | UNCHARGED << PRIORITY_AT, Relaxed);
     }
 
     /// The number of the slot.
@@ -314,6 +334,20 @@ impl Refs {
     #[inline(always)]
     pub(crate) fn hold_more(&self) {
         self.word.fetch_add(1, Relaxed);
+    }
+
+    /// Counts the caller of a resident no more that others hold as well. If none does, or the residency is
+    /// over, the caller is counted as before: of those who let go by this one finds that it is the last.
+    #[inline(always)]
+    pub(crate) fn let_go_beside_others(&self) -> Result<(), Seen> {
+        let mut seen = self.look();
+        while seen.is_resident() && !seen.is_held_once() {
+            match self.exchange(seen) {
+                Ok(()) => return Ok(()),
+                Err(now) => seen = now,
+            }
+        }
+        Err(seen)
     }
 
     /// Counts the caller no more, inside a call of the cache.

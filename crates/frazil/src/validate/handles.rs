@@ -5,6 +5,7 @@ use std::hash::{BuildHasher, Hash};
 use super::{Survey, Whereabouts};
 use crate::features::handles::Counting;
 use crate::handles::HandleCache;
+use crate::smr::refs::SlotRefs as _;
 
 impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// Whether the cache's parts agree with each other; if not, what is wrong. Nobody lets go of a handle
@@ -20,9 +21,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         core.survey_held(&mut survey);
         let indexed = core.check_index(&mut survey);
         let (charged, uncharged) = core.check_words(&mut survey, &indexed);
-        survey.expect("usage", core.usage(), core.weight().saturating_add(uncharged));
-        let residents = core.weight().wrapping_sub(charged);
-        core.check_residents(&mut survey, &indexed, residents, charged);
+        core.check_uncharged(&mut survey, &indexed);
+        let orphans = charged.saturating_add(uncharged);
+        survey.expect("usage", core.usage(), core.weight().saturating_add(orphans));
+        core.check_residents(&mut survey, &indexed, core.weight(), charged);
         survey.result()
     }
 }
@@ -46,8 +48,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
         }
     }
 
-    /// The word of each slot says where it is. What those weigh that are held and not resident: those that the
-    /// capacity is charged for, and the others.
+    /// What those residents weigh that the capacity is not charged for.
+    fn check_uncharged(&self, survey: &mut Survey, indexed: &[bool]) {
+        let residents = self.reclaim.used().filter(|&slot| indexed[slot as usize]);
+        let uncharged = residents.filter(|&slot| !self.slab.refs(slot).is_charged());
+        let weight = uncharged.map(|slot| self.slab.weight(slot)).sum();
+        survey.expect("not charged for", self.uncharged_weight(), weight);
+    }
+
+    /// The word of each slot says where it is. What orphans weigh that the capacity is charged for, and what
+    /// those and residents weigh that it is not.
     fn check_words(&self, survey: &mut Survey, indexed: &[bool]) -> (u64, u64) {
         let due = self.due_slots();
         let (mut charged, mut uncharged) = (0u64, 0u64);
@@ -80,7 +90,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
                 let known = survey.slots[slot as usize];
                 survey.found(format!("slot {slot} is {known:?} and says {word:?}"));
             }
-            if word.is_orphan() {
+            if word.is_orphan() || word.is_resident() && !self.slab.refs(slot).is_charged() {
                 let orphans = if word.is_charged() { &mut charged } else { &mut uncharged };
                 *orphans = orphans.saturating_add(weight);
             }

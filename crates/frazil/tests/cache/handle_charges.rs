@@ -136,3 +136,74 @@ fn what_is_held_may_be_asked_while_the_cache_grows() {
         drop(held);
     }
 }
+
+/// What the policy does not take is found while it is held, and nothing goes for it.
+#[test]
+fn hot_entries_stay_beside_a_held_block_that_is_not_wanted() {
+    const HOT: u64 = 200;
+    for policy in POLICIES {
+        // S3-FIFO wants none of more than a tenth.
+        let charges = [HOT / 2, HOT + 1];
+        for charge in if policy == Policy::S3Fifo { &charges[..] } else { &charges[1..] } {
+            for releases in [false, true] {
+                let mut cache = cache(policy, HOT, false);
+                (0..HOT).for_each(|key| assert!(cache.insert(key, key, 1).is_ok(), "{policy}"));
+                let use_all = || (0..HOT).filter(|key| cache.hold(key).is_some()).count() as u64;
+                // Often enough for what is new and used once to go first.
+                assert_eq!([use_all(), use_all(), use_all()], [HOT; 3], "{policy}");
+                let block = cache.insert_held(1_000, 0, *charge).expect("it is not strict");
+                assert_eq!(block.outcome, Outcome::New, "{policy}");
+                for key in 2_000..2_000 + HOT {
+                    assert!(cache.hold(&1_000).is_some(), "{policy}: it is found while it is held");
+                    assert_eq!(cache.usage(), HOT + charge, "{policy}");
+                    // Held, and let go of by the cache, as a program that reads blocks does.
+                    let hot = cache.hold(&(key % HOT));
+                    hot.map(|hot| cache.release(hot, false));
+                    if key % 50 == 0 {
+                        assert!(cache.insert(key, key, 1).is_ok(), "{policy}");
+                    }
+                }
+                assert!(use_all() >= HOT - 4, "{policy}: {}", use_all());
+                match releases {
+                    true => assert!(cache.release(block.held, false), "{policy}"),
+                    false => {
+                        drop(block.held);
+                        assert!(cache.insert(3_000, 0, 1).is_ok(), "{policy}");
+                    }
+                }
+                assert_eq!((cache.usage(), cache.hold(&1_000).is_some()), (HOT, false), "{policy}");
+                validate(&mut cache);
+            }
+        }
+    }
+}
+
+/// However often such blocks come, go, are replaced and removed, and the cache is made strict.
+#[test]
+fn held_blocks_that_are_not_wanted_leave_nothing_behind() {
+    for policy in POLICIES {
+        let mut cache = cache(policy, 100, false);
+        let mut held = std::collections::VecDeque::new();
+        for round in 0..3_000 {
+            let key = round % 23;
+            match round % 7 {
+                0 => _ = cache.erase(&key),
+                1 => _ = cache.insert(key, 0, 1),
+                2 => cache.set_strict(round % 5 == 0),
+                3 => drop(held.pop_front()),
+                4 => _ = held.pop_front().map(|held| cache.release(held, false)),
+                _ => {
+                    let new = cache.insert_held(key, round, 20 + round % 200);
+                    held.extend(new.ok().map(|new| new.held));
+                }
+            }
+            held.truncate(12);
+        }
+        validate(&mut cache);
+        drop(held);
+        cache.set_strict(false);
+        (0..20).for_each(|key| _ = cache.insert(key, 0, 1));
+        assert!(cache.usage() <= 100, "{policy}: {}", cache.usage());
+        validate(&mut cache);
+    }
+}

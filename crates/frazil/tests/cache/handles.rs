@@ -352,7 +352,7 @@ fn where_all_is_held_insertions_are_refused_and_go_on() {
                 .collect();
             for key in ROOM..ROOM + 100 {
                 let refused = cache.insert(key, key, 1).expect_err("all is held");
-                assert_eq!((refused.value, refused.reason), (key, Refusal::Unwanted), "{policy}");
+                assert_eq!((refused.value, refused.reason), (key, Refusal::NoRoom), "{policy}");
                 match cache.insert_held(key, key, 1) {
                     Ok(Insertion { held, outcome }) => {
                         assert_eq!((outcome, *held, strict), (Outcome::New, key, false));

@@ -104,3 +104,25 @@ fn handles_against_all_else() {
         explore(SCHEDULES, move || play(policy));
     }
 }
+
+/// One of two who let go of the same entry at once ends its residency, where more is in use than the capacity,
+/// or that is asked for.
+#[test]
+fn one_of_two_releases_finds_that_it_is_the_last() {
+    for erases in [false, true] {
+        explore(SCHEDULES, move || {
+            let builder = HandleCache::builder(1).with_hasher(Hashes::default());
+            let cache: HandleCache<u64, u64, Hashes> = builder.build();
+            let _first = (!erases).then(|| cache.insert_held(1, 10, 1).expect("it is not strict"));
+            let held = cache.insert_held(2, 20, 1).expect("it is not strict").held;
+            let other = held.clone();
+            let dropped = shuttle::thread::scope(|scope| {
+                let releases =
+                    [held, other].map(|held| scope.spawn(|| cache.release(held, erases)));
+                releases.map(|thread| thread.join().expect("no panic"))
+            });
+            assert!(dropped[0] != dropped[1], "{erases}: {dropped:?}");
+            assert_eq!((cache.usage(), cache.hold(&2).is_some()), (u64::from(!erases), false));
+        });
+    }
+}

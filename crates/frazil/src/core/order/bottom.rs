@@ -87,7 +87,8 @@ impl Order {
                 break;
             }
             let Some(candidate) = ctx.pop(queue) else { break };
-            if candidate.header.mark.lower() {
+            // What is not charged for stays, or the policy would take it for an entry of its own.
+            if ctx.headers.is_charged(candidate.slot) && candidate.header.mark.lower() {
                 let newcomer = Newcomer::new(0, ctx.headers.weight(candidate.slot));
                 self.enter(ctx, candidate, &newcomer, Priority::Low);
                 if ctx.has_died(candidate) {

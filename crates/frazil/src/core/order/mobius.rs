@@ -80,9 +80,13 @@ impl Mobius {
     /// each of them evicted before the next comes. So the first to find it empty takes
     /// over what the others hold, and from then on the queue is *short*: what is admitted
     /// is published one by one. If it is empty all the same, the queues trade places.
+    ///
+    /// Where all is `held` that is looked at, the queues trade again and again, and to take over is a heavy
+    /// fence for each thread: then they trade at once, and what idle threads have in hand stays there, as in
+    /// the other policies.
     #[cold]
-    fn turn<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, pass: u64) {
-        let short = pass & 1 == 1 || ctx.segments.step() == 1;
+    fn turn<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, pass: u64, held: bool) {
+        let short = pass & 1 == 1 || ctx.segments.step() == 1 || held;
         let next = if short { (pass | 1) + 1 } else { pass + 1 };
         // AcqRel: a thread that sees the trade (Acquire) sees the queue as empty as the
         // one that traded. Whoever loses finds that another has seen to it.
@@ -124,7 +128,7 @@ impl Mobius {
             if !ctx.is_empty(self.active(pass)) || ctx.is_empty(self.dormant(pass)) {
                 break;
             }
-            self.turn(ctx, pass);
+            self.turn(ctx, pass, ctx.headers.gave_up_lately());
             pass = self.pass.0.load(Acquire);
         }
         pass
@@ -144,7 +148,7 @@ impl Mobius {
                     return held.or(Decision::Empty);
                 }
                 turns += 1;
-                self.turn(ctx, pass);
+                self.turn(ctx, pass, !held.is_none() || ctx.headers.gave_up_lately());
                 continue;
             };
             if !candidate.header.mark.lower() || chances == ctx.reclaim.slots() {

@@ -62,6 +62,11 @@ pub(crate) trait Headers {
     fn priority(&self, _slot: u32) -> Priority {
         Priority::Low
     }
+    /// Whether the capacity is charged for the entry in a slot.
+    #[inline(always)]
+    fn is_charged(&self, _slot: u32) -> bool {
+        true
+    }
     /// The queue of those of the lowest priority, where there are priorities.
     #[inline(always)]
     fn bottom(&self) -> Option<&Queue> {
@@ -75,6 +80,11 @@ pub(crate) trait Headers {
     }
     /// It stays after all.
     fn unclaim(&self, _slot: u32) {}
+    /// Whether evictions have given up lately, because all that they looked at was held.
+    #[inline(always)]
+    fn gave_up_lately(&self) -> bool {
+        false
+    }
     /// A slot was taken out of its queue for good. Whether it is to be retired now: not if somebody
     /// holds it, who sees to that.
     #[inline(always)]
@@ -639,6 +649,12 @@ impl Order {
 /// How many held slots an eviction passes over.
 pub(crate) const HELD_MAX: u32 = if CHECKED { 4 } else { 64 };
 
+#[cfg(test)]
+std::thread_local! {
+    /// How many held slots evictions of this thread have passed over.
+    pub(crate) static PASSED_OVER: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// The held slots that an eviction has passed over. Where nobody is counted there are none, and nothing
 /// is left of this.
 #[derive(Debug, Default)]
@@ -648,8 +664,16 @@ impl PassedOver {
     /// One more was passed over. Whether those are as many as may be.
     #[inline(always)]
     pub(crate) fn is_too_many(&mut self) -> bool {
+        #[cfg(test)]
+        PASSED_OVER.set(PASSED_OVER.get() + 1);
         self.0 += 1;
         self.0 >= HELD_MAX
+    }
+
+    /// Whether there is none.
+    #[inline(always)]
+    pub(crate) fn is_none(&self) -> bool {
+        self.0 == 0
     }
 
     /// What it comes to where there is nothing but what is held.

@@ -80,6 +80,12 @@ impl Ghosts {
     }
 }
 
+#[cfg(test)]
+std::thread_local! {
+    /// How often this thread has gone through all ghosts.
+    pub(crate) static WINDOWS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 #[derive(Debug)]
 pub(crate) struct S3Fifo {
     queues: [Queue; 2],
@@ -111,14 +117,20 @@ impl S3Fifo {
 
     /// Divides another capacity. One thread at a time.
     pub(crate) fn set_capacity(&self, buffers: &Buffers, capacity: u64) {
+        let before = self.window.load(Relaxed);
+        if capacity == before {
+            return;
+        }
         let small_capacity = small_share(capacity);
-        if capacity > self.window.load(Relaxed) {
+        if capacity > before {
             self.filling.store(true, Relaxed);
         }
         self.window.store(capacity, Relaxed);
         self.small_capacity.store(small_capacity, Relaxed);
         self.discretion.store(discretion(small_capacity), Relaxed);
         let clock = self.sum(buffers, CLOCK);
+        #[cfg(test)]
+        WINDOWS.set(WINDOWS.get() + 1);
         self.ghosts.last_two().for_each(|ghosts| ghosts.set_window(capacity, clock));
     }
 

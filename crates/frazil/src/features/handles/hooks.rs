@@ -6,25 +6,22 @@ use std::hash::{BuildHasher, Hash};
 use equivalent::Equivalent;
 use frazil_policy::Priority;
 
-use super::{Counted, Counting, Handles, Local};
+use super::{Counted, Counting, EARNED, Handles, LOOKS, Local};
 use crate::core::Ending;
 use crate::core::hooks::{Hooks, Operation, PerThread};
 use crate::core::order::queue::Queue;
 use crate::core::slab::At;
 use crate::smr::protect::Protect;
-use crate::smr::refs::{Evicted, Refs};
+use crate::smr::refs::{Evicted, Refs, SlotRefs as _};
 use crate::smr::stripe::Reader;
-use crate::sync::CHECKED;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// How often an insertion goes on behind what it has found held.
-const LOOKS: usize = if CHECKED { 1 } else { 8 };
-
-/// What an insertion brings: its priority, and room for the slot that it was given, in which it is
-/// counted.
+/// What an insertion brings: its priority, whether the capacity is not charged for it, and room for the
+/// slot that it was given, in which it is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Newcomer {
     pub(crate) priority: Priority,
+    pub(crate) is_uncharged: bool,
     pub(crate) slot: Cell<u32>,
 }
 
@@ -82,36 +79,22 @@ impl PerThread for Handles {
         Some(&self.bottom)
     }
 
-    #[inline(always)]
-    fn returns_charge<K, V, S>(core: &Counting<K, V, S>) -> bool {
-        let charged = &core.counts().charged;
-        let is_charged = charged.load(Relaxed) != 0;
-        charged.store(0, Relaxed);
-        !is_charged
+    fn may_find_more(&self, attempts: usize) -> bool {
+        attempts < LOOKS.min(self.earned.load(Relaxed) as usize)
     }
 
-    fn may_find_more<K, V, S>(core: &Counting<K, V, S>, attempts: usize) -> bool {
-        let fruitless = &core.hooks.fruitless;
-        if attempts >= LOOKS {
-            fruitless.store(true, Relaxed);
-        }
-        attempts < LOOKS && !fruitless.load(Relaxed)
+    fn gave_up(&self) {
+        self.earned.store(0, Relaxed);
+    }
+
+    #[inline(always)]
+    fn gave_up_lately(&self) -> bool {
+        self.earned.load(Relaxed) < EARNED
     }
 
     #[cold]
     fn unclaim<K, V, S>(core: &Counting<K, V, S>, slot: u32) {
         core.slab.refs(slot).unclaim();
-    }
-}
-
-impl<K, V, S> Counting<K, V, S> {
-    /// Counts an orphan that the calling thread has left, and whether the capacity is charged for it.
-    fn orphaned(&self, local: &Local, slot: u32, is_charged: bool) {
-        if is_charged {
-            local.charged.store(1, Relaxed);
-        } else {
-            local.orphaned.add(self.slab.weight(slot));
-        }
     }
 }
 
@@ -182,9 +165,18 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
     }
 
     #[inline(always)]
+    fn is_charged(newcomer: &Newcomer) -> bool {
+        !newcomer.is_uncharged
+    }
+
+    #[inline(always)]
     fn admitting<S>(core: &Counting<K, V, S>, slot: u32, newcomer: &Newcomer) {
         let refs = core.slab.refs(slot);
         refs.set_priority(newcomer.priority);
+        if newcomer.is_uncharged {
+            refs.set_uncharged();
+            core.counts().orphaned.add(core.slab.weight(slot));
+        }
         refs.publish();
         newcomer.slot.set(slot);
     }
@@ -192,6 +184,9 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
     #[inline(always)]
     fn withdrawn<S>(core: &Counting<K, V, S>, slot: u32, newcomer: &Newcomer) {
         newcomer.slot.set(0);
+        if newcomer.is_uncharged {
+            core.counts().orphaned.subtract(core.slab.weight(slot));
+        }
         core.slab.refs(slot).withdraw();
     }
 
@@ -213,22 +208,29 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
         slot: u32,
         ending: Ending,
         charges_orphans: bool,
-    ) -> Ending {
-        let (local, refs) = (core.counts(), core.slab.refs(slot));
-        if ending != Ending::Evicted {
-            core.orphaned(local, slot, charges_orphans);
-            refs.end(charges_orphans);
-            return ending;
+    ) -> (Ending, bool) {
+        let (local, refs, weight) = (core.counts(), core.slab.refs(slot), core.slab.weight(slot));
+        let was_charged = refs.is_charged();
+        let is_charged = charges_orphans && was_charged;
+        let is_owned = if ending == Ending::Evicted {
+            core.hooks.earn();
+            refs.evict(is_charged) == Evicted::Owned
+        } else {
+            refs.end(is_charged);
+            false
+        };
+        // What was not charged for has been counted with the orphans all the time.
+        match (was_charged, is_owned) {
+            (true, false) => local.orphaned.add(weight),
+            (false, true) => local.orphaned.subtract(weight),
+            _ => {}
         }
-        if core.hooks.fruitless.load(Relaxed) {
-            core.hooks.fruitless.store(false, Relaxed);
+        if !was_charged {
+            core.hooks.uncharged.subtract(weight);
         }
-        match refs.evict(charges_orphans) {
-            Evicted::Owned => core.note_due(local, slot),
-            Evicted::Orphaned => {
-                core.orphaned(local, slot, charges_orphans);
-            }
+        if is_owned {
+            core.note_due(local, slot);
         }
-        ending
+        (ending, is_owned || !is_charged)
     }
 }

@@ -8,9 +8,13 @@ mod counted;
 mod detach;
 mod hooks;
 mod release;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
+mod uncharged;
 
 pub(crate) use counted::Counted;
 pub(crate) use hooks::Newcomer;
+use uncharged::Uncharged;
 
 use std::hash::{BuildHasher, Hash};
 
@@ -22,7 +26,14 @@ use crate::core::{Core, Ending};
 use crate::features::record::Recorder;
 use crate::smr::refs::{Open, SlotRefs as _};
 use crate::smr::stripe::add;
+use crate::sync::CHECKED;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// How often an insertion goes on behind what it has found held.
+const LOOKS: usize = if CHECKED { 1 } else { 8 };
+
+/// Evictions after which it is forgotten that one gave up.
+const EARNED: u32 = if CHECKED { 1 } else { 64 };
 
 /// A core whose values can be held.
 pub(crate) type Counting<K, V, S> = Core<K, V, S, Handles>;
@@ -36,10 +47,12 @@ pub(crate) struct Handles {
     lost: AtomicU32,
     /// Whether what is held is charged against the capacity until it is dropped.
     strict: AtomicBool,
-    /// Whether an insertion has found all held that it has looked at, and nothing was evicted since.
-    fruitless: AtomicBool,
+    /// Evictions since one gave up, up to [`EARNED`]. Each earns an insertion one look behind what it finds
+    /// held, so what looks in vain cost is paid for.
+    earned: AtomicU32,
     /// Entries of the lowest priority that were not used yet.
     bottom: Queue,
+    uncharged: Uncharged,
     /// The capacity that was asked for last: more is in force while too much is held.
     asked: AtomicU64,
 }
@@ -51,9 +64,20 @@ impl Handles {
             recorder: Recorder::new(),
             lost: AtomicU32::new(0),
             strict: AtomicBool::new(strict),
-            fruitless: AtomicBool::new(false),
+            earned: AtomicU32::new(EARNED),
             bottom: Queue::new(End::Bottom),
+            uncharged: Uncharged::default(),
             asked: AtomicU64::new(capacity),
+        }
+    }
+
+    /// Something was evicted.
+    #[inline(always)]
+    fn earn(&self) {
+        let earned = self.earned.load(Relaxed);
+        if earned < EARNED {
+            // What two threads earn at once may count once.
+            self.earned.store(earned + 1, Relaxed);
         }
     }
 
@@ -77,7 +101,7 @@ impl Handles {
 /// What is kept for each thread, which alone writes it.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
-    /// What orphans weigh that the capacity is not charged for.
+    /// What orphans weigh, and residents that the capacity is not charged for.
     orphaned: Charges,
     /// The share of newcomers that were not to have high priority, lately, in 65,536ths.
     not_high: AtomicU32,
@@ -85,8 +109,6 @@ pub(crate) struct Local {
     due: AtomicU32,
     /// Operations of the thread that are under way, one inside the other.
     depth: AtomicU32,
-    /// Whether the residency that it has just ended has left an orphan that is charged for.
-    charged: AtomicU32,
 }
 
 impl Local {
@@ -105,9 +127,10 @@ impl Local {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
-    /// Brings the capacity nearer to what was asked for, where what was held has kept it up.
+    /// Brings usage and capacity nearer to what was asked for, where what was held has kept them up.
     #[inline(always)]
     pub(crate) fn shrink_if_asked(&self) {
+        self.end_uncharged();
         if self.exceeds_capacity() {
             self.shrink_further(|| self.hooks.asked_capacity());
         }
@@ -139,6 +162,11 @@ impl<K, V, S> Counting<K, V, S> {
     /// What is resident and what is held, together.
     pub(crate) fn usage(&self) -> u64 {
         saturated(i128::from(self.weight()) + self.sum(|local| &local.orphaned))
+    }
+
+    /// What residents weigh that the capacity is not charged for.
+    pub(crate) fn uncharged_weight(&self) -> u64 {
+        self.hooks.uncharged.weight()
     }
 
     /// What is held.

@@ -6,7 +6,6 @@ use std::ptr::NonNull;
 use super::{Counting, Local};
 use crate::ensure::Ensure;
 use crate::smr::refs::{Closed, LetGo, Refs, Released};
-use crate::smr::stripe::add;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 impl<K, V, S> Counting<K, V, S> {
@@ -33,10 +32,8 @@ impl<K, V, S> Counting<K, V, S> {
     /// Counts an orphan no more, which is about to be dropped.
     #[inline(always)]
     fn drop_orphan(&self, local: &Local, weight: u64, is_charged: bool) {
-        if !is_charged {
-            local.orphaned.subtract(weight);
-        } else if let Some(weights) = &self.weights {
-            add(&self.stripe().local.counts.weight, weight.wrapping_neg());
+        local.orphaned.subtract(weight);
+        if is_charged && let Some(weights) = &self.weights {
             weights.refund(weight);
         }
     }

@@ -1,0 +1,77 @@
+//! What operations cost where more is held than the capacity, in work and not in time; and what they
+//! may write.
+
+use crate::core::order::PASSED_OVER;
+use crate::core::order::s3_fifo::WINDOWS;
+use crate::smr::fence::EXECUTED;
+use crate::sync::atomic::Ordering::Relaxed;
+use crate::{HandleCache, Held, Outcome, Policy};
+
+type Tested = HandleCache<u64, u64>;
+
+const POLICIES: [Policy; 5] =
+    [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius, Policy::S3Fifo, Policy::Lru];
+
+/// Enough for threads to have entries in hand.
+const CHARGE: u64 = 1_000_000;
+
+/// A cache in which so many are held, and a quarter more than the capacity.
+fn overfull(policy: Policy, count: u64) -> (Tested, Vec<Held<u64, u64>>) {
+    let cache: Tested = HandleCache::builder(count * CHARGE * 4 / 5).policy(policy).build();
+    let hold = |key| cache.insert_held(key, key, CHARGE).expect("it is not strict").held;
+    let held = (0..count).map(hold).collect();
+    (cache, held)
+}
+
+/// Heavy fences, second chances of what is held, and passes over all ghosts, for each of so many calls.
+fn costs(calls: u64, call: impl FnMut(u64)) -> [f64; 3] {
+    let now = || [EXECUTED.get(), PASSED_OVER.get(), WINDOWS.get()];
+    let before = now();
+    (0..calls).for_each(call);
+    let after = now();
+    [0, 1, 2].map(|cost: usize| (after[cost] - before[cost]) as f64 / calls as f64)
+}
+
+/// Each looks at some of what is held. What idle threads have in hand is asked for at one in 64.
+#[test]
+fn an_insertion_beyond_the_capacity_looks_at_few_and_takes_no_heavy_fence() {
+    type Call = fn(&Tested, u64);
+    let calls: [(&str, Call); 3] = [
+        ("insert", |cache, key| assert!(cache.insert(key, key, CHARGE).is_err())),
+        ("insert_held", |cache, key| {
+            let new = cache.insert_held(key, key, CHARGE).expect("it is not strict");
+            assert_eq!(new.outcome, Outcome::New);
+        }),
+        ("release", |cache, key| {
+            let new = cache.insert_held(key, key, CHARGE).expect("it is not strict");
+            assert!(cache.release(new.held, false));
+        }),
+    ];
+    for policy in POLICIES {
+        for count in [4, 10, 32, 63, 64, 65, 128, 1_000] {
+            for (what, call) in calls {
+                let (cache, held) = overfull(policy, count);
+                let [fences, passed, ghosts] = costs(1_000, |number| call(&cache, 10_000 + number));
+                assert!(fences < 0.5, "{policy}, {count}, {what}: {fences} fences");
+                assert!(passed < 200.0, "{policy}, {count}, {what}: {passed} passed over");
+                assert!(ghosts < 0.01, "{policy}, {count}, {what}: {ghosts} times all ghosts");
+                assert!(held.iter().all(|held| cache.hold(held.key()).is_some()), "{policy}");
+            }
+        }
+    }
+}
+
+/// Those are of who has the buffers beside them, which may be another thread.
+#[test]
+fn who_lets_go_of_an_orphan_writes_no_count_of_the_buffers() {
+    let cache: Tested = HandleCache::builder(100).strict(true).build();
+    let counted = || -> Vec<u64> {
+        cache.core().stripes.iter().map(|stripe| stripe.local.counts.weight.load(Relaxed)).collect()
+    };
+    let held = cache.insert_held(1, 10, 60).expect("there is room").held;
+    assert!(cache.erase(&1) && cache.insert(2, 20, 60).is_err(), "it is charged for");
+    let before = counted();
+    drop(held);
+    assert_eq!((counted(), cache.usage()), (before, 0));
+    assert!(cache.insert(2, 20, 60).is_ok());
+}
