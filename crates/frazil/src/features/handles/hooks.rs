@@ -40,6 +40,9 @@ impl<K, V, S> Drop for Outermost<'_, K, V, S> {
     fn drop(&mut self) {
         let depth = self.local.depth.load(Relaxed) - 1;
         self.local.depth.store(depth, Relaxed);
+        if depth == 0 && self.core.hooks.spread.is_due() {
+            self.core.recount(false);
+        }
         if self.local.due.load(Relaxed) != 0 {
             self.core.drop_due(self.local);
         }
@@ -96,6 +99,14 @@ impl PerThread for Handles {
             fruitless.store(true, Relaxed);
         }
         attempts < LOOKS && !fruitless.load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn passed_over<K, V, S>(core: &Counting<K, V, S>, slot: u32) {
+        let refs = core.slab.refs(slot);
+        if refs.look().is_spread() {
+            core.hooks.spread.recount_soon(refs);
+        }
     }
 
     #[cold]
@@ -217,7 +228,9 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
         let (local, refs) = (core.counts(), core.slab.refs(slot));
         if ending != Ending::Evicted {
             core.orphaned(local, slot, charges_orphans);
-            refs.end(charges_orphans);
+            if refs.end(charges_orphans).is_spread() {
+                core.hooks.spread.recount_soon(refs);
+            }
             return ending;
         }
         if core.hooks.fruitless.load(Relaxed) {
