@@ -5,17 +5,21 @@ use std::sync::Arc;
 use loom::cell::UnsafeCell;
 
 use super::{large_model, together};
-use crate::smr::refs::{LetGo, Refs, SlotRefs as _};
-use crate::smr::spread::{Count, Own, Spread};
+use crate::smr::refs::{Evicted, LetGo, Refs, SlotRefs as _};
+use crate::smr::spread::{Own, Spread};
 use crate::sync::atomic::{
     AtomicU32,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
+/// The slot, one that is spread beside it, and a word that leads elsewhere.
 const SLOT: u32 = 1;
+const BESIDE: u32 = 2;
+const ELSEWHERE: u32 = 3;
 
 struct Store {
     refs: Refs,
+    beside: Refs,
     spread: Spread,
     /// The counts of the threads of the model, and of the first.
     owns: [Own; 3],
@@ -30,20 +34,25 @@ struct Store {
 unsafe impl Sync for Store {}
 
 impl Store {
-    /// With an entry, published, in which the caller is counted so often, and spread then.
-    fn new(held: u32, is_spread: bool) -> Self {
-        let refs = Refs::default();
-        refs.prepare(SLOT);
-        refs.publish();
+    /// With an entry, published, and spread perhaps.
+    fn new(is_spread: bool) -> Self {
+        let [refs, beside] = [SLOT, BESIDE].map(|slot| {
+            let refs = Refs::default();
+            refs.prepare(slot);
+            refs.publish();
+            refs
+        });
         let store = Store {
             refs,
+            beside,
             spread: Spread::new(),
             owns: Default::default(),
             word: AtomicU32::new(SLOT),
             content: UnsafeCell::new(7),
             dropped: AtomicU32::new(0),
         };
-        (0..held).for_each(|_| store.refs.hold_more());
+        // So its place is not the first one.
+        store.spread.spread(BESIDE, &store.beside, store.owns());
         if is_spread {
             store.spread_out();
             assert!(store.refs.look().is_spread());
@@ -69,7 +78,8 @@ impl Store {
             // SAFETY: loom looks whether it is.
             let before = self.content.with_mut(|content| unsafe { std::mem::take(&mut *content) });
             assert_eq!(before, 7, "dropped twice");
-            self.dropped.fetch_add(1, Relaxed);
+            // For who uses the slot again.
+            self.dropped.fetch_add(1, Release);
         }
     }
 
@@ -83,16 +93,12 @@ impl Store {
         if self.word.load(Acquire) != SLOT {
             return false;
         }
-        if self.refs.look().is_spread() {
-            match own.hold(&self.refs) {
-                Count::Counted if self.word.load(Acquire) == SLOT => return true,
-                Count::Counted => {
-                    self.let_go();
-                    return false;
-                }
-                Count::Ended => return false,
-                Count::Recounted => {}
+        if self.refs.look().is_spread() && own.hold(&self.refs) {
+            let is_it = self.word.load(Acquire) == SLOT;
+            if !is_it {
+                self.let_go();
             }
+            return is_it;
         }
         if self.refs.hold().is_ended() || self.word.load(Acquire) != SLOT {
             self.let_go();
@@ -117,9 +123,13 @@ impl Store {
     }
 
     fn recount(&self, all: bool) -> bool {
-        let recounted = |_, let_go| self.owned(let_go);
+        let recounted = |slot, let_go| match slot {
+            SLOT => self.owned(let_go),
+            _ => assert_eq!(let_go, LetGo::Counted),
+        };
         let mut table = self.spread.table().1;
-        table.recount(&self.spread, all, |_| &self.refs, || self.owns(), recounted)
+        let refs = |slot| if slot == SLOT { &self.refs } else { &self.beside };
+        table.recount(&self.spread, all, refs, || self.owns(), recounted)
     }
 
     /// Ends the residency, and has the word say who is counted.
@@ -140,15 +150,33 @@ impl Store {
     /// Evicts it if nobody holds it; a spread one it has recounted, and comes again.
     fn evict(&self) {
         for _ in 0..2 {
-            if self.refs.claim() {
-                self.word.store(0, Release);
-                if self.refs.evict(false) == crate::smr::refs::Evicted::Owned {
-                    self.owned(LetGo::Owned { is_charged: false });
-                }
-                return;
-            }
+            self.evict_at_once();
             self.spread.recount_soon(&self.refs);
             self.recount(false);
+        }
+    }
+
+    /// Evicts it if the word says that nobody holds it.
+    fn evict_at_once(&self) {
+        if self.refs.claim() {
+            self.word.store(0, Release);
+            if self.refs.evict(false) == Evicted::Owned {
+                self.owned(LetGo::Owned { is_charged: false });
+            }
+        }
+    }
+
+    /// Uses the slot again for another key, and spreads that.
+    fn use_again(&self) {
+        self.erase();
+        if self.dropped.load(Acquire) == 1 {
+            assert!(!self.refs.dequeue() && self.refs.dropped());
+            // SAFETY: loom looks whether it is.
+            self.content.with_mut(|content| unsafe { *content = 8 });
+            self.refs.publish();
+            self.word.store(ELSEWHERE, Release);
+            self.spread_out();
+            self.let_go();
         }
     }
 
@@ -157,12 +185,12 @@ impl Store {
         while !self.recount(true) {}
         let seen = self.refs.look();
         assert_eq!((seen.count(), seen.is_spread(), seen.is_orphan()), (0, false, false));
-        assert_eq!(self.dropped.load(Relaxed), u32::from(self.word.load(Relaxed) == 0));
+        assert_eq!(self.beside.look().count(), 1);
+        assert_eq!(self.dropped.load(Relaxed), u32::from(self.word.load(Relaxed) != SLOT));
     }
 }
 
 fn run(store: Store, threads: &[fn(&Store)]) {
-    eprintln!("---- {:?}", store.refs.look());
     let store = Arc::new(store);
     together(&store, threads);
     store.check();
@@ -172,12 +200,12 @@ const HOLDS: [fn(&Store); 2] = [|store| store.hold(0), |store| store.hold(1)];
 
 #[test]
 fn what_is_erased_while_it_is_spread_is_dropped_by_the_last() {
-    loom::model(|| run(Store::new(0, true), &[HOLDS[0], Store::erase]));
+    loom::model(|| run(Store::new(true), &[HOLDS[0], Store::erase]));
 }
 
 #[test]
 fn what_is_spread_is_not_evicted_while_it_is_held() {
-    loom::model(|| run(Store::new(0, true), &[HOLDS[0], Store::evict]));
+    loom::model(|| run(Store::new(true), &[HOLDS[0], Store::evict]));
 }
 
 #[test]
@@ -189,9 +217,17 @@ fn those_who_are_counted_are_counted_again() {
         }
     };
     let recount: fn(&Store) = |store| _ = store.recount(true);
-    loom::model(move || run(Store::new(0, false), &[HOLDS[0], spread]));
-    loom::model(move || run(Store::new(0, true), &[HOLDS[0], recount]));
-    large_model(move || run(Store::new(0, true), &[HOLDS[0], HOLDS[1], recount]));
+    let evict: fn(&Store) = Store::evict_at_once;
+    loom::model(move || run(Store::new(false), &[HOLDS[0], spread]));
+    loom::model(move || run(Store::new(true), &[HOLDS[0], recount]));
+    large_model(move || run(Store::new(true), &[HOLDS[0], HOLDS[1], recount]));
+    large_model(move || run(Store::new(true), &[HOLDS[0], recount, evict]));
+}
+
+/// A look-up that has read the index word before the slot was used for another key.
+#[test]
+fn a_slot_that_is_used_again_is_not_taken_for_what_it_was() {
+    loom::model(|| run(Store::new(true), &[HOLDS[0], Store::use_again]));
 }
 
 /// One holds it in its own line, and another lets go of that.
@@ -200,7 +236,7 @@ fn a_handle_goes_to_another_thread() {
     let erase: fn(&Store) = Store::erase;
     let release: fn(&Store) = |store| store.release(&store.owns[1]);
     loom::model(move || {
-        let store = Store::new(0, true);
+        let store = Store::new(true);
         assert!(store.find(&store.owns[0]));
         run(store, &[release, erase]);
     });

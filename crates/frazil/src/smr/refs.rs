@@ -328,11 +328,13 @@ impl Refs {
         self.word.fetch_add(1, Relaxed);
     }
 
-    /// What it says now, and its place if it is spread.
+    /// Where holders are counted, if it is spread.
     #[inline(always)]
-    pub(crate) fn look_spread(&self) -> (Seen, u32) {
-        // Acquire: the place; partner is the Release of `spread`. And as in `hold`.
-        (Seen(self.word.load(Acquire)), self.next.load(Relaxed))
+    pub(crate) fn place(&self) -> Option<u32> {
+        // Acquire: the place; partner is the Release of `spread`. And as in `hold`: who finds it ended, or spread
+        // after it was published again, sees that the index word was exchanged before.
+        let seen = Seen(self.word.load(Acquire));
+        seen.is_spread().then(|| self.next.load(Relaxed))
     }
 
     /// Has holders be counted in this place, for who is counted. False if it is not resident, or spread.
@@ -343,7 +345,7 @@ impl Refs {
             // the new owner's to write over.
             self.next.store(place, Relaxed);
             let spread = (seen.0 + SHARE) | SPREAD;
-            // Release: the place; partner is the Acquire of `look_spread`.
+            // Release: the place; partner is the Acquire of `place`.
             match self.word.compare_exchange(seen.0, spread, Release, Relaxed) {
                 Ok(_) => return true,
                 Err(now) => seen = Seen(now),

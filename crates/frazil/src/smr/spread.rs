@@ -18,7 +18,7 @@ use crate::sync::atomic::{
 use crate::sync::{CHECKED, Mutex, MutexGuard, thread};
 
 /// Slots that may be spread at once. 2 KiB for each thread that holds one.
-pub(crate) const PLACES: usize = if CHECKED { 1 } else { 256 };
+pub(crate) const PLACES: usize = if CHECKED { 2 } else { 256 };
 
 /// How often who recounts looks at a thread that has not passed, before it leaves it to the next.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 1_000 };
@@ -54,38 +54,22 @@ fn none() -> Counts {
 #[repr(align(128))]
 struct Counts([AtomicU64; PLACES]);
 
-/// What became of a count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Count {
-    Counted,
-    /// The word is not spread any more: the caller counts there.
-    Recounted,
-    /// The residency is over, and nobody was counted.
-    Ended,
-}
-
 impl Own {
-    /// Counts one more in a spread slot, of which the caller has read in the index.
+    /// Counts one more. False if the word is not spread any more, and nothing was done.
     #[inline(always)]
-    pub(crate) fn hold(&self, refs: &Refs) -> Count {
-        self.count(refs, 1, true)
-    }
-
-    /// Counts one more, for who is counted.
-    #[inline(always)]
-    pub(crate) fn hold_more(&self, refs: &Refs) -> bool {
-        self.count(refs, 1, false) == Count::Counted
+    pub(crate) fn hold(&self, refs: &Refs) -> bool {
+        self.count(refs, 1)
     }
 
     /// Counts the caller no more. False if the word is not spread any more, and nothing was done. Else it looks
     /// at nothing from here on.
     #[inline(always)]
     pub(crate) fn release(&self, refs: &Refs) -> bool {
-        self.count(refs, u64::MAX, false) == Count::Counted
+        self.count(refs, u64::MAX)
     }
 
     #[inline(always)]
-    fn count(&self, refs: &Refs, amount: u64, unless_ended: bool) -> Count {
+    fn count(&self, refs: &Refs, amount: u64) -> bool {
         let counts = self.counts.get_or_make(none);
         let section = self.section.load(Relaxed);
         // Release: what was counted before, for who waits until it is not what it was, and finds this; partner is the
@@ -93,18 +77,13 @@ impl Own {
         self.section.store(section + 1, Release);
         // Partner: the heavy fence of `recount`. Either this finds the word recounted, or the other waits for it.
         fence::light();
-        let (seen, place) = refs.look_spread();
-        let count = match seen.is_spread() {
-            false => Count::Recounted,
-            true if unless_ended && seen.is_ended() => Count::Ended,
-            true => Count::Counted,
-        };
-        if count == Count::Counted {
+        let place = refs.place();
+        if let Some(place) = place {
             add(&counts.0[place as usize % PLACES], amount);
         }
         // Release: the count, and what was read of the content; partner is the Acquire of `has_passed`.
         self.section.store(section + 2, Release);
-        count
+        place.is_some()
     }
 
     fn counted(&self, place: usize) -> u64 {

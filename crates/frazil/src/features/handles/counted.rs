@@ -4,7 +4,6 @@ use std::cell::Cell;
 
 use super::{Counting, Local};
 use crate::smr::protect::Protect;
-use crate::smr::spread::Count;
 #[cfg(feature = "freezing")]
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::{
@@ -60,20 +59,11 @@ impl<K, V, S> Protect for Counted<'_, K, V, S> {
         self.let_go();
         let refs = self.core.slab.refs(slot);
         let seen = refs.look();
-        if seen.is_spread() {
-            match self.local.own.hold(refs) {
-                Count::Counted => {
-                    self.ended.set(false);
-                    self.slot.set(slot);
-                    // As below.
-                    return cell.load(Acquire) == word;
-                }
-                Count::Ended => {
-                    self.ended.set(true);
-                    return cell.load(Acquire) == word;
-                }
-                Count::Recounted => {}
-            }
+        if seen.is_spread() && self.local.own.hold(refs) {
+            self.ended.set(false);
+            self.slot.set(slot);
+            // As below. Also if its residency is over: no slot is used again while it is spread.
+            return cell.load(Acquire) == word;
         }
         let before = refs.hold();
         self.ended.set(before.is_ended());

@@ -35,7 +35,7 @@ impl<K, V, S> Counting<K, V, S> {
     /// Counts one more where the calling thread counts, for who is counted. False if the word is where.
     #[inline(always)]
     pub(crate) fn hold_more(&self, refs: &Refs) -> bool {
-        refs.look().is_spread() && self.counts().own.hold_more(refs)
+        refs.look().is_spread() && self.counts().own.hold(refs)
     }
 
     fn owns(&self) -> impl Iterator<Item = (u32, &Own)> {
