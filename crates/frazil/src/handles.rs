@@ -557,6 +557,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
             return false;
         }
         let refs = held.refs();
+        if erase_if_last && refs.look().is_spread() {
+            core.recount(true);
+        }
         let is_to_go = erase_if_last || core.exceeds_capacity() || !refs.is_charged();
         if is_to_go {
             match refs.let_go_beside_others() {
@@ -568,13 +571,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
                     core.end_residency(refs.slot());
                     core.shrink_if_asked();
                 }
-                // Its residency is over.
+                // Its residency is over, or it is used by many at once.
                 Err(_) => {}
             }
         }
         let held = std::mem::ManuallyDrop::new(held);
         // SAFETY: it is counted, and the core is borrowed.
         unsafe { Counting::release(self.core, held.refs()) }
+    }
+
+    /// Has those who hold an entry be counted by their threads, as if threads had met there. For tests.
+    #[doc(hidden)]
+    pub fn spread(&self, held: &Held<K, V, S>) {
+        if held.is_of(self.core()) {
+            self.core().spread(held.refs().slot());
+        }
     }
 
     /// The handle that was taken apart.
@@ -616,6 +627,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     pub fn clear_unheld(&self) {
         let core = self.core();
         let steps = core.steps();
+        core.recount(true);
         // The sweep itself is counted in what it looks at.
         core.sweep(&steps, |slot| core.slab.refs(slot).look().is_held_once());
         steps.take(|| core.scavenge(false));
@@ -650,6 +662,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     pub fn set_capacity(&self, capacity: u64) -> u64 {
         let core = self.core();
         let steps = core.steps();
+        core.recount(true);
         core.set_capacity(&steps, capacity)
     }
 }

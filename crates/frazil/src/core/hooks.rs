@@ -53,6 +53,10 @@ pub(crate) trait PerThread: Sized {
         false
     }
 
+    /// An eviction has come to a slot that it could not claim.
+    #[inline(always)]
+    fn passed_over<K, V, S>(_: &Core<K, V, S, Self>, _: u32) {}
+
     /// A slot that was claimed for an eviction stays.
     #[inline(always)]
     fn unclaim<K, V, S>(_: &Core<K, V, S, Self>, _: u32) {}

@@ -487,7 +487,11 @@ impl<K: Hash, V, S: BuildHasher, H: PerThread> Headers for Core<K, V, S, H> {
     }
     #[inline(always)]
     fn claim(&self, slot: u32) -> bool {
-        self.slab.refs(slot).claim()
+        let is_claimed = self.slab.refs(slot).claim();
+        if !is_claimed {
+            H::passed_over(self, slot);
+        }
+        is_claimed
     }
     #[inline(always)]
     fn unclaim(&self, slot: u32) {

@@ -128,7 +128,11 @@ impl<K, V, S> Deref for Held<K, V, S> {
 impl<K, V, S> Clone for Held<K, V, S> {
     #[inline]
     fn clone(&self) -> Self {
-        self.refs().hold_more();
+        let refs = self.refs();
+        // SAFETY: the core is there as long as somebody is counted.
+        if !unsafe { self.core.as_ref() }.hold_more(refs) {
+            refs.hold_more();
+        }
         Held { core: self.core, value: self.value, owns: PhantomData }
     }
 }

@@ -16,6 +16,7 @@ mod reclaim;
 mod refs;
 mod ring;
 mod segments;
+mod spread;
 mod stripe;
 
 use std::sync::Arc;

@@ -224,6 +224,10 @@ impl Store {
         let look = || self.core.with(|core| assert!(unsafe { *core }));
         // Before it lets go the core is there.
         look();
+        let seen = self.refs.look();
+        if self.refs.release_at_once(seen) {
+            return;
+        }
         match self.refs.release(&self.open) {
             Released::Counted { waits: 0 } => {}
             Released::Counted { waits } => self.leave(waits),

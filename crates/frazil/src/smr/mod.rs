@@ -12,5 +12,6 @@ pub(crate) mod protect;
 pub(crate) mod reclaim;
 pub(crate) mod refs;
 pub(crate) mod segments;
+pub(crate) mod spread;
 pub(crate) mod stripe;
 pub(crate) mod thread;

@@ -23,8 +23,14 @@ const DROPPED: u64 = 1 << 60;
 const CLOSED: u64 = 1 << 59;
 /// Of an orphan: the capacity is charged for it until its content is dropped.
 const CHARGED: u64 = 1 << 58;
+/// Holders are counted by their threads, and the count has a share for them (`smr/spread.rs`).
+const SPREAD: u64 = 1 << 57;
+/// Beside `SPREAD`: its holders are to be counted here again.
+const DUE: u64 = 1 << 56;
 /// Bits of the count: raised every nanosecond it is full after two years.
 const COUNT: u64 = (1 << 56) - 1;
+/// Stands for holders that are counted elsewhere: more than there can be here, either way.
+const SHARE: u64 = 1 << 55;
 /// A slot's number lies below these bits, and a priority in them.
 const PRIORITY_AT: u32 = 30;
 const BOTTOM: u32 = Priority::Bottom as u32;
@@ -173,6 +179,12 @@ impl Seen {
         self.0 & CHARGED != 0
     }
 
+    /// Whether holders are counted by their threads.
+    #[inline(always)]
+    pub(crate) fn is_spread(self) -> bool {
+        self.0 & SPREAD != 0
+    }
+
     /// Whether somebody is counted, and there is something for that.
     pub(crate) fn is_held(self) -> bool {
         self.count() > 0 && (!self.is_ended() || self.is_orphan())
@@ -180,7 +192,7 @@ impl Seen {
 
     /// Whether who lets go of it next drops the content.
     #[inline(always)]
-    fn is_last_of_orphan(self) -> bool {
+    pub(crate) fn is_last_of_orphan(self) -> bool {
         self.0 & (ORPHAN | COUNT) == ORPHAN | 1
     }
 
@@ -350,6 +362,70 @@ impl Refs {
         Err(seen)
     }
 
+    /// Where holders are counted, if it is spread.
+    #[inline(always)]
+    pub(crate) fn place(&self) -> Option<u32> {
+        // Acquire: the place; partner is the Release of `spread`. And as in `hold`: who finds it ended, or spread
+        // after it was published again, sees that the index word was exchanged before.
+        let seen = Seen(self.word.load(Acquire));
+        seen.is_spread().then(|| self.next.load(Relaxed))
+    }
+
+    /// Has holders be counted in this place, for who is counted. False if it is not resident, or spread.
+    pub(crate) fn spread(&self, place: u32) -> bool {
+        let mut seen = self.look();
+        while seen.is_resident() {
+            // Of a resident nobody else uses the link. Should another end the residency now, the place is
+            // the new owner's to write over.
+            self.next.store(place, Relaxed);
+            let spread = (seen.0 + SHARE) | SPREAD;
+            // Release: the place; partner is the Acquire of `place`.
+            match self.word.compare_exchange(seen.0, spread, Release, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => seen = Seen(now),
+            }
+        }
+        false
+    }
+
+    /// Its holders are to be counted here again.
+    pub(crate) fn recount_soon(&self) {
+        let mut seen = self.look();
+        while seen.is_spread() && seen.0 & DUE == 0 {
+            match self.word.compare_exchange(seen.0, seen.0 | DUE, Relaxed, Relaxed) {
+                Ok(_) => return,
+                Err(now) => seen = Seen(now),
+            }
+        }
+    }
+
+    /// A spread word says that it is not, if it is due or over, or in any case.
+    pub(crate) fn recount(&self, in_any_case: bool) -> bool {
+        let is_to_be = in_any_case || self.word.load(Relaxed) & (DUE | ENDED) != 0;
+        if is_to_be {
+            // Relaxed: who counts elsewhere finds it after a fence.
+            self.word.fetch_and(!SPREAD, Relaxed);
+        }
+        is_to_be
+    }
+
+    /// So many are counted here again, in the place of the share.
+    pub(crate) fn take_back_share(&self, counted: u64) -> LetGo {
+        let mut seen = self.look();
+        loop {
+            let counts = seen.0.wrapping_add(counted).wrapping_sub(SHARE) & !DUE;
+            let is_last = Seen(counts).is_orphan() && Seen(counts).count() == 0;
+            let after = if is_last { counts & !(ORPHAN | CHARGED) } else { counts };
+            // Release: what was read by those who have let go elsewhere, which the caller has acquired. Acquire: as
+            // in `exchange`.
+            match self.word.compare_exchange(seen.0, after, AcqRel, Relaxed) {
+                Ok(_) if is_last => return LetGo::Owned { is_charged: seen.is_charged() },
+                Ok(_) => return LetGo::Counted,
+                Err(now) => seen = Seen(now),
+            }
+        }
+    }
+
     /// Counts the caller no more, inside a call of the cache.
     #[inline(always)]
     pub(crate) fn let_go(&self) -> LetGo {
@@ -365,21 +441,16 @@ impl Refs {
         }
     }
 
-    /// The same for a handle, which may outlive the cache: unless it owns the content now, the caller
-    /// looks at nothing from here on but what `open` counts it in.
+    /// The same for a handle, which may outlive the cache, of what it has `seen`. False if another has changed the
+    /// word, or the caller is the last of an orphan; else it looks at nothing from here on.
     #[inline(always)]
-    pub(crate) fn release(&self, open: &Open) -> Released {
-        let seen = self.look();
-        if !seen.is_last_of_orphan() && self.exchange(seen).is_ok() {
-            return Released::Counted { waits: 0 };
-        }
-        self.release_slowly(open)
+    pub(crate) fn release_at_once(&self, seen: Seen) -> bool {
+        !seen.is_last_of_orphan() && self.exchange(seen).is_ok()
     }
 
-    /// The same of an orphan, or where others have changed the word.
-    #[cold]
-    #[inline(never)]
-    fn release_slowly(&self, open: &Open) -> Released {
+    /// The same in any case: unless it owns the content now, the caller looks at nothing from here on but
+    /// what `open` counts it in.
+    pub(crate) fn release(&self, open: &Open) -> Released {
         let mut seen = self.look();
         let mut waits = 0;
         loop {
@@ -436,12 +507,13 @@ impl Refs {
     }
 
     /// The residency is over. The caller, who has exchanged the index word, is counted. The capacity may be
-    /// `charged` until it is dropped.
+    /// `charged` until it is dropped. What the word said before.
     #[inline(always)]
-    pub(crate) fn end(&self, charged: bool) {
+    pub(crate) fn end(&self, charged: bool) -> Seen {
         // Release: the exchange of the index word; partner is the Acquire of `hold`.
         let before = Seen(self.word.fetch_or(ENDED | orphan(charged), Release));
         debug_assert!(before.count() > 0 && !before.is_ended(), "{before:?}");
+        before
     }
 
     /// The content was dropped, by who owned it. Whether the caller is to give the slot back.
@@ -488,7 +560,7 @@ impl Open {
 
     /// For one more. The caller is one that it waits for, or is counted in a slot.
     #[inline]
-    fn enter(&self) {
+    pub(crate) fn enter(&self) {
         self.0.fetch_add(1, Relaxed);
     }
 

@@ -24,6 +24,7 @@ mod frozen;
 mod fused;
 mod growth;
 mod handle_charges;
+mod handle_counts;
 mod handle_priorities;
 mod handles;
 mod identity;

@@ -32,7 +32,7 @@ fn work<'c>(cache: &Tested<'c>, census: &'c Census, mut chance: Chance) -> Vec<H
         let key = chance.below(KEYS);
         let value = || Tracked::new(census, key);
         let priority = [Priority::Bottom, Priority::Low, Priority::High][chance.below(3) as usize];
-        match chance.below(12) {
+        match chance.below(13) {
             0..4 => held.extend(cache.hold(&key)),
             4 | 5 => {
                 let new = cache.insert_held_with(key, value(), 1, priority);
@@ -41,6 +41,7 @@ fn work<'c>(cache: &Tested<'c>, census: &'c Census, mut chance: Chance) -> Vec<H
             6 => _ = cache.insert_with(key, value(), 1, priority),
             7 => _ = cache.erase(&key),
             8 => _ = cache.set_capacity(chance.below(ROOM + 1)),
+            12 => held.iter().for_each(|held| cache.spread(held)),
             9 => held.extend(held.last().cloned()),
             _ if !held.is_empty() => {
                 let gone = held.swap_remove(chance.below(held.len() as u64) as usize);

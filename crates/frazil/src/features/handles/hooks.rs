@@ -37,6 +37,9 @@ impl<K, V, S> Drop for Outermost<'_, K, V, S> {
     fn drop(&mut self) {
         let depth = self.local.depth.load(Relaxed) - 1;
         self.local.depth.store(depth, Relaxed);
+        if depth == 0 && self.core.hooks.spread.is_due() {
+            self.core.recount(false);
+        }
         if self.local.due.load(Relaxed) != 0 {
             self.core.drop_due(self.local);
         }
@@ -90,6 +93,14 @@ impl PerThread for Handles {
     #[inline(always)]
     fn gave_up_lately(&self) -> bool {
         self.earned.load(Relaxed) < EARNED
+    }
+
+    #[inline(always)]
+    fn passed_over<K, V, S>(core: &Counting<K, V, S>, slot: u32) {
+        let refs = core.slab.refs(slot);
+        if refs.look().is_spread() {
+            core.hooks.spread.recount_soon(refs);
+        }
     }
 
     #[cold]
@@ -216,7 +227,9 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
             core.hooks.earn();
             refs.evict(is_charged) == Evicted::Owned
         } else {
-            refs.end(is_charged);
+            if refs.end(is_charged).is_spread() {
+                core.hooks.spread.recount_soon(refs);
+            }
             false
         };
         // What was not charged for has been counted with the orphans all the time.

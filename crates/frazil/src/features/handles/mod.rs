@@ -8,6 +8,7 @@ mod counted;
 mod detach;
 mod hooks;
 mod release;
+mod spread;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;
 mod uncharged;
@@ -25,6 +26,7 @@ use crate::core::order::queue::{End, Queue};
 use crate::core::{Core, Ending};
 use crate::features::record::Recorder;
 use crate::smr::refs::{Open, SlotRefs as _};
+use crate::smr::spread::{Own, Spread};
 use crate::smr::stripe::add;
 use crate::sync::CHECKED;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -42,6 +44,7 @@ pub(crate) type Counting<K, V, S> = Core<K, V, S, Handles>;
 pub(crate) struct Handles {
     /// For whom the core waits before it is freed.
     open: Open,
+    spread: Spread,
     pub(crate) recorder: Recorder,
     /// Slots to be given back for which there was no segment, by [`Refs::next`](crate::smr::refs::Refs).
     lost: AtomicU32,
@@ -61,6 +64,7 @@ impl Handles {
     pub(crate) fn new(capacity: u64, strict: bool) -> Self {
         Handles {
             open: Open::new(),
+            spread: Spread::new(),
             recorder: Recorder::new(),
             lost: AtomicU32::new(0),
             strict: AtomicBool::new(strict),
@@ -109,6 +113,10 @@ pub(crate) struct Local {
     due: AtomicU32,
     /// Operations of the thread that are under way, one inside the other.
     depth: AtomicU32,
+    /// Holders that it counts itself.
+    own: Own,
+    /// How often it has met another thread at a slot, since it had one spread.
+    meetings: AtomicU32,
 }
 
 impl Local {
@@ -171,6 +179,7 @@ impl<K, V, S> Counting<K, V, S> {
 
     /// What is held.
     pub(crate) fn held_usage(&self) -> u64 {
+        self.recount(true);
         // Slots are counted as handed out before there is memory for them.
         let made = self.reclaim.used().filter_map(|slot| self.slab.refs_if_made(slot));
         let held = made.filter(|refs| refs.look().is_held());

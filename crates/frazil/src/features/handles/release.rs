@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use super::{Counting, Local};
 use crate::ensure::Ensure;
-use crate::smr::refs::{Closed, LetGo, Refs, Released};
+use crate::smr::refs::{Closed, Refs, Released, Seen};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 impl<K, V, S> Counting<K, V, S> {
@@ -13,13 +13,7 @@ impl<K, V, S> Counting<K, V, S> {
     /// dropped at the end of its outermost operation.
     #[inline(always)]
     pub(super) fn let_go(&self, local: &Local, slot: u32) {
-        match self.slab.refs(slot).let_go() {
-            LetGo::Counted => {}
-            LetGo::Owned { is_charged } => {
-                self.drop_orphan(local, self.slab.weight(slot), is_charged);
-                self.note_due(local, slot);
-            }
-        }
+        self.let_went(local, slot, self.slab.refs(slot).let_go());
     }
 
     /// The same of one that was found ended when it was counted.
@@ -31,7 +25,7 @@ impl<K, V, S> Counting<K, V, S> {
 
     /// Counts an orphan no more, which is about to be dropped.
     #[inline(always)]
-    fn drop_orphan(&self, local: &Local, weight: u64, is_charged: bool) {
+    pub(super) fn drop_orphan(&self, local: &Local, weight: u64, is_charged: bool) {
         local.orphaned.subtract(weight);
         if is_charged && let Some(weights) = &self.weights {
             weights.refund(weight);
@@ -159,11 +153,37 @@ impl<K, V, S> Counting<K, V, S> {
     /// caller is: this is its last look at both.
     #[inline(always)]
     pub(crate) unsafe fn release(this: NonNull<Self>, refs: &Refs) -> bool {
+        let seen = refs.look();
+        debug_assert!(seen.count() > 0, "a handle was released once too often");
+        if seen.is_spread() {
+            // SAFETY: the caller is counted. Atomics, which may go while they are borrowed.
+            let own = unsafe { &this.as_ref().counts().own };
+            if own.release(refs) {
+                return false;
+            }
+        } else if refs.release_at_once(seen) {
+            return false;
+        }
+        // SAFETY: as the caller promises.
+        unsafe { Self::release_slowly(this, refs, seen) }
+    }
+
+    /// The same of the last of an orphan, or where others have changed the word that was `seen`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`release`](Self::release).
+    #[cold]
+    #[inline(never)]
+    unsafe fn release_slowly(this: NonNull<Self>, refs: &Refs, seen: Seen) -> bool {
         // Before it lets go.
         let slot = refs.slot();
+        if !seen.is_spread() && !seen.is_last_of_orphan() {
+            // SAFETY: the caller is counted.
+            unsafe { this.as_ref() }.met_another(slot);
+        }
         // SAFETY: the caller is counted. An atomic, which may go while it is borrowed.
         let open = unsafe { &this.as_ref().hooks.open };
-        debug_assert!(refs.look().count() > 0, "a handle was released once too often");
         match refs.release(open) {
             Released::Counted { waits: 0 } => false,
             Released::Counted { waits } => {
@@ -230,6 +250,7 @@ impl<K, V, S> Counting<K, V, S> {
         let left = Ensure::new(&mut core, |core| unsafe { Self::leave(*core, 1) });
         // SAFETY: it waits for its cache.
         let core = unsafe { this.as_ref() };
+        core.recount_for_good();
         let mut slots = core.reclaim.used();
         // Should a destructor panic, the others are run all the same.
         let others = Ensure::new(&mut slots, |slots| core.close_slots(slots));

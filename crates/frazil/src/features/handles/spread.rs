@@ -1,0 +1,101 @@
+//! When holders are counted by their threads, and when in the word again.
+
+use super::{Counting, Local};
+use crate::smr::refs::{LetGo, Refs, SlotRefs as _};
+use crate::smr::spread::Own;
+use crate::sync::atomic::Ordering::Relaxed;
+
+/// A thread has a slot spread when it has met others so often, there or at other slots.
+const MEETINGS: u32 = if cfg!(debug_assertions) { 1 } else { 4 };
+
+/// How often the last one of a cache tries to recount, a millisecond apart, before it leaves the memory as it is.
+const LAST_ATTEMPTS: u32 = 1_000;
+
+impl<K, V, S> Counting<K, V, S> {
+    /// The calling thread, which is counted in this slot, has met another there: both have changed the word at once.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn met_another(&self, slot: u32) {
+        let local = self.counts();
+        let meetings = local.meetings.load(Relaxed) + 1;
+        let is_enough = meetings >= MEETINGS;
+        local.meetings.store(if is_enough { 0 } else { meetings }, Relaxed);
+        if is_enough {
+            self.spread(slot);
+        }
+    }
+
+    /// Has the holders of a slot in which the caller is counted be counted by their threads, if there is room for it.
+    pub(crate) fn spread(&self, slot: u32) {
+        let refs = self.slab.refs(slot);
+        // One that is not charged for has to go when the last one lets go of it.
+        if refs.is_charged() && self.hooks.spread.spread(slot, refs, self.owns()) {
+            self.recount(true);
+        }
+    }
+
+    /// Counts one more where the calling thread counts, for who is counted. False if the word is where.
+    #[inline(always)]
+    pub(crate) fn hold_more(&self, refs: &Refs) -> bool {
+        refs.look().is_spread() && self.counts().own.hold(refs)
+    }
+
+    fn owns(&self) -> impl Iterator<Item = (u32, &Own)> {
+        self.stripes.numbered().map(|(number, stripe)| (number, &stripe.local.features.own))
+    }
+
+    /// Has the words of spread slots say who is counted: of those that are due, or all.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn recount(&self, all: bool) {
+        self.try_to_recount(all, false);
+        let local = self.counts();
+        if local.due.load(Relaxed) != 0 {
+            self.drop_due(local);
+        }
+    }
+
+    /// What comes to be the calling thread's is dropped at the end of its outermost operation. Whether nothing is
+    /// left to the next.
+    fn try_to_recount(&self, all: bool, for_good: bool) -> bool {
+        let (_unforked, mut table) = self.hooks.spread.table();
+        if for_good {
+            table.close();
+        }
+        let refs = |slot: u32| -> &Refs { self.slab.refs(slot) };
+        table.recount(
+            &self.hooks.spread,
+            all,
+            refs,
+            || self.owns(),
+            |slot, let_go| {
+                self.let_went(self.counts(), slot, let_go);
+            },
+        )
+    }
+
+    /// What letting go of a slot has come to.
+    #[inline(always)]
+    pub(super) fn let_went(&self, local: &Local, slot: u32, let_go: LetGo) {
+        match let_go {
+            LetGo::Counted => {}
+            LetGo::Owned { is_charged } => {
+                self.drop_orphan(local, self.slab.weight(slot), is_charged);
+                self.note_due(local, slot);
+            }
+        }
+    }
+
+    /// The cache is about to go: no slot is spread any more. If a thread does not pass, which only one could that the
+    /// system keeps from running for a second, the core stays.
+    pub(super) fn recount_for_good(&self) {
+        for _ in 0..LAST_ATTEMPTS {
+            if self.try_to_recount(true, true) {
+                return;
+            }
+            #[cfg(not(any(loom, shuttle)))]
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        self.hooks.open.enter();
+    }
+}

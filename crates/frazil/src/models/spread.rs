@@ -1,0 +1,243 @@
+//! Holders of one slot that each thread counts for itself: what is held stays, and is dropped once, by the last.
+
+use std::sync::Arc;
+
+use loom::cell::UnsafeCell;
+
+use super::{large_model, together};
+use crate::smr::refs::{Evicted, LetGo, Refs, SlotRefs as _};
+use crate::smr::spread::{Own, Spread};
+use crate::sync::atomic::{
+    AtomicU32,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+
+/// The slot, one that is spread beside it, and a word that leads elsewhere.
+const SLOT: u32 = 1;
+const BESIDE: u32 = 2;
+const ELSEWHERE: u32 = 3;
+
+struct Store {
+    refs: Refs,
+    beside: Refs,
+    spread: Spread,
+    /// The counts of the threads of the model, and of the first.
+    owns: [Own; 3],
+    /// The index: a word, or 0.
+    word: AtomicU32,
+    /// What is in the slot: 0 if nothing is.
+    content: UnsafeCell<u32>,
+    dropped: AtomicU32,
+}
+
+// SAFETY: whether the cell is reached by one at a time is what loom looks for.
+unsafe impl Sync for Store {}
+
+impl Store {
+    /// With an entry, published, and spread perhaps.
+    fn new(is_spread: bool) -> Self {
+        let [refs, beside] = [SLOT, BESIDE].map(|slot| {
+            let refs = Refs::default();
+            refs.prepare(slot);
+            refs.publish();
+            refs
+        });
+        let store = Store {
+            refs,
+            beside,
+            spread: Spread::new(),
+            owns: Default::default(),
+            word: AtomicU32::new(SLOT),
+            content: UnsafeCell::new(7),
+            dropped: AtomicU32::new(0),
+        };
+        // So its place is not the first one.
+        store.spread.spread(BESIDE, &store.beside, store.owns());
+        if is_spread {
+            store.spread_out();
+            assert!(store.refs.look().is_spread());
+        }
+        store.let_go();
+        store
+    }
+
+    fn owns(&self) -> impl Iterator<Item = (u32, &Own)> {
+        (0..).zip(&self.owns)
+    }
+
+    fn spread_out(&self) {
+        self.spread.spread(SLOT, &self.refs, self.owns());
+    }
+
+    fn let_go(&self) {
+        self.owned(self.refs.let_go());
+    }
+
+    fn owned(&self, let_go: LetGo) {
+        if let LetGo::Owned { .. } = let_go {
+            // SAFETY: loom looks whether it is.
+            let before = self.content.with_mut(|content| unsafe { std::mem::take(&mut *content) });
+            assert_eq!(before, 7, "dropped twice");
+            // For who uses the slot again.
+            self.dropped.fetch_add(1, Release);
+        }
+    }
+
+    fn read(&self) {
+        // SAFETY: loom looks whether it is.
+        assert_eq!(self.content.with(|content| unsafe { *content }), 7, "it is held");
+    }
+
+    /// As `Counted::protects`. Whether it is held then.
+    fn find(&self, own: &Own) -> bool {
+        if self.word.load(Acquire) != SLOT {
+            return false;
+        }
+        if self.refs.look().is_spread() && own.hold(&self.refs) {
+            let is_it = self.word.load(Acquire) == SLOT;
+            if !is_it {
+                self.let_go();
+            }
+            return is_it;
+        }
+        if self.refs.hold().is_ended() || self.word.load(Acquire) != SLOT {
+            self.let_go();
+            return false;
+        }
+        true
+    }
+
+    fn release(&self, own: &Own) {
+        self.read();
+        if !self.refs.look().is_spread() || !own.release(&self.refs) {
+            self.let_go();
+        }
+    }
+
+    fn hold(&self, own: usize) {
+        let own = &self.owns[own];
+        if self.find(own) {
+            self.read();
+            self.release(own);
+        }
+    }
+
+    fn recount(&self, all: bool) -> bool {
+        let recounted = |slot, let_go| match slot {
+            SLOT => self.owned(let_go),
+            _ => assert_eq!(let_go, LetGo::Counted),
+        };
+        let mut table = self.spread.table().1;
+        let refs = |slot| if slot == SLOT { &self.refs } else { &self.beside };
+        table.recount(&self.spread, all, refs, || self.owns(), recounted)
+    }
+
+    /// Ends the residency, and has the word say who is counted.
+    fn erase(&self) {
+        if self.find(&self.owns[2]) {
+            if self.word.compare_exchange(SLOT, 0, AcqRel, Relaxed).is_ok()
+                && self.refs.end(false).is_spread()
+            {
+                self.spread.recount_soon(&self.refs);
+            }
+            self.release(&self.owns[2]);
+            if self.spread.is_due() {
+                self.recount(false);
+            }
+        }
+    }
+
+    /// Evicts it if nobody holds it; a spread one it has recounted, and comes again.
+    fn evict(&self) {
+        for _ in 0..2 {
+            self.evict_at_once();
+            self.spread.recount_soon(&self.refs);
+            self.recount(false);
+        }
+    }
+
+    /// Evicts it if the word says that nobody holds it.
+    fn evict_at_once(&self) {
+        if self.refs.claim() {
+            self.word.store(0, Release);
+            if self.refs.evict(false) == Evicted::Owned {
+                self.owned(LetGo::Owned { is_charged: false });
+            }
+        }
+    }
+
+    /// Uses the slot again for another key, and spreads that.
+    fn use_again(&self) {
+        self.erase();
+        if self.dropped.load(Acquire) == 1 {
+            assert!(!self.refs.dequeue() && self.refs.dropped());
+            // SAFETY: loom looks whether it is.
+            self.content.with_mut(|content| unsafe { *content = 8 });
+            self.refs.publish();
+            self.word.store(ELSEWHERE, Release);
+            self.spread_out();
+            self.let_go();
+        }
+    }
+
+    /// In the end the word says who is counted, and what is over was dropped once.
+    fn check(&self) {
+        while !self.recount(true) {}
+        let seen = self.refs.look();
+        assert_eq!((seen.count(), seen.is_spread(), seen.is_orphan()), (0, false, false));
+        assert_eq!(self.beside.look().count(), 1);
+        assert_eq!(self.dropped.load(Relaxed), u32::from(self.word.load(Relaxed) != SLOT));
+    }
+}
+
+fn run(store: Store, threads: &[fn(&Store)]) {
+    let store = Arc::new(store);
+    together(&store, threads);
+    store.check();
+}
+
+const HOLDS: [fn(&Store); 2] = [|store| store.hold(0), |store| store.hold(1)];
+
+#[test]
+fn what_is_erased_while_it_is_spread_is_dropped_by_the_last() {
+    loom::model(|| run(Store::new(true), &[HOLDS[0], Store::erase]));
+}
+
+#[test]
+fn what_is_spread_is_not_evicted_while_it_is_held() {
+    loom::model(|| run(Store::new(true), &[HOLDS[0], Store::evict]));
+}
+
+#[test]
+fn those_who_are_counted_are_counted_again() {
+    let spread: fn(&Store) = |store| {
+        if store.find(&store.owns[2]) {
+            store.spread_out();
+            store.release(&store.owns[2]);
+        }
+    };
+    let recount: fn(&Store) = |store| _ = store.recount(true);
+    let evict: fn(&Store) = Store::evict_at_once;
+    loom::model(move || run(Store::new(false), &[HOLDS[0], spread]));
+    loom::model(move || run(Store::new(true), &[HOLDS[0], recount]));
+    large_model(move || run(Store::new(true), &[HOLDS[0], HOLDS[1], recount]));
+    large_model(move || run(Store::new(true), &[HOLDS[0], recount, evict]));
+}
+
+/// A look-up that has read the index word before the slot was used for another key.
+#[test]
+fn a_slot_that_is_used_again_is_not_taken_for_what_it_was() {
+    loom::model(|| run(Store::new(true), &[HOLDS[0], Store::use_again]));
+}
+
+/// One holds it in its own line, and another lets go of that.
+#[test]
+fn a_handle_goes_to_another_thread() {
+    let erase: fn(&Store) = Store::erase;
+    let release: fn(&Store) = |store| store.release(&store.owns[1]);
+    loom::model(move || {
+        let store = Store::new(true);
+        assert!(store.find(&store.owns[0]));
+        run(store, &[release, erase]);
+    });
+}
