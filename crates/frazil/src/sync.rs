@@ -44,7 +44,7 @@ mod lock {
 
     pub(crate) use checker::MutexGuard;
 
-    #[derive(Debug)]
+    #[derive(Debug, Default)]
     pub(crate) struct Mutex<T>(checker::Mutex<T>);
 
     impl<T> Mutex<T> {

@@ -106,7 +106,7 @@ impl Model {
         let charge = |serials: &BTreeSet<u64>| -> u64 {
             serials.iter().map(|serial| self.living[serial].charge).sum()
         };
-        let held = self.held.iter().map(|held| held.0).collect();
+        let held: BTreeSet<u64> = self.held.iter().map(|held| held.0).collect();
         // Not always: it has the words say who is counted.
         if self.next.is_multiple_of(4) {
             assert_eq!(cache.held_usage(), charge(&held));

@@ -140,7 +140,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
     pub(crate) fn shrink_if_asked(&self) {
         self.end_uncharged();
         if self.exceeds_capacity() {
+            let operation = Handles::operation(self);
             self.shrink_further(|| self.hooks.asked_capacity());
+            let is_due = self.hooks.spread.is_due();
+            drop(operation);
+            // What was passed over because nobody knew who is counted there is known by now.
+            if is_due && self.exceeds_capacity() {
+                self.shrink_further(|| self.hooks.asked_capacity());
+            }
         }
     }
 
