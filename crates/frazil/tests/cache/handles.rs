@@ -95,8 +95,8 @@ impl Model {
         let dropped = DROPPED.with_borrow_mut(std::mem::take);
         for serial in dropped {
             assert!(!self.is_held(serial), "what is held was dropped");
-            self.beside.remove(&serial);
             let fate = self.living.remove(&serial).expect("it was made, and not dropped before");
+            self.beside.remove(&serial);
             if self.current.get(&fate.key) == Some(&serial) {
                 self.current.remove(&fate.key);
             }
@@ -118,9 +118,10 @@ impl Model {
         }
         assert_eq!(cache.usage(), self.living.values().map(|fate| fate.charge).sum::<u64>());
         let bounded = if self.strict { self.living.keys().copied().collect() } else { residents };
-        let bounded = charge(&(&bounded - &self.beside));
-        assert!(bounded <= self.bound, "{bounded} of {}", self.bound);
-        self.bound = bounded.max(cache.capacity());
+        let surely = charge(&(&bounded - &self.beside));
+        assert!(surely <= self.bound, "{surely} of {}", self.bound);
+        // Of those beside, others may come to have the place.
+        self.bound = charge(&bounded).max(cache.capacity());
     }
 
     fn insert(&mut self, key: u64, charge: u64, priority: Priority) {
