@@ -34,7 +34,8 @@ pub use held::{Held, Outcome};
 /// and is dropped by whoever lets go of it last, at once, under no lock of the cache.
 ///
 /// A [`Cache`](crate::Cache) hands out clones, or references under a [`Pin`](crate::Pin) of one thread, and
-/// its look-ups execute no locked instruction; this one's execute two, one to hold and one to let go. Use
+/// its look-ups execute no locked instruction; this one's execute two, one to hold and one to let go, or none
+/// where threads have met at the entry, and each counts for itself. Use
 /// it where values are large, are used for long or sent to other threads, and must be dropped when they
 /// are no longer used and not later: buffers, blocks of a file, pages.
 ///
