@@ -61,15 +61,19 @@ struct Model {
     /// What may be resident, or in a strict cache in use: what was, or the capacity where that is more,
     /// and what was admitted beyond it since.
     bound: u64,
+    /// Those held at their insertion that the policy may not have taken: nothing goes for them.
+    beside: BTreeSet<u64>,
+    policy: Policy,
 }
 
 impl Model {
     fn new(policy: Policy, capacity: u64, strict: bool) -> Self {
         DROPPED.with_borrow_mut(BTreeSet::clear);
         let cache = HandleCache::builder(capacity).policy(policy).strict(strict).build();
-        let (living, current, held) = Default::default();
+        let (living, current, held, beside) = Default::default();
         let cache = Some(cache);
-        Model { cache, strict, capacity, living, current, held, next: 0, bound: capacity }
+        let (next, bound) = (0, capacity);
+        Model { cache, strict, capacity, living, current, held, next, bound, beside, policy }
     }
 
     fn cache(&self) -> &HandleCache<u64, Noted> {
@@ -91,6 +95,7 @@ impl Model {
         let dropped = DROPPED.with_borrow_mut(std::mem::take);
         for serial in dropped {
             assert!(!self.is_held(serial), "what is held was dropped");
+            self.beside.remove(&serial);
             let fate = self.living.remove(&serial).expect("it was made, and not dropped before");
             if self.current.get(&fate.key) == Some(&serial) {
                 self.current.remove(&fate.key);
@@ -110,7 +115,8 @@ impl Model {
         assert_eq!(cache.held_usage(), charge(&held));
         assert_eq!(cache.usage(), self.living.values().map(|fate| fate.charge).sum::<u64>());
         let bounded = if self.strict { cache.usage() } else { charge(&residents) };
-        assert!(bounded <= self.bound, "{bounded} of {}", self.bound);
+        let bound = self.bound.saturating_add(charge(&self.beside));
+        assert!(bounded <= bound, "{bounded} of {bound}");
         self.bound = bounded.max(cache.capacity());
     }
 
@@ -130,6 +136,11 @@ impl Model {
         let value = self.make(key, charge);
         let serial = value.0;
         let before = self.current.remove(&key);
+        let capacity = self.cache().capacity();
+        let share = if self.policy == Policy::S3Fifo { (capacity / 10).max(1) } else { capacity };
+        if !self.strict && charge > share {
+            self.beside.insert(serial);
+        }
         match self.cache().insert_held_with(key, value, charge, priority) {
             Ok(Insertion { held, outcome }) => {
                 assert_eq!((held.0, *held.key(), held.charge()), (serial, key, charge));

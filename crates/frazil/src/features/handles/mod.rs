@@ -66,7 +66,7 @@ impl Handles {
             strict: AtomicBool::new(strict),
             earned: AtomicU32::new(EARNED),
             bottom: Queue::new(End::Bottom),
-            uncharged: Uncharged::default(),
+            uncharged: Uncharged::new(),
             asked: AtomicU64::new(capacity),
         }
     }

@@ -15,9 +15,14 @@ const POLICIES: [Policy; 5] =
 /// Enough for threads to have entries in hand.
 const CHARGE: u64 = 1_000_000;
 
-/// A cache in which so many are held, and a quarter more than the capacity.
-fn overfull(policy: Policy, count: u64) -> (Tested, Vec<Held<u64, u64>>) {
-    let cache: Tested = HandleCache::builder(count * CHARGE * 4 / 5).policy(policy).build();
+/// Of each another, so that no two capacities in force are alike.
+fn charge(key: u64) -> u64 {
+    CHARGE + key % 1_000
+}
+
+/// A cache in which `count` are held and so many fit.
+fn overfull(policy: Policy, count: u64, fits: u64) -> (Tested, Vec<Held<u64, u64>>) {
+    let cache: Tested = HandleCache::builder(fits * CHARGE).policy(policy).build();
     let hold = |key| cache.insert_held(key, key, CHARGE).expect("it is not strict").held;
     let held = (0..count).map(hold).collect();
     (cache, held)
@@ -37,20 +42,23 @@ fn costs(calls: u64, call: impl FnMut(u64)) -> [f64; 3] {
 fn an_insertion_beyond_the_capacity_looks_at_few_and_takes_no_heavy_fence() {
     type Call = fn(&Tested, u64);
     let calls: [(&str, Call); 3] = [
-        ("insert", |cache, key| assert!(cache.insert(key, key, CHARGE).is_err())),
+        ("insert", |cache, key| assert!(cache.insert(key, key, charge(key)).is_err())),
         ("insert_held", |cache, key| {
-            let new = cache.insert_held(key, key, CHARGE).expect("it is not strict");
+            let new = cache.insert_held(key, key, charge(key)).expect("it is not strict");
             assert_eq!(new.outcome, Outcome::New);
         }),
         ("release", |cache, key| {
-            let new = cache.insert_held(key, key, CHARGE).expect("it is not strict");
+            let new = cache.insert_held(key, key, charge(key)).expect("it is not strict");
             assert!(cache.release(new.held, false));
         }),
     ];
     for policy in POLICIES {
         for count in [4, 10, 32, 63, 64, 65, 128, 1_000] {
-            for (what, call) in calls {
-                let (cache, held) = overfull(policy, count);
+            // More than fit, or as many: then a release brings the capacity down to what was asked for each time.
+            for ((what, call), fits) in
+                calls.into_iter().flat_map(|call| [(call, count * 4 / 5), (call, count)])
+            {
+                let (cache, held) = overfull(policy, count, fits);
                 let [fences, passed, ghosts] = costs(1_000, |number| call(&cache, 10_000 + number));
                 assert!(fences < 0.5, "{policy}, {count}, {what}: {fences} fences");
                 assert!(passed < 200.0, "{policy}, {count}, {what}: {passed} passed over");

@@ -17,7 +17,7 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 const LOOKS: usize = 4;
 
 /// What there is of them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Uncharged {
     /// What they weigh, and those on their way. 0 if there are none: none weighs nothing.
     weight: AtomicU64,
@@ -26,6 +26,10 @@ pub(super) struct Uncharged {
 }
 
 impl Uncharged {
+    pub(super) fn new() -> Self {
+        Uncharged { weight: AtomicU64::new(0), slots: Mutex::new(VecDeque::new()) }
+    }
+
     /// One more is about to come. False if that would be too much.
     pub(super) fn add(&self, weight: u64) -> bool {
         let add = |sum: u64| sum.checked_add(weight).filter(|&sum| sum <= EXCESS_MAX);
