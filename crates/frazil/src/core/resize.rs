@@ -355,8 +355,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
-    use crate::{HandleCache, Policy};
     use crate::core::resize::FOLLOWED;
+    use crate::{HandleCache, Policy};
 
     #[test]
     fn insertions_beyond_the_capacity_do_not_divide_it_each_time() {
