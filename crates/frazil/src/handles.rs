@@ -320,8 +320,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ///
     /// Unless the cache is [strict](HandleBuilder::strict), it is admitted beyond the capacity where
     /// nothing else can go: what is too much goes when it is [released](Self::release), or by insertions
-    /// after that. If the capacity is 0, or is lowered at this moment, it is held and not admitted:
-    /// nobody finds it, and it is dropped when it is held no more.
+    /// after that. If the capacity is lowered at this moment, or more than 2^60 would be in force, it is held and
+    /// not admitted: nobody finds it, and it is dropped when it is held no more.
     ///
     /// ```
     /// use frazil::{HandleCache, Outcome};

@@ -142,9 +142,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let _turn = self.resize.turn.lock();
         let Some(weights) = &self.weights else { return false };
         let in_force = weights.capacity().saturating_add(weight);
-        let may_exceed = in_force <= EXCESS_MAX && self.entry_budget.capacity() > 0;
+        let may_exceed = in_force <= EXCESS_MAX;
         if may_exceed {
             weights.grow(in_force);
+            // Fewer than there is room for only where the capacity is 0, and there may be none.
+            self.entry_budget.grow((self.entry_budget.capacity() + 1).min(self.resize.room()));
         }
         may_exceed
     }
