@@ -68,12 +68,10 @@ type Expected = &'static [(&'static str, &'static [&'static str])];
 const TESTS: [(&str, &str, Expected); 3] = [
     ("cache_test", "*/0", &[(SHARDS, &[]), (FORGETS_AT_ONCE, &["mobius", "s3-fifo"])]),
     ("cache_reservation_manager_test", "*", &[]),
-    ("db_block_cache_test", "*", &[(NO_ROOM, &[])]),
+    ("db_block_cache_test", "*", &[]),
 ];
 /// Asks the class that has shards how many it has: there are none.
 const SHARDS: &str = "CacheTestInstance/CacheTest.DefaultShardBits/0";
-/// Has a cache of no capacity, and expects that what is held in it is found.
-const NO_ROOM: &str = "DBBlockCacheTest.TestWithoutCompressedBlockCache";
 /// Expects that what was used goes when twice the capacity has come after it, as with LRU.
 const FORGETS_AT_ONCE: &str = "CacheTestInstance/CacheTest.ExternalRefPinsEntries/0";
 
@@ -86,7 +84,7 @@ const STRESS: &str = "--destroy_db_initially=1 --threads=8 --column_families=2 -
      --cache_type=lru_cache --block_size=1024 --cache_numshardbits=0 --open_files=100 \
      --compressed_secondary_cache_ratio=0.5 --secondary_cache_update_interval=1000000 \
      --cache_index_and_filter_blocks=1 --read_fault_one_in=1000 --clear_column_family_one_in=0 \
-     --compression_type=none --compression_manager=none";
+     --compression_type=none --compression_manager=none --remote_compaction_worker_threads=0";
 
 /// Taken in turn: blocks alone; and all that can be charged to a cache, more than it has room for, and
 /// blobs.
@@ -94,7 +92,7 @@ const VARIANTS: [&str; 2] = [
     "--cache_size=262144 --partition_filters=1 --index_type=2 --prepopulate_block_cache=1 \
      --uncache_aggressiveness=100 --use_multiget=1",
     "--cache_size=524288 --enable_blob_files=1 --min_blob_size=64 --use_blob_cache=1 \
-     --prepopulate_blob_cache=1 --charge_blob_cache=1 --charge_table_reader=1 \
+     --use_shared_block_and_blob_cache=0 --blob_cache_size=262144 --prepopulate_blob_cache=1 --charge_blob_cache=1 --charge_table_reader=1 \
      --charge_file_metadata=1 --charge_filter_construction=1 --metadata_charge_policy=0 \
      --charge_compression_dictionary_building_buffer=1 --use_write_buffer_manager=1 \
      --db_write_buffer_size=262144",
