@@ -9,7 +9,7 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::{book, nightly, publish, report, rocksdb, step, targets, test};
+use crate::{book, nightly, publish, report, rocksdb, rocksdb_stress, step, targets, test};
 
 /// What looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -36,7 +36,9 @@ pub(crate) enum Checker {
     Book,
     /// RocksDB's tests of its caches, on ours
     Rocksdb,
-    /// All of them
+    /// The same under sanitizers, and RocksDB's `db_stress`: it builds RocksDB twice, an hour on two cores
+    RocksdbStress,
+    /// All of them but the last
     All,
 }
 
@@ -59,6 +61,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Report => report::run(root),
         Checker::Book => book::run(root),
         Checker::Rocksdb => rocksdb::run(root, long),
+        Checker::RocksdbStress => rocksdb_stress::run(root, long),
         Checker::All => {
             loom(root, long)?;
             shuttle(root, long)?;

@@ -29,6 +29,7 @@ mod reference;
 mod release;
 mod report;
 mod rocksdb;
+mod rocksdb_stress;
 mod sizes;
 mod smoke;
 mod soak;

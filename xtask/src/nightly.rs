@@ -6,7 +6,7 @@
 //! fences nor `membarrier`, nor what it did not compile, so the standard library is
 //! built with it; otherwise the locks in there would not count as locks.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail};
@@ -41,6 +41,53 @@ const ALONE: &str = "a_pin_that_is_held";
 /// of what other tests do as well.
 const TOO_LONG: [&str; 3] = ["a_pin_that_is", "a_hash_that_changes", "what_waits"];
 
+/// A sanitizer that C++ can be compiled for as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sanitizer {
+    Address,
+    Thread,
+}
+
+impl Sanitizer {
+    /// As `-fsanitize` takes it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Sanitizer::Address => "address",
+            Sanitizer::Thread => "thread",
+        }
+    }
+
+    /// As folders are called.
+    pub(crate) fn short(self) -> &'static str {
+        match self {
+            Sanitizer::Address => "asan",
+            Sanitizer::Thread => "tsan",
+        }
+    }
+
+    /// What cargo is given, beside the target.
+    fn cargo(self, command: &mut Command) {
+        match self {
+            Sanitizer::Address => command
+                .env("RUSTFLAGS", "-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer"),
+            Sanitizer::Thread => command.arg("-Zbuild-std").env("RUSTFLAGS", "-Zsanitizer=thread"),
+        };
+        command.args(["--target", TARGET, "--target-dir"]);
+        command.arg(format!("target/{}", self.short()));
+    }
+}
+
+/// A package as a library for C, compiled for a sanitizer.
+pub(crate) fn library(root: &Path, sanitizer: Sanitizer, package: &str) -> anyhow::Result<PathBuf> {
+    let mut command = cargo(root, "build")?;
+    command.args(["--locked", "--lib", "--package", package]);
+    sanitizer.cargo(&mut command);
+    step::run(&format!("{package}, {} sanitizer", sanitizer.name()), &mut command)?;
+    let file = format!("lib{}.a", package.replace('-', "_"));
+    let folder = format!("target/{}/{TARGET}/debug", sanitizer.short());
+    Ok(root.join(folder).join(file))
+}
+
 pub(crate) fn miri(root: &Path) -> anyhow::Result<()> {
     let mut command = cargo(root, "miri")?;
     command.args(["test", "--target-dir", "target/miri"]);
@@ -57,26 +104,24 @@ pub(crate) fn miri(root: &Path) -> anyhow::Result<()> {
 
 pub(crate) fn tsan(root: &Path) -> anyhow::Result<()> {
     let mut command = cargo(root, "test")?;
-    command.args(["-Zbuild-std", "--target", TARGET, "--target-dir", "target/tsan"]);
-    command.env("RUSTFLAGS", "-Zsanitizer=thread");
+    Sanitizer::Thread.cargo(&mut command);
     with_tests(&mut command).args(FROZEN).args(["stuck::", "--skip", ALONE]);
     step::run("thread sanitizer", &mut command)?;
     let mut command = cargo(root, "test")?;
-    command.args(["-Zbuild-std", "--target", TARGET, "--target-dir", "target/tsan"]);
+    Sanitizer::Thread.cargo(&mut command);
     command.args(["--package", "frazil-freezing", "--locked", "--test", "overlay"]);
-    step::run("thread sanitizer, overlays", command.env("RUSTFLAGS", "-Zsanitizer=thread"))?;
+    step::run("thread sanitizer, overlays", &mut command)?;
     let mut command = cargo(root, "test")?;
-    command.args(["-Zbuild-std", "--target", TARGET, "--target-dir", "target/tsan"]);
+    Sanitizer::Thread.cargo(&mut command);
     command.args(["--package", "frazil-segment", "--locked", "--test", "store", "--"]);
     // A child of a process with threads is none that the sanitizer follows.
     command.args(["threads::", "learned::", "--skip", "a_forked_process"]);
-    step::run("thread sanitizer, segments", command.env("RUSTFLAGS", "-Zsanitizer=thread"))
+    step::run("thread sanitizer, segments", &mut command)
 }
 
 pub(crate) fn asan(root: &Path) -> anyhow::Result<()> {
     let mut command = cargo(root, "test")?;
-    command.args(["--target", TARGET, "--target-dir", "target/asan"]);
-    command.env("RUSTFLAGS", "-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer");
+    Sanitizer::Address.cargo(&mut command);
     step::run("address sanitizer", with_tests(&mut command).args(FROZEN).arg("stuck::"))
 }
 

@@ -19,7 +19,7 @@ const FUZZ_SECONDS: u32 = 600;
 type Step = fn(&Path) -> anyhow::Result<()>;
 
 /// By the name that `--only` takes, quick ones first.
-const STEPS: [(&str, Step); 21] = [
+const STEPS: [(&str, Step); 23] = [
     ("lint", lint::run),
     ("deny", deny),
     ("hit", hit::run),
@@ -37,6 +37,8 @@ const STEPS: [(&str, Step); 21] = [
     ("miri", |root| check::run(root, Checker::Miri, true)),
     ("tsan", |root| check::run(root, Checker::Tsan, true)),
     ("asan", |root| check::run(root, Checker::Asan, true)),
+    ("rocksdb", |root| check::run(root, Checker::Rocksdb, true)),
+    ("rocksdb-stress", |root| check::run(root, Checker::RocksdbStress, true)),
     ("soak", |root| soak::run(root, SOAK_SECONDS)),
     ("fuzz", |root| fuzz::run(root, FUZZ_SECONDS, None)),
     ("mutants", |root| mutants::run(root, None)),

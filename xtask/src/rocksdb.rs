@@ -208,35 +208,45 @@ impl Tests<'_> {
         filter: &str,
         expected: &[&str],
     ) -> anyhow::Result<Vec<String>> {
-        let output = Command::new(self.place.join(program))
-            .arg(format!("--gtest_filter={filter}"))
-            .env("FRAZIL_ALL_CACHES", "1")
-            .env("FRAZIL_BLOCK_CACHE", format!("policy={policy}"))
-            .output()
-            .with_context(|| program.to_owned())?;
-        let told = String::from_utf8_lossy(&output.stdout);
-        let named = |verdict: &str| -> BTreeSet<&str> {
-            let lines = told.lines().filter_map(|line| line.strip_prefix(verdict));
-            let name = lines.map(|line| line.split([' ', ',']).find(|word| word.contains('.')));
-            name.flatten().collect()
-        };
-        let (passed, failed) = (named("[       OK ]"), named("[  FAILED  ]"));
-        let expected: BTreeSet<&str> = expected.iter().copied().collect();
-        let (all, good) = (passed.len() + failed.len(), passed.len());
-        println!("{program}, policy {policy}: {good} of {all} pass");
-        let mut wrong = Vec::new();
-        if all == 0 || !told.contains(&format!("[==========] {all} test")) {
-            let ending = output.status;
-            wrong.push(format!("{program}, policy {policy}, did not come to its end: {ending}"));
-        }
-        let new = failed.difference(&expected).map(|test| (test, "fails"));
-        let gone = expected.difference(&failed).map(|test| (test, "passes"));
-        for (test, what) in new.chain(gone) {
-            wrong.push(format!("{test} {what} with policy {policy}"));
-        }
-        if !wrong.is_empty() {
-            eprintln!("{told}{}", String::from_utf8_lossy(&output.stderr));
-        }
-        Ok(wrong)
+        let mut command = Command::new(self.place.join(program));
+        command.env("FRAZIL_ALL_CACHES", "1");
+        command.env("FRAZIL_BLOCK_CACHE", format!("policy={policy}"));
+        command.arg(format!("--gtest_filter={filter}"));
+        verdict(&format!("{program}, policy {policy}"), &mut command, expected)
     }
+}
+
+/// What is not as expected of a program of gtest's, of whose tests these must fail.
+pub(crate) fn verdict(
+    name: &str,
+    command: &mut Command,
+    expected: &[&str],
+) -> anyhow::Result<Vec<String>> {
+    let output = command.output().with_context(|| name.to_owned())?;
+    let told = String::from_utf8_lossy(&output.stdout);
+    let named = |verdict: &str| -> BTreeSet<&str> {
+        let lines = told.lines().filter_map(|line| line.strip_prefix(verdict));
+        let name = lines.map(|line| line.split([' ', ',']).find(|word| word.contains('.')));
+        name.flatten().collect()
+    };
+    let (passed, failed) = (named("[       OK ]"), named("[  FAILED  ]"));
+    let expected: BTreeSet<&str> = expected.iter().copied().collect();
+    let (all, good) = (passed.len() + failed.len(), passed.len());
+    println!("{name}: {good} of {all} pass");
+    let mut wrong = Vec::new();
+    if all == 0 || !told.contains(&format!("[==========] {all} test")) {
+        wrong.push(format!("{name}, did not come to its end: {}", output.status));
+    }
+    if failed.is_empty() && !output.status.success() {
+        wrong.push(format!("{name}: {}", output.status));
+    }
+    let new = failed.difference(&expected).map(|test| (test, "fails"));
+    let gone = expected.difference(&failed).map(|test| (test, "passes"));
+    for (test, what) in new.chain(gone) {
+        wrong.push(format!("{test} {what}: {name}"));
+    }
+    if !wrong.is_empty() {
+        eprintln!("{told}{}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(wrong)
 }

@@ -324,8 +324,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// nothing else can go: what is too much goes when it is [released](Self::release), or by insertions
     /// after that. So is what [`insert`](Self::insert) would refuse, because it is charged more than the capacity or
     /// the policy does not take it: it is found while it is held, nothing goes for it, and it goes itself when it is
-    /// held no more. If the capacity is 0, or is lowered at this moment, it is held and not admitted:
-    /// nobody finds it, and it is dropped when it is held no more.
+    /// held no more. If the capacity is lowered at this moment, or more than 2^60 would be in force, it is held and not
+    /// admitted: nobody finds it, and it is dropped when it is held no more.
     ///
     /// ```
     /// use frazil::{HandleCache, Outcome};
@@ -401,7 +401,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ) -> Result<Insertion<K, V, S>, Refused<K, V>> {
         let core = self.core();
         // For what the policy does not take nothing goes.
-        let is_uncharged = refused.reason != Refusal::NoRoom;
+        let is_uncharged = refused.reason != Refusal::NoRoom && core.hooks.asked_capacity() > 0;
         let may_be = match is_uncharged {
             true => core.may_be_uncharged(charge),
             false => core.exceed(charge),

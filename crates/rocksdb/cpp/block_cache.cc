@@ -29,6 +29,14 @@ namespace {
 const char* const kId = "frazil";
 constexpr uint32_t kSeedMask = 0x7fffffff;
 
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kReportsLeaks = true;
+#elif defined(__has_feature)
+constexpr bool kReportsLeaks = __has_feature(address_sanitizer);
+#else
+constexpr bool kReportsLeaks = false;
+#endif
+
 std::unordered_map<std::string, rocksdb::OptionTypeInfo>& OptionTypes() {
   using rocksdb::OptionType;
   using rocksdb::OptionTypeFlags;
@@ -209,8 +217,15 @@ class BlockCache final : public Cache {
     if (handle != nullptr) {
       *handle = HandleOf(entry);
     }
-    return status == FRAZIL_OK ? Status::OK()
-                               : Status::MemoryLimit("Insert failed because the cache is full");
+    switch (status) {
+      case FRAZIL_OK:
+        return Status::OK();
+      case FRAZIL_REPLACED:
+        // RocksDB counts those as redundant.
+        return Status::OkOverwritten();
+      default:
+        return Status::MemoryLimit("Insert failed because the cache is full");
+    }
   }
 
   Handle* CreateStandalone(const Slice& key, ObjectPtr object, const CacheItemHelper* helper,
@@ -261,8 +276,9 @@ class BlockCache final : public Cache {
     return KindOf(EntryOf(handle))->helper;
   }
 
-  // What there is then stays for ever. Who still holds something may let go of it.
-  void DisownData() override { is_disowned_ = true; }
+  // What there is then stays for ever. Who still holds something may let go of it. Where leaks are reported it goes,
+  // as in RocksDB's own caches.
+  void DisownData() override { is_disowned_ = !kReportsLeaks; }
 
   void ApplyToAllEntries(
       const std::function<void(const Slice& key, ObjectPtr object, size_t charge,

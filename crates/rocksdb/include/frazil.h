@@ -42,7 +42,8 @@ typedef enum frazil_status {
   FRAZIL_OK = 0,
   FRAZIL_REFUSED = 1,        /* strict, and no room: the object is still the caller's */
   FRAZIL_UNKNOWN_POLICY = 2, /* no policy has this name */
-  FRAZIL_CANNOT_HOLD = 3     /* entries of this policy cannot be held */
+  FRAZIL_CANNOT_HOLD = 3,    /* entries of this policy cannot be held */
+  FRAZIL_REPLACED = 4        /* it was done, and took the place of another object */
 } frazil_status;
 
 /* Makes a cache. On success *cache is to be given to frazil_free. */
@@ -59,7 +60,7 @@ typedef enum frazil_priority {
   FRAZIL_BOTTOM = 2 /* before all others, unless it is hit */
 } frazil_priority;
 
-/* Puts an object in, in the place of the one of the same key. With `handle`, it is held, and found by others
+/* Puts an object in, in the place of the one of the same key: FRAZIL_REPLACED if there was one. With `handle`, it is held, and found by others
  * even where it exceeds the capacity, until it is released. Without, an object that has no room is dropped
  * at once. Only with `handle`, and in a strict cache, the answer may be FRAZIL_REFUSED. */
 frazil_status frazil_insert(frazil_cache *cache, const uint8_t *key, size_t key_len, void *object,

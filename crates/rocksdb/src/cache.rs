@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use foldhash::fast::FixedState;
 use frazil::prometheus::Page;
-use frazil::{HandleBuilder, HandleCache, Held, Policy, Priority};
+use frazil::{Admitted, HandleBuilder, HandleCache, Held, Outcome, Policy, Priority};
 
 use crate::entry::{Entry, Kind};
 use crate::key::{Key, Query};
@@ -52,6 +52,8 @@ pub enum Status {
     UnknownPolicy = 2,
     /// Entries of this policy cannot be held.
     CannotHold = 3,
+    /// It was done, and took the place of another object.
+    Replaced = 4,
 }
 
 type Handle = NonNull<Entry>;
@@ -78,10 +80,10 @@ impl Cache {
         entry: Entry,
         charge: u64,
         priority: Priority,
-    ) -> Option<Handle> {
+    ) -> Option<(Handle, Outcome)> {
         let charge = self.charge_with_metadata(&key, charge);
         match self.handles.insert_held_with(key, entry, charge, priority) {
-            Ok(insertion) => Some(Held::into_raw(insertion.held)),
+            Ok(insertion) => Some((Held::into_raw(insertion.held), insertion.outcome)),
             Err(refused) => {
                 // Still the caller's.
                 std::mem::forget(refused.value);
@@ -172,14 +174,20 @@ pub unsafe extern "C" fn frazil_insert(
     };
     if handle.is_null() {
         let charge = cache.charge_with_metadata(&key, charge);
-        // What is not admitted is dropped at once, as if it had been evicted.
-        drop(cache.handles.insert_with(key, entry, charge, priority));
-        return Status::Ok;
+        return match cache.handles.insert_with(key, entry, charge, priority) {
+            Ok(Admitted::Replaced) => Status::Replaced,
+            // What is not admitted is dropped at once, as if it had been evicted.
+            Ok(Admitted::New) | Err(_) => Status::Ok,
+        };
     }
-    let inserted = cache.insert_held(key, entry, charge, priority);
+    let (entry, status) = match cache.insert_held(key, entry, charge, priority) {
+        Some((entry, Outcome::Replaced)) => (entry.as_ptr().cast_const(), Status::Replaced),
+        Some((entry, _)) => (entry.as_ptr().cast_const(), Status::Ok),
+        None => (std::ptr::null(), Status::Refused),
+    };
     // SAFETY: as promised.
-    unsafe { *handle = inserted.map_or(std::ptr::null(), |entry| entry.as_ptr().cast_const()) };
-    if inserted.is_some() { Status::Ok } else { Status::Refused }
+    unsafe { *handle = entry };
+    status
 }
 
 /// Holds an object that no look-up finds: `frazil_standalone` of `frazil.h`.
@@ -201,7 +209,7 @@ pub unsafe extern "C" fn frazil_standalone(
     let key = unsafe { bytes(key, key_len) };
     let make = || (Key::nameless(key), Entry { object, kind });
     let (name, entry) = make();
-    if let Some(handle) = cache.insert_held(name, entry, charge, Priority::Low) {
+    if let Some((handle, _)) = cache.insert_held(name, entry, charge, Priority::Low) {
         // SAFETY: it was just made.
         cache.handles.erase_held(&*unsafe { cache.held(handle) });
         return handle.as_ptr();

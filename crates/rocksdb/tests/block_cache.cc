@@ -124,6 +124,17 @@ static void FromString() {
   CHECK(!Cache::CreateFromString(config, "id=frazil://;capacity=1M;policy=clok", &cache).ok());
 }
 
+static void Replacements() {
+  auto cache = Make("capacity=1000;charge_metadata=false");
+  Cache::Handle *first = nullptr, *second = nullptr;
+  CHECK(!cache->Insert("key", nullptr, &kSilent, 1, &first).IsOkOverwritten());
+  CHECK(cache->Insert("key", nullptr, &kSilent, 1, &second).IsOkOverwritten());
+  CHECK(cache->Insert("key", nullptr, &kSilent, 1).IsOkOverwritten());
+  CHECK(!cache->Insert("other", nullptr, &kSilent, 1).IsOkOverwritten());
+  cache->Release(first);
+  cache->Release(second);
+}
+
 static void OddEntries() {
   auto cache = Make("capacity=1000;charge_metadata=false");
   dropped = 0;
@@ -326,6 +337,7 @@ int main() {
   Options();
   Record();
   FromString();
+  Replacements();
   OddEntries();
   Standalone();
   StandaloneWithoutCapacity();

@@ -205,7 +205,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             },
             entry_budget: Budget::new(entries_max, step as u64 - 1),
             weights: weighted.then(|| Box::new(Budget::new(capacity, capacity / WEIGHT_STEP_FROM))),
-            resize: Resize::new(bound, entries),
+            resize: Resize::new(bound, entries, capacity),
             segments,
             weigher: settings.weigher,
             hasher: settings.hasher,

@@ -22,7 +22,7 @@ use crate::core::order::{Decision, HELD_MAX};
 use crate::core::steps::Steps;
 use crate::core::{Core, Ending, SCAVENGES};
 use crate::smr::refs::SlotRefs as _;
-use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use crate::sync::{CHECKED, Mutex};
 
 /// Evictions while a stripe is held.
@@ -62,6 +62,12 @@ pub(crate) fn entries_max_for(capacity: u64, room: u64, weighted: bool) -> u64 {
     }
 }
 
+#[cfg(test)]
+std::thread_local! {
+    /// How often this thread has let all that hangs on the capacity know it.
+    static FOLLOWED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
 /// Who changes the capacity, and how far it can go.
 #[derive(Debug)]
 pub(crate) struct Resize {
@@ -72,6 +78,8 @@ pub(crate) struct Resize {
     /// How many calls there were. Whoever changes the capacity holds the lock, and runs no
     /// code of the user's.
     turn: Mutex<u64>,
+    /// The capacity that all which hangs on it knows of.
+    followed: AtomicU64,
     /// Insertions that went on with a call.
     further: AtomicU32,
 }
@@ -87,11 +95,12 @@ impl Resize {
         self.expected.into()
     }
 
-    pub(crate) fn new(room: u64, expected: u64) -> Self {
+    pub(crate) fn new(room: u64, expected: u64, capacity: u64) -> Self {
         Resize {
             room: room as u32,
             expected: expected as u32,
             turn: Mutex::new(0),
+            followed: AtomicU64::new(capacity),
             further: AtomicU32::new(0),
         }
     }
@@ -133,9 +142,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let _turn = self.resize.turn.lock();
         let Some(weights) = &self.weights else { return false };
         let in_force = weights.capacity().saturating_add(weight);
-        let may_exceed = in_force <= EXCESS_MAX && self.entry_budget.capacity() > 0;
+        let may_exceed = in_force <= EXCESS_MAX;
         if may_exceed {
             weights.grow(in_force);
+            // Fewer than there is room for only where the capacity is 0, and there may be none.
+            self.entry_budget.grow((self.entry_budget.capacity() + 1).min(self.resize.room()));
         }
         may_exceed
     }
@@ -167,6 +178,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
 
     /// Lets all that hangs on the capacity know it. The caller has the turn.
     fn follow(&self, held: &Held<'_, H::Local>, goal: &Goal) {
+        #[cfg(test)]
+        FOLLOWED.set(FOLLOWED.get() + 1);
+        self.resize.followed.store(goal.capacity, Relaxed);
         // Nobody knows how many there will be of those that are weighed.
         let weighted = self.weights.is_some();
         let entries =
@@ -222,14 +236,20 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 Progress::None => break,
             }
         }
-        self.follow_in_force(&self.hold(), goal);
+        self.follow_in_force(&self.hold(), goal, |_, _| true);
     }
 
-    /// Lets all that hangs on the capacity know the one that a call has come to.
-    fn follow_in_force(&self, held: &Held<'_, H::Local>, goal: &Goal) {
+    /// Lets all that hangs on the capacity know the one that a call has come to, if that `is_far` from the one
+    /// they know.
+    fn follow_in_force(
+        &self,
+        held: &Held<'_, H::Local>,
+        goal: &Goal,
+        is_far: impl FnOnce(u64, u64) -> bool,
+    ) {
         let turn = self.resize.turn.lock();
-        if *turn == goal.turn {
-            let (capacity, entries_max) = (self.capacity(), self.entry_budget.capacity());
+        let (capacity, entries_max) = (self.capacity(), self.entry_budget.capacity());
+        if *turn == goal.turn && is_far(capacity, self.resize.followed.load(Relaxed)) {
             self.follow(held, &Goal { capacity, entries_max, ..*goal });
         }
     }
@@ -252,15 +272,15 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
         let operation = H::operation(self);
         let mut held = self.hold();
-        let mut progress = self.take_back(&mut held, &goal);
-        if progress != Progress::Ended {
+        if self.take_back(&mut held, &goal) != Progress::Ended {
             self.evict_some(&mut held, &goal, FURTHER);
-            progress = self.take_back(&mut held, &goal);
+            self.take_back(&mut held, &goal);
         }
-        // Not on the way: S3-FIFO goes through all its ghosts for that.
-        if progress == Progress::Ended {
-            self.follow_in_force(&held, &goal);
-        }
+        // S3-FIFO's ghost is walked over for that, under the turn: not for each insertion.
+        self.follow_in_force(&held, &goal, |capacity, followed| match capacity == goal.capacity {
+            true => capacity != followed,
+            false => capacity / 2 > followed || capacity < followed / 2,
+        });
         self.settle(&mut held);
         drop(held);
         drop(operation);
@@ -336,5 +356,29 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         } else {
             Progress::None
         }
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use crate::core::resize::FOLLOWED;
+    use crate::{HandleCache, Policy};
+
+    #[test]
+    fn insertions_beyond_the_capacity_do_not_divide_it_each_time() {
+        let cache = HandleCache::builder(1_000).policy(Policy::S3Fifo).build();
+        let held: Vec<_> = (0..1_000u64).map(|key| cache.insert_held(key, key, 1)).collect();
+        assert_eq!(cache.set_capacity(100), 1_000, "all is held");
+        let before = FOLLOWED.get();
+        for key in 1_000..2_000 {
+            cache.release(cache.insert_held(key, key, 1).expect("not strict").held, false);
+        }
+        assert_eq!(FOLLOWED.get(), before, "as much is in force as there was");
+        drop(held);
+        (2_000..3_000).for_each(|key| _ = cache.insert(key, key, 1));
+        assert_eq!((cache.usage(), cache.core().capacity()), (100, 100));
+        let followed = FOLLOWED.get() - before;
+        assert!((1..=4).contains(&followed), "a thousand, five hundred, and so on: {followed}");
+        assert_eq!(cache.core().resize.followed.load(super::Relaxed), 100);
     }
 }

@@ -15,8 +15,9 @@ use crate::smr::refs::{Refs, SlotRefs as _};
 ///
 /// ```
 /// use frazil::{HandleCache, Outcome};
-/// let cache: HandleCache<u64, u64> = HandleCache::builder(0).build();
-/// assert_eq!(cache.insert_held(1, 10, 1).unwrap().outcome, Outcome::Detached);
+/// let cache: HandleCache<u64, u64> = HandleCache::builder(100).build();
+/// assert_eq!(cache.insert_held(1, 10, 200).unwrap().outcome, Outcome::New);
+/// assert_eq!(cache.insert_held(2, 20, u64::MAX).unwrap().outcome, Outcome::Detached);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Outcome {

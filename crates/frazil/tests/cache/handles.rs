@@ -692,6 +692,30 @@ fn the_capacity_comes_down_when_what_was_held_is_let_go_of() {
     }
 }
 
+/// As one of any other capacity does.
+#[test]
+fn a_cache_of_no_capacity_shows_what_is_held() {
+    for policy in POLICIES {
+        let mut cache: HandleCache<u64, u64> = HandleCache::builder(0).policy(policy).build();
+        let held: Vec<_> = (0..100)
+            .map(|key| cache.insert_held(key, key, 1).expect("it is not strict").held)
+            .collect();
+        assert!((0..100).all(|key| cache.hold(&key).is_some()), "{policy}");
+        assert!(cache.insert(100, 100, 1).is_err(), "{policy}: nobody holds it");
+        assert_eq!((cache.len(), cache.usage(), cache.held_usage()), (100, 100, 100), "{policy}");
+        validate(&mut cache);
+        held.into_iter().for_each(|held| assert!(cache.release(held, false), "{policy}"));
+        assert_eq!((cache.len(), cache.usage(), cache.capacity()), (0, 0, 0), "{policy}");
+        let held = cache.insert_held(1, 1, 1).expect("it is not strict").held;
+        cache.set_strict(true);
+        assert!(cache.insert_held(2, 2, 1).is_err(), "{policy}: there is no room beside it");
+        assert_eq!(cache.set_capacity(1), 1, "{policy}");
+        assert!(!cache.release(held, false) && cache.hold(&1).is_some(), "{policy}: it stays");
+        assert_eq!((cache.set_capacity(0), cache.len()), (0, 0), "{policy}");
+        validate(&mut cache);
+    }
+}
+
 /// However many lie in front of what nobody holds.
 #[test]
 fn a_lower_capacity_looks_behind_what_is_held() {
