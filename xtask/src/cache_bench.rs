@@ -13,7 +13,7 @@ use crate::block_cache::{Build, LIBRARIES};
 use crate::{others, spent, step, tools};
 
 /// The crate that has the sources, and the library.
-const SOURCES: (&str, &str) = ("librocksdb-sys", "0.19.0");
+pub(crate) const SOURCES: (&str, &str) = ("librocksdb-sys", "0.19.0");
 const LIBRARY: &str = "org.rocksdb:rocksdbjni:11.1.1";
 const SHARED: &str = "librocksdbjni-linux64.so";
 
@@ -138,9 +138,6 @@ fn measure(
             ratios[at] = ratio;
         }
     }
-    let median = |mut times: Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    };
-    Ok(times.into_iter().map(median).zip(ratios).collect())
+    let medians = times.into_iter().map(|times| spent::median(times.into_iter()));
+    Ok(medians.zip(ratios).collect())
 }

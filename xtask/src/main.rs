@@ -8,6 +8,7 @@ mod book;
 mod cache_bench;
 mod check;
 mod cost;
+mod db_bench;
 mod deb;
 mod dependencies;
 mod figures;
@@ -149,6 +150,19 @@ A program that was not made for it:
         #[arg(long, value_name = "N", default_value_t = 3)]
         rounds: usize,
     },
+    /// Measure reads of a database through our block cache and RocksDB's, by RocksDB's `db_bench`:
+    /// ten minutes, and the first time half an hour to build it
+    #[command(after_help = "Examples:
+  cargo xtask db-bench
+  cargo xtask db-bench --rounds 1 --only cached")]
+    DbBench {
+        /// How often each is measured, in turn: the median counts. With 0 it is built alone
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        rounds: usize,
+        /// Only those whose name contains this
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        only: String,
+    },
     /// Write docs/reference.md: every row of the reference results beside ours
     Reference,
     /// Apply each patch of xtask/mutants, a defect, and see that the checks of CI find it
@@ -199,6 +213,7 @@ fn main() -> ExitCode {
             block_cache::run(&root, &headers, &out, &flags)
         }
         Command::CacheBench { rounds } => cache_bench::run(&root, rounds.max(1)),
+        Command::DbBench { rounds, only } => db_bench::run(&root, rounds, &only),
         Command::Reference => reference::run(&root),
         Command::Mutants { name } => mutants::run(&root, name.as_deref()),
         Command::Release => packages::run(&root),
