@@ -14,8 +14,8 @@ use crate::{others, spent, step, tools};
 
 /// The crate that has the sources, and the library.
 pub(crate) const SOURCES: (&str, &str) = ("librocksdb-sys", "0.19.0");
-const LIBRARY: &str = "org.rocksdb:rocksdbjni:11.1.1";
-const SHARED: &str = "librocksdbjni-linux64.so";
+pub(crate) const LIBRARY: &str = "org.rocksdb:rocksdbjni:11.1.1";
+pub(crate) const SHARED: &str = "librocksdbjni-linux64.so";
 
 const FLAGS: [&str; 9] = [
     "-std=c++20",
@@ -60,6 +60,7 @@ const RUNS: [(&str, &str, &str, u64); 7] = [
 /// What a run does beside its operations, it does with these few.
 const FEW: u64 = 1_000;
 
+/// No rounds: the programs are built, and that is all.
 pub(crate) fn run(root: &Path, rounds: usize) -> anyhow::Result<()> {
     let place = root.join("target/rocksdb/11.8.1");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
@@ -69,6 +70,9 @@ pub(crate) fn run(root: &Path, rounds: usize) -> anyhow::Result<()> {
     let flags = [FLAGS[0].to_owned(), "-fno-rtti".to_owned()];
     Build { headers: &headers, flags: &flags, out: &place, profile: "release" }.all(root)?;
     let programs = [program(&place, &tree, &[])?, program(&place, &tree, &LIBRARIES)?];
+    if rounds == 0 {
+        return Ok(());
+    }
     let names = CACHES.iter().map(|(name, ..)| format!("{name:>11}"));
     println!("ns of the processor an operation{}", names.collect::<String>());
     let mut ratios = Vec::new();

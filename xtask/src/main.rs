@@ -39,6 +39,7 @@ mod suites;
 mod targets;
 mod test;
 mod tools;
+mod ycsb;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -146,7 +147,7 @@ A program that was not made for it:
     },
     /// Measure our block cache beside RocksDB's, by RocksDB's `cache_bench`: ten minutes
     CacheBench {
-        /// How often each is measured, in turn: the median counts
+        /// How often each is measured, in turn: the median counts. With 0 it is built alone
         #[arg(long, value_name = "N", default_value_t = 3)]
         rounds: usize,
     },
@@ -161,6 +162,19 @@ A program that was not made for it:
         rounds: usize,
         /// Only those whose name contains this
         #[arg(long, value_name = "TEXT", default_value = "")]
+        only: String,
+    },
+    /// Measure YCSB's workloads A to F on RocksDB from Java, with our block cache and with RocksDB's:
+    /// ten minutes
+    #[command(after_help = "Examples:
+  cargo xtask ycsb
+  cargo xtask ycsb --rounds 1 --only CE")]
+    Ycsb {
+        /// How often each is measured, in turn: the median counts. With 0 all is built alone
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        rounds: usize,
+        /// Only these, by their letters
+        #[arg(long, value_name = "LETTERS", default_value = "")]
         only: String,
     },
     /// Write docs/reference.md: every row of the reference results beside ours
@@ -212,8 +226,9 @@ fn main() -> ExitCode {
         Command::BlockCache { headers, out, flags } => {
             block_cache::run(&root, &headers, &out, &flags)
         }
-        Command::CacheBench { rounds } => cache_bench::run(&root, rounds.max(1)),
+        Command::CacheBench { rounds } => cache_bench::run(&root, rounds),
         Command::DbBench { rounds, only } => db_bench::run(&root, rounds, &only),
+        Command::Ycsb { rounds, only } => ycsb::run(&root, rounds, &only),
         Command::Reference => reference::run(&root),
         Command::Mutants { name } => mutants::run(&root, name.as_deref()),
         Command::Release => packages::run(&root),
