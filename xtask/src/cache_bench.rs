@@ -60,8 +60,8 @@ const RUNS: [(&str, &str, &str, u64); 7] = [
 /// What a run does beside its operations, it does with these few.
 const FEW: u64 = 1_000;
 
-/// No rounds: the programs are built, and that is all.
-pub(crate) fn run(root: &Path, rounds: usize) -> anyhow::Result<()> {
+/// Of those runs whose name contains `only`. No rounds: the programs are built, and that is all.
+pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
     let place = root.join("target/rocksdb/11.8.1");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
     let tree = others::sources(&place, SOURCES.0, SOURCES.1)?.join("rocksdb");
@@ -76,7 +76,9 @@ pub(crate) fn run(root: &Path, rounds: usize) -> anyhow::Result<()> {
     let names = CACHES.iter().map(|(name, ..)| format!("{name:>11}"));
     println!("ns of the processor an operation{}", names.collect::<String>());
     let mut ratios = Vec::new();
-    for (name, arguments, threads, operations) in RUNS {
+    for (name, arguments, threads, operations) in
+        RUNS.iter().copied().filter(|run| run.0.contains(only))
+    {
         let measured = measure(&programs, (arguments, threads), operations, rounds)?;
         let cells = measured.iter().map(|(ns, _)| format!("{ns:>11.0}"));
         println!("{name:<32}{}", cells.collect::<String>());
@@ -85,7 +87,9 @@ pub(crate) fn run(root: &Path, rounds: usize) -> anyhow::Result<()> {
             ratios.push(format!("{name:<32}{}", cells.collect::<String>()));
         }
     }
-    println!("\nhit ratio\n{}", ratios.join("\n"));
+    if !ratios.is_empty() {
+        println!("\nhit ratio\n{}", ratios.join("\n"));
+    }
     Ok(())
 }
 

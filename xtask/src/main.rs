@@ -150,6 +150,9 @@ A program that was not made for it:
         /// How often each is measured, in turn: the median counts. With 0 it is built alone
         #[arg(long, value_name = "N", default_value_t = 3)]
         rounds: usize,
+        /// Only those whose name contains this
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        only: String,
     },
     /// Measure reads of a database through our block cache and RocksDB's, by RocksDB's `db_bench`:
     /// ten minutes, and the first time half an hour to build it
@@ -226,7 +229,7 @@ fn main() -> ExitCode {
         Command::BlockCache { headers, out, flags } => {
             block_cache::run(&root, &headers, &out, &flags)
         }
-        Command::CacheBench { rounds } => cache_bench::run(&root, rounds),
+        Command::CacheBench { rounds, only } => cache_bench::run(&root, rounds, &only),
         Command::DbBench { rounds, only } => db_bench::run(&root, rounds, &only),
         Command::Ycsb { rounds, only } => ycsb::run(&root, rounds, &only),
         Command::Reference => reference::run(&root),
