@@ -46,9 +46,7 @@ impl Build<'_> {
     pub(crate) fn all(&self, root: &Path) -> anyhow::Result<()> {
         let compiler = tools::ensure_program("g++", &["g++"])?;
         std::fs::create_dir_all(self.out).with_context(|| self.out.display().to_string())?;
-        let mut cargo = step::cargo(root, ["build", "--locked", "--profile", self.profile]);
-        cargo.args(["--package", "frazil-rocksdb", "--lib"]);
-        step::run("cargo build, for C", &mut cargo)?;
+        self.for_c(root)?;
         let own = root.join("crates/rocksdb");
         let spawn = |(name, files): (&str, &[&str])| {
             let mut command = Command::new(&compiler);
@@ -65,6 +63,13 @@ impl Build<'_> {
             }
             Ok(())
         })
+    }
+
+    /// Builds what C links with.
+    pub(crate) fn for_c(&self, root: &Path) -> anyhow::Result<()> {
+        let mut cargo = step::cargo(root, ["build", "--locked", "--profile", self.profile]);
+        cargo.args(["--package", "frazil-rocksdb", "--lib"]);
+        step::run("cargo build, for C", &mut cargo)
     }
 
     /// What C links with.

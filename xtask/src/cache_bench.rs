@@ -13,9 +13,9 @@ use crate::block_cache::{Build, LIBRARIES};
 use crate::{others, spent, step, tools};
 
 /// The crate that has the sources, and the library.
-const SOURCES: (&str, &str) = ("librocksdb-sys", "0.19.0");
-const LIBRARY: &str = "org.rocksdb:rocksdbjni:11.1.1";
-const SHARED: &str = "librocksdbjni-linux64.so";
+pub(crate) const SOURCES: (&str, &str) = ("librocksdb-sys", "0.19.0");
+pub(crate) const LIBRARY: &str = "org.rocksdb:rocksdbjni:11.1.1";
+pub(crate) const SHARED: &str = "librocksdbjni-linux64.so";
 
 const FLAGS: [&str; 9] = [
     "-std=c++20",
@@ -60,7 +60,8 @@ const RUNS: [(&str, &str, &str, u64); 7] = [
 /// What a run does beside its operations, it does with these few.
 const FEW: u64 = 1_000;
 
-pub(crate) fn run(root: &Path, rounds: usize) -> anyhow::Result<()> {
+/// Of those runs whose name contains `only`. No rounds: the programs are built, and that is all.
+pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
     let place = root.join("target/rocksdb/11.8.1");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
     let tree = others::sources(&place, SOURCES.0, SOURCES.1)?.join("rocksdb");
@@ -69,10 +70,15 @@ pub(crate) fn run(root: &Path, rounds: usize) -> anyhow::Result<()> {
     let flags = [FLAGS[0].to_owned(), "-fno-rtti".to_owned()];
     Build { headers: &headers, flags: &flags, out: &place, profile: "release" }.all(root)?;
     let programs = [program(&place, &tree, &[])?, program(&place, &tree, &LIBRARIES)?];
+    if rounds == 0 {
+        return Ok(());
+    }
     let names = CACHES.iter().map(|(name, ..)| format!("{name:>11}"));
     println!("ns of the processor an operation{}", names.collect::<String>());
     let mut ratios = Vec::new();
-    for (name, arguments, threads, operations) in RUNS {
+    for (name, arguments, threads, operations) in
+        RUNS.iter().copied().filter(|run| run.0.contains(only))
+    {
         let measured = measure(&programs, (arguments, threads), operations, rounds)?;
         let cells = measured.iter().map(|(ns, _)| format!("{ns:>11.0}"));
         println!("{name:<32}{}", cells.collect::<String>());
@@ -81,7 +87,9 @@ pub(crate) fn run(root: &Path, rounds: usize) -> anyhow::Result<()> {
             ratios.push(format!("{name:<32}{}", cells.collect::<String>()));
         }
     }
-    println!("\nhit ratio\n{}", ratios.join("\n"));
+    if !ratios.is_empty() {
+        println!("\nhit ratio\n{}", ratios.join("\n"));
+    }
     Ok(())
 }
 
@@ -138,9 +146,6 @@ fn measure(
             ratios[at] = ratio;
         }
     }
-    let median = |mut times: Vec<f64>| {
-        times.sort_by(f64::total_cmp);
-        times[times.len() / 2]
-    };
-    Ok(times.into_iter().map(median).zip(ratios).collect())
+    let medians = times.into_iter().map(|times| spent::median(times.into_iter()));
+    Ok(medians.zip(ratios).collect())
 }

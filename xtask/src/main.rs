@@ -8,6 +8,7 @@ mod book;
 mod cache_bench;
 mod check;
 mod cost;
+mod db_bench;
 mod deb;
 mod dependencies;
 mod figures;
@@ -39,6 +40,7 @@ mod suites;
 mod targets;
 mod test;
 mod tools;
+mod ycsb;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -146,9 +148,38 @@ A program that was not made for it:
     },
     /// Measure our block cache beside RocksDB's, by RocksDB's `cache_bench`: ten minutes
     CacheBench {
-        /// How often each is measured, in turn: the median counts
+        /// How often each is measured, in turn: the median counts. With 0 it is built alone
         #[arg(long, value_name = "N", default_value_t = 3)]
         rounds: usize,
+        /// Only those whose name contains this
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        only: String,
+    },
+    /// Measure reads of a database through our block cache and RocksDB's, by RocksDB's `db_bench`:
+    /// ten minutes, and the first time half an hour to build it
+    #[command(after_help = "Examples:
+  cargo xtask db-bench
+  cargo xtask db-bench --rounds 1 --only cached")]
+    DbBench {
+        /// How often each is measured, in turn: the median counts. With 0 it is built alone
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        rounds: usize,
+        /// Only those whose name contains this
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        only: String,
+    },
+    /// Measure YCSB's workloads A to F on RocksDB from Java, with our block cache and with RocksDB's:
+    /// ten minutes
+    #[command(after_help = "Examples:
+  cargo xtask ycsb
+  cargo xtask ycsb --rounds 1 --only CE")]
+    Ycsb {
+        /// How often each is measured, in turn: the median counts. With 0 all is built alone
+        #[arg(long, value_name = "N", default_value_t = 3)]
+        rounds: usize,
+        /// Only these, by their letters
+        #[arg(long, value_name = "LETTERS", default_value = "")]
+        only: String,
     },
     /// Write docs/reference.md: every row of the reference results beside ours
     Reference,
@@ -199,7 +230,9 @@ fn main() -> ExitCode {
         Command::BlockCache { headers, out, flags } => {
             block_cache::run(&root, &headers, &out, &flags)
         }
-        Command::CacheBench { rounds } => cache_bench::run(&root, rounds.max(1)),
+        Command::CacheBench { rounds, only } => cache_bench::run(&root, rounds, &only),
+        Command::DbBench { rounds, only } => db_bench::run(&root, rounds, &only),
+        Command::Ycsb { rounds, only } => ycsb::run(&root, rounds, &only),
         Command::Reference => reference::run(&root),
         Command::Mutants { name } => mutants::run(&root, name.as_deref()),
         Command::Release => packages::run(&root),

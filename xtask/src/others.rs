@@ -31,25 +31,40 @@ pub(crate) fn sources(place: &Path, name: &str, version: &str) -> anyhow::Result
     Path::new(manifest).parent().map(PathBuf::from).context("a manifest without a folder")
 }
 
-/// Takes one file out of a jar of Maven's (`group:name:version`, and perhaps `:jar:classifier`), unless it
-/// is there.
+/// A jar of Maven's (`group:name:version`, and perhaps `:jar:classifier`), copied unless it is there.
+pub(crate) fn jar(place: &Path, artifact: &str) -> anyhow::Result<PathBuf> {
+    let jars = place.join("jars");
+    let parts: Vec<&str> = artifact.split(':').collect();
+    let named = match parts[..] {
+        [_, name, version] => format!("{name}-{version}.jar"),
+        [_, name, version, _, classifier] => format!("{name}-{version}-{classifier}.jar"),
+        _ => bail!("`{artifact}` is no name of Maven's"),
+    };
+    let jar = jars.join(named);
+    if !jar.exists() {
+        let maven = tools::ensure_program("mvn", &["maven"])?;
+        let mut command = Command::new(maven);
+        command.args(["--quiet", "--batch-mode", "dependency:copy"]);
+        command.arg(format!("-Dartifact={artifact}"));
+        command.arg(format!("-DoutputDirectory={}", jars.display()));
+        step::run(&format!("mvn, {artifact}"), &mut command)?;
+    }
+    if !jar.exists() {
+        bail!("Maven has copied no {}", jar.display());
+    }
+    Ok(jar)
+}
+
+/// Takes one file out of a jar, unless it is there.
 pub(crate) fn from_jar(place: &Path, artifact: &str, content: &str) -> anyhow::Result<PathBuf> {
     let file = place.join(content);
     if file.exists() {
         return Ok(file);
     }
-    let maven = tools::ensure_program("mvn", &["maven"])?;
     let unzip = tools::ensure_program("unzip", &["unzip"])?;
-    let jars = place.join("jars");
-    let mut command = Command::new(maven);
-    command.args(["--quiet", "--batch-mode", "dependency:copy"]);
-    command.arg(format!("-Dartifact={artifact}"));
-    command.arg(format!("-DoutputDirectory={}", jars.display()));
-    step::run(&format!("mvn, {artifact}"), &mut command)?;
-    let mut entries = std::fs::read_dir(&jars).with_context(|| jars.display().to_string())?;
-    let jar = entries.next().with_context(|| format!("Maven has copied no {artifact}"))??;
+    let jar = jar(place, artifact)?;
     let mut command = Command::new(unzip);
-    command.current_dir(place).arg("-qo").arg(jar.path()).arg(content);
+    command.current_dir(place).arg("-qo").arg(jar).arg(content);
     step::run("unzip", &mut command)?;
     Ok(file)
 }

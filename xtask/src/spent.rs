@@ -64,6 +64,13 @@ impl fmt::Display for Spent {
     }
 }
 
+/// The middle of measurements that were repeated; of an even number the later one, of none no number.
+pub(crate) fn median(measured: impl Iterator<Item = f64>) -> f64 {
+    let mut sorted: Vec<f64> = measured.collect();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
 /// Of all programs that a process (its number, or `self`) has waited for, and of those that they
 /// have waited for.
 pub(crate) fn children(process: &str) -> anyhow::Result<f64> {
@@ -97,6 +104,13 @@ fn ticks<'t>(fields: impl Iterator<Item = &'t str>) -> anyhow::Result<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_middle_is_by_size_and_not_by_order() {
+        assert_eq!(median([9.0, 1.0, 5.0].into_iter()), 5.0);
+        assert_eq!(median([2.0, 1.0].into_iter()), 2.0);
+        assert!(median(std::iter::empty()).is_nan());
+    }
 
     #[test]
     fn a_child_s_time_is_counted_when_it_has_ended() {

@@ -30,6 +30,8 @@ mod mobius;
 mod mobius_traces;
 mod prototype;
 mod queueing;
+mod rocksdb;
+mod rocksdb_cells;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -69,7 +71,8 @@ use crate::output::{self, Output, Row, row};
   frazil reproduce advice --traces /data/traces --out /tmp/advice
   frazil reproduce advice-sizes --traces /data/traces --out /tmp/sizes
   frazil reproduce mitigations --out /tmp/mitigations
-  frazil reproduce prototype --traces /data/traces --out /tmp/prototype")]
+  frazil reproduce prototype --traces /data/traces --out /tmp/prototype
+  frazil reproduce rocksdb --programs target/rocksdb/11.8.1 --out /tmp/rocksdb")]
 pub(crate) struct Args {
     /// The experiment.
     #[arg(value_enum, value_name = "NAME")]
@@ -96,7 +99,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 
-    /// Of frozenhot: some of its workloads alone, by the names in its tables, such as p3.
+    /// Of rocksdb: the folder with what cargo xtask cache-bench, db-bench and ycsb have made.
+    #[arg(long, value_name = "DIR")]
+    programs: Option<PathBuf>,
+
+    /// Of frozenhot: some of its workloads alone, by the names in its tables, such as p3. Of rocksdb some of
+    /// figure13, figure14 and figure17.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     workloads: Vec<String>,
 
@@ -121,7 +129,7 @@ enum Experiment {
     /// The same policies on real traces: paper 3, figures 11 and 12. Some four minutes on two cores.
     MobiusTraces,
     /// FIFO, LRU, LFU and Mobius beside themselves with what is worth it frozen: paper 2,
-    /// figures 5 and 8 to 16; 17 (RocksDB) is left out. Half an hour and more with real traces.
+    /// figures 5 and 8 to 16; 17 is in rocksdb. Half an hour and more with real traces.
     Frozenhot,
     /// The share that freezing finds beside the best of fixed ones, where all is best, a part, and
     /// none, by a clock that only requests move: paper 2, figures 10 and 14. A few minutes.
@@ -157,6 +165,9 @@ enum Experiment {
     /// own, before origins that answer after 68, 103 and 226 ms: LRU against LRU-MAD, and the
     /// latencies beside the simulator's: paper 5, figures 14 and 15. Some three minutes.
     Prototype,
+    /// RocksDB with Mobius beside its LRU and HyperClockCache, by its own benchmarks, and YCSB with freezing:
+    /// paper 3, figures 13 and 14, and paper 2, figure 17. Runs programs of --programs; some ten minutes.
+    Rocksdb,
 }
 
 /// What an experiment came to.
@@ -200,8 +211,13 @@ fn check(args: &Args) -> Result<(), Failure> {
     if args.profile.is_some() && !matches!(args.name, Experiment::Accuracy | Experiment::Advice) {
         return Err(Failure::usage(anyhow!("--profile goes with accuracy and advice alone")));
     }
-    if !args.workloads.is_empty() && args.name != Experiment::Frozenhot {
-        return Err(Failure::usage(anyhow!("--workloads goes with frozenhot alone")));
+    if !args.workloads.is_empty()
+        && !matches!(args.name, Experiment::Frozenhot | Experiment::Rocksdb)
+    {
+        return Err(Failure::usage(anyhow!("--workloads goes with frozenhot and rocksdb alone")));
+    }
+    if args.programs.is_some() && args.name != Experiment::Rocksdb {
+        return Err(Failure::usage(anyhow!("--programs goes with rocksdb alone")));
     }
     let takes_traces = [
         Experiment::Advice,
@@ -244,6 +260,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Experiment::MobiusTraces => "mobius-traces",
         Experiment::Prototype => "prototype",
         Experiment::Queueing => "queueing",
+        Experiment::Rocksdb => "rocksdb",
     };
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("reproduce-{name}")));
     // Before anything is measured, so that a bad folder does not cost minutes.
@@ -267,6 +284,9 @@ pub(crate) fn run(args: &Args) -> Done {
         Experiment::MobiusTraces => mobius_traces::run(args.quick, args.traces.as_deref())?,
         Experiment::Prototype => prototype::run(args.quick, args.traces.as_deref())?,
         Experiment::Queueing => queueing::run(args.quick)?,
+        Experiment::Rocksdb => {
+            rocksdb::run(args.quick, args.programs.as_deref(), &args.workloads, &folder)?
+        }
     };
     write(&folder, &format!("{name}.json"), &data(&report))?;
     for (file, svg) in &report.figures {

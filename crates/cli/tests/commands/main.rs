@@ -12,4 +12,6 @@ mod latency;
 mod lifetimes;
 mod model;
 mod recording;
+#[cfg(target_os = "linux")]
+mod rocksdb;
 mod shell;
