@@ -10,6 +10,7 @@ const POLICIES: [Policy; 5] =
     [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius, Policy::S3Fifo, Policy::Lru];
 
 /// Counts that it was dropped.
+#[derive(Debug)]
 struct Counting(Arc<AtomicU64>);
 
 impl Drop for Counting {
@@ -26,7 +27,7 @@ fn of(policy: Policy, capacity: u64) -> (Tested, Arc<AtomicU64>) {
 
 /// An entry of this key, and a handle of it that was counted elsewhere.
 fn spread(cache: &Tested, dropped: &Arc<AtomicU64>, key: u64) -> Held<u64, Counting> {
-    let held = cache.insert_held(key, Counting(dropped.clone()), 1).ok().expect("not strict").held;
+    let held = cache.insert_held(key, Counting(dropped.clone()), 1).expect("not strict").held;
     cache.spread(&held);
     drop(held);
     cache.hold(&key).expect("it is there")
