@@ -643,4 +643,12 @@ mod documents {
     mod readme {}
     #[doc = include_str!("../../../docs/guide/embed.md")]
     mod embed {}
+    #[cfg(feature = "freezing")]
+    #[doc = include_str!("../../../docs/guide/freezing.md")]
+    mod freezing {}
+    #[doc = include_str!("../../../docs/guide/move.md")]
+    mod moving {}
+    #[cfg(feature = "prometheus")]
+    #[doc = include_str!("../../../docs/guide/serve.md")]
+    mod serve {}
 }

@@ -11,5 +11,7 @@ mod inputs;
 mod latency;
 mod lifetimes;
 mod model;
+mod prose;
 mod recording;
 mod shell;
+mod tasks;
