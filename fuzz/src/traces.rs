@@ -29,12 +29,12 @@ pub fn feed(input: &[u8]) {
     let columns = CsvLayout {
         separator: Some(b'\t'),
         header: Some(choice & 128 != 0),
-        time: Some(1),
-        id: Some(0),
-        size: Some(3),
-        operation: Some(4),
-        latency: Some(2),
-        lifetime: Some(5),
+        time: Some(2.into()),
+        id: Some(1.into()),
+        size: Some(4.into()),
+        operation: Some(5.into()),
+        latency: Some(3.into()),
+        lifetime: Some(6.into()),
         ..CsvLayout::default()
     };
     let options = ReadOptions {

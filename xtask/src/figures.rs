@@ -11,7 +11,8 @@
 //! The command, `frazil`, `frazil-bench`, `xtask` or an example of the simulator, the policies, the overlay on
 //! other caches or the segment store, is run with a release build and its output put in between, with the
 //! date and the machine, so that no table is written by hand. `TRACES` is where
-//! the real traces are; a word that begins with `DOCS/` is a path below `docs`.
+//! the real traces are; a word that begins with `DOCS/` is a path below `docs`. A command that ends in
+//! `| from A to B` shows only the lines from the first that begins with A to the next with B.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +20,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use crate::{step, test};
+use crate::{picture, step, test};
 
 /// Documents with blocks of figures.
 pub(crate) const DOCUMENTS: [&str; 4] =
@@ -29,7 +30,7 @@ const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->";
 const END: &str = "<!-- end figures -->";
 
-/// Those whose command contains `only`.
+/// Those whose command contains `only`; then the picture of the tables, as they are now.
 pub(crate) fn run(root: &Path, documents: &[String], only: &str) -> anyhow::Result<()> {
     let build = ["build", "--release", "--locked", "-p"];
     let mut texts = Vec::new();
@@ -62,7 +63,7 @@ pub(crate) fn run(root: &Path, documents: &[String], only: &str) -> anyhow::Resu
         let measured = renew(root, &text, only).with_context(|| document.clone())?;
         std::fs::write(&path, measured).with_context(|| document.clone())?;
     }
-    Ok(())
+    picture::run(root)
 }
 
 /// The programs of all blocks whose command contains `only`.
@@ -99,6 +100,7 @@ fn renew(root: &Path, text: &str, only: &str) -> anyhow::Result<String> {
 }
 
 fn measure(root: &Path, command: &str) -> anyhow::Result<String> {
+    let (command, part) = command.split_once(" | from ").unwrap_or((command, ""));
     let mut words = command.split_whitespace();
     let traces = test::wanted_traces(root).canonicalize().context("no traces to measure on")?;
     // The command names its traces from their folder, the benchmark its definition
@@ -129,7 +131,21 @@ fn measure(root: &Path, command: &str) -> anyhow::Result<String> {
     if !output.status.success() {
         bail!("`{command}`: {}", String::from_utf8_lossy(&output.stderr).trim_end());
     }
-    String::from_utf8(output.stdout).with_context(|| command.to_owned())
+    let text = String::from_utf8(output.stdout).with_context(|| command.to_owned())?;
+    let Some((from, to)) = part.split_once(" to ") else { return Ok(text) };
+    excerpt(&text, from, to).with_context(|| format!("`{command}`: no lines from {from} to {to}"))
+}
+
+/// The lines from the first that begins with `from` to the next that begins with `to`, and those
+/// that go on with it, which are indented further.
+fn excerpt(text: &str, from: &str, to: &str) -> Option<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let begins = |line: &&str, word: &str| line.trim_start().starts_with(word);
+    let first = lines.iter().position(|line| begins(line, from))?;
+    let last = first + lines[first..].iter().position(|line| begins(line, to))?;
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let more = lines[last + 1..].iter().take_while(|line| indent(line) > indent(lines[last]));
+    Some(lines[first..=last + more.count()].join("\n"))
 }
 
 /// When and where.
@@ -141,4 +157,17 @@ pub(crate) fn provenance() -> anyhow::Result<String> {
     let model = model.map_or("unknown processor", |(_, model)| model);
     let date = String::from_utf8_lossy(&date.stdout);
     Ok(format!("Measured {} on {cores} cores ({model}).", date.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_excerpt_ends_with_its_paragraph() {
+        let text = "a\nTable:\n  1\n\nUse it.\n\n  Why: because\n    of this\n  More: no\n";
+        let found = excerpt(text, "Table", "Why").unwrap();
+        assert_eq!(found, "Table:\n  1\n\nUse it.\n\n  Why: because\n    of this");
+        assert_eq!(excerpt(text, "Table", "Never"), None);
+    }
 }

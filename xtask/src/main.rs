@@ -23,6 +23,7 @@ mod mutants;
 mod nightly;
 mod others;
 mod packages;
+mod picture;
 mod profiles;
 mod programs;
 mod publish;
@@ -87,7 +88,7 @@ enum Command {
         #[arg(long)]
         long: bool,
     },
-    /// Measure again the figures in documents, and write them there
+    /// Measure again the figures in documents, write them there, and draw the picture of README.md
     Figures {
         /// Documents with blocks of figures
         #[arg(default_values = figures::DOCUMENTS)]

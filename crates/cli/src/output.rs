@@ -146,6 +146,26 @@ pub(crate) fn lifetimes(told: &[(&str, &str)]) -> String {
     told.iter().map(line).collect()
 }
 
+/// A paragraph in lines of at most [`WIDEST`], the first after `first` and the others after `rest`.
+pub(crate) fn wrapped(text: &str, first: &str, rest: &str) -> String {
+    let mut lines = String::new();
+    let mut line = first.to_owned();
+    let mut is_empty = true;
+    for word in text.split(' ') {
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDEST {
+            lines += &line;
+            lines.push('\n');
+            (line, is_empty) = (rest.to_owned(), true);
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        line += word;
+        is_empty = false;
+    }
+    lines + &line + "\n"
+}
+
 /// `1234567` as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();

@@ -5,8 +5,8 @@ use std::path::Path;
 use anyhow::anyhow;
 use clap::Args;
 use frazil_simulator::trace::{
-    self, CsvLayout, Format, LatencyUnit, LifetimeSummary, Lifetimes, Loaded, Oddities, Origin,
-    ReadOptions, SampleBounds, TimeUnit, path_of, printable,
+    self, CsvColumn, CsvLayout, Format, LatencyUnit, LifetimeSummary, Lifetimes, Loaded, Oddities,
+    Origin, ReadOptions, SampleBounds, TimeUnit, path_of, printable,
 };
 use frazil_simulator::{
     CellSpec, Curve, CurveSample, Outcome, StreamError, SweepOptions, Unit, lru_curve, parse_count,
@@ -30,12 +30,13 @@ pub(crate) struct TraceArgs {
           value_parser = offering(format_names(), parse_format), hide_possible_values = true)]
     format: FormatArg,
 
-    /// Which columns of a CSV trace hold what, counted from 1, such as
-    /// time=1,id=2,size=3,operation=4,latency=5,ttl=6. Only id must be given; what is given wins over
-    /// the header [default: by the names in the header, of which the first that says nothing
-    /// has the ids if none does; without one time,id,size, or time,id, or id].
-    #[arg(long, value_name = "NAME=N,…", value_delimiter = ',', value_parser = parse_column)]
-    columns: Vec<(Column, usize)>,
+    /// Columns of a CSV trace, by number from 1 (time=1,id=2,size=3) or by name in the header
+    /// (time=timestamp,id=user), and members of a JSON trace by name. Roles are time, id, size,
+    /// operation, latency and ttl. A column given here wins over the header [default: the
+    /// usual names in the header; if none is an id, the first column left; without a header
+    /// time,id,size, or time,id, or id].
+    #[arg(long, value_name = "ROLE=COLUMN,…", value_delimiter = ',', value_parser = parse_column)]
+    columns: Vec<(Column, CsvColumn)>,
 
     /// Separator of a CSV trace: one character, or `tab` [default: comma, semicolon, bar or tab,
     /// as the first lines have it].
@@ -86,13 +87,14 @@ fn parse_format(text: &str) -> Result<FormatArg, String> {
     text.parse().map(|format| FormatArg(Some(format))).map_err(|error| format!("{error}"))
 }
 
-fn parse_column(text: &str) -> Result<(Column, usize), String> {
+fn parse_column(text: &str) -> Result<(Column, CsvColumn), String> {
     let expected = || {
         format!(
-            "`{text}` is not a column; write time=N, id=N, size=N, operation=N, latency=N or ttl=N"
+            "`{text}` is not ROLE=COLUMN, such as id=2 or id=key; roles are time, id, size, \
+             operation, latency and ttl"
         )
     };
-    let (name, number) = text.split_once('=').ok_or_else(expected)?;
+    let (name, place) = text.split_once('=').ok_or_else(expected)?;
     let column = match name {
         "time" => Column::Time,
         "id" => Column::Id,
@@ -102,8 +104,11 @@ fn parse_column(text: &str) -> Result<(Column, usize), String> {
         "ttl" => Column::Lifetime,
         _ => return Err(expected()),
     };
-    match number.parse() {
-        Ok(number @ 1..=1000) => Ok((column, number)),
+    match place.parse() {
+        Ok(number @ 1..=1000) => Ok((column, CsvColumn::Number(number))),
+        Err(_) if place.contains(|it: char| !it.is_ascii_digit()) => {
+            Ok((column, CsvColumn::Named(place.to_owned())))
+        }
         _ => Err(format!("column `{text}`: columns are counted from 1 to 1000")),
     }
 }
@@ -315,14 +320,19 @@ impl TraceArgs {
 
     fn csv_layout(&self) -> Result<CsvLayout, Failure> {
         let column = |wanted| {
-            self.columns.iter().find(|&&(column, _)| column == wanted).map(|&(_, number)| number)
+            self.columns
+                .iter()
+                .find(|(column, _)| *column == wanted)
+                .map(|(_, place)| place.clone())
         };
-        for (place, &(named, _)) in self.columns.iter().enumerate() {
-            if self.columns[..place].iter().any(|&(column, _)| column == named) {
-                return Err(Failure::usage(anyhow!("--columns names one column twice")));
+        for (place, (named, _)) in self.columns.iter().enumerate() {
+            if self.columns[..place].iter().any(|(column, _)| column == named) {
+                return Err(Failure::usage(anyhow!("--columns gives one role to two columns")));
             }
         }
-        if !self.columns.is_empty() && column(Column::Id).is_none() {
+        // Where all are names there is a header, which may name the ids too.
+        let numbered = self.columns.iter().any(|(_, place)| matches!(place, CsvColumn::Number(_)));
+        if numbered && column(Column::Id).is_none() {
             return Err(Failure::usage(anyhow!("--columns names no id column, such as id=2")));
         }
         Ok(CsvLayout {

@@ -1,26 +1,27 @@
 //! A concurrent cache whose hits take no lock and write no shared line.
 //!
-//! A [`Cache`] holds a bounded number of entries, or a bounded weight of them, and chooses
-//! by itself what goes. Use it where several threads look things up far more often than
-//! they add any, and where a miss costs more than a look-up: in front of a database, a
-//! disk, a network, a slow computation. It loads what is absent [once](#usage), however many
-//! ask; lets entries expire; and changes its size at run time. Where one thread alone uses it,
-//! a cache behind `&mut` does as well with less.
+//! A [`Cache`] holds a bounded number of entries, or entries of a bounded weight, and evicts by a
+//! [policy](#choosing-a-policy). Use it where several threads read far more often than they
+//! write, and where a miss costs more than a look-up: in front of a database, a disk, a network,
+//! or a slow computation. It loads an absent key [once](#usage), however many threads or tasks
+//! ask for it. Entries may expire, and the capacity may change at run time. For a single thread
+//! a cache behind `&mut` does the same with less.
 //!
 //! 1. [Usage](#usage)
 //! 2. [Choosing a policy](#choosing-a-policy)
 //! 3. [Recording](#recording)
-//! 4. [Consistency](#consistency)
-//! 5. [Your code inside a call](#your-code-inside-a-call)
-//! 6. [Performance](#performance)
-//! 7. [Memory](#memory)
-//! 8. [Platforms and limits](#platforms-and-limits)
-//! 9. [Metrics and events](#metrics-and-events)
-//! 10. [Cargo features](#cargo-features)
+//! 4. [Freezing](#freezing)
+//! 5. [Consistency](#consistency)
+//! 6. [Your code inside a call](#your-code-inside-a-call)
+//! 7. [Performance](#performance)
+//! 8. [Memory](#memory)
+//! 9. [Platforms and limits](#platforms-and-limits)
+//! 10. [Metrics and events](#metrics-and-events)
+//! 11. [Cargo features](#cargo-features)
 //!
 //! # Usage
 //!
-//! Build a cache, share it by reference, ask it first and fill it on a miss:
+//! Build a cache, share it by reference, look up first, and insert after a miss:
 //!
 //! ```
 //! use frazil::Cache;
@@ -60,11 +61,12 @@
 //!
 //! **Reading.** [`get`](Cache::get) clones the value, so make that cheap: put large values
 //! into an `Arc`. [`pin`](Cache::pin) gives a guard through which values are read in place,
-//! without a clone; one serves many gets. [`peek`](Cache::peek) and
-//! [`contains_key`](Cache::contains_key) leave no trace: neither the policy nor the counts
-//! see them. [`get_many`](Cache::get_many) looks up many keys in less than half the time.
-//! Keys are asked for in any borrowed form, a `String` by `&str`, and in whatever is
-//! [`Equivalent`] to them and hashes alike: of a pair of strings by two that are borrowed.
+//! without a clone; one pin serves many gets. [`peek`](Cache::peek) and
+//! [`contains_key`](Cache::contains_key) are invisible to the policy and to the counts.
+//! [`get_many`](Cache::get_many) looks up many keys in less than half the time. A look-up takes
+//! any borrowed form of the key, such as `&str` for `String`, and any type that is
+//! [`Equivalent`] to the key and has the same hash, such as two borrowed strings for a pair of
+//! strings.
 //!
 //! ```
 //! use frazil::{Cache, Equivalent};
@@ -84,17 +86,15 @@
 //! ```
 //!
 //! **Writing.** [`insert`](Cache::insert) adds or replaces, and
-//! [`try_insert`](Cache::try_insert) says which, or hands back with its reason what was
-//! [not admitted](#consistency). [`remove`](Cache::remove)
-//! returns a clone of what it took out; [`invalidate`](Cache::invalidate) does the same for
-//! values that are not `Clone`. [`clear`](Cache::clear) removes everything, and
-//! [`retain`](Cache::retain) what a closure says.
+//! [`try_insert`](Cache::try_insert) returns which of the two it did, or returns an entry that was
+//! [not admitted](#consistency), with the reason. [`remove`](Cache::remove) returns a clone of the
+//! value; [`invalidate`](Cache::invalidate) removes without one. [`clear`](Cache::clear) removes
+//! all entries, [`retain`](Cache::retain) those for which a closure returns false.
 //!
-//! **Loading.** [`get_or_insert_with`](Cache::get_or_insert_with) and its kind for errors
-//! and for tasks run one loader for an absent key, however many ask for it; the others wait
-//! and share its value. A loader that fails, panics or is cancelled hands over to the next
-//! who waits. A write of the key *overtakes* a load that is under way: what was read before
-//! is not stored.
+//! **Loading.** [`get_or_insert_with`](Cache::get_or_insert_with) and its variants for errors
+//! and for tasks run one loader for an absent key. All others that ask for the key meanwhile wait
+//! and share the value. If the loader fails, panics or is cancelled, the next that waits runs its
+//! own. A write of the key during a load wins: the loaded value is not stored.
 //!
 //! ```
 //! # #[derive(Debug, PartialEq)] struct Offline;
@@ -106,11 +106,11 @@
 //! ```
 //!
 //! **Fetching.** [`get_or_fetch`](Cache::get_or_fetch) and
-//! [`get_or_fetch_blocking`](Cache::get_or_fetch_blocking) do the same for origins that are far:
-//! [`Builder::fetching`] bounds how many callers wait for a key and how long, and says
-//! whether an error is for its fetcher alone ([`OnError::Retry`]: the next who waits tries) or for
-//! all who wait ([`OnError::Share`]), and for how long it answers those who come later.
-//! [`fetch_stats`](Cache::fetch_stats) has histograms of latency, delay and waiters, of loads too.
+//! [`get_or_fetch_blocking`](Cache::get_or_fetch_blocking) do the same for remote backends.
+//! [`Builder::fetching`] bounds how many callers wait for a key and for how long. It also sets who
+//! gets an error: only the caller that fetched ([`OnError::Retry`], after which the next that waits
+//! tries), or all that wait ([`OnError::Share`]), and how long the error is remembered for later
+//! callers. [`fetch_stats`](Cache::fetch_stats) has histograms of latency, delay and waiters.
 //!
 //! ```
 //! use frazil::{Cache, FetchError, Fetching, OnError};
@@ -190,16 +190,16 @@
 //! **Capacity.** [`set_capacity`](Cache::set_capacity) changes it at run time, as far as
 //! [`entries`](Builder::entries) allows, if that is set; with a weigher, to any weight.
 //!
-//! **Listening.** A [`listener`](Builder::listener) is told of every entry that goes or is not
-//! admitted, with its [`Cause`]: once, by the thread that caused it, outside all locks.
+//! **Listening.** A [`listener`](Builder::listener) is called for every entry that leaves the cache
+//! or is not admitted, with its [`Cause`]: once, by the thread that caused it, outside all locks.
 //!
-//! **Lifetimes.** Entries may go when their time has come:
+//! **Lifetimes.** Entries may expire:
 //! [`time_to_live`](Builder::time_to_live), [`time_to_idle`](Builder::time_to_idle), or by key
-//! and value [`expire_after`](Builder::expire_after), for all of a cache;
-//! [`insert_for`](Cache::insert_for) for one entry of any cache. From its deadline on no
-//! look-up finds it; its place is taken by later insertions, which take out 64 at most of
-//! those that have expired, each time, or at once by [`purge`](Cache::purge). There is no
-//! thread for it. Until then [`len`](Cache::len) and [`weight`](Cache::weight) count it.
+//! and value [`expire_after`](Builder::expire_after), for all entries of a cache;
+//! [`insert_for`](Cache::insert_for) for one entry of any cache. No look-up finds an expired
+//! entry. Later insertions remove it, at most 64 expired entries each; [`purge`](Cache::purge)
+//! removes all at once. No thread runs for that. Until then [`len`](Cache::len) and
+//! [`weight`](Cache::weight) count it.
 //!
 //! ```
 //! use std::time::Duration;
@@ -218,18 +218,17 @@
 //!
 //! # Choosing a policy
 //!
-//! A [`Policy`] decides what goes. Four run without a lock, and a hit does at most raise a
-//! mark beside the entry, once:
+//! A [`Policy`] chooses the entry to evict. Four policies run without a lock, and a hit at most
+//! sets a mark beside the entry, once:
 //!
 //! | policy | a hit | suits |
 //! |---|---|---|
-//! | [`Mobius`](Policy::Mobius), the default | raises a mark | most; keeps what is asked for again and again, with the fewest writes |
+//! | [`Mobius`](Policy::Mobius), the default | sets a mark | most workloads; keeps entries requested again and again, with the fewest writes; poor where only recent keys are requested |
 //! | [`S3Fifo`](Policy::S3Fifo) | counts up to 3 | scans and many keys asked for only once; small caches. Takes [more memory](#memory) |
 //! | [`Clock`](Policy::Clock) | raises a mark, or counts up to 3 | keys whose popularity soon passes |
 //! | [`Fifo`](Policy::Fifo) | nothing | where every get counts and order hardly matters |
 //!
-//! All others that need not know the future run under a lock, which every insertion and
-//! eviction waits for: [`WTinyLfu`](Policy::WTinyLfu), [`Arc`](Policy::Arc),
+//! All other online policies run under a lock, which every insertion and eviction takes: [`WTinyLfu`](Policy::WTinyLfu), [`Arc`](Policy::Arc),
 //! [`Lirs`](Policy::Lirs), [`Lru`](Policy::Lru) and its kin, and whatever else [`Policy`]
 //! lists. What a hit does is their [`Promotion`]: most are *adaptive*, which notes hits, tells
 //! 32 of them under one lock, and where that is often found taken leaves out those of entries
@@ -247,10 +246,9 @@
 //!
 //! [`shards`](Builder::shards) divides such a policy into parts with a lock each.
 //!
-//! Do not guess: [record](#recording) what your program asks for, and let the command
-//! answer. It replays the same policies, and one thread misses exactly as often as it says
-//! (nearly, with those that remember hashes of what has gone or count by them: S3-FIFO,
-//! W-TinyLFU):
+//! Do not guess: [record](#recording) the requests of your program, and ask the command. It
+//! replays the same policies, and a single thread misses exactly as often as it prints (nearly, for
+//! policies that remember or count hashes of evicted entries: S3-FIFO, W-TinyLFU):
 //!
 //! ```sh
 //! frazil advise --trace requests.frazil
@@ -643,4 +641,12 @@ mod documents {
     mod readme {}
     #[doc = include_str!("../../../docs/guide/embed.md")]
     mod embed {}
+    #[cfg(feature = "freezing")]
+    #[doc = include_str!("../../../docs/guide/freezing.md")]
+    mod freezing {}
+    #[doc = include_str!("../../../docs/guide/move.md")]
+    mod moving {}
+    #[cfg(feature = "prometheus")]
+    #[doc = include_str!("../../../docs/guide/serve.md")]
+    mod serve {}
 }

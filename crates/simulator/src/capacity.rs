@@ -42,7 +42,7 @@ impl FromStr for Unit {
 /// use frazil_simulator::{CapacitySpec, Unit, trace::Trace};
 /// let trace = Trace {
 ///     ids: (0..2000).collect(),
-///     sizes: vec![512; 2000],
+///     sizes: vec![512; 2000].into(),
 ///     objects: (0..2000).collect(),
 ///     ..Trace::default()
 /// };
@@ -351,7 +351,7 @@ mod tests {
     fn trace() -> Trace {
         Trace {
             ids: vec![0, 1, 2, 3, 0, 1, 2, 3, 4, 4, 5],
-            sizes: vec![10, 20, 30, 40, 99, 99, 99, 99, 50, 99, 60],
+            sizes: vec![10, 20, 30, 40, 99, 99, 99, 99, 50, 99, 60].into(),
             objects: (0..6).collect(),
             ..Trace::default()
         }
@@ -448,7 +448,7 @@ mod tests {
         assert_eq!(bytes, CapacityError::BytesOfObjects("1MiB".to_owned()));
         let peak = resolve("1%peak", Unit::Bytes, &trace());
         assert_eq!(peak, CapacityError::PeakOfBytes("1%peak".to_owned()));
-        let bare = Trace { sizes: vec![], ..trace() };
+        let bare = Trace { sizes: vec![].into(), ..trace() };
         assert_eq!(resolve("5", Unit::Bytes, &bare), CapacityError::NoSizes);
     }
 }

@@ -37,7 +37,7 @@ struct Flight {
     took: u64,
     /// Tells it from others of the same object, and orders those that are ready together.
     number: u64,
-    size: u32,
+    size: u64,
     begun: Begun,
 }
 
@@ -52,7 +52,7 @@ struct Flights {
 }
 
 impl Flights {
-    fn begin(&mut self, object: u32, size: u32, now: u64, took: u64, begun: Begun) {
+    fn begin(&mut self, object: u32, size: u64, now: u64, took: u64, begun: Begun) {
         let (ready, number) = (now.saturating_add(took), self.begun);
         self.begun += 1;
         self.by_object.insert(object, Flight { ready, took, number, size, begun });
@@ -224,7 +224,7 @@ impl<'t> DelayedCell<'t> {
             // A delete comes after the end of its slot, where fetches are back.
             self.land(time.unwrap_or(now + 1));
             self.moment.now = time.unwrap_or(now + ticks);
-            let size = trace.sizes.get(record).copied().unwrap_or(1);
+            let size = trace.sizes.get(record).unwrap_or(1);
             match operation {
                 Operation::Get => self.get(trace, record, size),
                 Operation::Set => self.set(trace.ids[record], size),
@@ -268,12 +268,12 @@ impl<'t> DelayedCell<'t> {
         Outcome { latency: Some(latency), seconds, ..self.outcome }
     }
 
-    fn get(&mut self, trace: &Trace, record: usize, size: u32) {
+    fn get(&mut self, trace: &Trace, record: usize, size: u64) {
         let (object, at) = (trace.ids[record], self.moment);
         let weighs_bytes = self.unit == Unit::Bytes;
         self.outcome.requests += 1;
         if weighs_bytes {
-            self.outcome.bytes_requested += u64::from(size);
+            self.outcome.bytes_requested += size;
         }
         let latency = if self.cell.find(at, object.into(), size, Operation::Get) {
             self.outcome.hits += 1;
@@ -286,7 +286,7 @@ impl<'t> DelayedCell<'t> {
             left
         } else {
             if weighs_bytes {
-                self.outcome.bytes_missed += u64::from(size);
+                self.outcome.bytes_missed += size;
             }
             let begun = self.cell.begin(at, object.into(), size);
             let took = self.fetching.draw(record, begun.hash);
@@ -300,7 +300,7 @@ impl<'t> DelayedCell<'t> {
     }
 
     /// A set needs no fetch, and ends one: its value is the newer.
-    fn set(&mut self, object: u32, size: u32) {
+    fn set(&mut self, object: u32, size: u64) {
         let at = self.moment;
         if self.cell.find(at, object.into(), size, Operation::Set) {
             return;

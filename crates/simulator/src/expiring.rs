@@ -17,7 +17,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 
 use crate::replay::{Held, Outcome};
-use crate::trace::{FOR_EVER, Lifetimes, Operation, Trace};
+use crate::trace::{FOR_EVER, Lifetimes, Operation, Sizes, Trace};
 use crate::versatile::{Request, VersatileCell};
 
 /// In the place of a deadline: the entry has expired, and was not asked for since.
@@ -130,7 +130,7 @@ impl<'t> ExpiringCell<'t> {
         for record in range {
             let request = Request {
                 object: trace.ids[record].into(),
-                size: trace.sizes.get(record).copied().unwrap_or(1),
+                size: trace.sizes.get(record).unwrap_or(1),
                 operation: trace.operations.get(record).copied().unwrap_or_default(),
             };
             let when = When {
@@ -192,7 +192,7 @@ impl<'t> ExpiringCell<'t> {
     }
 
     /// One look at what is resident, by the bytes of each object of the trace.
-    pub(crate) fn held(&self, bytes: &[u32]) -> Held {
+    pub(crate) fn held(&self, bytes: &Sizes) -> Held {
         self.cell.held(bytes)
     }
 

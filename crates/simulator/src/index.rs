@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 use frazil_policy::{Slot, object_hash};
 use hashbrown::HashTable;
 
-use crate::trace::Trace;
+use crate::trace::{Sizes, Trace};
 
 /// Seed of the hash by which policies know objects in every replay.
 pub const HASH_SEED: u64 = 0x4652_415a_494c; // "FRAZIL"
@@ -100,8 +100,8 @@ pub(crate) enum AnyIndex<'t> {
 
 impl AnyIndex<'_> {
     /// How many are resident, and the sum of what `bytes` says of each. O(objects of the trace).
-    pub(crate) fn held(&self, bytes: &[u32]) -> (u64, u64) {
-        let of = |object: u64| bytes.get(object as usize).copied().map_or(0, u64::from);
+    pub(crate) fn held(&self, bytes: &Sizes) -> (u64, u64) {
+        let of = |object: u64| bytes.get(object as usize).unwrap_or(0);
         let add = |(objects, sum), object| (objects + 1, sum + of(object));
         match self {
             AnyIndex::Dense(index) => {

@@ -15,7 +15,7 @@ use std::ops::Range;
 use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work, WorkCounts};
 
 use crate::index::{DenseIndex, Index};
-use crate::trace::{Operation, Trace};
+use crate::trace::{Operation, Sizes, Trace};
 
 /// How long gets waited, hits with 0 among them: requests with [`ReplayClock::Request`],
 /// nanoseconds with [`ReplayClock::Trace`].
@@ -128,12 +128,12 @@ pub struct Outcome {
 impl Outcome {
     /// Counts a get of an object of `size` bytes.
     #[inline(always)]
-    pub(crate) fn count_get(&mut self, hit: bool, weighs_bytes: bool, size: u32) {
+    pub(crate) fn count_get(&mut self, hit: bool, weighs_bytes: bool, size: u64) {
         self.requests += 1;
         self.hits += u64::from(hit);
         if weighs_bytes {
-            self.bytes_requested += u64::from(size);
-            self.bytes_missed += if hit { 0 } else { u64::from(size) };
+            self.bytes_requested += size;
+            self.bytes_missed += if hit { 0 } else { size };
         }
     }
 
@@ -254,7 +254,7 @@ pub(crate) struct Residents<I: Index, M, K> {
     /// W-TinyLFU.
     hash: Vec<u64>,
     /// Bytes by slot; empty where objects are counted.
-    weight: Vec<u32>,
+    weight: Sizes,
     /// Records so far; where fetches take time, what their clock says.
     pub(crate) now: u64,
     pub(crate) kind: K,
@@ -278,7 +278,7 @@ impl<I: Index, M, K: Kind> Host<M> for Residents<I, M, K> {
     }
     #[inline]
     fn weight(&self, slot: Slot) -> u64 {
-        if self.kind.weighs_bytes() { u64::from(self.weight[slot.index()]) } else { 1 }
+        if self.kind.weighs_bytes() { self.weight.get(slot.index()).unwrap_or_default() } else { 1 }
     }
     #[inline(always)]
     fn fetch_ticks(&self) -> Option<u64> {
@@ -318,7 +318,7 @@ impl<P: Policy, K: Kind> Cell<DenseIndex<'_>, P, K> {
             return;
         }
         for record in range {
-            let size = trace.sizes.get(record).copied().unwrap_or(1);
+            let size = trace.sizes.get(record).unwrap_or(1);
             let operation = trace.operations.get(record).copied().unwrap_or_default();
             self.step(trace.ids[record], size, operation);
         }
@@ -334,7 +334,7 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
                 meta: Vec::new(),
                 object: Vec::new(),
                 hash: Vec::new(),
-                weight: Vec::new(),
+                weight: Sizes::default(),
                 now: 0,
                 kind,
             },
@@ -353,7 +353,7 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
     }
 
     /// One record, whatever its operation and size.
-    pub(crate) fn step(&mut self, object: I::Object, size: u32, operation: Operation) {
+    pub(crate) fn step(&mut self, object: I::Object, size: u64, operation: Operation) {
         self.outcome.records += 1;
         match operation {
             Operation::Get => {
@@ -369,7 +369,7 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
 
     /// Looks an object up for a get or a set, and admits it on a miss. True on a hit.
     #[inline(always)]
-    fn access(&mut self, object: I::Object, size: u32, operation: Operation) -> bool {
+    fn access(&mut self, object: I::Object, size: u64, operation: Operation) -> bool {
         self.residents.now += 1;
         let Some(slot) = self.residents.index.find(object) else {
             self.admit(object, size);
@@ -381,13 +381,13 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
 
     /// A get or a set of a resident.
     #[inline(always)]
-    fn hit(&mut self, slot: Slot, size: u32, operation: Operation) {
+    fn hit(&mut self, slot: Slot, size: u64, operation: Operation) {
         let get = operation == Operation::Get;
         self.residents.kind.enter(get);
         self.policy.hit(&mut self.residents, slot);
         if self.residents.kind.weighs_bytes()
             && (!get || self.resize_on_get)
-            && self.residents.weight[slot.index()] != size
+            && self.residents.weight.get(slot.index()) != Some(size)
         {
             self.residents.kind.enter(false);
             self.resize(slot, size);
@@ -395,17 +395,17 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
     }
 
     /// As [`Cell::hit`] if the object is resident; false if not.
-    pub(crate) fn find(&mut self, object: I::Object, size: u32, operation: Operation) -> bool {
+    pub(crate) fn find(&mut self, object: I::Object, size: u64, operation: Operation) -> bool {
         let slot = self.residents.index.find(object);
         slot.inspect(|&slot| self.hit(slot, size, operation)).is_some()
     }
 
-    pub(crate) fn weigh(&self, size: u32) -> u64 {
-        if self.residents.kind.weighs_bytes() { u64::from(size) } else { 1 }
+    pub(crate) fn weigh(&self, size: u64) -> u64 {
+        if self.residents.kind.weighs_bytes() { size } else { 1 }
     }
 
     #[inline]
-    pub(crate) fn admit(&mut self, object: I::Object, size: u32) {
+    pub(crate) fn admit(&mut self, object: I::Object, size: u64) {
         let (hash, pending) = self.miss(object, size);
         self.commit(object, size, hash, pending);
     }
@@ -413,7 +413,7 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
     /// Tells the policy of an object that is not there. Its hash, and what the policy
     /// remembers of it.
     #[inline(always)]
-    pub(crate) fn miss(&mut self, object: I::Object, size: u32) -> (u64, P::Pending) {
+    pub(crate) fn miss(&mut self, object: I::Object, size: u64) -> (u64, P::Pending) {
         self.residents.kind.enter(false);
         let hash = self.residents.index.hash(object);
         let weight = self.weigh(size);
@@ -422,7 +422,7 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
 
     /// Admits an object that is not resident, unless it can't fit or the policy refuses it.
     #[inline(always)]
-    pub(crate) fn commit(&mut self, object: I::Object, size: u32, hash: u64, pending: P::Pending) {
+    pub(crate) fn commit(&mut self, object: I::Object, size: u64, hash: u64, pending: P::Pending) {
         let weight = self.weigh(size);
         let incoming = Incoming { hash, weight, pending };
         if weight > self.capacity {
@@ -450,7 +450,7 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
             self.residents.hash[slot.index()] = hash;
         }
         if self.residents.kind.weighs_bytes() {
-            self.residents.weight[slot.index()] = size;
+            self.residents.weight.set(slot.index(), size);
         }
         self.used += weight;
         self.policy.insert(&mut self.residents, slot, incoming);
@@ -484,12 +484,11 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
     }
 
     /// Applies a changed size to a resident, then evicts to fit.
-    fn resize(&mut self, slot: Slot, size: u32) {
-        let old = self.residents.weight[slot.index()];
-        self.residents.weight[slot.index()] = size;
-        self.used = self.used - u64::from(old) + u64::from(size);
-        self.policy.reweigh(&mut self.residents, slot, u64::from(old));
-        if u64::from(size) > self.capacity {
+    fn resize(&mut self, slot: Slot, size: u64) {
+        let old = self.residents.weight.set(slot.index(), size);
+        self.used = self.used - old + size;
+        self.policy.reweigh(&mut self.residents, slot, old);
+        if size > self.capacity {
             // It can never fit: evicting all the others first would be no use.
             self.policy.remove(&mut self.residents, slot);
             self.release(slot);

@@ -22,7 +22,7 @@ use crate::expiring::ExpiringCell;
 use crate::fetch::{Fetching, spread};
 use crate::index::{AnyIndex, DenseIndex};
 use crate::replay::{Bytes, Cell, Held, Kind, Objects, Outcome};
-use crate::trace::{Lifetimes, Operation, Trace};
+use crate::trace::{Lifetimes, Operation, Sizes, Trace};
 use crate::versatile::{Make, Request, VersatileCell, over_trace};
 
 /// Records between two reports of progress.
@@ -109,7 +109,8 @@ pub fn sweep(
 /// use frazil_simulator::{CellSpec, SweepOptions, sweep_held, trace::Trace};
 /// let trace = Trace { ids: vec![0, 1, 0, 2, 0, 0], objects: vec![7, 8, 9], ..Trace::default() };
 /// let lru = CellSpec { policy: "lru".parse()?, capacity: 1 };
-/// let outcomes = sweep_held(&trace, &[lru], &SweepOptions::default(), &[50, 10, 20], &|_| ());
+/// let bytes = vec![50, 10, 20].into();
+/// let outcomes = sweep_held(&trace, &[lru], &SweepOptions::default(), &bytes, &|_| ());
 /// // Of the last three records one leaves the object of 20 bytes.
 /// assert!(outcomes[0].held.is_some_and(|held| held.objects == held.looks));
 /// assert_eq!(outcomes[0].held.map(|held| held.bytes), Some(20 + 50 + 50));
@@ -119,7 +120,7 @@ pub fn sweep_held(
     trace: &Trace,
     cells: &[CellSpec],
     options: &SweepOptions,
-    bytes: &[u32],
+    bytes: &Sizes,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Vec<Outcome> {
     run_cells(trace, cells, options, progress, Extra::Held(bytes))
@@ -219,7 +220,7 @@ pub fn replay_schedule(
 enum Extra<'a> {
     None,
     /// They say what they hold, by the bytes of each object.
-    Held(&'a [u32]),
+    Held(&'a Sizes),
     Fetches(&'a Fetching),
 }
 
@@ -325,7 +326,7 @@ struct Replay<'a> {
     capacity: u64,
     options: &'a SweepOptions,
     /// Of each object, where it is asked what is resident.
-    bytes: Option<&'a [u32]>,
+    bytes: Option<&'a Sizes>,
     progress: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -335,7 +336,7 @@ trait Replayable {
     fn reset_counts(&mut self);
     fn outcome(&self, seconds: f64) -> Outcome;
     /// One look at what is resident. Cells that are never asked hold nothing.
-    fn held(&self, _bytes: &[u32]) -> Held {
+    fn held(&self, _bytes: &Sizes) -> Held {
         Held::default()
     }
 }
@@ -356,7 +357,7 @@ impl Replayable for Box<dyn VersatileCell + '_> {
     fn replay(&mut self, trace: &Trace, range: Range<usize>) {
         self.feed_all(range.map(|record| Request {
             object: trace.ids[record].into(),
-            size: trace.sizes.get(record).copied().unwrap_or(1),
+            size: trace.sizes.get(record).unwrap_or(1),
             operation: trace.operations.get(record).copied().unwrap_or_default(),
         }));
     }
@@ -366,7 +367,7 @@ impl Replayable for Box<dyn VersatileCell + '_> {
     fn outcome(&self, seconds: f64) -> Outcome {
         self.as_ref().outcome(seconds)
     }
-    fn held(&self, bytes: &[u32]) -> Held {
+    fn held(&self, bytes: &Sizes) -> Held {
         self.as_ref().held(bytes)
     }
 }
@@ -393,7 +394,7 @@ impl Replayable for ExpiringCell<'_> {
     fn outcome(&self, seconds: f64) -> Outcome {
         self.outcome(seconds)
     }
-    fn held(&self, bytes: &[u32]) -> Held {
+    fn held(&self, bytes: &Sizes) -> Held {
         self.held(bytes)
     }
 }

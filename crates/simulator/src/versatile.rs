@@ -12,7 +12,7 @@ use frazil_policy::{Incoming, KnownTrace, Policy, PolicySpec, PolicyVisitor, Wor
 
 use crate::index::{AnyIndex, DenseIndex, HashedIndex};
 use crate::replay::{Cell, Held, Kind, Outcome, WorkSplit};
-use crate::trace::{Operation, Trace};
+use crate::trace::{Operation, Sizes, Trace};
 use crate::{SweepOptions, Unit};
 
 /// The kind of a cell that asks at run time what it is to do.
@@ -64,7 +64,7 @@ pub(crate) struct Begun {
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
     pub(crate) object: u64,
-    pub(crate) size: u32,
+    pub(crate) size: u64,
     pub(crate) operation: Operation,
 }
 
@@ -96,7 +96,7 @@ pub(crate) trait VersatileCell {
     fn holds(&self, object: u64) -> bool;
 
     /// One look at what is resident, by the bytes of each object of the trace.
-    fn held(&self, bytes: &[u32]) -> Held;
+    fn held(&self, bytes: &Sizes) -> Held;
 
     /// Removes an object if it is resident, and says whether it was.
     fn expire(&mut self, object: u64) -> bool;
@@ -109,16 +109,16 @@ pub(crate) trait VersatileCell {
     fn outcome(&self, seconds: f64) -> Outcome;
 
     /// A get or a set of an object; false if it is not resident.
-    fn find(&mut self, at: Moment, object: u64, size: u32, operation: Operation) -> bool;
+    fn find(&mut self, at: Moment, object: u64, size: u64, operation: Operation) -> bool;
 
     /// Tells the policy of an object that is not resident, and keeps what that remembers.
-    fn begin(&mut self, at: Moment, object: u64, size: u32) -> Begun;
+    fn begin(&mut self, at: Moment, object: u64, size: u64) -> Begun;
 
     /// Tells the policy of a request for an object in flight.
     fn delayed_hit(&mut self, at: Moment, place: u32);
 
     /// Ends a fetch, and admits the object.
-    fn commit(&mut self, at: Moment, object: u64, size: u32, begun: Begun);
+    fn commit(&mut self, at: Moment, object: u64, size: u64, begun: Begun);
 
     /// Ends a fetch, and admits nothing.
     fn give_up(&mut self, begun: Begun);
@@ -186,7 +186,7 @@ impl<P: Policy> Owner<'_, P> {
     }
 
     /// One record, where no fetch takes time. True if its object was resident, or is deleted.
-    fn replay(&mut self, object: u64, size: u32, operation: Operation) -> bool {
+    fn replay(&mut self, object: u64, size: u64, operation: Operation) -> bool {
         self.cell.outcome.records += 1;
         if operation == Operation::Delete {
             self.forget(object);
@@ -205,12 +205,12 @@ impl<P: Policy> Owner<'_, P> {
     }
 
     #[inline(never)]
-    fn look_up(&mut self, object: u64, size: u32, operation: Operation) -> bool {
+    fn look_up(&mut self, object: u64, size: u64, operation: Operation) -> bool {
         self.cell.find(object, size, operation)
     }
 
     #[inline(never)]
-    fn miss(&mut self, object: u64, size: u32) -> Begun {
+    fn miss(&mut self, object: u64, size: u64) -> Begun {
         let (hash, pending) = self.cell.miss(object, size);
         let incoming = Some(Incoming { hash, weight: self.cell.weigh(size), pending });
         let place = match self.vacant.pop() {
@@ -235,7 +235,7 @@ impl<P: Policy> Owner<'_, P> {
     }
 
     #[inline(never)]
-    fn admit(&mut self, object: u64, size: u32, begun: Begun) {
+    fn admit(&mut self, object: u64, size: u64, begun: Begun) {
         if let Some(Incoming { hash, pending, .. }) = self.end(begun) {
             self.cell.commit(object, size, hash, pending);
         }
@@ -262,7 +262,7 @@ impl<P: Policy> VersatileCell for Owner<'_, P> {
         self.cell.holds(object)
     }
 
-    fn held(&self, bytes: &[u32]) -> Held {
+    fn held(&self, bytes: &Sizes) -> Held {
         let (objects, bytes) = self.cell.residents.index.held(bytes);
         let weighs_bytes = self.cell.residents.kind.weighs_bytes();
         let bytes = if weighs_bytes { self.cell.used } else { bytes };
@@ -289,12 +289,12 @@ impl<P: Policy> VersatileCell for Owner<'_, P> {
         Outcome { seconds, work, ..self.cell.outcome }
     }
 
-    fn find(&mut self, at: Moment, object: u64, size: u32, operation: Operation) -> bool {
+    fn find(&mut self, at: Moment, object: u64, size: u64, operation: Operation) -> bool {
         self.set_clock(at);
         self.look_up(object, size, operation)
     }
 
-    fn begin(&mut self, at: Moment, object: u64, size: u32) -> Begun {
+    fn begin(&mut self, at: Moment, object: u64, size: u64) -> Begun {
         self.set_clock(at);
         self.miss(object, size)
     }
@@ -306,7 +306,7 @@ impl<P: Policy> VersatileCell for Owner<'_, P> {
         }
     }
 
-    fn commit(&mut self, at: Moment, object: u64, size: u32, begun: Begun) {
+    fn commit(&mut self, at: Moment, object: u64, size: u64, begun: Begun) {
         self.set_clock(at);
         self.admit(object, size, begun);
     }

@@ -31,7 +31,7 @@ pub struct WorkingSet {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpToSize {
     /// The size.
-    pub bytes: u32,
+    pub bytes: u64,
     /// The share of the objects that are no larger.
     pub objects: f64,
     /// The share of the footprint that they are.
@@ -183,19 +183,19 @@ fn popularity(mut counts: Vec<u32>, rate: f64) -> Vec<(u64, u64)> {
 
 fn sizes(trace: &Trace) -> Vec<UpToSize> {
     let mut sizes = Vec::with_capacity(trace.objects.len());
-    for (&id, &size) in trace.ids.iter().zip(&trace.sizes) {
+    for (&id, size) in trace.ids.iter().zip(trace.sizes.iter()) {
         if id as usize == sizes.len() {
             sizes.push(size);
         }
     }
     sizes.sort_unstable();
-    let all: u64 = sizes.iter().map(|&size| u64::from(size)).sum();
+    let all: u64 = sizes.iter().sum();
     let count = sizes.len();
     let (mut next, mut sum) = (0, 0u64);
     let mut points: Vec<UpToSize> = Vec::new();
     for step in 1..=POINTS {
         let end = (count * step as usize).div_ceil(POINTS as usize);
-        sum += sizes[next..end].iter().map(|&size| u64::from(size)).sum::<u64>();
+        sum += sizes[next..end].iter().sum::<u64>();
         next = end;
         let Some(&bytes) = end.checked_sub(1).and_then(|last| sizes.get(last)) else { continue };
         let (objects, footprint) = (end as f64 / count as f64, sum as f64 / all.max(1) as f64);
@@ -224,7 +224,7 @@ mod tests {
     fn a_small_trace() {
         let trace = Trace {
             ids: vec![0, 1, 0, 2, 1, 0],
-            sizes: vec![10, 30, 10, 60, 30, 10],
+            sizes: vec![10, 30, 10, 60, 30, 10].into(),
             objects: vec![7, 8, 9],
             ..Trace::default()
         };

@@ -3,7 +3,7 @@
 
 use anyhow::{Context, anyhow};
 use frazil_policy::PolicySpec;
-use frazil_simulator::trace::{Loaded, Operation, printable};
+use frazil_simulator::trace::{Loaded, Operation, Sizes, printable};
 use frazil_simulator::{
     CapacityError, CapacitySpec, CellSpec, Curve, Outcome, SweepOptions, Unit, WorkloadProfile,
     lru_curve_of, sweep_delayed, sweep_held,
@@ -104,7 +104,7 @@ pub(crate) struct Case<'a> {
     /// Of an object in the mean, if the trace has sizes.
     pub(crate) value_bytes: Option<f64>,
     /// Of each object, if the trace has sizes.
-    object_bytes: Vec<u32>,
+    object_bytes: Sizes,
     requests_per_second: Option<f64>,
     /// When requests come, and how long fetches take.
     pub(crate) fetches: Fetches,
@@ -163,9 +163,9 @@ impl<'a> Case<'a> {
         // Generators and some formats have a size of 1 for one that they do not know.
         let mean_bytes = footprint.map(|bytes| bytes as f64 / objects.max(1) as f64);
         let value_bytes = mean_bytes.filter(|&bytes| bytes > 1.0);
-        let object_bytes = value_bytes.map_or_else(Vec::new, |_| loaded.trace.object_bytes());
+        let object_bytes = value_bytes.map_or_else(Sizes::default, |_| loaded.trace.object_bytes());
         if unit == Unit::Objects {
-            loaded.trace.sizes = Vec::new();
+            loaded.trace.sizes = Sizes::default();
         }
         let curve = lru_curve_of(&loaded, unit).with_context(|| name.to_owned());
         let curve = curve.map_err(Failure::Usage)?;
@@ -509,7 +509,7 @@ impl<'a> Case<'a> {
 
     /// Bytes of the smallest value, if the trace has sizes.
     pub(crate) fn smallest_bytes(&self) -> Option<f64> {
-        self.object_bytes.iter().min().map(|&bytes| f64::from(bytes))
+        self.object_bytes.iter().min().map(|bytes| bytes as f64)
     }
 
     /// The share of all bytes that a cell misses, where bytes are counted.

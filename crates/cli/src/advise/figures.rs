@@ -147,7 +147,7 @@ fn workload(case: &Case<'_>) -> String {
     ];
     panels.extend(workload.sizes.map(|sizes| {
         let of = |share: fn(&UpToSize) -> f64| {
-            let point = |it: &UpToSize| (at(u64::from(it.bytes)), share(it) * 100.0);
+            let point = |it: &UpToSize| (at(it.bytes), share(it) * 100.0);
             sizes.iter().map(point).collect()
         };
         let series = vec![

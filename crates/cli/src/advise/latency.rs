@@ -293,10 +293,10 @@ pub(super) fn sentence(advice: &Advice<'_>) -> Option<String> {
         String::new()
     } else {
         let (missed, fetched) = (percent(missed), percent(fetched));
-        format!(" Were fetches over at once {missed} would miss; as they take time {fetched} do.")
+        format!(" If fetches took no time {missed} would miss; as they take time, {fetched} do.")
     };
     Some(format!(
-        "Latency{}, median and 99th percentile: {}; all {} and {}, {} in the mean.{fetches}{}",
+        "Latency{}, median and 99th percentile: {}; all requests {} and {}, mean {}.{fetches}{}",
         on_worst(advice),
         kinds.join(", "),
         time(all.p50_us),
@@ -315,21 +315,20 @@ fn pace(case: &Case<'_>) -> String {
             return " Delayed hits are not known where entries expire.".to_owned();
         }
         Fetches::Untimed => {
-            return " Delayed hits are not known, as nothing says when requests come; --request-rate \
-                    says how many do in a second."
+            return " Delayed hits are not known, because the trace has no times; give --request-rate."
                 .to_owned();
         }
     };
     let rate = case.asked.map_or_else(String::new, |rate| {
-        format!(" Delayed hits are those at {} requests a second.", per_second(rate))
+        format!(" Delayed hits are counted at {} requests a second.", per_second(rate))
     });
     let coarse = fetching.spread() as f64 / case.loaded.trace.len().max(1) as f64;
     if coarse < COARSE || case.requests_per_second().is_none() {
         return rate;
     }
     format!(
-        "{rate} {} of the records share a time with the one before and are spread evenly up to the \
-         next, so that there may be more.",
+        "{rate} {} of the records have the time of the record before. They are spread evenly up to the \
+         next time, so there may be more delayed hits.",
         percent(coarse)
     )
 }
@@ -343,8 +342,8 @@ pub(super) fn overrun(advice: &Advice<'_>) -> Vec<String> {
             if advice.cases.len() > 1 { format!(" on {}", case.title()) } else { String::new() };
         (asked > served).then(|| {
             format!(
-                "Beware: {} requests come in a second{on}, and {} are foretold to be served: they \
-                 pile up, and wait for longer than is told here.",
+                "Beware: {} requests come in a second{on}, and {} are predicted to be served: requests \
+                 will queue, and wait for longer than the latencies below.",
                 per_second(asked),
                 per_second(served)
             )

@@ -182,7 +182,7 @@ pub(crate) fn table(advice: &Advice<'_>) -> String {
     let _ = writeln!(text, "{}\n", answer(advice));
     text += &by_trace_table(advice);
     for sentence in sentences(advice) {
-        let _ = writeln!(text, "  {sentence}");
+        text += &output::wrapped(&sentence, "  ", "    ");
     }
     text
 }
@@ -421,24 +421,24 @@ fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
     let chosen = &winner.chosen;
     let name = &advice.policies[chosen.policy];
     let (misses, mops) = (told_share(advice, chosen.miss_ratio), mops(chosen.mops));
-    let does = format!("Policy: {name} delivers {mops} M/s and misses {misses}");
+    let does = format!("Policy: {name} is predicted to serve {mops} M/s and misses {misses}");
     if winner.ties.is_empty() {
-        return format!("{does}, {}.", why_alone(advice, winner));
+        return format!("{does}: {}.", why_alone(advice, winner));
     }
     let list: Vec<String> = winner.ties.iter().map(|cell| figures(advice, cell)).collect();
     if !advice.forecast.is_measured() {
         return format!(
-            "{does}. On {} cores it can't be told from these, which miss more, or as many to half a \
-             point and are no faster, as what is predicted of them overlaps: {}.",
+            "{does}. On {} cores the ranges of these overlap with it, and they miss more, or as many \
+             within half a point and are no faster: {}.",
             grouped(advice.forecast.setting.cores as u64),
             list.join(", ")
         );
     }
     format!(
-        "{does}. As fast to within 5 %, but with more misses, or as many to half a point and no \
+        "{does}. As fast within 5 %, but with more misses, or with as many within half a point and no \
          faster: {}.{}",
         list.join(", "),
-        if winner.beaten.is_empty() { " At this size it hardly matters which it is." } else { "" }
+        if winner.beaten.is_empty() { " At this size the policy hardly matters." } else { "" }
     )
 }
 
@@ -448,15 +448,15 @@ fn why_alone(advice: &Advice<'_>, winner: &Winner) -> &'static str {
     match winner.beaten.first().map(|cell| cell.mops) {
         Some(Some(_)) if advice.money().is_some() => match &advice.goal {
             Some(goal) if goal.budget.is_some() || goal.has_targets() => {
-                "the cheapest at this size of those that do what is asked for"
+                "the cheapest at this size that reaches the targets"
             }
             _ => "the cheapest of all at this size",
         },
         Some(Some(fastest)) if fastest >= winner.chosen.mops.unwrap_or(0.0) * (1.0 - TIE) => {
-            "the fastest of those that do what is asked for"
+            "the fastest that reaches the targets"
         }
-        Some(Some(_)) => "the most by over 5 %",
-        _ => "and no other of known speed was compared",
+        Some(Some(_)) => "the fastest by over 5 %",
+        _ => "no other of known speed was compared",
     }
 }
 
@@ -492,7 +492,7 @@ fn why_for_all(advice: &Advice<'_>, winner: &Winner) -> String {
         let near = if advice.forecast.is_measured() {
             "within 5 % of that"
         } else {
-            "not to be told from that"
+            "with overlapping ranges"
         };
         let _ = write!(text, "; {near}: {}", list.join(", "));
     }
@@ -521,32 +521,34 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     // Where more hits are never slower a larger cache may be all the same: that is not said.
     let peak = match p_star {
         [_, high] if *high > NEVER => String::new(),
-        [_, high] => format!(", and beyond {} of hits at this size it falls", percent(*high)),
+        [_, high] => {
+            format!(", and with more than {} of hits at this size throughput falls", percent(*high))
+        }
     };
     let sure = if advice.forecast.is_measured() {
         ""
     } else {
-        "; extrapolated, as contention among so many cores was not measured"
+        ". Contention among so many cores was not measured, so this is extrapolated"
     };
     let told = [*low, *high].map(|it| mops(Some(it)));
     let range = if low == high {
-        format!("{} M/s, of which the profile says no spread", told[0])
+        format!("{} M/s; the profile has no spread", told[0])
     } else if told[0] == told[1] {
-        format!("{} M/s, as what was measured hardly spreads", told[0])
+        format!("{} M/s; its costs hardly varied", told[0])
     } else {
         format!("{} to {} M/s, {}", told[0], told[1], range_source(advice))
     };
     let there = on_worst(advice);
     let takes = time(cell.latencies.as_ref().map_or(*response_us, |it| it.all.mean_us));
-    Some(format!("Throughput{there}: {range}{sure}; a request takes {takes}; {limit}{peak}."))
+    Some(format!("Throughput{there}: {range}{sure}. A request takes {takes}; {limit}{peak}."))
 }
 
 /// Where the range of a throughput is from.
 pub(super) fn range_source(advice: &Advice<'_>) -> &'static str {
     if advice.forecast.knows_errors() {
-        "from how far calibrations differ"
+        "as calibrations of one machine differ"
     } else {
-        "from the spread of what was measured"
+        "by the spread of the measured costs"
     }
 }
 
@@ -556,8 +558,8 @@ pub(super) fn limit_name(bottleneck: &str) -> String {
     match bottleneck {
         "backend" => "most requests wait for the backend".to_owned(),
         "cores" => "the cores are busy".to_owned(),
-        "none" => "nothing takes turns".to_owned(),
-        station => format!("requests queue for turns at {station}"),
+        "none" => "no resource limits it".to_owned(),
+        station => format!("requests wait for each other at `{station}`"),
     }
 }
 

@@ -279,13 +279,13 @@ pub(super) fn why_size(advice: &Advice<'_>) -> String {
         (Verdict::Balanced, Shape::Cliff) => cliff(advice),
         (Verdict::Balanced, Shape::Straight) => straight(advice),
         (Verdict::Balanced, Shape::Knee) => format!(
-            "{}the balanced one, from which on a further percent of memory avoids less than a \
+            "the balanced one{}: from there on one more percent of memory avoids less than one \
              percent of the avoidable misses",
-            if advice.searched { "" } else { "of those compared " }
+            if advice.searched { "" } else { " of those compared" }
         ),
     };
     let unreached = if advice.goal.is_none() { unreached(advice) } else { String::new() };
-    format!("Size: {rule}; {}.{}{}{unreached}", buys(advice), step(advice), fastest(advice))
+    format!("Size: {rule}. {}.{}{}{unreached}", buys(advice), step(advice), fastest(advice))
 }
 
 /// Of which trace figures are, where there are several.
@@ -305,7 +305,7 @@ fn fastest(advice: &Advice<'_>) -> String {
         return String::new();
     }
     format!(
-        " The most would be {} M/s, {times:.1} times as much{}, with {} of {}.",
+        " The highest throughput is {} M/s, {times:.1} times as much{}, with {} of {}.",
         mops(most.kept.mops),
         of_several(advice, " on the slowest trace"),
         amount(advice.unit, most.capacity),
@@ -408,8 +408,8 @@ fn buys(advice: &Advice<'_>) -> String {
     let speed =
         choice.kept.mops.map_or_else(String::new, |it| format!(", at {} M/s", mops(Some(it))));
     format!(
-        "it takes {} of the memory that everything would{memory}, avoids {} of the avoidable misses \
-         and leaves {} of requests to miss{speed}{}",
+        "It takes {} of the memory for everything{memory}, and avoids {} of the avoidable misses; {} of \
+         requests miss{speed}{}",
         told_share(advice, chosen.capacity as f64 / advice.everything.max(1) as f64),
         told_share(advice, avoided),
         told_share(advice, choice.kept.miss_ratio),
@@ -526,12 +526,12 @@ fn step(advice: &Advice<'_>) -> String {
         return " It holds every object of the trace.".to_owned();
     };
     let gains = match gain {
-        MANY_TIMES.. => format!("serve {:.0} times as much", gain + 1.0),
-        0.0.. => format!("gain {:.1} % of throughput", gain * 100.0),
-        _ => format!("cost {:.1} % of throughput", gain.abs() * 100.0),
+        MANY_TIMES.. => format!("serves {:.0} times as much", gain + 1.0),
+        0.0.. => format!("gains {:.1} % of throughput", gain * 100.0),
+        _ => format!("loses {:.1} % of throughput", gain.abs() * 100.0),
     };
     format!(
-        " One more step, to {}{}, would {gains} with {}{}{}.",
+        " The next step, {}{}, {gains} with {}{}{}.",
         amount(advice.unit, advice.step),
         if advice.step >= advice.everything { ", room for all" } else { "" },
         advice.policies[chosen.policy],

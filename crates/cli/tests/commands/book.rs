@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::tasks::TASKS;
+
 pub(crate) const VERBS: [&str; 11] = [
     "simulate",
     "mrc",
@@ -143,6 +145,8 @@ fn every_command_of_the_documents_runs() {
     let documents = documents();
     let typed: BTreeSet<String> = documents
         .iter()
+        // The tasks have a test of their own, which keeps the order of their commands.
+        .filter(|document| !TASKS.contains(&document.as_str()))
         .flat_map(|document| commands(document))
         .filter_map(|line| typed(&line))
         // Without a trace it has four million requests to replay.
@@ -217,7 +221,7 @@ fn the_readme_has_the_figures_of_the_table_that_it_links() {
     let readme = read("README.md");
     let table: Vec<Vec<&str>> = readme
         .lines()
-        .skip_while(|line| !line.starts_with("| | Frazil"))
+        .skip_while(|line| !line.starts_with("| | Frazil (Mobius)"))
         .take_while(|line| line.starts_with('|'))
         .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
         .collect();

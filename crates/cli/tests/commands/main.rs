@@ -11,7 +11,9 @@ mod inputs;
 mod latency;
 mod lifetimes;
 mod model;
+mod prose;
 mod recording;
 #[cfg(target_os = "linux")]
 mod rocksdb;
 mod shell;
+mod tasks;

@@ -154,7 +154,7 @@ impl Line {
         let depth = self.stack.touch(object, record.size);
         if record.operation == Operation::Get {
             self.weight += weight;
-            let bytes = weight * f64::from(record.size);
+            let bytes = weight * record.size as f64;
             self.byte_weight += bytes;
             if depth > 0 {
                 let depth = if scale > 1.0 { (depth as f64 * scale).round() as u64 } else { depth };
@@ -242,7 +242,7 @@ pub fn lru_curve_of(loaded: &Loaded, unit: Unit) -> Result<Curve, StreamError> {
     let mut pass = Pass::new(unit, sample);
     let record = |at: usize| Record {
         id: trace.objects[trace.ids[at] as usize],
-        size: trace.sizes.get(at).copied().unwrap_or(1),
+        size: trace.sizes.get(at).unwrap_or(1),
         operation: trace.operations.get(at).copied().unwrap_or_default(),
         ..Record::default()
     };
@@ -267,7 +267,7 @@ struct Pass {
     whole: Line,
     groups: Vec<Line>,
     /// Objects of a bounded sample with their sizes, by hash: the first to go on top.
-    bounded: BinaryHeap<(u64, u32, u32)>,
+    bounded: BinaryHeap<(u64, u32, u64)>,
     /// Sum of the sizes that sampled objects first had.
     footprint: u64,
     /// Objects that have begun.
@@ -313,7 +313,7 @@ impl Pass {
         self.records += records.len() as u64;
         for record in records.iter().filter(|record| record.operation == Operation::Get) {
             self.requests += 1;
-            self.bytes_requested += u64::from(record.size);
+            self.bytes_requested += record.size;
         }
         let (mut held, mut ids) = (std::mem::take(&mut self.held), std::mem::take(&mut self.ids));
         held.clear();
@@ -369,17 +369,17 @@ impl Pass {
     #[cold]
     fn begin(&mut self, object: u32, record: &Record) {
         self.seen = object + 1;
-        self.footprint += u64::from(record.size);
+        self.footprint += record.size;
         let CurveSample::Objects(most) = self.sample else { return };
         if self.keys.holds(record.id) {
             self.bounded.push((KeySample::hash(record.id), object, record.size));
         } else {
-            self.footprint -= u64::from(record.size);
+            self.footprint -= record.size;
         }
         while self.bounded.len() > most.max(1) {
             let Some((hash, object, size)) = self.bounded.pop() else { break };
             self.keys = KeySample::below(hash);
-            self.footprint -= u64::from(size);
+            self.footprint -= size;
             self.whole.stack.forget(object);
             for group in &mut self.groups {
                 group.stack.forget(object);

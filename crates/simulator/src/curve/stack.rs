@@ -43,7 +43,7 @@ pub(super) struct LruStack {
 #[derive(Default)]
 struct Sizes {
     /// 0 where a position is free.
-    each: Vec<u32>,
+    each: crate::trace::Sizes,
     blocks: Fenwick<Wrapping<u64>>,
     live: u64,
 }
@@ -80,7 +80,7 @@ impl LruStack {
 
     /// Uses an object that is expected ([`LruStack::expect`]), and tells how deep it was: its own
     /// size for the one used last, 0 if it was not there. O(log(objects / 512)), amortised.
-    pub(super) fn touch(&mut self, object: u32, size: u32) -> u64 {
+    pub(super) fn touch(&mut self, object: u32, size: u64) -> u64 {
         if self.next == self.owners.len() {
             self.push_together();
         }
@@ -157,7 +157,7 @@ impl LruStack {
         }
     }
 
-    fn take(&mut self, position: usize, object: u32, size: u32) {
+    fn take(&mut self, position: usize, object: u32, size: u64) {
         self.owners[position] = object;
         self.taken[position / 64] |= 1 << (position % 64);
         self.blocks.add(position / BLOCK, Wrapping(1));
@@ -200,23 +200,23 @@ impl Sizes {
     /// Sum of the sizes from a position on.
     fn depth(&self, position: u32) -> u64 {
         let block = position as usize / BLOCK;
-        let below = &self.each[block * BLOCK..position as usize];
-        let below: u64 = below.iter().map(|&size| u64::from(size)).sum();
+        let below = self.each.sum(block * BLOCK..position as usize);
         self.live - self.blocks.before(block).0 - below
     }
 
-    fn set(&mut self, position: usize, size: u32) {
-        let before = std::mem::replace(&mut self.each[position], size);
-        let change = u64::from(size).wrapping_sub(u64::from(before));
+    fn set(&mut self, position: usize, size: u64) {
+        let before = self.each.set(position, size);
+        let change = size.wrapping_sub(before);
         self.blocks.add(position / BLOCK, Wrapping(change));
         self.live = self.live.wrapping_add(change);
     }
 
     fn push_together(&mut self, kept: &[usize], room: usize) {
-        self.each = kept.iter().map(|&position| self.each[position]).collect();
-        self.each.resize(room, 0);
-        let sum = |sizes: &[u32]| Wrapping(sizes.iter().map(|&size| u64::from(size)).sum());
-        self.blocks = Fenwick::of(self.each.chunks(BLOCK).map(sum));
+        let size_at = |&position: &usize| self.each.get(position).unwrap_or_default();
+        self.each = kept.iter().map(size_at).collect();
+        self.each.resize(room);
+        let sum = |block| Wrapping(self.each.sum(block * BLOCK..(block + 1) * BLOCK));
+        self.blocks = Fenwick::of((0..room / BLOCK).map(sum));
     }
 }
 
@@ -264,11 +264,11 @@ mod tests {
 
     /// A list of objects and sizes, the last used first; a hole has no object.
     #[derive(Default)]
-    struct Plain(Vec<(Option<u32>, u32)>);
+    struct Plain(Vec<(Option<u32>, u64)>);
 
     impl Plain {
         /// The depth in objects and in bytes.
-        fn touch(&mut self, object: u32, size: u32) -> (u64, u64) {
+        fn touch(&mut self, object: u32, size: u64) -> (u64, u64) {
             let at = self.0.iter().position(|it| it.0 == Some(object));
             let depth = at.map_or((0, 0), |at| {
                 let bytes: u64 = self.0[..=at].iter().map(|it| u64::from(it.1)).sum();
@@ -303,7 +303,7 @@ mod tests {
     proptest! {
         #[test]
         fn depths_are_those_of_a_list(
-            asked in prop::collection::vec((0u32..60, 0u32..9, 0u8..16), 1..400),
+            asked in prop::collection::vec((0u32..60, 0u64..9, 0u8..16), 1..400),
             repeats in 1usize..40,
         ) {
             let (mut stack, mut plain) = (LruStack::new(false), Plain::default());

@@ -201,13 +201,16 @@ pub(super) struct Limited<'a> {
     lifetimes: Option<LifetimeTally>,
     /// The time of the last record, and how many were before that of theirs.
     clock: (u64, u64),
+    /// Sum of all sizes: whatever adds up some of them then stays within 64 bits too.
+    bytes: u64,
 }
 
 impl<'a> Limited<'a> {
     pub(super) fn of(sink: &'a mut dyn Sink, options: &ReadOptions<'_>) -> Self {
         let limit = options.limit.unwrap_or(u64::MAX);
         let asked = options.lifetimes == Lifetimes::OfTrace;
-        Self { sink, limit, taken: 0, lifetimes: asked.then(LifetimeTally::default), clock: (0, 0) }
+        let lifetimes = asked.then(LifetimeTally::default);
+        Self { sink, limit, taken: 0, lifetimes, clock: (0, 0), bytes: 0 }
     }
 
     /// Passes records on; `Ok(false)` once the limit is reached.
@@ -215,6 +218,8 @@ impl<'a> Limited<'a> {
         let wanted = (self.limit - self.taken).min(records.len() as u64);
         if wanted > 0 {
             let records = &records[..wanted as usize];
+            let sizes = records.iter().try_fold(self.bytes, |sum, it| sum.checked_add(it.size));
+            self.bytes = sizes.ok_or("sizes that add up to 2^64 bytes or more; set a limit")?;
             if let Some(lifetimes) = &mut self.lifetimes {
                 lifetimes.see(records, columns.times);
             }
@@ -464,7 +469,7 @@ mod tests {
             Format::OracleGeneral => {
                 let trace = Trace {
                     ids: vec![0, 1, 2, 0],
-                    sizes: vec![1, 2, 3, 4],
+                    sizes: vec![1, 2, 3, 4].into(),
                     times_ns: vec![0; 4],
                     operations: Vec::new(),
                     objects: vec![5, 1 << 40, u64::MAX],
@@ -477,7 +482,7 @@ mod tests {
             Format::Frazil => {
                 let trace = Trace {
                     ids: vec![0, 1, 2, 0],
-                    sizes: vec![1, 2, 3, 400],
+                    sizes: vec![1, 2, 3, 400].into(),
                     times_ns: vec![5, 5, 1 << 40, 1 << 41],
                     operations: vec![
                         Operation::Get,

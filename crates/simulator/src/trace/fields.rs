@@ -183,17 +183,21 @@ pub(super) fn parse_number(field: &Field<'_>, what: &str) -> Result<u64, String>
 }
 
 /// A size in bytes.
-pub(super) fn parse_size(field: &Field<'_>) -> Result<u32, String> {
+pub(super) fn parse_size(field: &Field<'_>) -> Result<u64, String> {
     match parse_unsigned(field.raw) {
         Number::Value(size) => size_of(size),
-        Number::TooLarge => Err(format!("size {} beyond 32 bits", excerpt(field.raw))),
+        Number::TooLarge => Err(format!("size {} beyond {SIZE_LIMIT}", excerpt(field.raw))),
         Number::NotDigits => Err(expected("a size (unsigned integer)", field.raw)),
     }
 }
 
-/// A size that must fit 32 bits.
-pub(super) fn size_of(size: u64) -> Result<u32, String> {
-    u32::try_from(size).map_err(|_| format!("size {size} beyond 32 bits (at most {})", u32::MAX))
+/// The largest size of an object, 1 TiB: more is a column of something else.
+const SIZE_MAX: u64 = 1 << 40;
+const SIZE_LIMIT: &str = "1 TiB, the largest of an object";
+
+/// A size within bounds.
+pub(super) fn size_of(size: u64) -> Result<u64, String> {
+    if size <= SIZE_MAX { Ok(size) } else { Err(format!("size {size} beyond {SIZE_LIMIT}")) }
 }
 
 /// How a time column is read.
@@ -397,11 +401,12 @@ mod tests {
     }
 
     #[test]
-    fn sizes_fit_32_bits() {
-        assert_eq!(parse_size(&field("4294967295")), Ok(u32::MAX));
+    fn sizes_are_bounded() {
+        assert_eq!(parse_size(&field("4294967296")), Ok(1 << 32));
+        assert_eq!(parse_size(&field("1099511627776")), Ok(SIZE_MAX));
         assert_eq!(
-            parse_size(&field("4294967296")).unwrap_err(),
-            "size 4294967296 beyond 32 bits (at most 4294967295)"
+            parse_size(&field("1099511627777")).unwrap_err(),
+            "size 1099511627777 beyond 1 TiB, the largest of an object"
         );
         assert_eq!(
             parse_size(&field("-5")).unwrap_err(),

@@ -219,8 +219,8 @@ impl FromStr for TimeUnit {
 
 /// Where a CSV file has its columns, as far as the user told.
 ///
-/// Columns count from 1. A column that is not told is found by its name in a
-/// header line: `time` or `timestamp`; `id`, `key`, `object` or `obj_id`;
+/// A column is told by its number, counted from 1, or by its name in the header line. A column
+/// that is not told is found by the name it usually has: `time` or `timestamp`; `id`, `key`, `object` or `obj_id`;
 /// `size`; `op` or `operation`; `latency`; `ttl`; and a few more of the kind. Where there is no
 /// such header and no column was told, the columns are `time, id, size`; of
 /// two, `time, id`; of one, `id`.
@@ -230,8 +230,8 @@ impl FromStr for TimeUnit {
 ///
 /// let layout = CsvLayout {
 ///     separator: Some(b';'),
-///     id: Some(1),
-///     time: Some(4),
+///     id: Some(1.into()),
+///     time: Some("timestamp".into()),
 ///     time_unit: Some(TimeUnit::Milliseconds),
 ///     ..CsvLayout::default()
 /// };
@@ -245,22 +245,50 @@ pub struct CsvLayout {
     /// Whether the first line is a header; `None`: see for yourself.
     pub header: Option<bool>,
     /// Column of the time.
-    pub time: Option<usize>,
+    pub time: Option<CsvColumn>,
     /// Column of the object's id.
-    pub id: Option<usize>,
+    pub id: Option<CsvColumn>,
     /// Column of the object's size in bytes.
-    pub size: Option<usize>,
+    pub size: Option<CsvColumn>,
     /// Column of the operation.
-    pub operation: Option<usize>,
+    pub operation: Option<CsvColumn>,
     /// Column of how long a fetch of the object takes, if it is missed at this record.
-    pub latency: Option<usize>,
+    pub latency: Option<CsvColumn>,
     /// Column of how long an entry lives that the record inserts: in the unit of the times, or
     /// `never` or -1; empty or 0 where it does not say.
-    pub lifetime: Option<usize>,
+    pub lifetime: Option<CsvColumn>,
     /// What the time column counts; also holds for `adaptsize` and `delayed-hits`. `None`: seconds,
     /// unless the first time of a CSV file is as large as milliseconds, microseconds or
     /// nanoseconds since 1970 are.
     pub time_unit: Option<TimeUnit>,
+}
+
+/// One column of a CSV file. In JSON lines only names are columns.
+///
+/// ```
+/// use frazil_simulator::trace::CsvColumn;
+///
+/// assert_eq!(CsvColumn::from(2), CsvColumn::Number(2));
+/// assert_eq!(CsvColumn::from("key"), CsvColumn::Named("key".to_owned()));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CsvColumn {
+    /// Counted from 1.
+    Number(usize),
+    /// By its name in the header line, in any case if no name is spelt exactly so.
+    Named(String),
+}
+
+impl From<usize> for CsvColumn {
+    fn from(number: usize) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<&str> for CsvColumn {
+    fn from(name: &str) -> Self {
+        Self::Named(name.to_owned())
+    }
 }
 
 #[cfg(test)]

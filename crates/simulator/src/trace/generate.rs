@@ -146,7 +146,7 @@ impl Generator {
         let size_of = Sizes::new();
         self.push_records(spec, sink, progress, |index| {
             let id = id(index);
-            let size = if sizes { size_of.of(id) } else { 1 };
+            let size = if sizes { u64::from(size_of.of(id)) } else { 1 };
             Record { time_ns: index * INTERVAL_NS, id, size, ..Record::default() }
         })
     }
@@ -369,11 +369,15 @@ mod tests {
         assert!(facts.one_hit_wonder_share > 0.5, "{facts:?}");
         let scanned = |id: &u64| (20_000..40_000).contains(id);
         assert_eq!(trace.objects.iter().filter(|id| scanned(id)).count(), 20_000);
-        let first_size = trace.sizes[0];
-        let again = trace.ids.iter().zip(&trace.sizes).filter(|(id, _)| **id == 0);
-        assert!(again.clone().count() > 0);
-        assert!(again.into_iter().all(|(_, &size)| size == first_size));
-        let mean = f64::from(trace.sizes.iter().map(|&s| s as f32).sum::<f32>()) / 400_000.0;
+        let first_size = trace.sizes.get(0).unwrap();
+        let again: Vec<u64> = trace
+            .ids
+            .iter()
+            .zip(trace.sizes.iter())
+            .filter_map(|(id, size)| (*id == 0).then_some(size))
+            .collect();
+        assert!(!again.is_empty() && again.iter().all(|&size| size == first_size));
+        let mean = trace.sizes.iter().map(|s| s as f64).sum::<f64>() / 400_000.0;
         assert!((3_000.0..8_000.0).contains(&mean), "{mean}");
     }
 }

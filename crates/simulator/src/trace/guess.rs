@@ -11,7 +11,7 @@ use super::decode::line_content;
 use super::error::excerpt;
 use super::fields::Fields;
 use super::formats::{ORACLE_GENERAL_BYTES, line_format, names_id};
-use super::{CsvLayout, Format};
+use super::{CsvColumn, CsvLayout, Format};
 
 /// Lines looked at.
 const LINES: usize = 64;
@@ -160,7 +160,10 @@ fn guess_text(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<Format, S
     };
     let told = CsvLayout { time_unit: None, ..layout.clone() } != CsvLayout::default();
     if told {
-        return Ok(Format::Csv);
+        let numbered = |column: &Option<CsvColumn>| matches!(column, Some(CsvColumn::Number(_)));
+        let numbered = [&layout.id, &layout.time, &layout.size].into_iter().any(numbered);
+        let json = !numbered && layout.separator.is_none() && is_json(first);
+        return Ok(if json { Format::Json } else { Format::Csv });
     }
     let layout = &complete(layout, block, whole);
     for format in [
@@ -306,13 +309,18 @@ mod tests {
 
     #[test]
     fn a_told_layout_means_csv() {
-        let layout = CsvLayout { separator: Some(b';'), id: Some(1), ..CsvLayout::default() };
+        let layout =
+            CsvLayout { separator: Some(b';'), id: Some(1.into()), ..CsvLayout::default() };
         assert_eq!(guess(b"1;2\n3;4\n", true, &layout), Ok(Format::Csv));
+        let named = CsvLayout { id: Some("k".into()), ..CsvLayout::default() };
+        assert_eq!(guess(b"k,v\n3,4\n", true, &named), Ok(Format::Csv));
+        assert_eq!(guess(b"{\"k\": 1}\n", true, &named), Ok(Format::Json));
     }
 
     #[test]
     fn layouts_are_completed() {
-        let layout = |id| CsvLayout { id, ..CsvLayout::default() };
+        let layout =
+            |id: Option<usize>| CsvLayout { id: id.map(CsvColumn::Number), ..CsvLayout::default() };
         for (text, separator) in [
             ("a,b;c\n1,2;3\n4,5;6\n", b','),
             ("a;b;c\n1,5;2;3\n4,5;5;6\n", b';'),

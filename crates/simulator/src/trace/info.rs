@@ -103,9 +103,9 @@ fn operation(trace: &Trace, index: usize) -> Operation {
 
 /// Sum of the sizes that gets ask for.
 fn requested_bytes(trace: &Trace) -> Option<u64> {
-    let gets = |&(index, _): &(usize, &u32)| operation(trace, index) == Operation::Get;
+    let gets = |&(index, _): &(usize, u64)| operation(trace, index) == Operation::Get;
     let sizes = trace.sizes.iter().enumerate().filter(gets);
-    (!trace.sizes.is_empty()).then(|| sizes.map(|(_, &size)| u64::from(size)).sum())
+    (!trace.sizes.is_empty()).then(|| sizes.map(|(_, size)| size).sum())
 }
 
 /// Fewest objects that have a popularity worth a line.
@@ -147,7 +147,7 @@ mod tests {
     fn counts_and_shares() {
         let trace = Trace {
             ids: vec![0, 1, 0, 2, 0, 1, 3],
-            sizes: vec![10, 5, 20, 1, 20, 5, 7],
+            sizes: vec![10, 5, 20, 1, 20, 5, 7].into(),
             times_ns: vec![3, 4, 5, 6, 7, 8, 9],
             operations: vec![
                 Operation::Get,

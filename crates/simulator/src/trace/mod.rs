@@ -29,6 +29,7 @@ mod name;
 mod oddities;
 mod sample;
 mod save;
+mod sizes;
 mod source;
 mod write;
 
@@ -38,7 +39,7 @@ use std::time::Instant;
 use decode::{Builder, Columns, Sink};
 
 pub use error::TraceError;
-pub use format::{CsvLayout, Format, TimeUnit, UnknownName};
+pub use format::{CsvColumn, CsvLayout, Format, TimeUnit, UnknownName};
 pub use info::{TraceInfo, info};
 pub(crate) use intern::Interner;
 pub use lifetimes::{FOR_EVER, LifetimeSummary, Lifetimes, RecordedLifetimes};
@@ -46,6 +47,7 @@ pub use name::{path_of, printable, spec_of};
 pub use oddities::Oddities;
 pub use sample::{KeySample, SampleBounds, Sampled, load_sample};
 pub use save::save;
+pub use sizes::Sizes;
 pub use source::Compression;
 pub use write::write;
 
@@ -70,7 +72,7 @@ pub struct Record {
     /// The object's id; a string id is hashed to 64 bits.
     pub id: u64,
     /// Size of the object in bytes; 1 where the format has none.
-    pub size: u32,
+    pub size: u64,
     /// What is asked.
     pub operation: Operation,
     /// How long a fetch takes that a miss of this record begins, as [`ReadOptions::latencies`]
@@ -87,7 +89,7 @@ pub struct Trace {
     /// Dense object number per record, in order of first appearance.
     pub ids: Vec<u32>,
     /// Size in bytes per record; empty where the trace has no sizes.
-    pub sizes: Vec<u32>,
+    pub sizes: Sizes,
     /// Time per record in nanoseconds; empty unless the format has times and they were asked for, or
     /// a record has a lifetime and these were. Where only these were it is 0 for all records of the
     /// batches before the first with one, in which nothing can expire.
@@ -131,7 +133,7 @@ impl Trace {
     ///
     /// let trace = Trace {
     ///     ids: vec![0, 1, 0],
-    ///     sizes: vec![10, 5, 20],
+    ///     sizes: vec![10, 5, 20].into(),
     ///     objects: vec![7, 8],
     ///     ..Trace::default()
     /// };
@@ -139,7 +141,7 @@ impl Trace {
     /// ```
     pub fn footprint_bytes(&self) -> Option<u64> {
         let bytes = self.object_bytes();
-        (!self.sizes.is_empty()).then(|| bytes.iter().map(|&bytes| u64::from(bytes)).sum())
+        (!self.sizes.is_empty()).then(|| bytes.iter().sum())
     }
 
     /// The bytes of each object, by its number, each counted at its first record; empty where the
@@ -150,15 +152,15 @@ impl Trace {
     ///
     /// let trace = Trace {
     ///     ids: vec![0, 1, 0],
-    ///     sizes: vec![5, 10, 6],
+    ///     sizes: vec![5, 10, 6].into(),
     ///     objects: vec![7, 8],
     ///     ..Trace::default()
     /// };
-    /// assert_eq!(trace.object_bytes(), [5, 10]);
+    /// assert_eq!(trace.object_bytes(), vec![5, 10].into());
     /// ```
-    pub fn object_bytes(&self) -> Vec<u32> {
-        let mut bytes = Vec::new();
-        for (&id, &size) in self.ids.iter().zip(&self.sizes) {
+    pub fn object_bytes(&self) -> Sizes {
+        let mut bytes = Sizes::default();
+        for (&id, size) in self.ids.iter().zip(self.sizes.iter()) {
             // Objects are numbered in order of first appearance.
             if id as usize == bytes.len() {
                 bytes.push(size);
@@ -346,7 +348,7 @@ pub struct Loaded {
 /// let loaded = read(&path, &ReadOptions::default())?;
 /// assert_eq!(loaded.origin.format, Some(Format::Csv));
 /// assert_eq!(loaded.trace.ids, [0, 1, 0]);
-/// assert_eq!(loaded.trace.sizes, [100, 50, 100]);
+/// assert_eq!(loaded.trace.sizes, vec![100, 50, 100].into());
 /// # std::fs::remove_file(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

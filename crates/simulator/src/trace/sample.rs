@@ -147,7 +147,7 @@ pub fn load_sample(
 struct Few {
     time_ns: u64,
     id: u64,
-    size: u32,
+    size: u64,
     operation: Operation,
 }
 

@@ -60,7 +60,7 @@ struct Row {
     index: usize,
     time_ns: u64,
     id: u64,
-    size: u32,
+    size: u64,
     operation: Operation,
     lifetime_ns: u64,
 }
@@ -70,7 +70,7 @@ fn rows(trace: &Trace) -> impl Iterator<Item = Row> {
         index,
         time_ns: trace.times_ns.get(index).copied().unwrap_or_default(),
         id: trace.objects[id as usize],
-        size: trace.sizes.get(index).copied().unwrap_or(1),
+        size: trace.sizes.get(index).unwrap_or(1),
         operation: trace.operations.get(index).copied().unwrap_or_default(),
         lifetime_ns: trace.lifetimes_ns.get(index).copied().unwrap_or_default(),
     })
@@ -99,6 +99,9 @@ pub(super) fn check(trace: &Trace, format: Format) -> Result<(), String> {
         return Err(format!("no block can follow id {largest}"));
     }
     if format == Format::OracleGeneral {
+        if let Some(size) = trace.sizes.iter().find(|&size| size > u64::from(u32::MAX)) {
+            return Err(format!("size {size} is beyond 32 bits"));
+        }
         if trace.len() > u32::MAX as usize {
             return Err(format!("it has more than {} records", u32::MAX));
         }
@@ -138,7 +141,7 @@ fn write_oracle_general(trace: &Trace, out: &mut dyn Write) -> std::io::Result<(
         let time_s = (row.time_ns / NANOSECONDS - base_s) as u32;
         out.write_all(&time_s.to_le_bytes())?;
         out.write_all(&row.id.to_le_bytes())?;
-        out.write_all(&row.size.to_le_bytes())?;
+        out.write_all(&(row.size as u32).to_le_bytes())?; // `check` has seen that it fits
         out.write_all(&next.to_le_bytes())?;
     }
     Ok(())
@@ -165,7 +168,7 @@ fn write_recording(
             Operation::Set => frazil_recording::Operation::Set,
             Operation::Delete => frazil_recording::Operation::Delete,
         };
-        let size = has_sizes.then_some(u64::from(size));
+        let size = has_sizes.then_some(size);
         let lifetime_ns = (lifetime_ns > 0).then_some(lifetime_ns);
         let record = frazil_recording::Record { time_ns, id, size, operation, lifetime_ns };
         encoder.push(&record)?;
@@ -298,6 +301,7 @@ impl std::fmt::Display for Seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trace::Sizes;
     use crate::trace::formats::testing::{decoded, traced};
     use proptest::prelude::*;
 
@@ -314,7 +318,7 @@ mod tests {
     fn sample() -> Trace {
         Trace {
             ids: vec![0, 1, 0, 0],
-            sizes: vec![10, 20, 10, 30],
+            sizes: vec![10, 20, 10, 30].into(),
             times_ns: vec![0, 1_500_000_000, 2_000_000_000, 2_000_000_100],
             operations: Vec::new(),
             objects: vec![7, u64::from(u32::MAX)],
@@ -344,7 +348,7 @@ mod tests {
         assert_eq!(String::from_utf8(written(&trace, Format::Csv)).unwrap(), expected);
         trace.operations = vec![Operation::Get, Operation::Set, Operation::Delete, Operation::Get];
         trace.times_ns.clear();
-        trace.sizes.clear();
+        trace.sizes = Sizes::default();
         let expected = "id,operation\n7,get\n4294967295,set\n7,delete\n7,get\n";
         assert_eq!(String::from_utf8(written(&trace, Format::Csv)).unwrap(), expected);
     }

@@ -180,7 +180,7 @@ fn what_a_delete_or_a_set_ends_is_not_admitted() {
 #[test]
 fn a_set_in_flight_brings_its_own_size() {
     let sized = |size| Trace {
-        sizes: vec![4, 4, size, 4, 4, 4],
+        sizes: vec![4, 4, size, 4, 4, 4].into(),
         ..trace(&[1, 0, 0, 2, 1, 0], &[Set, Get, Set, Get, Get, Get])
     };
     let options = SweepOptions { unit: Unit::Bytes, ..SweepOptions::default() };
@@ -196,7 +196,7 @@ fn a_set_in_flight_brings_its_own_size() {
 
 #[test]
 fn too_large_an_object_is_waited_for_and_not_admitted() {
-    let trace = Trace { sizes: vec![50; 4], ..trace(&[0, 0, 0, 0], &[]) };
+    let trace = Trace { sizes: vec![50; 4].into(), ..trace(&[0, 0, 0, 0], &[]) };
     let options = SweepOptions { unit: Unit::Bytes, ..SweepOptions::default() };
     let fetching = Fetching::new(&trace, FetchLatency::Fixed(2), ReplayClock::Request);
     let outcome = replay(&trace, "lru", 10, &fetching.expect("no times"), &options);

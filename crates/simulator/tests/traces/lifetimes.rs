@@ -61,7 +61,7 @@ fn random_trace(random: &mut Rng, records: usize) -> Trace {
         time_ns += [0, 0, 1, 2, 7, 30][random.below(6) as usize] * 1_000_000_000;
         trace.ids.push(number);
         trace.times_ns.push(time_ns);
-        trace.sizes.push(1 + number % 3);
+        trace.sizes.push(u64::from(1 + number % 3));
         trace.operations.push(match random.below(8) {
             0 => Operation::Set,
             1 => Operation::Delete,
@@ -96,7 +96,7 @@ struct Model<'t> {
 impl Model<'_> {
     fn push(&mut self, object: u32, size: u32, operation: Operation) {
         self.plain.ids.push(object);
-        self.plain.sizes.push(size);
+        self.plain.sizes.push(u64::from(size));
         self.plain.operations.push(operation);
     }
 
@@ -110,7 +110,7 @@ impl Model<'_> {
         self.push(object, 1 + object % 3, Operation::Get);
         let after = self.outcome().hits;
         self.plain.ids.pop();
-        self.plain.sizes.pop();
+        self.plain.sizes = self.plain.sizes.iter().take(self.plain.ids.len()).collect();
         self.plain.operations.pop();
         after > before
     }
@@ -123,7 +123,8 @@ impl Model<'_> {
         let (mut expired, mut missed_for_it) = (HashSet::new(), 0);
         for record in 0..self.whole.len() {
             let (object, time) = (self.whole.ids[record], self.whole.times_ns[record]);
-            let (size, operation) = (self.whole.sizes[record], self.whole.operations[record]);
+            let size = self.whole.sizes.get(record).unwrap() as u32;
+            let operation = self.whole.operations[record];
             while let Some((&due, &over)) = deadlines.first_key_value()
                 && due.0 <= time
             {
@@ -277,7 +278,7 @@ fn columns_of_lifetimes_have_a_name_or_a_number() {
     // Without lifetimes no times are kept either.
     assert_eq!(rows("time,key,ttl\n1,7,\n", &options).unwrap(), (vec![], vec![]));
     let mut told = options.clone();
-    (told.csv.id, told.csv.lifetime) = (Some(1), Some(2));
+    (told.csv.id, told.csv.lifetime) = (Some(1.into()), Some(2.into()));
     assert_eq!(rows("7,3\n8,4\n", &told).unwrap(), (vec![], vec![3 * S, 4 * S]));
 }
 

@@ -46,7 +46,7 @@ fn work_on_hits_is_that_of_gets() {
 fn bytes_of_size_one_are_objects() {
     let spec = "zipf:0.9:objects=2K:requests=30K:seed=3";
     let mut trace = load(spec, &Default::default()).expect("generated").trace;
-    trace.sizes = vec![1; trace.len()];
+    trace.sizes = vec![1; trace.len()].into();
     let bytes = SweepOptions { unit: Unit::Bytes, ..SweepOptions::default() };
     for policy in PolicySpec::NAMES {
         for capacity in [1, 2, 7, 50, 400] {
@@ -59,9 +59,28 @@ fn bytes_of_size_one_are_objects() {
 }
 
 #[test]
+fn sizes_beyond_4_gib_miss_as_small_ones_do() {
+    const TIMES: u64 = 1 << 33;
+    let spec = "zipf:0.9:objects=500:requests=10K:seed=3";
+    let mut small = load(spec, &Default::default()).expect("generated").trace;
+    small.sizes = small.ids.iter().map(|&id| 1 + u64::from(id) % 5).collect();
+    let large = Trace { sizes: small.sizes.iter().map(|it| it * TIMES).collect(), ..small.clone() };
+    assert_eq!(large.footprint_bytes(), small.footprint_bytes().map(|it| it * TIMES));
+    let options = SweepOptions { unit: Unit::Bytes, ..SweepOptions::default() };
+    for policy in ["fifo", "lru", "clock", "sieve", "mobius", "s3-fifo", "arc"] {
+        for capacity in [40, 300] {
+            let small = replay(&small, policy, capacity, &options);
+            let large = replay(&large, policy, capacity * TIMES, &options);
+            assert_eq!(large.misses(), small.misses(), "{policy} at {capacity}");
+            assert_eq!(large.bytes_missed, small.bytes_missed * TIMES);
+        }
+    }
+}
+
+#[test]
 fn a_changed_size_applies_and_evicts_to_fit() {
     let sized = |sizes: &[u32], operations: &[Operation], ids: &[u32]| Trace {
-        sizes: sizes.to_vec(),
+        sizes: sizes.to_vec().into(),
         ..trace(ids, operations)
     };
     let options = SweepOptions { unit: Unit::Bytes, ..SweepOptions::default() };

@@ -50,7 +50,7 @@ mod tests {
             ("1 a 2\n", "line 1: expected an id"),
             ("x 1 2\n", "line 1: expected a time"),
             ("1 2 -3\n", "line 1: expected a size"),
-            ("1 2 4294967296\n", "line 1: size 4294967296 beyond 32 bits"),
+            ("1 2 1099511627777\n", "line 1: size 1099511627777 beyond 1 TiB"),
             ("1 2 3\n1 2\n", "line 2: expected 3 fields (2 found)"),
         ] {
             let problem = problem(Format::AdaptSize, file.as_bytes());

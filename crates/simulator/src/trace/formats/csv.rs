@@ -8,11 +8,11 @@
 
 use memchr::memchr;
 
-use super::roles::{Role, Values, left_for_ids, named_roles};
+use super::roles::{self, Role, Values, left_for_ids, named_roles};
 use crate::trace::decode::{Columns, LineFormat};
 use crate::trace::error::{TraceError, excerpt, expected};
-use crate::trace::fields::{Field, Fields, leading_number};
-use crate::trace::{CsvLayout, LatencyUnit, Oddities, Record};
+use crate::trace::fields::{Field, Fields, leading_number, size_of};
+use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Oddities, Record};
 
 /// The last column that may be asked for.
 const MAX_COLUMNS: usize = 1024;
@@ -25,6 +25,8 @@ pub(super) struct Csv {
     separator: u8,
     header: Option<bool>,
     told: Told,
+    /// Columns told by names, which the header places.
+    names: Vec<(Role, String)>,
     values: Values,
     /// Role per column up to the last that counts; empty until the layout is settled.
     roles: Vec<Role>,
@@ -53,14 +55,14 @@ impl Csv {
         lifetimes: bool,
     ) -> Result<Self, TraceError> {
         let wrong = |problem: String| Err(TraceError::Layout { problem });
-        let told = [
-            (Role::Id, layout.id),
-            (Role::Time, layout.time),
-            (Role::Size, layout.size),
-            (Role::Operation, layout.operation),
-            (Role::Latency, layout.latency),
-            (Role::Lifetime, layout.lifetime),
-        ];
+        let told = roles::told(layout).map(|(role, column)| match column {
+            Some(&CsvColumn::Number(number)) => (role, Some(number)),
+            Some(CsvColumn::Named(_)) | None => (role, None),
+        });
+        let names = roles::told_names(layout);
+        if layout.header == Some(false) && !names.is_empty() {
+            return wrong("a column has no name without a header".to_owned());
+        }
         let columns: Vec<usize> = told.iter().filter_map(|&(_, column)| column).collect();
         for (index, &column) in columns.iter().enumerate() {
             if column == 0 || column > MAX_COLUMNS {
@@ -78,6 +80,7 @@ impl Csv {
             separator,
             header: layout.header,
             told,
+            names,
             values: Values::new(layout.time_unit, times, latencies, lifetimes),
             roles: Vec::new(),
             by_order: ByOrder::Settled,
@@ -89,12 +92,15 @@ impl Csv {
     fn settle(&mut self, line: &[u8]) -> Result<bool, String> {
         let fields: Vec<Field<'_>> =
             Fields::of(line, self.separator).take(MAX_COLUMNS).collect::<Result<_, _>>()?;
+        self.place_names(&fields, line)?;
         let mut named = named_by(&fields);
         self.values.leave_aside(&mut named);
         let names_id = named.contains(&Role::Id);
         let told = self.told.iter().any(|(_, column)| column.is_some());
         let mut columns = if told { self.told } else { by_order(fields.len()) };
-        let header = self.header.unwrap_or_else(|| names_id || is_all_words(&fields, &columns));
+        let header = self.header.unwrap_or_else(|| {
+            !self.names.is_empty() || names_id || is_all_words(&fields, &columns)
+        });
         if header && names_id && !told {
             columns = self.told;
             let place = named.iter().position(|role| *role == Role::Id).unwrap_or_default();
@@ -127,6 +133,38 @@ impl Csv {
         }
         self.values.settle(|role| self.roles.contains(&role));
         Ok(header)
+    }
+
+    /// Finds the columns that were told by name in the header.
+    fn place_names(&mut self, fields: &[Field<'_>], line: &[u8]) -> Result<(), String> {
+        let header: Vec<&[u8]> = fields.iter().map(|field| field.raw).collect();
+        for (role, name) in &self.names {
+            let place = roles::place_of(name, &header);
+            let number = place.map(|place| place + 1).ok_or_else(|| {
+                let column = format!("a header with the column {}", excerpt(name.as_bytes()));
+                expected(&column, line)
+            })?;
+            let other =
+                |&(it, column): &(Role, Option<usize>)| it != *role && column == Some(number);
+            if self.told.iter().any(other) {
+                return Err(format!("column {number} is asked for twice"));
+            }
+            let told = self.told.iter_mut().filter(|(it, _)| it == role);
+            told.for_each(|(_, column)| *column = Some(number));
+        }
+        Ok(())
+    }
+
+    /// Whether a comment is the header: it names the ids, or what was told by name.
+    fn is_header(&self, comment: &[u8]) -> bool {
+        if self.names.is_empty() {
+            return names_id(comment, self.separator);
+        }
+        let fields: Result<Vec<_>, _> = Fields::of(comment, self.separator).collect();
+        fields.is_ok_and(|fields| {
+            let header: Vec<&[u8]> = fields.iter().map(|field| field.raw).collect();
+            self.names.iter().all(|(_, name)| roles::place_of(name, &header).is_some())
+        })
     }
 
     fn record(&mut self, line: &[u8]) -> Result<Record, String> {
@@ -184,7 +222,7 @@ impl LineFormat for Csv {
         if let Some(comment) = comment {
             let first = self.roles.is_empty() && self.header != Some(false);
             // A comment that names no id is a comment, unless a header was promised.
-            if first && (self.header == Some(true) || names_id(comment, self.separator)) {
+            if first && (self.header == Some(true) || self.is_header(comment)) {
                 let header = self.header.replace(true);
                 let settled = self.settle(comment);
                 self.header = header;
@@ -264,7 +302,7 @@ impl Csv {
             Role::Ignored => {}
             Role::Time => record.time_ns = self.values.clock.whole(value)?,
             Role::Id => record.id = value,
-            Role::Size => record.size = u32::try_from(value).ok()?,
+            Role::Size => record.size = size_of(value).ok()?,
             Role::Latency => record.latency = self.values.latencies.whole(value)?,
             Role::Lifetime => record.lifetime_ns = self.values.lifetimes.whole(value)?,
             Role::Operation => return None,
@@ -333,7 +371,7 @@ mod tests {
     use proptest::prelude::*;
     use xxhash_rust::xxh3::xxh3_64;
 
-    fn rows(file: &str) -> Vec<(u64, u64, u32)> {
+    fn rows(file: &str) -> Vec<(u64, u64, u64)> {
         let row = |r: &Record| (r.time_ns, r.id, r.size);
         decoded(Format::Csv, file.as_bytes()).iter().map(row).collect()
     }
@@ -373,9 +411,9 @@ mod tests {
     fn columns_are_as_told() {
         let layout = CsvLayout {
             separator: Some(b'\t'),
-            id: Some(1),
-            operation: Some(3),
-            time: Some(4),
+            id: Some(1.into()),
+            operation: Some(3.into()),
+            time: Some(4.into()),
             time_unit: Some(TimeUnit::Milliseconds),
             ..CsvLayout::default()
         };
@@ -389,15 +427,38 @@ mod tests {
         let read = told(layout.clone(), "2\tx\tSET\t5\n").unwrap();
         assert_eq!(read, [expected]);
         // What is told wins over names, and names give the rest.
-        let named = CsvLayout { id: Some(1), ..CsvLayout::default() };
+        let named = CsvLayout { id: Some(1.into()), ..CsvLayout::default() };
         let read = told(named, "size,id,bytes\n2,9,6\n").unwrap();
         assert_eq!((read[0].id, read[0].size), (2, 1));
         // Words in a column of ids are no header.
-        let words = CsvLayout { id: Some(1), ..CsvLayout::default() };
+        let words = CsvLayout { id: Some(1.into()), ..CsvLayout::default() };
         assert_eq!(told(words, "a,b\nc,d\n").unwrap().len(), 2);
         let header = |header| CsvLayout { header: Some(header), ..CsvLayout::default() };
         assert_eq!(told(header(true), "1,2,3\n4,5,6\n").unwrap().len(), 1);
         assert!(told(header(false), "time,id,size\n").is_err());
+    }
+
+    #[test]
+    fn columns_are_told_by_name() {
+        let layout = |time: &str, id: &str| CsvLayout {
+            time: Some(time.into()),
+            id: Some(id.into()),
+            ..CsvLayout::default()
+        };
+        // Over the usual names, in any order, among comments; what is not told goes by its name.
+        for file in ["id,Key,time,at,size\n8,2,9,1,3\n", "# by hand, id\n# at,key,size\n1,2,3\n"] {
+            let read = told(layout("at", "key"), file).unwrap();
+            assert_eq!((read[0].time_ns, read[0].id, read[0].size), (S, 2, 3), "{file:?}");
+        }
+        // Spelt exactly so, if there are two.
+        let exact = told(layout("t", "k"), "K,k,T,t\n1,2,3,4\n").unwrap();
+        assert_eq!((exact[0].id, exact[0].time_ns), (2, 4 * S));
+        let absent = told(layout("t", "key"), "t,k\n1,2\n").unwrap_err();
+        assert!(absent.contains("a header with the column \"key\", found \"t,k\""), "{absent}");
+        let twice = told(layout("k", "k"), "t,k\n1,2\n").unwrap_err();
+        assert!(twice.contains("column 2 is asked for twice"), "{twice}");
+        let bare = CsvLayout { header: Some(false), ..layout("t", "k") };
+        assert!(Csv::new(&bare, true, None, true).is_err());
     }
 
     #[test]
@@ -413,7 +474,8 @@ mod tests {
         assert_eq!(read(Some(LatencyUnit::Requests), usual(), named), Ok(vec![30, 4]));
         assert_eq!(read(Some(LatencyUnit::Time), usual(), named), Ok(vec![30 * S, 9 * S / 2]));
         assert_eq!(read(None, usual(), "time,id,latency\n1,2,slow\n"), Ok(vec![0]));
-        let told = CsvLayout { id: Some(1), latency: Some(2), ..CsvLayout::default() };
+        let told =
+            CsvLayout { id: Some(1.into()), latency: Some(2.into()), ..CsvLayout::default() };
         assert_eq!(read(Some(LatencyUnit::Requests), told.clone(), "7,9\n"), Ok(vec![9]));
         assert!(read(Some(LatencyUnit::Requests), told, "7,x\n").is_err());
     }
@@ -426,11 +488,12 @@ mod tests {
             (Some(2), Some(2), b',', "column 2 is asked for twice"),
             (None, None, b'5', "a separator can't be a digit"),
         ] {
+            let (id, size) = (id.map(CsvColumn::Number), size.map(CsvColumn::Number));
             let layout = CsvLayout { id, size, separator: Some(separator), ..CsvLayout::default() };
             let error = Csv::new(&layout, true, None, true).err().unwrap().to_string();
             assert!(error.contains(expected), "{error}");
         }
-        let no_id = CsvLayout { time: Some(1), ..CsvLayout::default() };
+        let no_id = CsvLayout { time: Some(1.into()), ..CsvLayout::default() };
         assert!(told(no_id, "1,2,3\n").unwrap_err().contains("a column of ids"));
     }
 
@@ -439,7 +502,7 @@ mod tests {
         for (file, expected) in [
             ("1,2,3\n1,2,x\n", "line 2: expected a size (unsigned integer), found \"x\""),
             ("1,2,3\n\n#\n1,2\n", "line 4: expected 3 fields (2 found), found \"1,2\""),
-            ("1,2,4294967296\n", "line 1: size 4294967296 beyond 32 bits"),
+            ("1,2,1099511627777\n", "line 1: size 1099511627777 beyond 1 TiB"),
             ("1,2,-3\n", "line 1: expected a size (unsigned integer), found \"-3\""),
             ("1,,3\n", "line 1: expected an id, found nothing"),
             (

@@ -7,15 +7,17 @@ use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
 
-use super::roles::{Role, Values, left_for_ids, named_roles};
+use super::roles::{Role, Values, left_for_ids, named_roles, place_of, told, told_names};
 use crate::trace::decode::{Columns, LineFormat};
-use crate::trace::error::{excerpt, expected};
+use crate::trace::error::{TraceError, excerpt, expected};
 use crate::trace::fields::Field;
-use crate::trace::{LatencyUnit, Oddities, Record, TimeUnit};
+use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Oddities, Record};
 
 /// Decoder of JSON lines.
 pub(super) struct Json {
     values: Values,
+    /// Members whose roles the user told.
+    told: Vec<(Role, String)>,
     /// The members that matter; empty until the first line has come.
     members: Vec<(String, Role)>,
     /// How the ids were found, if no name told.
@@ -26,18 +28,30 @@ type Members<'a> = BTreeMap<String, &'a RawValue>;
 
 impl Json {
     pub(super) fn new(
-        unit: Option<TimeUnit>,
+        layout: &CsvLayout,
         times: bool,
         latencies: Option<LatencyUnit>,
         lifetimes: bool,
-    ) -> Self {
-        let values = Values::new(unit, times, latencies, lifetimes);
-        Self { values, members: Vec::new(), layout: None }
+    ) -> Result<Self, TraceError> {
+        if told(layout).iter().any(|(_, column)| matches!(column, Some(CsvColumn::Number(_)))) {
+            let problem = "members of JSON have names, not numbers, as in id=key".to_owned();
+            return Err(TraceError::Layout { problem });
+        }
+        let values = Values::new(layout.time_unit, times, latencies, lifetimes);
+        Ok(Self { values, told: told_names(layout), members: Vec::new(), layout: None })
     }
 
     fn settle(&mut self, members: &Members<'_>) -> Result<(), String> {
         let names: Vec<&[u8]> = members.keys().map(String::as_bytes).collect();
         let mut roles = named_roles(&names);
+        for (role, name) in &self.told {
+            let absent = || {
+                expected(&format!("a member {}", excerpt(name.as_bytes())), &names.join(&b", "[..]))
+            };
+            let place = place_of(name, &names).ok_or_else(absent)?;
+            roles.iter_mut().filter(|it| *it == role).for_each(|it| *it = Role::Ignored);
+            roles[place] = *role;
+        }
         if !roles.contains(&Role::Id) {
             let left = roles.iter().filter(|role| **role == Role::Ignored).count();
             let one = if left == 1 { left_for_ids(&roles) } else { None };
@@ -119,8 +133,9 @@ impl LineFormat for Json {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{decoded, problem};
-    use crate::trace::{Format, Operation, Record};
+    use super::super::testing::{decoded, in_blocks, keeping_times, problem};
+    use super::Json;
+    use crate::trace::{CsvLayout, Format, Operation, ReadOptions, Record};
     use xxhash_rust::xxh3::xxh3_64;
 
     const S: u64 = 1_000_000_000;
@@ -149,6 +164,20 @@ mod tests {
         assert_eq!((records[1].time_ns, records[0].operation), (7_000_000, Operation::Set));
         let one = b"{\"time\":1,\"what\":\"x\",\"size\":9}\n";
         assert_eq!(decoded(Format::Json, one)[0].id, xxh3_64(b"x"));
+    }
+
+    #[test]
+    fn members_are_told_by_name() {
+        let csv = CsvLayout { id: Some("user".into()), ..CsvLayout::default() };
+        let options = ReadOptions { csv, ..keeping_times() };
+        let read = |file: &[u8]| in_blocks(Format::Json, &options, file, usize::MAX);
+        let (records, end) = read(b"{\"id\": 9, \"user\": 4, \"size\": 5}\n");
+        assert!(end.is_ok());
+        assert_eq!((records[0].id, records[0].size), (4, 5));
+        let absent = read(b"{\"id\": 9}\n").1.unwrap_err().problem;
+        assert!(absent.contains("a member \"user\", found \"id\""), "{absent}");
+        let numbered = CsvLayout { id: Some(1.into()), ..CsvLayout::default() };
+        assert!(Json::new(&numbered, true, None, true).is_err());
     }
 
     #[test]

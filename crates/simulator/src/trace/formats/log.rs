@@ -111,7 +111,7 @@ vhost:80 ::1 - - [10/Oct/2000:20:55:37 +0000] "POST /a.gif HTTP/1.1" 200 7 "-" "
             (line(date, "\" OK 5"), "line 1: expected a status"),
             (line(date, "\" 200"), "line 1: expected the bytes"),
             (line(date, "\" 200 many"), "line 1: expected a size"),
-            (line(date, "\" 200 4294967296"), "line 1: size 4294967296 beyond 32 bits"),
+            (line(date, "\" 200 1099511627777"), "line 1: size 1099511627777 beyond 1 TiB"),
         ] {
             let problem = problem(Format::Log, file.as_bytes());
             assert!(problem.starts_with(expected), "{problem}");

@@ -40,8 +40,7 @@ pub(super) fn open(
             Box::new(Lines::of(csv::Csv::new(layout, times, options.latencies, lifetimes)?, bad))
         }
         Format::Json => {
-            let json = json::Json::new(layout.time_unit, times, options.latencies, lifetimes);
-            Box::new(Lines::of(json, bad))
+            Box::new(Lines::of(json::Json::new(layout, times, options.latencies, lifetimes)?, bad))
         }
         Format::Log => Box::new(Lines::of(log::Log, bad)),
         Format::Twitter => Box::new(Lines::of(twitter::Twitter::new(times, lifetimes), bad)),
@@ -61,7 +60,7 @@ pub(super) fn line_format(format: Format, layout: &CsvLayout) -> Option<Box<dyn 
     Some(match format {
         Format::OracleGeneral | Format::Cache2k | Format::Frazil => return None,
         Format::Csv => Box::new(csv::Csv::new(layout, false, None, false).ok()?),
-        Format::Json => Box::new(json::Json::new(None, false, None, false)),
+        Format::Json => Box::new(json::Json::new(layout, false, None, false).ok()?),
         Format::Log => Box::new(log::Log),
         Format::Twitter => Box::new(twitter::Twitter::new(false, false)),
         Format::Msr => Box::new(msr::Msr::new(clock)),

@@ -48,7 +48,7 @@ fn record(bytes: &[u8; RECORD_BYTES]) -> Record {
     Record {
         time_ns: u64::from(u32::from_le_bytes([t0, t1, t2, t3])) * 1_000_000_000,
         id: u64::from_le_bytes(id),
-        size: u32::from_le_bytes([s0, s1, s2, s3]),
+        size: u64::from(u32::from_le_bytes([s0, s1, s2, s3])),
         ..Record::default()
     }
 }

@@ -131,10 +131,10 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_byte() {
-        let large = file(&[written(0, Some(1 << 32), Op::Get)]);
+        let large = file(&[written(0, Some((1 << 40) + 1), Op::Get)]);
         assert_eq!(
             problem(Format::Frazil, &large),
-            "byte 40: size 4294967296 beyond 32 bits (at most 4294967295)"
+            "byte 40: size 1099511627777 beyond 1 TiB, the largest of an object"
         );
         assert!(problem(Format::Frazil, &large[..39]).starts_with("byte 0: expected a header"));
         assert!(problem(Format::Frazil, b"1\n2\n").starts_with("byte 0: expected the beginning"));

@@ -2,7 +2,7 @@
 //! names.
 
 use crate::trace::fields::{Clock, Field, parse_id, parse_operation, parse_size};
-use crate::trace::{LatencyUnit, Record, TimeUnit};
+use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Record, TimeUnit};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,6 +14,33 @@ pub(super) enum Role {
     Operation,
     Latency,
     Lifetime,
+}
+
+/// The columns that the user told, by their roles.
+pub(super) fn told(layout: &CsvLayout) -> [(Role, Option<&CsvColumn>); 6] {
+    [
+        (Role::Id, layout.id.as_ref()),
+        (Role::Time, layout.time.as_ref()),
+        (Role::Size, layout.size.as_ref()),
+        (Role::Operation, layout.operation.as_ref()),
+        (Role::Latency, layout.latency.as_ref()),
+        (Role::Lifetime, layout.lifetime.as_ref()),
+    ]
+}
+
+/// Those of them that are told by name.
+pub(super) fn told_names(layout: &CsvLayout) -> Vec<(Role, String)> {
+    let names = told(layout).into_iter().filter_map(|(role, column)| match column {
+        Some(CsvColumn::Named(name)) => Some((role, name.clone())),
+        Some(CsvColumn::Number(_)) | None => None,
+    });
+    names.collect()
+}
+
+/// Where a name stands among `names`: as it is spelt, or else in any case.
+pub(super) fn place_of(name: &str, names: &[&[u8]]) -> Option<usize> {
+    let exact = names.iter().position(|it| *it == name.as_bytes());
+    exact.or_else(|| names.iter().position(|it| it.eq_ignore_ascii_case(name.as_bytes())))
 }
 
 /// The role that a name usually has, in lower case.

@@ -83,7 +83,7 @@ pub(in crate::trace) fn traced(rows: &[(u64, u64, u32, u8)], format: Format, has
             trace.times_ns.push(if whole { time_ns >> 3 } else { time_ns });
         }
         if has & 2 != 0 {
-            trace.sizes.push(size);
+            trace.sizes.push(u64::from(size));
         }
         if has & 4 != 0
             && matches!(

@@ -25,11 +25,11 @@ impl Twitter {
 impl LineFormat for Twitter {
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), String> {
         let [time, key, key_size, value_size, _client, operation, lifetime] = split(line, b',')?;
-        let key_size = u64::from(parse_size(&key_size)?);
+        let key_size = parse_size(&key_size)?;
         out.push(Record {
             time_ns: self.clock.parse(&time)?,
             id: parse_id(&key, &mut self.hashed_ids)?,
-            size: size_of(key_size + u64::from(parse_size(&value_size)?))?,
+            size: size_of(key_size + parse_size(&value_size)?)?,
             operation: parse_operation(&operation)?,
             latency: 0,
             lifetime_ns: match self.lifetimes.keep {
@@ -85,7 +85,7 @@ mod tests {
             ("0,k,1,1,1,get\n", "line 1: expected 7 fields (6 found)"),
             ("x,k,1,1,1,get,0\n", "line 1: expected a time"),
             ("0,,1,1,1,get,0\n", "line 1: expected an id, found nothing"),
-            ("0,k,4294967295,1,1,get,0\n", "line 1: size 4294967296 beyond 32 bits"),
+            ("0,k,1099511627776,1,1,get,0\n", "line 1: size 1099511627777 beyond 1 TiB"),
         ] {
             let problem = problem(Format::Twitter, file.as_bytes());
             assert!(problem.starts_with(expected), "{problem}");

@@ -128,7 +128,7 @@ impl Grouped {
             Pattern::Drift => (self.drift(index), Operation::Get),
         };
         self.time_ns += self.gap(index) * self.usual_ns;
-        let (time_ns, size) = (self.time_ns as u64, self.size(id));
+        let (time_ns, size) = (self.time_ns as u64, u64::from(self.size(id)));
         Record { time_ns, id, size, operation, ..Record::default() }
     }
 
@@ -253,7 +253,7 @@ mod tests {
         let mut sizes = std::collections::BTreeMap::new();
         for record in records {
             let size = *sizes.entry(record.id).or_insert(record.size);
-            assert!(size == record.size && size <= most);
+            assert!(size == record.size && size <= u64::from(most));
         }
     }
 

@@ -1,0 +1,228 @@
+//! Figures in prose have a table: each that README.md and the user's pages of the book tell as
+//! measured stands in a table, or in what a command printed, on a page that the same paragraph
+//! links to, or on its own page.
+//!
+//! A figure is a number with a unit, or with a decimal point. One in a table may have more digits
+//! than the prose, or be a share where the prose has percent.
+
+use std::path::{Path, PathBuf};
+
+/// Pages whose prose is compared: what users read before they measure anything themselves.
+const PAGES: [&str; 17] = [
+    "README.md",
+    "docs/introduction.md",
+    "docs/limits.md",
+    "docs/guide/advise.md",
+    "docs/guide/bench.md",
+    "docs/guide/calibrate.md",
+    "docs/guide/choose.md",
+    "docs/guide/curves.md",
+    "docs/guide/embed.md",
+    "docs/guide/freezing.md",
+    "docs/guide/install.md",
+    "docs/guide/move.md",
+    "docs/guide/policies.md",
+    "docs/guide/record.md",
+    "docs/guide/report.md",
+    "docs/guide/serve.md",
+    "docs/guide/traces.md",
+];
+
+/// Figures without a table: the page, words around each, and why that is right.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("docs/limits.md", "needs Rust 1.95", "a version"),
+    ("docs/limits.md", "memory: 4 bytes", "the size of a type"),
+    ("docs/limits.md", "4 GiB or", "a bound of a type"),
+    ("docs/limits.md", "up to 255 bytes", "a bound"),
+    ("docs/limits.md", "up to 1 MiB", "a bound"),
+    ("docs/limits.md", "are 1.3 times", "by cache_bench, whose output is on no page yet"),
+    ("docs/limits.md", "target: 1.5", "the same"),
+    ("docs/limits.md", "mix 1.08 times", "the same"),
+    ("docs/limits.md", "target: 1.11", "the same"),
+    ("docs/limits.md", "takes 130 µs", "the same"),
+    ("docs/limits.md", "not 0.1,", "the same"),
+    ("docs/guide/advise.md", "ample size 95 %", "a definition"),
+    ("docs/guide/advise.md", "ratio below 1 %", "arithmetic"),
+    ("docs/guide/advise.md", "policy 27 bytes", "of the profile, which is no page"),
+    ("docs/guide/advise.md", "such as 1 %", "an example of a share"),
+    ("docs/guide/advise.md", "147 MB with", "one run, whose command is below it"),
+    ("docs/guide/bench.md", "is below 0.9", "a rule"),
+    ("docs/guide/freezing.md", "takes 500 µs", "a setting of the example"),
+    ("docs/guide/freezing.md", "take 10,000 ns", "an example of a message"),
+    ("docs/guide/freezing.md", "under 900 ns", "an example of a message"),
+    ("docs/guide/install.md", "some 4 ns", "the difference of two lines of the table"),
+    ("docs/guide/record.md", "needs 1 %", "a rule"),
+    ("docs/guide/traces.md", "section 4.4", "a section"),
+    ("docs/guide/traces.md", "than 64 KiB", "a bound"),
+];
+
+/// Units that make a number a figure.
+const UNITS: [&str; 17] = [
+    "%",
+    "ns",
+    "µs",
+    "us",
+    "ms",
+    "M/s",
+    "KiB",
+    "MiB",
+    "GiB",
+    "kB",
+    "MB",
+    "GB",
+    "bytes",
+    "times",
+    "points",
+    "instructions",
+    "million",
+];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Paragraphs and items of lists, and what stands in tables and in blocks of text.
+fn split(page: &str) -> (Vec<String>, String) {
+    let (mut paragraphs, mut tables) = (vec![String::new()], String::new());
+    let mut fence: Option<String> = None;
+    for line in page.lines() {
+        if let Some(info) = line.trim_start().strip_prefix("```") {
+            fence = match fence {
+                Some(_) => None,
+                None => Some(info.trim().to_owned()),
+            };
+        } else if let Some(info) = &fence {
+            if info.starts_with("text") {
+                tables += line;
+                tables.push('\n');
+            }
+        } else if line.starts_with('|') {
+            tables += line;
+            tables.push('\n');
+        } else if !line.starts_with("<!--") {
+            if line.trim().is_empty() || line.starts_with("- ") || line.starts_with('#') {
+                paragraphs.push(String::new());
+            }
+            let paragraph = paragraphs.last_mut().unwrap();
+            paragraph.push_str(line.trim());
+            paragraph.push(' ');
+        }
+    }
+    (paragraphs, tables)
+}
+
+/// A paragraph without code and the targets of its links; those are returned beside it.
+fn bare(paragraph: &str) -> (String, Vec<String>) {
+    let without_code: String = paragraph.split('`').step_by(2).collect::<Vec<_>>().join("code");
+    let (mut text, mut links) = (String::new(), Vec::new());
+    let mut rest = without_code.as_str();
+    while let Some((before, after)) = rest.split_once("](") {
+        let (target, more) = after.split_once(')').unwrap_or((after, ""));
+        text.push_str(before);
+        text.push(' ');
+        links.push(target.split('#').next().unwrap_or_default().to_owned());
+        rest = more;
+    }
+    text.push_str(rest);
+    (text.replace(['[', '*', '(', ')'], " "), links)
+}
+
+/// The number that a word is, with its digits after the point; dates and versions are none.
+fn number(word: &str) -> Option<(f64, usize)> {
+    let word = word.trim_end_matches([',', '.', ';', ':', '|']);
+    let plain = word.replace(',', "");
+    let decimals = plain.split_once('.').map_or(0, |(_, digits)| digits.len());
+    let digits = plain.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if plain.is_empty() || !digits || !plain.as_bytes()[0].is_ascii_digit() {
+        return None;
+    }
+    plain.parse().ok().map(|value| (value, decimals))
+}
+
+/// The figures of a text: numbers that have a unit or a point, and of `4 to 7 %` both.
+fn figures(text: &str) -> Vec<(String, f64, usize)> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let unit = |at: usize| {
+        words
+            .get(at)
+            .is_some_and(|word| UNITS.contains(&word.trim_end_matches([',', '.', ';', ':', '|'])))
+    };
+    let mut found = Vec::new();
+    for (at, word) in words.iter().enumerate() {
+        let Some((value, decimals)) = number(word) else { continue };
+        let joined = matches!(words.get(at + 1), Some(&("to" | "and" | "or")));
+        let shares_unit = joined && words.get(at + 2).is_some_and(|it| number(it).is_some());
+        if decimals > 0 || unit(at + 1) || (shares_unit && unit(at + 3)) {
+            let around = words[at.saturating_sub(3)..(at + 3).min(words.len())].join(" ");
+            found.push((around, value, decimals));
+        }
+    }
+    found
+}
+
+/// Whether a table has a figure: to its digits, as it is or as a share.
+fn has(tables: &str, value: f64, decimals: usize) -> bool {
+    let shown = format!("{value:.decimals$}");
+    let separators = |it: char| it.is_whitespace() || "|–/()`+-%;:=×*".contains(it);
+    let numbers = tables.split(separators).filter_map(number);
+    numbers.into_iter().any(|(other, digits)| {
+        let share = digits >= 3 && format!("{:.decimals$}", other * 100.0) == shown;
+        share || (digits >= decimals && format!("{other:.decimals$}") == shown)
+    })
+}
+
+/// The figures of a page that have no table, with the words around them.
+fn without_table(page: &str, text: &str) -> Vec<String> {
+    let folder = root().join(page).parent().unwrap().to_owned();
+    let (paragraphs, own) = split(text);
+    let mut missing = Vec::new();
+    for paragraph in paragraphs {
+        let (bare, links) = bare(&paragraph);
+        let linked = links.iter().map(|link| split(&read(&folder.join(link))).1);
+        let tables = linked.fold(own.clone(), |all, tables| all + "\n" + &tables);
+        let absent = figures(&bare).into_iter().filter(|it| !has(&tables, it.1, it.2));
+        missing.extend(absent.map(|(around, ..)| around));
+    }
+    missing
+}
+
+#[test]
+fn figures_in_prose_have_a_table() {
+    let mut unused: Vec<_> = EXCEPTIONS.iter().collect();
+    let mut missing = Vec::new();
+    for page in PAGES {
+        let text = read(&root().join(page));
+        assert!(!text.is_empty(), "{page}");
+        for around in without_table(page, &text) {
+            let known = EXCEPTIONS.iter().find(|it| it.0 == page && around.contains(it.1));
+            match known {
+                Some(known) => unused.retain(|it| *it != known),
+                None => missing.push(format!("{page}: {around}")),
+            }
+        }
+    }
+    assert!(
+        missing.is_empty(),
+        "no table has these; link the page that has one, or argue an exception:\n{}",
+        missing.join("\n")
+    );
+    assert!(unused.is_empty(), "exceptions that nothing needs: {unused:?}");
+}
+
+#[test]
+fn a_figure_that_no_table_has_is_found() {
+    let page = "docs/limits.md";
+    let of = |text: &str| without_table(page, text);
+    let linked = "Predictions are [within 6.3 %](queueing-accuracy.md).\n";
+    assert!(of(linked).is_empty());
+    assert_eq!(of(&linked.replace("6.3", "6.7")).len(), 1);
+    assert_eq!(of("Predictions are within 6.3 %.\n").len(), 1, "without a link");
+    assert!(
+        of("It takes 4 to 7 % and 0.5.\n\n| a | 4 | 7.2 |\n|---|---|---|\n| 0.51 |\n").is_empty()
+    );
+    assert!(of("In 2026-11-25, `x 9 %`, 13 traces, version 0.3.5.\n").is_empty());
+}
