@@ -399,9 +399,9 @@ impl Refs {
         }
     }
 
-    /// A spread word says that it is not, if it is due or over, or in any case.
+    /// A spread word says that it is not, if it is due, or in any case.
     pub(crate) fn recount(&self, in_any_case: bool) -> bool {
-        let is_to_be = in_any_case || self.word.load(Relaxed) & (DUE | ENDED) != 0;
+        let is_to_be = in_any_case || self.word.load(Relaxed) & DUE != 0;
         if is_to_be {
             // Relaxed: who counts elsewhere finds it after a fence.
             self.word.fetch_and(!SPREAD, Relaxed);
