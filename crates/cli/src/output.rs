@@ -233,6 +233,16 @@ mod tests {
     }
 
     #[test]
+    fn paragraphs_are_wrapped() {
+        let text = ["word"; 50].join(" ");
+        let lines = wrapped(&text, "  ", "    ");
+        assert!(lines.lines().all(|line| line.chars().count() <= WIDEST), "{lines}");
+        assert_eq!(lines.lines().count(), 3);
+        assert_eq!(lines.trim_end().replace("\n    ", " "), format!("  {text}"));
+        assert_eq!(wrapped(&"x".repeat(200), "", "").lines().count(), 1, "a word is not cut");
+    }
+
+    #[test]
     fn numbers_read_well() {
         let of = |value| [number(value, 3), number(value, 0)];
         assert_eq!(of(0.373), ["0.373", "0.37"]);

@@ -183,7 +183,8 @@ fn all_places_say_the_same() {
         for key in ["cautions", "reasons", "sure"] {
             for sentence in report[key].as_array().unwrap() {
                 let sentence = sentence.as_str().unwrap();
-                assert!(text.contains(sentence) && reason.contains(sentence), "{sentence}: {text}");
+                assert!(flowing(&text).contains(sentence), "{sentence}: {text}");
+                assert!(reason.contains(sentence), "{sentence}: {reason}");
             }
         }
         for size in report["sizes"].as_array().unwrap() {
@@ -387,7 +388,7 @@ fn advice_says_no_more_than_it_knows() {
     }
     assert!(notes.contains("plain.toml: 2 of 10 measurements"), "{notes}");
     let (alone, _) = advise("lru");
-    assert!(alone.contains("no other of known speed was compared"), "{alone}");
+    assert!(flowing(&alone).contains("no other of known speed was compared"), "{alone}");
     assert!(!alone.contains("over 5 %"), "{alone}");
     let cores = ["advise", "--trace", GENERATED, "--cores", "-1"];
     fails(&cores, 2, &["--cores", "-1 is not in 1..=4096"]);
@@ -410,6 +411,11 @@ pub(super) fn told(args: &[&str]) -> String {
     let output = frazil(&[&["advise"], args].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// What is told, with each sentence on one line again.
+fn flowing(text: &str) -> String {
+    text.replace("\n    ", " ")
 }
 
 /// Frugal, balanced and ample.
@@ -453,7 +459,8 @@ fn three_sizes_are_told_in_order() {
     assert_eq!(cells.len(), 3);
     assert!(three(&given).into_iter().flatten().is_sorted(), "{given}");
     let few = told(&["--trace", trace, "--policy", "lru", "--capacity", "10"]);
-    assert!(few.contains("No size compared avoids 50 % of the avoidable misses"), "{few}");
+    let none = "No size compared avoids 50 % of the avoidable misses";
+    assert!(flowing(&few).contains(none), "{few}");
 }
 
 #[test]
@@ -509,8 +516,8 @@ fn large_gains_are_told_in_times() {
     let gain = answer["marginal_gain"].as_f64().unwrap();
     assert!(gain > 10.0, "{answer}");
     let text = told(&half);
-    let times = format!("room for all, would serve {:.0} times as much with lru", gain + 1.0);
-    assert!(text.contains(&times), "{times}: {text}");
+    let times = format!("room for all, serves {:.0} times as much with lru", gain + 1.0);
+    assert!(flowing(&text).contains(&times), "{times}: {text}");
     let one = told(&["--trace", "loop:objects=1:requests=1", "--policy", "lru"]);
     assert!(one.contains("one request is too few") && one.contains("its one object"), "{one}");
 }
