@@ -14,7 +14,7 @@ pub fn feed(bytes: &[u8]) {
     let Ok(capacity) = text.parse::<CapacitySpec>() else { return };
     let trace = Trace {
         ids: vec![0, 1, 0],
-        sizes: vec![u32::MAX, 1, 7],
+        sizes: vec![u32::MAX, 1, 7].into(),
         objects: vec![7, u64::MAX],
         ..Trace::default()
     };
