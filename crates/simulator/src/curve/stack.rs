@@ -271,7 +271,7 @@ mod tests {
         fn touch(&mut self, object: u32, size: u64) -> (u64, u64) {
             let at = self.0.iter().position(|it| it.0 == Some(object));
             let depth = at.map_or((0, 0), |at| {
-                let bytes: u64 = self.0[..=at].iter().map(|it| u64::from(it.1)).sum();
+                let bytes: u64 = self.0[..=at].iter().map(|it| it.1).sum();
                 (at as u64 + 1, bytes.max(1))
             });
             let hole = self.0.iter().position(|it| it.0.is_none());

@@ -84,7 +84,7 @@ mod tests {
             ("1,hm,x,Read,1,1,1", "line 1: expected a disk number (unsigned"),
             ("1,hm,1,Erase,1,1,1", "line 1: expected Read or Write, found \"Erase\""),
             ("1,hm,1,Read,x,1,1", "line 1: expected an offset"),
-            ("1,hm,1,Read,1,5000000000,1", "line 1: size 5000000000 beyond"),
+            ("1,hm,1,Read,1,5000000000000,1", "line 1: size 5000000000000 beyond"),
             ("x,hm,1,Read,1,1,1", "line 1: expected a time"),
             ("1,hm,1,Read,1,1", "line 1: expected 7 fields (6 found)"),
         ] {
