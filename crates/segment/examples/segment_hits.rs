@@ -28,7 +28,7 @@ const VALUE_BYTES: u32 = 4096;
 const SEGMENT_BYTES_MIN: u64 = 16 << 10;
 
 fn size(trace: &Trace, at: usize) -> u32 {
-    trace.sizes.get(at).copied().unwrap_or(VALUE_BYTES)
+    trace.sizes.get(at).map_or(VALUE_BYTES, |size| u32::try_from(size).unwrap_or(u32::MAX))
 }
 
 /// Bytes of all keys and of the values that they have at first.

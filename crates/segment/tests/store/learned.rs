@@ -70,7 +70,8 @@ fn hit_ratio(spec: &str, eviction: Eviction) -> f64 {
         if store.get_with(&key, |_| ()).is_some() {
             hits += 1;
         } else {
-            store.set(&key, &value[..trace.sizes[at] as usize], Attributes::default()).unwrap();
+            let size = trace.sizes.get(at).unwrap() as usize;
+            store.set(&key, &value[..size], Attributes::default()).unwrap();
         }
     }
     store.validate().unwrap();
