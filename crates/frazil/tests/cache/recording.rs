@@ -83,9 +83,9 @@ fn without_loss<R>(replay: impl Fn(&Path, Duration) -> (Recorded, R)) -> (Tempor
 }
 
 /// Of the operation, size and object of each record, objects in order of appearance.
-fn rows(trace: &Trace) -> Vec<(Operation, u32, u32)> {
+fn rows(trace: &Trace) -> Vec<(Operation, u64, u32)> {
     let row = |index: usize| {
-        let size = trace.sizes.get(index).copied().unwrap_or(0);
+        let size = trace.sizes.get(index).unwrap_or(0);
         let operation = trace.operations.get(index).copied().unwrap_or_default();
         (operation, size, trace.ids[index])
     };
@@ -141,13 +141,13 @@ fn weights_are_the_sizes_of_the_recorded() {
     assert_eq!(again.len(), trace.len() + 20_000);
     let replayed = Trace {
         ids: again.ids[..trace.len()].to_vec(),
-        sizes: again.sizes[..trace.len()].to_vec(),
+        sizes: again.sizes.iter().take(trace.len()).collect(),
         objects: again.objects.clone(),
         ..Trace::default()
     };
     assert_eq!(misses(&replayed, Policy::Mobius, 50_000, Unit::Bytes), missed);
     // Those that hit have their weights, which the trace has seen; the others none.
-    let unknown = again.sizes[trace.len()..].iter().filter(|&&size| size == 1).count() as u64;
+    let unknown = again.sizes.iter().skip(trace.len()).filter(|&size| size == 1).count() as u64;
     assert!((20_000 - hits..20_000 - hits + 300).contains(&unknown), "{unknown} of {hits}");
 }
 

@@ -138,7 +138,7 @@ fn replay_part(
         }
         reach(record);
         let id = trace.objects[trace.ids[record] as usize];
-        let size = trace.sizes.get(record).copied().unwrap_or(1).into();
+        let size = trace.sizes.get(record).unwrap_or(1);
         match trace.operations.get(record).copied().unwrap_or_default() {
             Operation::Get => {
                 if cache.get(&id).is_none() {
@@ -207,7 +207,7 @@ fn one_thread_misses_exactly_as_often_in_bytes() {
     let (mut compared, mut failures) = (0, Vec::new());
     for (name, trace) in traces(requests()).into_iter().filter(|(_, trace)| !trace.sizes.is_empty())
     {
-        let total: u64 = trace.sizes.iter().map(|&size| u64::from(size)).sum();
+        let total: u64 = trace.sizes.iter().sum();
         let capacities = [total / 10_000, total / 300, total / 30];
         // The ghost's table cannot grow in a concurrent cache: S3-FIFO is left out.
         let exact = policies().into_iter().filter(|&policy| policy != Policy::S3Fifo);
