@@ -402,12 +402,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let core = self.core();
         // For what the policy does not take nothing goes.
         let is_uncharged = refused.reason != Refusal::NoRoom && core.hooks.asked_capacity() > 0;
+        // First: it may panic.
+        let hashes = core.hashes(&refused.key);
         let may_be = match is_uncharged {
             true => core.may_be_uncharged(charge),
             false => core.exceed(charge),
         };
         if may_be {
-            let hashes = core.hashes(&refused.key);
             let newcomer = Newcomer { priority, is_uncharged, ..Newcomer::default() };
             match self.admit_once(hashes, refused.key, refused.value, (charge, newcomer)) {
                 Ok(admission) => {
@@ -558,11 +559,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
             return false;
         }
         let refs = held.refs();
-        if erase_if_last && refs.look().is_spread() {
-            core.recount(true);
-        }
         let is_to_go = erase_if_last || core.exceeds_capacity() || !refs.is_charged();
         if is_to_go {
+            core.recount_slot(refs);
             match refs.let_go_beside_others() {
                 Ok(()) => {
                     std::mem::forget(held);
@@ -628,7 +627,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     pub fn clear_unheld(&self) {
         let core = self.core();
         let steps = core.steps();
-        core.recount(true);
+        core.recount_all();
         // The sweep itself is counted in what it looks at.
         core.sweep(&steps, |slot| core.slab.refs(slot).look().is_held_once());
         steps.take(|| core.scavenge(false));
@@ -663,7 +662,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     pub fn set_capacity(&self, capacity: u64) -> u64 {
         let core = self.core();
         let steps = core.steps();
-        core.recount(true);
+        core.recount_all();
         core.set_capacity(&steps, capacity)
     }
 }

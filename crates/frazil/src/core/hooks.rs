@@ -53,6 +53,13 @@ pub(crate) trait PerThread: Sized {
         false
     }
 
+    /// Finds out whether slots are held that an eviction has passed over because that was not known. Whether
+    /// there were such. The caller holds no stripe.
+    #[inline(always)]
+    fn finds_out<K, V, S>(_: &Core<K, V, S, Self>) -> bool {
+        false
+    }
+
     /// An eviction has come to a slot that it could not claim.
     #[inline(always)]
     fn passed_over<K, V, S>(_: &Core<K, V, S, Self>, _: u32) {}

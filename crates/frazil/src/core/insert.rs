@@ -171,7 +171,17 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         refused: impl FnOnce(Refused<K, V>) -> R,
     ) -> Result<Admitted, R> {
         let mut scavenged = 0;
+        let mut has_found_out = false;
         for attempt in 0..ATTEMPTS {
+            if matches!(failure.cause, FailureKind::Held) && !has_found_out {
+                drop(held);
+                has_found_out = true;
+                let may_be_had = H::finds_out(self);
+                held = self.hold();
+                if may_be_had {
+                    failure.cause = FailureKind::Changed;
+                }
+            }
             match failure.cause {
                 FailureKind::Changed => {}
                 // What was passed over is behind the others now.

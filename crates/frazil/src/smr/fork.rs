@@ -65,6 +65,20 @@ impl Unforked {
             _lock: UNFORKED.read().unwrap_or_else(std::sync::PoisonError::into_inner),
         }
     }
+
+    /// The same, unless the process is being forked: for who waits for nobody.
+    pub(crate) fn try_new() -> Option<Self> {
+        #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
+        return match UNFORKED.try_read() {
+            Ok(lock) => Some(Unforked { _lock: lock }),
+            Err(std::sync::TryLockError::Poisoned(lock)) => {
+                Some(Unforked { _lock: lock.into_inner() })
+            }
+            Err(std::sync::TryLockError::WouldBlock) => None,
+        };
+        #[cfg(not(all(target_os = "linux", not(any(loom, shuttle, miri)))))]
+        Some(Unforked {})
+    }
 }
 
 /// Has the system say when the process is forked. Once for the process.

@@ -190,6 +190,16 @@ impl Seen {
         self.count() > 0 && (!self.is_ended() || self.is_orphan())
     }
 
+    /// Whether the count has a share for holders that are counted elsewhere.
+    pub(crate) fn has_share(self) -> bool {
+        self.count() > SHARE / 2
+    }
+
+    /// Whether it is held, if so many are counted elsewhere.
+    pub(crate) fn is_held_by(self, elsewhere: u64) -> bool {
+        Seen(self.0.wrapping_add(elsewhere).wrapping_sub(SHARE)).is_held()
+    }
+
     /// Whether who lets go of it next drops the content.
     #[inline(always)]
     pub(crate) fn is_last_of_orphan(self) -> bool {

@@ -9,7 +9,7 @@
 use crate::once_box::OnceBox;
 use crate::smr::fence;
 use crate::smr::fork;
-use crate::smr::refs::{LetGo, Refs};
+use crate::smr::refs::{LetGo, Refs, Seen};
 use crate::smr::stripe::add;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -132,6 +132,8 @@ pub(crate) struct Table {
     places: [Place; PLACES],
     /// How often there was no place since all were recounted.
     refused: u32,
+    /// Whether all are to be recounted.
+    is_all_due: bool,
     /// Whether none is to be spread any more.
     is_closed: bool,
 }
@@ -143,7 +145,7 @@ impl Spread {
     pub(crate) fn new() -> Self {
         let places = [Place { slot: 0, base: 0, is_over: false }; PLACES];
         Spread {
-            table: Mutex::new(Table { places, refused: 0, is_closed: false }),
+            table: Mutex::new(Table { places, refused: 0, is_all_due: false, is_closed: false }),
             due: AtomicBool::new(false),
         }
     }
@@ -158,7 +160,12 @@ impl Spread {
     #[cold]
     pub(crate) fn recount_soon(&self, refs: &Refs) {
         refs.recount_soon();
-        self.due.store(true, Relaxed);
+        self.set_due();
+    }
+
+    fn set_due(&self) {
+        // An exchange, and Release: who takes it away finds what is due. Partner: the Acquire of `recount`.
+        self.due.swap(true, Release);
     }
 
     /// The process is not forked meanwhile.
@@ -166,34 +173,41 @@ impl Spread {
         (fork::Unforked::new(), self.table.lock())
     }
 
+    /// The same, for who waits for nobody.
+    pub(crate) fn try_table(&self) -> Option<(fork::Unforked, MutexGuard<'_, Table>)> {
+        fork::Unforked::try_new().zip(self.table.try_lock())
+    }
+
     /// Spreads a slot in which the caller is counted, if it is resident, there is a place, and nobody else
-    /// is at it. Whether there are so few places that all should be recounted.
+    /// is at it. Waits for nobody, and drops nothing.
     #[cold]
     pub(crate) fn spread<'o>(
         &self,
         slot: u32,
         refs: &Refs,
         owns: impl Iterator<Item = (u32, &'o Own)>,
-    ) -> bool {
-        let _unforked = fork::Unforked::new();
-        let Some(mut table) = self.table.try_lock() else { return false };
+    ) {
+        let Some((_unforked, mut table)) = self.try_table() else { return };
         if table.is_closed {
-            return false;
+            return;
         }
         if table.places.iter().any(|place| place.slot == slot) {
             // Another was faster, or it is being recounted.
-            return false;
+            return;
         }
         let Some(free) = table.places.iter().position(|place| place.slot == 0) else {
             table.refused += 1;
-            return table.refused >= REFUSED_MAX;
+            if table.refused >= REFUSED_MAX {
+                table.is_all_due = true;
+                self.set_due();
+            }
+            return;
         };
         // Nobody counts here: who did has passed before the place became free.
         let base = sum(owns, free);
         if refs.spread(free as u32) {
             table.places[free] = Place { slot, base, is_over: false };
         }
-        false
     }
 }
 
@@ -202,6 +216,20 @@ fn sum<'o>(owns: impl Iterator<Item = (u32, &'o Own)>, place: usize) -> u64 {
 }
 
 impl Table {
+    /// Whether somebody is counted in a slot whose word has `seen`, wherever, and there is something for that.
+    pub(crate) fn is_held<'o>(
+        &self,
+        slot: u32,
+        seen: Seen,
+        owns: impl Iterator<Item = (u32, &'o Own)>,
+    ) -> bool {
+        let mut places = self.places.iter().enumerate();
+        match seen.has_share().then(|| places.find(|(_, place)| place.slot == slot)).flatten() {
+            Some((at, place)) => seen.is_held_by(sum(owns, at).wrapping_sub(place.base)),
+            None => seen.is_held(),
+        }
+    }
+
     /// None is spread from here on.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
@@ -217,7 +245,9 @@ impl Table {
         owns: impl Fn() -> O,
         mut recounted: impl FnMut(u32, LetGo),
     ) -> bool {
-        spread.due.store(false, Relaxed);
+        // Acquire: partner is the Release of `set_due`.
+        spread.due.swap(false, Acquire);
+        let all = std::mem::take(&mut self.is_all_due) || all;
         for place in self.places.iter_mut().filter(|place| place.slot != 0 && !place.is_over) {
             place.is_over = refs(place.slot).recount(all);
         }
@@ -230,7 +260,7 @@ impl Table {
         // Partner: the light fence of `count`.
         fence::heavy();
         if !owns().all(|(number, own)| own.has_passed(number)) {
-            spread.due.store(true, Relaxed);
+            spread.set_due();
             return false;
         }
         for (at, place) in self.places.iter_mut().enumerate() {

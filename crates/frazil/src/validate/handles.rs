@@ -17,7 +17,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     #[doc(hidden)]
     pub fn validate(&mut self) -> Result<(), String> {
         let core = self.core();
-        core.recount(true);
+        core.recount_all();
         let mut survey = core.survey();
         core.survey_held(&mut survey);
         let indexed = core.check_index(&mut survey);

@@ -105,6 +105,55 @@ fn a_handle_outlives_the_cache() {
     }
 }
 
+/// That nobody holds it is found out before the newcomer is refused.
+#[test]
+fn what_nobody_holds_makes_room_at_once() {
+    for policy in POLICIES {
+        let cache: Tested = HandleCache::builder(1).policy(policy).strict(true).build();
+        let dropped = Arc::default();
+        drop(spread(&cache, &dropped, 1));
+        assert!(cache.insert(2, Counting(dropped.clone()), 1).is_ok(), "{policy}");
+        assert_eq!(dropped.load(Relaxed), 1, "{policy}");
+    }
+}
+
+/// S3-FIFO does not take the second, for which nothing has to go then.
+#[test]
+fn what_was_too_much_goes_with_its_last_release() {
+    for policy in POLICIES.into_iter().filter(|&policy| policy != Policy::S3Fifo) {
+        let cache: HandleCache<u64, u64> = HandleCache::builder(100).policy(policy).build();
+        let one = cache.insert_held(1, 1, 60).expect("not strict").held;
+        let _two = cache.insert_held(2, 2, 60).expect("not strict").held;
+        cache.spread(&one);
+        assert!(cache.release(one, false), "{policy}");
+        assert_eq!(cache.usage(), 60, "{policy}");
+    }
+}
+
+/// A handle that is let go of while the cache is dropped drops nothing that is not its own.
+#[test]
+fn a_cache_is_dropped_while_threads_meet() {
+    for _ in 0..20 {
+        let (cache, dropped) = of(Policy::Mobius, 1_000);
+        let held: Vec<_> = (0..300).map(|key| spread(&cache, &dropped, key)).collect();
+        let start = Barrier::new(3);
+        thread::scope(|scope| {
+            let (first, second) = (held.clone(), held);
+            for handles in [first, second] {
+                let start = &start;
+                scope.spawn(move || {
+                    start.wait();
+                    drop(handles);
+                });
+            }
+            start.wait();
+            (0..300).for_each(|key| _ = cache.erase(&key));
+            drop(cache);
+        });
+        assert_eq!(dropped.load(Relaxed), 300);
+    }
+}
+
 /// More than there is room for stay as they were, until all are counted anew.
 #[test]
 fn many_entries_are_too_many() {

@@ -38,7 +38,7 @@ impl<K, V, S> Drop for Outermost<'_, K, V, S> {
         let depth = self.local.depth.load(Relaxed) - 1;
         self.local.depth.store(depth, Relaxed);
         if depth == 0 && self.core.hooks.spread.is_due() {
-            self.core.recount(false);
+            self.core.recount_due();
         }
         if self.local.due.load(Relaxed) != 0 {
             self.core.drop_due(self.local);
@@ -101,6 +101,14 @@ impl PerThread for Handles {
         if refs.look().is_spread() {
             core.hooks.spread.recount_soon(refs);
         }
+    }
+
+    fn finds_out<K, V, S>(core: &Counting<K, V, S>) -> bool {
+        let is_due = core.hooks.spread.is_due();
+        if is_due {
+            core.recount_due();
+        }
+        is_due
     }
 
     #[cold]

@@ -186,11 +186,12 @@ impl<K, V, S> Counting<K, V, S> {
 
     /// What is held.
     pub(crate) fn held_usage(&self) -> u64 {
-        self.recount(true);
+        let (_unforked, table) = self.hooks.spread.table();
         // Slots are counted as handed out before there is memory for them.
-        let made = self.reclaim.used().filter_map(|slot| self.slab.refs_if_made(slot));
-        let held = made.filter(|refs| refs.look().is_held());
-        saturated(held.map(|refs| i128::from(refs.weight())).sum())
+        let made = |slot| self.slab.refs_if_made(slot).map(|refs| (slot, refs));
+        let made = self.reclaim.used().filter_map(made);
+        let held = made.filter(|(slot, refs)| table.is_held(*slot, refs.look(), self.owns()));
+        saturated(held.map(|(_, refs)| i128::from(refs.weight())).sum())
     }
 
     fn sum(&self, of: impl Fn(&Local) -> &Charges) -> i128 {

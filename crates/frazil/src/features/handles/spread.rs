@@ -2,7 +2,7 @@
 
 use super::{Counting, Local};
 use crate::smr::refs::{LetGo, Refs, SlotRefs as _};
-use crate::smr::spread::Own;
+use crate::smr::spread::{Own, Table};
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// A thread has a slot spread when it has met others so often, there or at other slots.
@@ -29,8 +29,8 @@ impl<K, V, S> Counting<K, V, S> {
     pub(crate) fn spread(&self, slot: u32) {
         let refs = self.slab.refs(slot);
         // One that is not charged for has to go when the last one lets go of it.
-        if refs.is_charged() && self.hooks.spread.spread(slot, refs, self.owns()) {
-            self.recount(true);
+        if refs.is_charged() {
+            self.hooks.spread.spread(slot, refs, self.owns());
         }
     }
 
@@ -40,15 +40,42 @@ impl<K, V, S> Counting<K, V, S> {
         refs.look().is_spread() && self.counts().own.hold(refs)
     }
 
-    fn owns(&self) -> impl Iterator<Item = (u32, &Own)> {
+    pub(super) fn owns(&self) -> impl Iterator<Item = (u32, &Own)> {
         self.stripes.numbered().map(|(number, stripe)| (number, &stripe.local.features.own))
     }
 
-    /// Has the words of spread slots say who is counted: of those that are due, or all.
+    /// Has the words of all spread slots say who is counted.
     #[cold]
     #[inline(never)]
-    pub(crate) fn recount(&self, all: bool) {
-        self.try_to_recount(all, false);
+    pub(crate) fn recount_all(&self) {
+        self.recount_under(&mut self.hooks.spread.table().1, true);
+        self.drop_what_is_due();
+    }
+
+    /// Has the words of those slots that are due say who is counted, unless another is at it, who then does.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn recount_due(&self) {
+        // Twice: others have found the table in use, and left theirs to this one.
+        for _ in 0..2 {
+            let Some((_unforked, mut table)) = self.hooks.spread.try_table() else { break };
+            if !self.recount_under(&mut table, false) || !self.hooks.spread.is_due() {
+                break;
+            }
+        }
+        self.drop_what_is_due();
+    }
+
+    /// Has the word of a slot say who is counted there, if it is spread.
+    #[inline(always)]
+    pub(crate) fn recount_slot(&self, refs: &Refs) {
+        if refs.look().is_spread() {
+            self.hooks.spread.recount_soon(refs);
+            self.recount_due();
+        }
+    }
+
+    fn drop_what_is_due(&self) {
         let local = self.counts();
         if local.due.load(Relaxed) != 0 {
             self.drop_due(local);
@@ -57,11 +84,7 @@ impl<K, V, S> Counting<K, V, S> {
 
     /// What comes to be the calling thread's is dropped at the end of its outermost operation. Whether nothing is
     /// left to the next.
-    fn try_to_recount(&self, all: bool, for_good: bool) -> bool {
-        let (_unforked, mut table) = self.hooks.spread.table();
-        if for_good {
-            table.close();
-        }
+    fn recount_under(&self, table: &mut Table, all: bool) -> bool {
         let refs = |slot: u32| -> &Refs { self.slab.refs(slot) };
         table.recount(
             &self.hooks.spread,
@@ -90,9 +113,12 @@ impl<K, V, S> Counting<K, V, S> {
     /// system keeps from running for a second, the core stays.
     pub(super) fn recount_for_good(&self) {
         for _ in 0..LAST_ATTEMPTS {
-            if self.try_to_recount(true, true) {
+            let (_unforked, mut table) = self.hooks.spread.table();
+            table.close();
+            if self.recount_under(&mut table, true) {
                 return;
             }
+            drop(table);
             #[cfg(not(any(loom, shuttle)))]
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
