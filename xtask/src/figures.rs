@@ -132,6 +132,8 @@ fn measure(root: &Path, command: &str) -> anyhow::Result<String> {
         bail!("`{command}`: {}", String::from_utf8_lossy(&output.stderr).trim_end());
     }
     let text = String::from_utf8(output.stdout).with_context(|| command.to_owned())?;
+    // Cargo resets colours, and is called by some of these.
+    let text = text.replace("\u{1b}[0m", "");
     let Some((from, to)) = part.split_once(" to ") else { return Ok(text) };
     excerpt(&text, from, to).with_context(|| format!("`{command}`: no lines from {from} to {to}"))
 }
