@@ -103,8 +103,8 @@ fn bad_traces_exit_with_1_and_name_the_place() {
     run(&folder.file("empty.csv", ""), "auto", &["empty.csv"]);
     run(&folder.file("comments.txt", "# nothing\n\n"), "plain", &["comments.txt", "no records"]);
     run(&folder.file("bad.csv", "1,2,3\n2,3,x\n"), "csv", &["bad.csv", "line 2", "x"]);
-    let wide = "0,1,5\n0,18446744073709551616,4294967296\n";
-    run(&folder.file("wide.csv", wide), "csv", &["line 2", "4294967296", "32 bits", "--skip-bad"]);
+    let wide = "0,1,5\n0,18446744073709551616,5000000000000\n";
+    run(&folder.file("wide.csv", wide), "csv", &["line 2", "5000000000000", "1 TiB", "--skip-bad"]);
     run(&folder.file("short.bin", [7; 25]), "oracle-general", &["short.bin", "byte 24"]);
     run(&folder.file("short.ids", [0, 0, 0, 1, 9]), "cache2k", &["short.ids", "byte 4"]);
 
