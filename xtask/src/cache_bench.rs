@@ -98,10 +98,7 @@ fn program(place: &Path, tree: &Path, before: &[(&str, &[&str])]) -> anyhow::Res
     let name = if before.is_empty() { "stock" } else { "ours" };
     let program = place.join(format!("cache_bench-{name}"));
     let compiler = tools::ensure_program("g++", &["g++"])?;
-    let headers = Path::new("/usr/include/gflags/gflags.h");
-    if !headers.exists() {
-        tools::install("gflags", &["libgflags-dev"])?;
-    }
+    tools::ensure_gflags()?;
     let mut command = Command::new(compiler);
     command.args(FLAGS).arg("-w").arg("-I").arg(tree.join("include")).arg("-I").arg(tree);
     command.args(["cache_bench", "cache_bench_tool"].map(|it| tree.join(format!("cache/{it}.cc"))));

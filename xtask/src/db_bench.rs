@@ -113,9 +113,7 @@ pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> 
 /// Builds RocksDB unless it is there, and links its program with our block cache.
 fn program(root: &Path, place: &Path) -> anyhow::Result<PathBuf> {
     let compiler = tools::ensure_program("g++", &["g++"])?;
-    if !Path::new("/usr/include/gflags/gflags.h").exists() {
-        tools::install("gflags", &["libgflags-dev"])?;
-    }
+    tools::ensure_gflags()?;
     let tree = others::sources(place, SOURCES.0, SOURCES.1)?.join("rocksdb");
     let release = place.join("release");
     // The last that is made.

@@ -10,10 +10,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
+use crate::cache_bench::SOURCES;
 use crate::nightly::{self, Sanitizer};
 use crate::{others, rocksdb, step, tools};
-
-const SOURCES: (&str, &str) = ("librocksdb-sys", "0.19.0");
 
 /// What of RocksDB is built for each sanitizer: races are looked for in `db_stress` only.
 const BUILDS: [(Sanitizer, &str, &[&str]); 2] = [
@@ -135,9 +134,7 @@ fn build(tree: &Path, stock: &Path, sanitizer: &str, programs: &[&str]) -> anyho
     }
     let cmake = tools::ensure_program("cmake", &["cmake"])?;
     let ninja = tools::ensure_program("ninja", &["ninja-build"])?;
-    if !Path::new("/usr/include/gflags/gflags.h").exists() {
-        tools::install("gflags", &["libgflags-dev"])?;
-    }
+    tools::ensure_gflags()?;
     let mut command = Command::new(cmake);
     command.arg("-S").arg(tree).arg("-B").arg(stock).args(CMAKE).arg(sanitizer);
     step::run("cmake", &mut command)?;

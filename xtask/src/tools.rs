@@ -73,6 +73,14 @@ pub(crate) fn install(name: &str, packages: &[&str]) -> anyhow::Result<()> {
     apt_install(packages).with_context(|| format!("no {name} on this machine"))
 }
 
+/// The library that RocksDB's programs parse their arguments with.
+pub(crate) fn ensure_gflags() -> anyhow::Result<()> {
+    match Path::new("/usr/include/gflags/gflags.h").exists() {
+        true => Ok(()),
+        false => install("gflags", &["libgflags-dev"]),
+    }
+}
+
 fn apt_install(packages: &[&str]) -> anyhow::Result<()> {
     let debian = Path::new("/etc/debian_version").exists();
     let root = output("id", &["-u"]).is_some_and(|uid| uid.trim() == "0");

@@ -53,12 +53,15 @@ pub(crate) trait PerThread: Sized {
         false
     }
 
-    /// Finds out whether slots are held that an eviction has passed over because that was not known. Whether
-    /// there were such. The caller holds no stripe.
+    /// Whether an eviction has passed over slots of which it is not known whether they are held.
     #[inline(always)]
-    fn finds_out<K, V, S>(_: &Core<K, V, S, Self>) -> bool {
+    fn is_in_doubt(&self) -> bool {
         false
     }
+
+    /// Finds that out. The caller holds no stripe.
+    #[inline(always)]
+    fn find_out<K, V, S>(_: &Core<K, V, S, Self>) {}
 
     /// An eviction has come to a slot that it could not claim.
     #[inline(always)]

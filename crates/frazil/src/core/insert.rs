@@ -173,17 +173,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let mut scavenged = 0;
         let mut has_found_out = false;
         for attempt in 0..ATTEMPTS {
-            if matches!(failure.cause, FailureKind::Held) && !has_found_out {
-                drop(held);
-                has_found_out = true;
-                let may_be_had = H::finds_out(self);
-                held = self.hold();
-                if may_be_had {
-                    failure.cause = FailureKind::Changed;
-                }
-            }
             match failure.cause {
                 FailureKind::Changed => {}
+                FailureKind::Held if !has_found_out && self.hooks.is_in_doubt() => {
+                    has_found_out = true;
+                    drop(held);
+                    H::find_out(self);
+                    held = self.hold();
+                }
                 // What was passed over is behind the others now.
                 FailureKind::Held if self.hooks.may_find_more(attempt) => {}
                 FailureKind::Held => {

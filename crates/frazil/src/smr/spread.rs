@@ -23,8 +23,8 @@ pub(crate) const PLACES: usize = if CHECKED { 2 } else { 256 };
 /// How often who recounts looks at a thread that has not passed, before it leaves it to the next.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 1_000 };
 
-/// What one thread counts, which alone writes it. All of it are atomics: so it may be freed while it is
-/// borrowed by who has done with it.
+/// What one thread counts, and alone writes. It has only atomics, so it may be freed while a reference to it, which
+/// is not used any more, still exists.
 #[derive(Debug)]
 pub(crate) struct Own {
     /// Odd while the thread looks at a word, and counts.

@@ -103,12 +103,12 @@ impl PerThread for Handles {
         }
     }
 
-    fn finds_out<K, V, S>(core: &Counting<K, V, S>) -> bool {
-        let is_due = core.hooks.spread.is_due();
-        if is_due {
-            core.recount_due();
-        }
-        is_due
+    fn is_in_doubt(&self) -> bool {
+        self.spread.is_due()
+    }
+
+    fn find_out<K, V, S>(core: &Counting<K, V, S>) {
+        core.recount_due();
     }
 
     #[cold]

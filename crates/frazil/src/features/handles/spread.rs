@@ -25,7 +25,7 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    /// Has the holders of a slot in which the caller is counted be counted by their threads, if there is room for it.
+    /// Spreads a slot in which the caller is counted, if there is a place for it.
     pub(crate) fn spread(&self, slot: u32) {
         let refs = self.slab.refs(slot);
         // One that is not charged for has to go when the last one lets go of it.
@@ -34,7 +34,8 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    /// Counts one more where the calling thread counts, for who is counted. False if the word is where.
+    /// Counts one more holder in the calling thread's own line. False if the slot is not spread: the word counts
+    /// it then.
     #[inline(always)]
     pub(crate) fn hold_more(&self, refs: &Refs) -> bool {
         refs.look().is_spread() && self.counts().own.hold(refs)
@@ -44,7 +45,7 @@ impl<K, V, S> Counting<K, V, S> {
         self.stripes.numbered().map(|(number, stripe)| (number, &stripe.local.features.own))
     }
 
-    /// Has the words of all spread slots say who is counted.
+    /// Recounts all spread slots.
     #[cold]
     #[inline(never)]
     pub(crate) fn recount_all(&self) {
@@ -52,21 +53,24 @@ impl<K, V, S> Counting<K, V, S> {
         self.drop_what_is_due();
     }
 
-    /// Has the words of those slots that are due say who is counted, unless another is at it, who then does.
+    /// Recounts the slots that are due, unless another thread is recounting, which then does it.
     #[cold]
     #[inline(never)]
     pub(crate) fn recount_due(&self) {
-        // Twice: others have found the table in use, and left theirs to this one.
+        // Twice: another thread may have found the table in use, and left its slot to this one.
         for _ in 0..2 {
-            let Some((_unforked, mut table)) = self.hooks.spread.try_table() else { break };
-            if !self.recount_under(&mut table, false) || !self.hooks.spread.is_due() {
+            let Some((unforked, mut table)) = self.hooks.spread.try_table() else { break };
+            let is_done = self.recount_under(&mut table, false);
+            drop((unforked, table));
+            // Asked after the table is free: who finds it in use says before that something is due.
+            if !is_done || !self.hooks.spread.is_due() {
                 break;
             }
         }
         self.drop_what_is_due();
     }
 
-    /// Has the word of a slot say who is counted there, if it is spread.
+    /// Recounts a slot, if it is spread.
     #[inline(always)]
     pub(crate) fn recount_slot(&self, refs: &Refs) {
         if refs.look().is_spread() {
