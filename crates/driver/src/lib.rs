@@ -25,7 +25,7 @@ pub use backend::Backend;
 pub use cores::{cores, thread_time};
 pub use engine::{Engine, Session, Shared};
 pub use little::{Little, Pace};
-pub use machine::{Processors, process_time};
+pub use machine::{Processors, children_time, process_time};
 pub use memory::bytes_per_entry;
 pub use mix::Mix;
 pub use ours::{Frozen, Ours, Pinned, PinnedSession, Setup, SetupError, Value};

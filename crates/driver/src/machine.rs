@@ -84,6 +84,17 @@ pub fn process_time(id: u32) -> Option<Duration> {
     process(&std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?).map(time)
 }
 
+/// Processor time so far of all processes that this one has started and waited for; `None` where it is not
+/// known.
+///
+/// ```
+/// let before = frazil_driver::children_time();
+/// assert!(frazil_driver::children_time() >= before);
+/// ```
+pub fn children_time() -> Option<Duration> {
+    children(&std::fs::read_to_string("/proc/self/stat").ok()?).map(time)
+}
+
 fn time(ticks: u64) -> Duration {
     Duration::from_secs_f64(ticks as f64 / ticks_per_second())
 }
@@ -127,10 +138,20 @@ fn machine(text: &str, is_allowed: impl Fn(usize) -> bool) -> Option<(u64, usize
     (count > 0).then_some((ticks, count))
 }
 
-/// Ticks that a process had, of its `stat`.
+/// Ticks that a process had, of its `stat`: user and system time are fields 14 and 15.
 fn process(text: &str) -> Option<u64> {
-    // Its name is in brackets and may hold anything. User and system time are fields 14 and 15.
-    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    sum_of_two(text, 14)
+}
+
+/// Ticks that those had that it has waited for: fields 16 and 17.
+fn children(text: &str) -> Option<u64> {
+    sum_of_two(text, 16)
+}
+
+/// The sum of a field of `stat`, counted from 1, and the next.
+fn sum_of_two(text: &str, field: usize) -> Option<u64> {
+    // The second is a name in brackets, and may hold anything.
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(field - 3);
     let mut next = || fields.next()?.parse::<u64>().ok();
     Some(next()? + next()?)
 }
@@ -146,7 +167,7 @@ mod tests {
         assert_eq!(machine(text, |number| number == 2), Some((11, 1)));
         assert_eq!(machine(text, |number| number == 1), None);
         let text = "17 (a) b) R 1 17 17 0 -1 4194304 103 0 0 0 70 8 5 5 20 0 1 0 100\n";
-        assert_eq!(process(text), Some(78));
+        assert_eq!((process(text), children(text)), (Some(78), Some(10)));
         for damaged in ["", "cpu  1 2\ncpu0 1\n", "cpu  1 2 3 4 5 6 7 8\nintr 5\n"] {
             assert_eq!(machine(damaged, |_| true), None);
         }

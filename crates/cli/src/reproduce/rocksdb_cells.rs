@@ -128,9 +128,10 @@ impl Programs {
         command.arg(format!("--db={}", database.display())).arg(format!("--threads={threads}"));
         command.arg(format!("--duration={seconds}")).arg("--report_interval_seconds=1");
         command.arg(format!("--report_file={}", report.display()));
-        let before = processor_of_children()?;
+        let before = frazil_driver::children_time();
         let told = told(&mut command)?;
-        let processor = processor_of_children()? - before;
+        let after = frazil_driver::children_time().context("the system tells no times")?;
+        let processor = after.saturating_sub(before.unwrap_or_default()).as_secs_f64();
         let by_second = std::fs::read_to_string(report).context("db_bench wrote no report")?;
         let rates = rates(&by_second);
         let reads = reads(&told)
@@ -229,16 +230,6 @@ fn requests(told: &str) -> Option<Requests> {
         processor: processor / 1e9 / count,
         misses: misses / count,
     })
-}
-
-/// Seconds of the processor of all programs that this one has waited for.
-fn processor_of_children() -> anyhow::Result<f64> {
-    let path = "/proc/self/stat";
-    let text = std::fs::read_to_string(path).context(path)?;
-    // The name, in brackets, may hold anything; the third field comes after it.
-    let (_, fields) = text.rsplit_once(')').context(path)?;
-    let ticks = fields.split_whitespace().skip(13).take(2).map(str::parse::<u64>);
-    Ok(ticks.sum::<Result<u64, _>>().context(path)? as f64 / 100.0)
 }
 
 /// A database with the same tables: those never change.
