@@ -165,29 +165,27 @@ impl RecordError {
     }
 }
 
-/// Longest excerpt of foreign content in a message, in bytes.
-const EXCERPT: usize = 40;
+/// Longest excerpt of foreign content in a message, in bytes as shown.
+const EXCERPT: usize = 60;
 
 /// Foreign bytes for a message: escaped, on one line, and cut.
 pub(super) fn excerpt(bytes: &[u8]) -> String {
-    let cut = &bytes[..bytes.len().min(EXCERPT)];
-    let more = if cut.len() < bytes.len() { "…" } else { "" };
     let mut text = String::new();
-    let mut chunks = cut.utf8_chunks().peekable();
-    while let Some(chunk) = chunks.next() {
-        for c in chunk.valid().chars() {
-            if c.is_control() || c == '"' || c == '\\' {
-                text.extend(c.escape_default());
-            } else {
-                text.push(c);
+    // A byte takes at least one as shown, so what comes after these is beyond the excerpt.
+    for chunk in bytes[..bytes.len().min(2 * EXCERPT)].utf8_chunks() {
+        let characters = chunk.valid().chars().map(|c| match c {
+            c if c.is_control() || c == '"' || c == '\\' => c.escape_default().to_string(),
+            c => c.to_string(),
+        });
+        let foreign = chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}"));
+        for piece in characters.chain(foreign) {
+            if text.len() + piece.len() > EXCERPT {
+                return format!("\"{text}…\"");
             }
-        }
-        // At the cut, half a character is no fault of the file's.
-        if more.is_empty() || chunks.peek().is_some() {
-            text.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+            text.push_str(&piece);
         }
     }
-    format!("\"{text}{more}\"")
+    format!("\"{text}\"")
 }
 
 /// The usual message: what should have been there and what was.
@@ -206,7 +204,9 @@ mod tests {
         assert_eq!(excerpt(b"a\tb\x1b[31m\xff"), "\"a\\tb\\u{1b}[31m\\xff\"");
         assert_eq!(excerpt(b"say \"x\\\""), r#""say \"x\\\"""#);
         let long = excerpt(&[b'x'; 1000]);
-        assert!(long.ends_with("x…\"") && long.len() < 60, "{long}");
+        assert!(long.ends_with("x…\"") && long.len() == 60 + "\"…\"".len(), "{long}");
+        let controls = excerpt(&[0x7f; 40]);
+        assert_eq!(controls, format!("\"{}…\"", "\\u{7f}".repeat(10)));
         let umlauts = excerpt("ä".repeat(100).as_bytes());
         assert!(!umlauts.contains("\\x"), "{umlauts}");
     }
