@@ -168,7 +168,7 @@ impl Builder {
     ///
     /// let now_ms = Arc::new(AtomicU64::new(0));
     /// let store = Store::builder(16 << 20).clock(Arc::clone(&now_ms)).build()?;
-    /// let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(1)) };
+    /// let attributes = Attributes { flags: 0, marks: 0, lifetime: Some(Duration::from_secs(1)) };
     /// store.set(b"key", b"value", attributes)?;
     /// now_ms.store(1000, Ordering::Relaxed);
     /// assert!(!store.contains(b"key"));

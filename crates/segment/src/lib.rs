@@ -10,7 +10,7 @@
 //! use frazil_segment::{Attributes, Eviction, Store};
 //!
 //! let store = Store::builder(64 << 20).eviction(Eviction::FifoMerge).build()?;
-//! let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(300)) };
+//! let attributes = Attributes { flags: 0, marks: 0, lifetime: Some(Duration::from_secs(300)) };
 //! store.set(b"session:17", b"a few bytes", attributes)?;
 //!
 //! let mut value = Vec::new();
@@ -85,6 +85,9 @@ use segments::Segment;
 pub struct Attributes {
     /// Whatever the user wants; 0 takes no memory, others as many bytes as they have, or 4 for 3.
     pub flags: u32,
+    /// Whatever who embeds the store wants to know of the entry beside the user's flags; 0 takes no
+    /// memory, others a byte.
+    pub marks: u8,
     /// How long the entry is there at most, rounded up to whole milliseconds, from the last millisecond of
     /// the clock on; up to 0.025 % of it less. So one of 100 us ends with the millisecond after, and
     /// one of nothing is over at once. `None`, or 34 years: as long as there is room.
@@ -101,6 +104,14 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
     /// [`Attributes::flags`].
     pub flags: u32,
+    /// [`Attributes::marks`].
+    pub marks: u8,
+    /// Whether the key was requested before, as far as that is known: a replacement does not forget it,
+    /// and a merge may.
+    pub requested: bool,
+    /// Milliseconds of the clock when the entry's segment was opened, of a merged one the mean: the entry
+    /// was written then or later.
+    pub opened_ms: u64,
     /// A number that changes with each write of the key, and with merges. It comes again when the same
     /// piece of memory was used anew 2^24 times.
     pub cas: u64,
@@ -127,6 +138,37 @@ impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.release();
     }
+}
+
+/// What must be there for a write to happen ([`Store::write`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// Anything or nothing.
+    Anything,
+    /// No entry of the key.
+    Nothing,
+    /// An entry of the key.
+    Something,
+    /// The entry that had this number ([`Entry::cas`]).
+    Exactly(u64),
+}
+
+/// What [`Store::update`] is to do with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update<R> {
+    /// Nothing.
+    Leave(R),
+    /// Store the value that was put together, with these flags and marks.
+    Write {
+        /// [`Attributes::flags`].
+        flags: u32,
+        /// [`Attributes::marks`].
+        marks: u8,
+        /// `None`: the entry ends when it would have. `Some`: as [`Attributes::lifetime`].
+        lifetime: Option<Option<Duration>>,
+        /// What is answered.
+        result: R,
+    },
 }
 
 /// What became of a write with a condition.

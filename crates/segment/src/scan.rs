@@ -14,6 +14,14 @@ pub struct Scanned {
     pub value: Vec<u8>,
     /// [`Attributes::flags`](crate::Attributes::flags).
     pub flags: u32,
+    /// [`Attributes::marks`](crate::Attributes::marks).
+    pub marks: u8,
+    /// [`Entry::requested`](crate::Entry::requested).
+    pub requested: bool,
+    /// [`Entry::opened_ms`](crate::Entry::opened_ms).
+    pub opened_ms: u64,
+    /// [`Entry::cas`](crate::Entry::cas).
+    pub cas: u64,
     /// What is left of its lifetime.
     pub lifetime: Option<Duration>,
 }
@@ -37,14 +45,21 @@ impl Store {
     pub fn scan(&self, cursor: u64, out: &mut Vec<Scanned>) -> Option<u64> {
         let mut held = Vec::new();
         let next = self.index.scan(cursor, &self.segments, |locked, place, word| {
-            held.push(self.guard(&self.found_locked(locked, place, word)));
+            let found = self.found_locked(locked, place, word);
+            if !self.is_gone(&found) {
+                held.push(self.guard(&found));
+            }
         });
-        out.extend(held.iter().filter(|held| !self.is_over(held.deadline_ms)).map(|held| {
+        out.extend(held.iter().map(|held| {
             let entry = held.entry();
             Scanned {
                 key: entry.key.to_vec(),
                 value: entry.value.to_vec(),
                 flags: entry.flags,
+                marks: entry.marks,
+                requested: entry.requested,
+                opened_ms: entry.opened_ms,
+                cas: entry.cas,
                 lifetime: entry.lifetime,
             }
         }));

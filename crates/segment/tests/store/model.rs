@@ -204,7 +204,7 @@ impl Model {
                 let there = self.look(&key);
                 let touched = self.store.touch(&key, lifetime).unwrap();
                 if let (Some(there), true) = (&there, touched) {
-                    let attributes = Attributes { flags: there.flags, lifetime };
+                    let attributes = Attributes { flags: there.flags, marks: 0, lifetime };
                     let kept = self.kept(there.value.clone(), attributes);
                     self.map.insert(key, kept);
                 } else {
@@ -316,7 +316,7 @@ impl Model {
 
 fn attributes() -> impl Strategy<Value = Attributes> {
     let flags = prop_oneof![4 => Just(0u32), 1 => any::<u32>(), 1 => 1..70_000u32];
-    (flags, lifetime()).prop_map(|(flags, lifetime)| Attributes { flags, lifetime })
+    (flags, lifetime()).prop_map(|(flags, lifetime)| Attributes { flags, marks: 0, lifetime })
 }
 
 fn lifetime() -> impl Strategy<Value = Option<Duration>> {

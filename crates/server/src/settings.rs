@@ -1,0 +1,91 @@
+//! What a server is told when it starts.
+
+use crate::listen::Address;
+use crate::memcached::Options;
+
+/// The least memory a server takes.
+pub const MEMORY_BYTES_MIN: usize = 2 << 20;
+/// The largest item, with key and head: a segment.
+pub const ITEM_BYTES_MAX: usize = 1 << 20;
+
+/// Settings of a [`Server`](crate::Server).
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where memcached's protocol is spoken.
+    pub memcached: Vec<Address>,
+    /// Bytes for items, index and the buffers of connections together, at least [`MEMORY_BYTES_MIN`].
+    pub memory_bytes: usize,
+    /// Threads that serve, at least one.
+    pub threads: usize,
+    /// What the server bounds.
+    pub limits: Limits,
+    /// What memcached has a flag for.
+    pub options: Options,
+}
+
+impl Default for Settings {
+    /// One thread, 64 MiB, no address.
+    fn default() -> Settings {
+        Settings {
+            memcached: Vec::new(),
+            memory_bytes: 64 << 20,
+            threads: 1,
+            limits: Limits::default(),
+            options: Options::default(),
+        }
+    }
+}
+
+/// Bounds, each with what happens beyond it.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections at once, of all threads. One more is answered `ERROR Too many open connections`
+    /// and closed.
+    pub connections: usize,
+    /// Bytes of an item with its key; more is `SERVER_ERROR object too large for cache`. What does not
+    /// fit into a segment is refused as well, so [`ITEM_BYTES_MAX`] is the most.
+    pub item_bytes: usize,
+    /// Seconds without a request, after which a connection is closed; 0: never.
+    pub idle_seconds: u64,
+    /// Seconds that a request may take to arrive, after which its connection is closed; 0: any time.
+    pub request_seconds: u64,
+    /// Connections that wait to be accepted, by listening socket.
+    pub backlog: i32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 1024,
+            item_bytes: ITEM_BYTES_MAX,
+            idle_seconds: 0,
+            request_seconds: 0,
+            backlog: 1024,
+        }
+    }
+}
+
+/// How the memory is parted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shares {
+    pub(crate) store_bytes: usize,
+    pub(crate) segment_bytes: usize,
+    /// Of one thread, for requests that have arrived in part and replies that are not sent.
+    pub(crate) buffer_bytes: usize,
+}
+
+/// Segments that there are at least: of fewer, too large a part would be open and half empty.
+const SEGMENTS_MIN: usize = 12;
+
+impl Shares {
+    pub(crate) fn of(settings: &Settings) -> Shares {
+        let buffers = (settings.memory_bytes / 16).clamp(256 << 10, 64 << 20);
+        let store_bytes = settings.memory_bytes - buffers;
+        let segment = (store_bytes / SEGMENTS_MIN).clamp(64 << 10, ITEM_BYTES_MAX);
+        Shares {
+            store_bytes,
+            segment_bytes: 1 << segment.ilog2(),
+            buffer_bytes: buffers / settings.threads.max(1),
+        }
+    }
+}
