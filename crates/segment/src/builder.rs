@@ -48,6 +48,8 @@ pub enum Eviction {
     Random,
     /// The one whose items will all be over first.
     ClosestToExpiry,
+    /// None: a write that finds no room is refused, and what is over or deleted makes room alone.
+    Never,
     /// Of three neighbours, which become one, the first is the one that is least useful as a model
     /// foretells that learns from what is requested; what was requested longest ago for its size goes
     /// (GL-Cache). A thread of the store learns. Before there is a model the neighbours are merged in turn.

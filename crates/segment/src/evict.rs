@@ -14,6 +14,7 @@
 mod choose;
 mod job;
 
+use crate::Eviction;
 use crate::hazards::Hazards;
 use crate::learner::Ranking;
 use crate::lifetimes::CLASSES;
@@ -128,7 +129,9 @@ impl Evictor {
         let run = self.choose(store, &chains);
         if run.is_empty() {
             drop(chains);
-            self.close_one(segments);
+            if store.eviction != Eviction::Never {
+                self.close_one(segments);
+            }
             return None;
         }
         let keep = match store.live_bytes(&run) {

@@ -195,7 +195,8 @@ pub enum StoreError {
     /// The value is no decimal number of 64 bits.
     NotANumber,
     /// No segment comes free: guards hold an item in each, or reads or writes are under way there. A write is
-    /// refused after ten thousand looks, which take a tenth of a second or more.
+    /// refused after ten thousand looks, which take a tenth of a second or more. With [`Eviction::Never`]: there
+    /// is no room, and the write is refused at once.
     NoRoom,
 }
 

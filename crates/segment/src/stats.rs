@@ -23,7 +23,7 @@ pub struct Stats {
     pub writes: u64,
     /// Entries that went for want of room.
     pub evicted_items: u64,
-    /// Entries that were over when their memory was needed.
+    /// Entries that were over, or flushed, when their memory was needed or their key written.
     pub expired_items: u64,
     /// Entries that merges kept.
     pub kept_items: u64,

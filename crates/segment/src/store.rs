@@ -103,6 +103,35 @@ impl Store {
         hash: u64,
         hazard: &mut Option<Hazard<'a>>,
     ) -> Result<Option<Found<'a>>, NoRecord> {
+        Ok(self.find_any(key, hash, hazard)?.filter(|found| !self.is_gone(found)))
+    }
+
+    /// The same for a read, which counts what is none any more.
+    #[inline]
+    fn find_to_read<'a>(
+        &'a self,
+        key: &[u8],
+        hash: u64,
+        hazard: &mut Option<Hazard<'a>>,
+    ) -> Result<Option<Found<'a>>, NoRecord> {
+        let found = self.find_any(key, hash, hazard)?;
+        if let Some(found) = &found
+            && self.is_gone(found)
+        {
+            self.count_gone(found);
+            return Ok(None);
+        }
+        Ok(found)
+    }
+
+    /// Finds a key's item, be it over or not.
+    #[inline]
+    fn find_any<'a>(
+        &'a self,
+        key: &[u8],
+        hash: u64,
+        hazard: &mut Option<Hazard<'a>>,
+    ) -> Result<Option<Found<'a>>, NoRecord> {
         'again: loop {
             let version = self.index.version(hash);
             for (place, word) in self.index.look(hash, &self.segments) {
@@ -124,12 +153,7 @@ impl Store {
                         let segment = self.segments.get(segment);
                         lifetimes::unpack(segment, segment.state().class(), packed)
                     });
-                    let found = Found { item, place, word: word_named, deadline_ms };
-                    if self.is_gone(&found) {
-                        self.count_gone(&found);
-                        return Ok(None);
-                    }
-                    return Ok(Some(found));
+                    return Ok(Some(Found { item, place, word: word_named, deadline_ms }));
                 }
             }
             if self.index.version(hash) == version {
@@ -275,7 +299,7 @@ impl Store {
     #[inline]
     fn read_named<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
         let mut hazard = None;
-        match (&self.find(key, hash, &mut hazard), &hazard) {
+        match (&self.find_to_read(key, hash, &mut hazard), &hazard) {
             (Ok(Some(found)), Some(hazard)) => {
                 self.requested(hash, found, hazard);
                 Some(read(self.entry(found)))
@@ -512,6 +536,9 @@ impl Store {
             }
             let mut evictor = self.evictor.lock();
             if self.segments.free_count() == 0 && !evictor.advance(self, BYTES_A_WRITE) {
+                if self.eviction == Eviction::Never {
+                    break;
+                }
                 drop(evictor);
                 thread::yield_now();
             }
@@ -671,12 +698,17 @@ impl Store {
         // SAFETY: the space was reserved for this item.
         unsafe { self.lay(location, head, key, value) };
         let hash = self.hash(key);
+        let may_displace = self.eviction != Eviction::Never;
         let mut tries = LINE_TRIES;
         let stored = loop {
-            if let Some(stored) = self.link(key, hash, location, bytes, expect, tries == 0) {
+            if let Some(stored) = self.link(key, hash, location, bytes, expect, tries == 0 && may_displace) {
                 break stored;
             }
             // The index is to have another line, and finds no segment to lay it in.
+            if tries == 0 && self.eviction == Eviction::Never {
+                segment.finish();
+                return Err(StoreError::NoRoom);
+            }
             tries = match self.free_segment() {
                 Ok(segment) => {
                     self.index.add_overflow_page(&self.segments, segment);
@@ -714,6 +746,7 @@ impl Store {
         let locked = self.index.lock(hash);
         let there = self.find_locked(&locked, key, hash);
         let living = there.as_ref().filter(|found| !self.is_gone(found));
+        let is_gone = there.is_some() && living.is_none();
         match (expect, living) {
             (Expect::Nothing, Some(_)) | (Expect::Something, None) => {
                 return Some(Stored::NotStored);
@@ -727,6 +760,9 @@ impl Store {
         let written = self.learner.as_ref().map(Learner::note_of_written);
         self.forget(hash);
         if let Some(found) = there {
+            if is_gone {
+                self.counters.expired_items.fetch_add(1, Relaxed);
+            }
             let requests = written.unwrap_or_else(|| found.place.word().requests());
             let word = Word::new(hash, requests, location);
             self.unlinked(self.segments.of(found.word.location()), found.item.head.item_bytes());

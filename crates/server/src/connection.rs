@@ -31,6 +31,8 @@ pub(crate) struct Connection {
     sent: usize,
     /// The socket may have more to read.
     pub(crate) readable: bool,
+    /// The client sends no more. No event says so again, so it is read on until the end is met.
+    pub(crate) ended: bool,
     /// What is in `carry` can be served once `pending` is sent.
     pub(crate) has_more: bool,
     /// It is closed once everything is sent.
@@ -53,6 +55,7 @@ impl Connection {
             pending: Vec::new(),
             sent: 0,
             readable: false,
+            ended: false,
             has_more: false,
             closing: false,
             is_listed: false,

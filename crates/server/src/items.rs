@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use frazil_segment::{BuildError, Store};
+use frazil_segment::{BuildError, Eviction, Store};
 
 use crate::clock::Clock;
 use crate::settings::{Settings, Shares};
@@ -27,8 +27,9 @@ impl Items {
     pub(crate) fn new(settings: &Settings, shares: Shares) -> Result<Items, BuildError> {
         let clock = Clock::new();
         let store = Store::builder(shares.store_bytes).segment_bytes(shares.segment_bytes);
+        let eviction = if settings.evicts { Eviction::default() } else { Eviction::Never };
         Ok(Items {
-            store: store.clock(clock.shared()).build()?,
+            store: store.eviction(eviction).clock(clock.shared()).build()?,
             clock,
             segment_bytes: shares.segment_bytes,
             item_bytes_max: settings.limits.item_bytes,

@@ -86,6 +86,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Box<[Counters]>,
     /// Connections of all threads.
     pub(crate) connections: AtomicUsize,
+    /// Bytes that connections of all threads hold ([`Connection::held_bytes`](crate::connection)).
+    pub(crate) held_bytes: AtomicUsize,
     pub(crate) stops: AtomicBool,
     pub(crate) addresses: Vec<Address>,
     wakers: Vec<Waker>,
@@ -135,6 +137,7 @@ impl Server {
             memcached,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
             connections: AtomicUsize::new(0),
+            held_bytes: AtomicUsize::new(0),
             stops: AtomicBool::new(false),
             addresses,
             wakers: wakers.map_err(StartError::System)?,

@@ -15,6 +15,8 @@ pub struct Settings {
     pub memcached: Vec<Address>,
     /// Bytes for items, index and the buffers of connections together, at least [`MEMORY_BYTES_MIN`].
     pub memory_bytes: usize,
+    /// Whether entries are evicted to make room; without, a value that finds none is refused.
+    pub evicts: bool,
     /// Threads that serve, at least one.
     pub threads: usize,
     /// What the server bounds.
@@ -29,6 +31,7 @@ impl Default for Settings {
         Settings {
             memcached: Vec::new(),
             memory_bytes: 64 << 20,
+            evicts: true,
             threads: 1,
             limits: Limits::default(),
             options: Options::default(),
@@ -70,7 +73,7 @@ impl Default for Limits {
 pub(crate) struct Shares {
     pub(crate) store_bytes: usize,
     pub(crate) segment_bytes: usize,
-    /// Of one thread, for requests that have arrived in part and replies that are not sent.
+    /// For requests that have arrived in part and replies that are not sent, of all connections.
     pub(crate) buffer_bytes: usize,
 }
 
@@ -79,13 +82,11 @@ const SEGMENTS_MIN: usize = 12;
 
 impl Shares {
     pub(crate) fn of(settings: &Settings) -> Shares {
-        let buffers = (settings.memory_bytes / 16).clamp(256 << 10, 64 << 20);
-        let store_bytes = settings.memory_bytes - buffers;
-        let segment = (store_bytes / SEGMENTS_MIN).clamp(64 << 10, ITEM_BYTES_MAX);
-        Shares {
-            store_bytes,
-            segment_bytes: 1 << segment.ilog2(),
-            buffer_bytes: buffers / settings.threads.max(1),
-        }
+        let memory = settings.memory_bytes;
+        let segment = (memory / 8 * 7 / SEGMENTS_MIN).clamp(64 << 10, ITEM_BYTES_MAX);
+        let segment_bytes = 1 << segment.ilog2();
+        // The largest request that may come must have room, and a reply beside it.
+        let buffer_bytes = (memory / 16).clamp(2 * segment_bytes, 64 << 20);
+        Shares { store_bytes: memory - buffer_bytes, segment_bytes, buffer_bytes }
     }
 }

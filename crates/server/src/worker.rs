@@ -87,8 +87,6 @@ pub(crate) struct Worker {
     scratch: Vec<u8>,
     now_ms: u64,
     swept_ms: u64,
-    /// Of all connections, [`Connection::held_bytes`].
-    held_bytes: usize,
 }
 
 impl Worker {
@@ -117,7 +115,6 @@ impl Worker {
             scratch: Vec::new(),
             now_ms: 0,
             swept_ms: 0,
-            held_bytes: 0,
         })
     }
 
@@ -176,7 +173,8 @@ impl Worker {
         let slot = token.0 - self.listeners.len();
         // One that was closed in this wake-up may still have events.
         let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
-        connection.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+        connection.ended |= event.is_read_closed() || event.is_error();
+        connection.readable |= event.is_readable() || connection.ended;
         self.list(slot);
     }
 
@@ -228,7 +226,7 @@ impl Worker {
 
     fn close(&mut self, slot: usize) {
         let Some(mut connection) = self.connections[slot].take() else { return };
-        self.held_bytes -= connection.held_bytes();
+        self.hold(connection.held_bytes(), 0);
         // The socket is closed right after, which deregisters it as well.
         let _ = connection.stream.deregister(self.poll.registry());
         self.shared.connections.fetch_sub(1, Relaxed);
@@ -239,17 +237,22 @@ impl Worker {
     fn serve(&mut self, slot: usize) {
         let Some(mut connection) = self.connections[slot].take() else { return };
         connection.is_listed = false;
-        self.held_bytes -= connection.held_bytes();
+        let held = connection.held_bytes();
         let goes_on = self.exchange(slot, &mut connection);
-        self.held_bytes += connection.held_bytes();
+        self.hold(held, connection.held_bytes());
         self.connections[slot] = Some(connection);
         match goes_on {
             Ok(true) => self.list(slot),
             Ok(false) => {}
             Err(_) => self.close(slot),
         }
-        if self.held_bytes > self.shared.shares.buffer_bytes {
-            self.relieve();
+        self.relieve();
+    }
+
+    /// A connection holds other memory than before. Most never hold any.
+    fn hold(&self, before: usize, now: usize) {
+        if before != now {
+            self.shared.held_bytes.fetch_add(now.wrapping_sub(before), Relaxed);
         }
     }
 
@@ -301,10 +304,15 @@ impl Worker {
         }
         // After less than there was room for the socket is empty, and the next event says when it is not.
         let is_short = begun + read < self.input.len();
-        connection.readable = !is_short;
+        connection.readable = !is_short || connection.ended;
         let arrived = begun + read;
         let goes_on = if connection.carry.len() > begun {
             let mut carry = std::mem::take(&mut connection.carry);
+            if carry.capacity() - carry.len() < read {
+                // Twice as much each time, and no more than is wanted.
+                let missing = connection.wanted.saturating_sub(carry.len());
+                carry.reserve_exact(missing.min(carry.len()).max(read));
+            }
             carry.extend_from_slice(&self.input[..read]);
             if carry.len() < connection.wanted {
                 connection.carry = carry;
@@ -374,9 +382,9 @@ impl Worker {
         let parts = std::mem::take(&mut self.parts);
         for (slot, range) in &parts {
             let Some(mut connection) = self.connections[*slot].take() else { continue };
-            self.held_bytes -= connection.held_bytes();
+            let held = connection.held_bytes();
             let sent = connection.send(&self.out[range.clone()]);
-            self.held_bytes += connection.held_bytes();
+            self.hold(held, connection.held_bytes());
             let closes = connection.closing && connection.pending.is_empty();
             self.connections[*slot] = Some(connection);
             match sent {
@@ -394,18 +402,18 @@ impl Worker {
         self.parts.clear();
         self.out.clear();
         self.out.shrink_to(KEPT_BYTES);
-        if self.held_bytes > self.shared.shares.buffer_bytes {
-            self.relieve();
-        }
+        self.relieve();
     }
 
-    /// Closes those that hold the most, until the others hold no more than they may together.
+    /// If connections hold more than they may together, closes those of this thread that hold the most.
     fn relieve(&mut self) {
-        while self.held_bytes > self.shared.shares.buffer_bytes {
+        while self.shared.held_bytes.load(Relaxed) > self.shared.shares.buffer_bytes {
             let held = |slot: &usize| {
                 self.connections[*slot].as_ref().map_or(0, |connection| connection.held_bytes())
             };
-            let Some(slot) = (0..self.connections.len()).max_by_key(held) else { return };
+            let slot = (0..self.connections.len()).max_by_key(held);
+            // What other threads' connections hold is theirs to give up.
+            let Some(slot) = slot.filter(|slot| held(slot) > 0) else { return };
             self.counters().full_kicks.add(1);
             self.close(slot);
         }

@@ -43,7 +43,7 @@ const HELP: &str = "frazil memcached: a cache server with memcached's protocol a
 -D <char>                 prefixes of keys end with it, and are counted
 -F, --disable-flush-all   disable the command `flush_all`
 -I, --max-item-size=<num> bytes of an item, with k or m (default: 1m, which is also the most)
--M                        refused: the store always evicts
+-M, --disable-evictions   refuse a value where there is no room, and evict nothing
 -P, --pidfile=<file>      write the process's number to a file
 -R, --max-reqs-per-event  taken, and has no effect: turns end by bytes
 -U, --udp-port=<num>      0; other ports are not listened at
@@ -247,7 +247,7 @@ impl Flags {
                 self.prints = Some(concat!("frazil ", env!("CARGO_PKG_VERSION"), "\n").into());
             }
             'o' => value.split(',').try_for_each(|option| self.extended(option))?,
-            'M' => bail!("`-M` is not supported: the store always evicts"),
+            'M' => self.settings.evicts = false,
             'd' => bail!("`-d` is not supported: systemd, or `&`, keeps it in the background"),
             _ => bail!("`-{flag}` is not supported"),
         }

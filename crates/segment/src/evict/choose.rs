@@ -162,6 +162,7 @@ impl Evictor {
                 });
                 firsts.min_by_key(|&segment| segments.get(segment).sequence.load(Relaxed))
             }
+            Eviction::Never => None,
             Eviction::ClosestToExpiry => self.endings.first(segments),
             Eviction::Random => {
                 let first = self.random() % u64::from(segments.count());

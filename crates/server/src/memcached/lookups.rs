@@ -97,6 +97,13 @@ impl<'i> Lookups<'i> {
 
     pub(super) fn push(&mut self, key: &'i [u8], place: usize, shape: Shape, turn: &mut Turn<'_>) {
         debug_assert!(key.len() <= KEY_BYTES_MAX);
+        // Those that change lifetimes are not made together.
+        if self.count > 0 && self.shapes[0].touch.is_some() != shape.touch.is_some() {
+            self.flush(turn);
+            if self.is_stopped() {
+                return;
+            }
+        }
         self.keys[self.count] = key;
         self.shapes[self.count] = shape;
         self.places[self.count] = place;

@@ -161,7 +161,7 @@ fn settings(turn: &mut Turn<'_>) {
     stat(turn, "inter", shown.interface.as_deref().unwrap_or("NULL"));
     stat(turn, "verbosity", shared.memcached.verbosity.load(Relaxed));
     stat(turn, "oldest", 0);
-    stat(turn, "evictions", "on");
+    stat(turn, "evictions", if settings.evicts { "on" } else { "off" });
     stat(turn, "domain_socket", shown.socket.as_deref().unwrap_or("NULL"));
     stat(turn, "umask", format_args!("{:o}", shown.access));
     stat(turn, "shutdown_command", yes(options.shutdown));
@@ -195,11 +195,20 @@ fn items(turn: &mut Turn<'_>) {
     }
     let counts = turn.shared.counts();
     stat(turn, "items:1:number", store.items);
-    stat(turn, "items:1:mem_requested", store.live_bytes);
+    stat(turn, "items:1:mem_requested", requested_bytes(&store));
     stat(turn, "items:1:evicted", store.evicted_items);
     stat(turn, "items:1:outofmemory", counts.no_memory);
     stat(turn, "items:1:reclaimed", store.expired_items);
 }
+
+/// Bytes of items and of the lines of the index that lead to them, as memcached's items have their links in
+/// their heads.
+fn requested_bytes(store: &Stats) -> u64 {
+    store.live_bytes + LINE_BYTES * (store.index_lines + store.overflow_lines)
+}
+
+/// Of the index.
+const LINE_BYTES: u64 = 64;
 
 fn slabs(turn: &mut Turn<'_>) {
     let store = turn.shared.items.store.stats();
@@ -209,7 +218,7 @@ fn slabs(turn: &mut Turn<'_>) {
         stat(turn, "1:chunk_size", store.segment_bytes);
         stat(turn, "1:total_pages", used);
         stat(turn, "1:used_chunks", store.items);
-        stat(turn, "1:mem_requested", store.live_bytes);
+        stat(turn, "1:mem_requested", requested_bytes(&store));
         stat(turn, "1:get_hits", counts.get_hits);
         stat(turn, "1:cmd_set", counts.sets);
         stat(turn, "1:delete_hits", counts.delete_hits);

@@ -87,7 +87,10 @@ fn idle_and_slow_connections_are_closed() {
     busy.expect("debugtime 20\r\n", "OK\r\n");
     assert_eq!(slow.rest(), b"");
     idle.expect("get a\r\n", "END\r\n");
-    busy.expect("debugtime 99\r\nget a\r\ndebugtime 99\r\n", "OK\r\nEND\r\nOK\r\n");
+    for _ in 0..2 {
+        busy.expect("debugtime 60\r\n", "OK\r\n");
+        busy.expect("get a\r\n", "END\r\n");
+    }
     assert_eq!(idle.rest(), b"");
     assert!(busy.stat("idle_kicks") >= 1);
 }
@@ -175,4 +178,22 @@ fn a_connection_says_who_it_is_where_there_are_users() {
     let mut other = Client::new(&server);
     other.send("x".repeat(3000).as_bytes());
     assert_eq!(other.rest(), b"");
+}
+
+#[test]
+fn a_server_that_does_not_evict_refuses_values_and_keeps_those_it_has() {
+    let small = Settings { memory_bytes: 2 << 20, evicts: false, ..settings() };
+    let server = Server::start(small).unwrap();
+    let mut client = Client::new(&server);
+    let value = "v".repeat(8192);
+    let set = |key: usize| format!("set key{key} 0 0 8192\r\n{value}\r\n");
+    let stored = (0..).take_while(|&key| client.ask(set(key).as_bytes()) == b"STORED\r\n").count();
+    assert!((100..256).contains(&stored), "{stored}");
+    client.expect(&set(stored), "SERVER_ERROR out of memory storing object\r\n");
+    for key in 0..stored {
+        client.expect(&format!("get key{key}\r\n"), &format!("VALUE key{key} 0 8192\r\n{value}\r\nEND\r\n"));
+    }
+    assert_eq!((client.stat("evictions"), client.stat("store_no_memory")), (0, 2));
+    // What is flushed makes room.
+    client.expect(&format!("flush_all\r\n{}", set(0)), "OK\r\nSTORED\r\n");
 }

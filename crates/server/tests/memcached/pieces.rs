@@ -85,7 +85,7 @@ fn a_line_of_keys_may_be_of_any_length() {
     let server = Server::start(settings()).unwrap();
     let mut client = Client::new(&server);
     client.expect("set key 0 0 1\r\nv\r\n", "STORED\r\n");
-    let keys = format!("{} key", "absent".repeat(40)).repeat(2000);
+    let keys = format!("{} key ", "absent".repeat(40)).repeat(2000);
     let reply = "VALUE key 0 1\r\nv\r\n".repeat(2000);
     client.expect(&format!("get {keys}\r\nget key\r\n"), &format!("{reply}END\r\nVALUE key 0 1\r\nv\r\nEND\r\n"));
     let long = "x".repeat(251);
