@@ -1,4 +1,4 @@
-//! An item in its segment: a head of four to ten bytes, the key, the value.
+//! An item in its segment: a head of four to eleven bytes, the key, the value.
 //!
 //! ```text
 //! head = u32: key bytes (8 bits), value bytes (20), width of the flags (2: 0, 1, 2 or 4 bytes),
@@ -161,8 +161,7 @@ mod tests {
                 for (key, value, marks) in
                     [(0, 0, 0), (0, 0, 9), (1, 3, 255), (255, 1000, 0), (16, longest, 1)]
                 {
-                    let head =
-                        Head { key_bytes: key, value_bytes: value, flags, deadline, marks };
+                    let head = Head { key_bytes: key, value_bytes: value, flags, deadline, marks };
                     let mut memory = vec![0xaa; head.item_bytes() + 1];
                     // SAFETY: the memory is as long as the item, and ours.
                     let item = unsafe {

@@ -1,8 +1,8 @@
 //! A cache of bytes by bytes, for millions of small items: a log of segments in one mapping.
 //!
 //! Values are copied into segments of up to 1 MiB, one after the other, and an index of eight bytes an
-//! item leads to them. An item takes 4 bytes beside its key and its value, up to 4 more for flags and 2 for
-//! a lifetime, and about 11 in the index. The design follows Segcache (Yang et al., NSDI 2021) and GL-Cache
+//! item leads to them. An item takes 4 bytes beside its key and its value, up to 4 more for flags, 2 for
+//! a lifetime and 1 for marks, and about 11 in the index. The design follows Segcache (Yang et al., NSDI 2021) and GL-Cache
 //! (FAST 2023): segments are for items that end at about the same time, and go as a whole or are merged.
 //!
 //! ```

@@ -701,7 +701,9 @@ impl Store {
         let may_displace = self.eviction != Eviction::Never;
         let mut tries = LINE_TRIES;
         let stored = loop {
-            if let Some(stored) = self.link(key, hash, location, bytes, expect, tries == 0 && may_displace) {
+            if let Some(stored) =
+                self.link(key, hash, location, bytes, expect, tries == 0 && may_displace)
+            {
                 break stored;
             }
             // The index is to have another line, and finds no segment to lay it in.

@@ -286,8 +286,7 @@ impl Store {
         value: [&[u8]; 2],
     ) -> Result<(Stored, ()), StoreError> {
         let entry = held.entry();
-        let kept =
-            Kept { flags: entry.flags, marks: entry.marks, deadline_ms: held.deadline_ms };
+        let kept = Kept { flags: entry.flags, marks: entry.marks, deadline_ms: held.deadline_ms };
         Ok((self.put(key, value, kept, Expect::Exactly(entry.cas))?.0, ()))
     }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 

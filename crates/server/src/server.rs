@@ -168,7 +168,8 @@ impl Server {
         let threads = std::mem::take(&mut self.threads);
         let mut ended = Ok(());
         for thread in threads {
-            let result = thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+            let result =
+                thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
             ended = ended.and(result);
         }
         ended

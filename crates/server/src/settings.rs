@@ -52,6 +52,9 @@ pub struct Limits {
     pub idle_seconds: u64,
     /// Seconds that a request may take to arrive, after which its connection is closed; 0: any time.
     pub request_seconds: u64,
+    /// Requests of one connection that are served before the next has its turn; 0: as many as have arrived
+    /// and whose replies fit.
+    pub turn_requests: usize,
     /// Connections that wait to be accepted, by listening socket.
     pub backlog: i32,
 }
@@ -63,6 +66,7 @@ impl Default for Limits {
             item_bytes: ITEM_BYTES_MAX,
             idle_seconds: 0,
             request_seconds: 0,
+            turn_requests: 0,
             backlog: 1024,
         }
     }

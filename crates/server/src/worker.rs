@@ -438,7 +438,11 @@ impl Worker {
         }
         for (slot, is_slow) in over {
             let counters = self.counters();
-            if is_slow { counters.slow_kicks.add(1) } else { counters.idle_kicks.add(1) }
+            if is_slow {
+                counters.slow_kicks.add(1)
+            } else {
+                counters.idle_kicks.add(1)
+            }
             self.close(slot);
         }
     }

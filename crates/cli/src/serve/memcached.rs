@@ -38,14 +38,14 @@ const HELP: &str = "frazil memcached: a cache server with memcached's protocol a
 -c, --conn-limit=<num>    connections at once (default: 1024)
 -t, --threads=<num>       threads (default: 4)
 -b, --listen-backlog=<num> connections that wait to be accepted (default: 1024)
--B, --protocol=<name>     auto or ascii; binary is not spoken
+-B, --protocol=<name>     auto or ascii; binary is not spoken, and with it no connection is served
 -C, --disable-cas         no numbers for cas
 -D <char>                 prefixes of keys end with it, and are counted
 -F, --disable-flush-all   disable the command `flush_all`
 -I, --max-item-size=<num> bytes of an item, with k or m (default: 1m, which is also the most)
 -M, --disable-evictions   refuse a value where there is no room, and evict nothing
 -P, --pidfile=<file>      write the process's number to a file
--R, --max-reqs-per-event  taken, and has no effect: turns end by bytes
+-R, --max-reqs-per-event  requests of a connection before others have their turn (default: by bytes)
 -U, --udp-port=<num>      0; other ports are not listened at
 -v, --verbose             taken, and shown by `stats settings`
 -W, --disable-watch       there is no `watch`
@@ -61,7 +61,7 @@ const HELP: &str = "frazil memcached: a cache server with memcached's protocol a
 ";
 
 /// Flags with a long name; `true`: they have a value.
-const FLAGS: [(char, &str, bool); 30] = [
+const FLAGS: &[(char, &str, bool)] = &[
     ('p', "port", true),
     ('s', "unix-socket", true),
     ('a', "unix-mask", true),
@@ -92,8 +92,6 @@ const FLAGS: [(char, &str, bool); 30] = [
     ('X', "disable-dumping", false),
     ('W', "disable-watch", false),
     ('o', "extended", true),
-];
-const MORE_FLAGS: [(char, &str, bool); 6] = [
     ('U', "udp-port", true),
     ('Y', "auth-file", true),
     ('S', "enable-sasl", false),
@@ -139,8 +137,7 @@ pub(crate) fn run(args: &Args) -> Done {
     if let Some(path) = &flags.socket {
         use std::os::unix::fs::PermissionsExt as _;
         let access = std::fs::Permissions::from_mode(flags.access);
-        std::fs::set_permissions(path, access)
-            .with_context(|| format!("-a {:o}", flags.access))?;
+        std::fs::set_permissions(path, access).with_context(|| format!("-a {:o}", flags.access))?;
     }
     tell_ports(&server)?;
     Ok(server.join().context("serving")?)
@@ -169,8 +166,9 @@ impl Flags {
         let mut given = given.iter();
         while let Some(one) = given.next() {
             if let Some(long) = one.strip_prefix("--") {
-                let (name, value) = long.split_once('=').map_or((long, None), |(n, v)| (n, Some(v)));
-                let known = FLAGS.iter().chain(&MORE_FLAGS).find(|known| known.1 == name);
+                let (name, value) =
+                    long.split_once('=').map_or((long, None), |(n, v)| (n, Some(v)));
+                let known = FLAGS.iter().find(|known| known.1 == name);
                 let &(flag, _, has_value) = known.ok_or_else(|| anyhow!("no flag `--{name}`"))?;
                 let value = match (has_value, value) {
                     (true, None) => given.next().map(String::as_str),
@@ -185,7 +183,7 @@ impl Flags {
             };
             while let Some(flag) = letters.chars().next() {
                 letters = &letters[flag.len_utf8()..];
-                let known = FLAGS.iter().chain(&MORE_FLAGS).find(|known| known.0 == flag);
+                let known = FLAGS.iter().find(|known| known.0 == flag);
                 let &(_, _, has_value) = known.ok_or_else(|| anyhow!("no flag `-{flag}`"))?;
                 if !has_value {
                     self.take(flag, "")?;
@@ -226,16 +224,17 @@ impl Flags {
             'c' => limits.connections = at_least_one()?,
             't' => self.settings.threads = at_least_one()?,
             'b' => limits.backlog = at_least_one()?.try_into().context("-b")?,
-            'B' => options.shown.protocol = protocol(value)?,
+            'B' => (options.shown.protocol, options.text) = protocol(value)?,
             'C' => options.cas = false,
             'D' => {
-                options.prefix_delimiter = *value.as_bytes().first().context("`-D`: a character")?;
+                options.prefix_delimiter =
+                    *value.as_bytes().first().context("`-D`: a character")?;
                 options.detail = true;
             }
             'F' => options.flush = false,
             'I' => limits.item_bytes = item_bytes(value)?,
             'P' => self.pid_file = Some(PathBuf::from(value)),
-            'R' => drop(at_least_one()?),
+            'R' => limits.turn_requests = at_least_one()?,
             'U' if value == "0" => {}
             'U' => note(&format!("-U {value}: UDP is not spoken, so nothing listens there")),
             'v' => options.shown.verbosity += 1,
@@ -317,13 +316,14 @@ fn check_user(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn protocol(name: &str) -> anyhow::Result<&'static str> {
+/// What `stats settings` shows, and whether text is spoken.
+fn protocol(name: &str) -> anyhow::Result<(&'static str, bool)> {
     match name {
-        "auto" => Ok("auto-negotiate"),
-        "ascii" => Ok("ascii"),
+        "auto" => Ok(("auto-negotiate", true)),
+        "ascii" => Ok(("ascii", true)),
         "binary" => {
-            note("-B binary: memcached's binary protocol is not spoken, text and meta are");
-            Ok("ascii")
+            note("-B binary: the binary protocol is not spoken, so all connections are closed");
+            Ok(("binary", false))
         }
         _ => bail!("`-B {name}`: auto or ascii"),
     }

@@ -2,10 +2,11 @@
 
 mod memcached;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use frazil_server::{Address, Limits, Server, Settings};
 
 use crate::Done;
+use crate::failure::Failure;
 
 pub(crate) use memcached::{Args as MemcachedArgs, run as run_memcached};
 
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     /// Close a connection whose request takes so many seconds to arrive, or whose replies to be read
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     request_timeout: u64,
+    /// Listen beyond this machine although anybody there can read and change everything
+    #[arg(long)]
+    insecure: bool,
 }
 
 /// Bytes of `64MiB` and its like.
@@ -56,6 +60,13 @@ fn memory(text: &str) -> Result<usize, String> {
 
 /// Serves until the process is told to end.
 pub(crate) fn run(args: &Args) -> Done {
+    let is_open = |address: &&Address| matches!(address, Address::Tcp(address) if !address.ip().is_loopback());
+    if let Some(open) = args.memcached.iter().find(is_open).filter(|_| !args.insecure) {
+        return Err(Failure::usage(anyhow!(
+            "{open} can be reached from other machines, and the server has no users: `--insecure` \
+             serves there all the same"
+        )));
+    }
     let settings = Settings {
         memcached: args.memcached.clone(),
         memory_bytes: args.memory,

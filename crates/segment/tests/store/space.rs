@@ -107,7 +107,9 @@ fn lifetimes_are_rounded_up_to_milliseconds() {
             assert_eq!(store.contains(b"key"), passed < there, "{micros} us after {passed} ms");
         }
     }
-    store.set(b"key", b"", Attributes { flags: 0, marks: 0, lifetime: Some(Duration::MAX) }).unwrap();
+    store
+        .set(b"key", b"", Attributes { flags: 0, marks: 0, lifetime: Some(Duration::MAX) })
+        .unwrap();
     now_ms.store(u64::MAX, Relaxed);
     assert!(store.contains(b"key"));
 }
@@ -192,7 +194,8 @@ fn what_ends_first_goes_first_within_a_class() {
     let builder = Store::builder(1 << 20).segment_bytes(16 << 10).seed(3).clock(now_ms);
     let store = builder.eviction(Eviction::ClosestToExpiry).build().unwrap();
     let set = |number: u64, seconds: u64| {
-        let attributes = Attributes { flags: 0, marks: 0, lifetime: Some(Duration::from_secs(seconds)) };
+        let attributes =
+            Attributes { flags: 0, marks: 0, lifetime: Some(Duration::from_secs(seconds)) };
         store.set(&number.to_le_bytes(), &[1; 500], attributes).unwrap();
     };
     // One class, whose lifetimes are up to 67 seconds.
@@ -231,7 +234,8 @@ fn merges_keep_what_is_asked_for() {
 fn merges_come_to_each_class() {
     for kib in [1 << 10, 2 << 10] {
         let store = Store::builder(kib << 10).segment_bytes(16 << 10).seed(3).build().unwrap();
-        let attributes = Attributes { flags: 0, marks: 0, lifetime: Some(Duration::from_secs(3600)) };
+        let attributes =
+            Attributes { flags: 0, marks: 0, lifetime: Some(Duration::from_secs(3600)) };
         let old = |number: u64| (number | 1 << 40).to_le_bytes();
         (0..1700).for_each(|number| store.set(&old(number), &[1; 500], attributes).unwrap());
         for number in 0..20_000u64 {
@@ -323,4 +327,58 @@ fn a_clock_that_is_at_its_end_disturbs_nothing() {
         store.validate_at_rest().unwrap();
         assert!(store.segments().count() > 0, "{eviction:?}");
     }
+}
+
+/// A merge of segments on both sides of a flush keeps what was written after it, and nothing else.
+#[test]
+fn a_flush_parts_what_was_before_from_what_comes_after() {
+    let store = Store::builder(1 << 20).segment_bytes(4 << 10).seed(3).build().unwrap();
+    let key = |number: u32| number.to_le_bytes();
+    let rounds = if cfg!(miri) { 2 } else { 20 };
+    for round in 0..rounds {
+        for number in 0..200 {
+            store
+                .set(&key(number), &value_of(&key(number), round, 300), Attributes::default())
+                .unwrap();
+        }
+        store.flush();
+        assert!((0..200).all(|number| !store.contains(&key(number))));
+        assert!(!store.delete(&key(1)) && store.incr(&key(2), 1) == Ok(None));
+        for number in 0..100 {
+            let value = value_of(&key(number), round + 100, 300);
+            store.set(&key(number), &value, Attributes::default()).unwrap();
+        }
+        store.validate_at_rest().unwrap();
+    }
+    for number in 0..100 {
+        let version =
+            store.get_with(&key(number), |entry| checked_version(&key(number), entry.value));
+        assert_eq!(version, Some(rounds - 1 + 100));
+    }
+    let stats = store.stats();
+    assert_eq!(stats.evicted_items, 0);
+    assert_eq!(stats.flushed_reads, 0, "nothing was read but what is there");
+}
+
+#[test]
+fn what_is_never_evicted_is_refused_when_there_is_no_room() {
+    let store = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(Eviction::Never);
+    let store = store.build().unwrap();
+    let key = |number: u32| number.to_le_bytes();
+    let full = (0..).find(|&number| {
+        let stored = store.set(&key(number), &[7; 1000], Attributes::default());
+        assert!(matches!(stored, Ok(()) | Err(StoreError::NoRoom)));
+        stored.is_err()
+    });
+    let full = full.unwrap();
+    assert!((700..1024).contains(&full), "{full}");
+    assert!((0..full).all(|number| store.contains(&key(number))));
+    // The same for many small ones, whose lines of the index find no room.
+    let small =
+        (full..).find(|&number| store.set(&key(number), b"", Attributes::default()).is_err());
+    assert!((0..small.unwrap()).all(|number| store.contains(&key(number))));
+    store.validate_at_rest().unwrap();
+    assert_eq!(store.stats().evicted_items, 0);
+    (0..full).step_by(2).for_each(|number| assert!(store.delete(&key(number))));
+    store.set(&key(full), &[7; 1000], Attributes::default()).unwrap();
 }

@@ -50,14 +50,13 @@ impl Users {
 }
 
 /// Serves a request of a connection that has not said who it is.
-pub(super) fn request(
-    session: &mut Session,
-    rest: &[u8],
-    turn: &mut Turn<'_>,
-) -> (usize, Flow) {
+pub(super) fn request(session: &mut Session, rest: &[u8], turn: &mut Turn<'_>) -> (usize, Flow) {
     let Some((line, bytes)) = line(rest) else {
-        let flow =
-            if rest.len() > super::LINE_BYTES_MAX { Flow::Close } else { Flow::Read(rest.len() + 1) };
+        let flow = if rest.len() > super::LINE_BYTES_MAX {
+            Flow::Close
+        } else {
+            Flow::Read(rest.len() + 1)
+        };
         return (0, flow);
     };
     let tokens = Tokens::of(line);
@@ -79,8 +78,7 @@ pub(super) fn request(
         Some(named) => {
             turn.counters.auths.add(1);
             let users = turn.shared.memcached.users.as_ref();
-            session.authenticated =
-                users.is_none_or(|users| users.has(named.get(0), named.get(1)));
+            session.authenticated = users.is_none_or(|users| users.has(named.get(0), named.get(1)));
             if session.authenticated {
                 &b"STORED"[..]
             } else {

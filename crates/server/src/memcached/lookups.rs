@@ -30,10 +30,6 @@ impl Shape {
     /// Of a line that looks keys up: its shape and where its keys begin, or what is wrong with it.
     #[inline]
     pub(super) fn of(line: &[u8]) -> Option<Result<(Shape, usize), &'static [u8]>> {
-        // By far the most frequent request, and the one that must be quick.
-        if line.starts_with(b"get ") {
-            return Some(Self::with_keys(line, Shape::new(false), 4));
-        }
         let (at, command) = split(line).next()?;
         let after = at + command.len();
         match command {

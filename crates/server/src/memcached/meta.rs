@@ -208,7 +208,8 @@ pub(super) fn serve(request: &mut Request<'_, '_>, kind: u8, turn: &mut Turn<'_>
     });
     if let Err(error) = done {
         // These tell no more of what is wrong with flags.
-        let is_bare = matches!(kind, b'd' | b'a') && error.starts_with(b"CLIENT_ERROR")
+        let is_bare = matches!(kind, b'd' | b'a')
+            && error.starts_with(b"CLIENT_ERROR")
             && !is_of_operation(error);
         reply(turn, if is_bare { BAD_FLAGS } else { error });
     }
@@ -252,8 +253,7 @@ fn get(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
             push_found(meta, &Found { value: entry.value, seen, cas, left }, now_ms, out);
         }
     };
-    let found =
-        if no_update { store.peek(key, &mut read) } else { store.get_with(key, &mut read) };
+    let found = if no_update { store.peek(key, &mut read) } else { store.get_with(key, &mut read) };
     if is_stale {
         turn.out.truncate(begin);
         return get_and_change(meta, turn);
@@ -533,12 +533,7 @@ fn delete(meta: &Meta<'_>, turn: &mut Turn<'_>) {
 }
 
 /// Marks an entry as stale, and has the next client win.
-fn invalidate(
-    meta: &Meta<'_>,
-    cas: Option<u64>,
-    time: Option<i32>,
-    turn: &mut Turn<'_>,
-) -> Stored {
+fn invalidate(meta: &Meta<'_>, cas: Option<u64>, time: Option<i32>, turn: &mut Turn<'_>) -> Stored {
     let items = &turn.shared.items;
     let lifetime = time.map(|time| items.lifetime(time.into()));
     let updated = items.store.update(meta.key, turn.scratch, |entry, value| {
@@ -663,8 +658,7 @@ fn show(meta: &Meta<'_>, turn: &mut Turn<'_>) {
         let age = now_ms.saturating_sub(entry.opened_ms) / 1000;
         let fetched = if entry.requested { "yes" } else { "no" };
         let (cas, size) = (entry.cas, entry.key.len() + entry.value.len());
-        let facts =
-            format!(" exp={left} la={age} cas={cas} fetch={fetched} cls=1 size={size}\r\n");
+        let facts = format!(" exp={left} la={age} cas={cas} fetch={fetched} cls=1 size={size}\r\n");
         out.extend_from_slice(facts.as_bytes());
     });
     if shown.is_none() {

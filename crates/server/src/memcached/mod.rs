@@ -31,6 +31,8 @@ use prefixes::Prefixes;
 const KEY_BYTES_MAX: usize = 250;
 /// A line that is longer and has no end yet is no request, unless it looks keys up.
 const LINE_BYTES_MAX: usize = 2048;
+/// The first byte of a request in the binary protocol, which is not spoken.
+const BINARY_MAGIC: u8 = 0x80;
 /// Tokens of a line; what is behind them is not looked at.
 const TOKENS_MAX: usize = 23;
 
@@ -42,6 +44,8 @@ const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object";
 /// What memcached has a flag for.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// Whether the text protocol is spoken. Without, connections are closed when anything comes (`-B binary`).
+    pub text: bool,
     /// Whether entries have numbers for `cas`; without, all are 0 (`-C`).
     pub cas: bool,
     /// Whether `flush_all` is allowed (`-F`).
@@ -82,6 +86,7 @@ pub struct Shown {
 impl Default for Options {
     fn default() -> Options {
         Options {
+            text: true,
             cas: true,
             flush: true,
             dump: true,
@@ -163,10 +168,16 @@ enum Flow {
 pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served {
     let mut lookups = Lookups::new();
     let mut at = 0;
+    let mut requests = 0;
+    let requests_max = match turn.shared.settings.limits.turn_requests {
+        0 => usize::MAX,
+        some => some,
+    };
     let next = loop {
-        if turn.out.len() >= turn.out_max {
+        if turn.out.len() >= turn.out_max || requests == requests_max {
             break Next::Send;
         }
+        requests += 1;
         let rest = &input[at..];
         if rest.is_empty() && !matches!(session.state, State::Dump(_)) {
             break Next::Read(1);
@@ -237,7 +248,18 @@ fn command<'i>(
     lookups: &mut Lookups<'i>,
     turn: &mut Turn<'_>,
 ) -> (usize, Flow) {
+    if rest[0] == BINARY_MAGIC || !turn.shared.settings.options.text {
+        return (0, Flow::Close);
+    }
     let Some((line, bytes)) = line(rest) else { return without_end(session, rest) };
+    // By far the most frequent request, without a second look at it.
+    if let Some(key) = line.strip_prefix(b"get ")
+        && (1..=KEY_BYTES_MAX).contains(&key.len())
+        && memchr(b' ', key).is_none()
+    {
+        lookups.push(key, at + 4, Shape { ends: true, ..Shape::new(false) }, turn);
+        return (bytes, Flow::Go);
+    }
     if let Some(shape) = Shape::of(line) {
         match shape {
             Ok((shape, prefix)) => {

@@ -115,7 +115,10 @@ fn clients_that_do_not_read_take_a_bounded_share_of_memory() {
     let closed = |client: &Client| client.stream.peek(&mut [0]).is_ok();
     assert!(deaf.iter().all(closed));
     for number in 0..2000 {
-        client.expect(&format!("get key{number}\r\n"), &format!("VALUE key{number} 0 5\r\nvalue\r\nEND\r\n"));
+        client.expect(
+            &format!("get key{number}\r\n"),
+            &format!("VALUE key{number} 0 5\r\nvalue\r\nEND\r\n"),
+        );
     }
     assert_eq!(client.stat("evictions"), 0);
     let mut kicked = 0;
@@ -191,9 +194,31 @@ fn a_server_that_does_not_evict_refuses_values_and_keeps_those_it_has() {
     assert!((100..256).contains(&stored), "{stored}");
     client.expect(&set(stored), "SERVER_ERROR out of memory storing object\r\n");
     for key in 0..stored {
-        client.expect(&format!("get key{key}\r\n"), &format!("VALUE key{key} 0 8192\r\n{value}\r\nEND\r\n"));
+        client.expect(
+            &format!("get key{key}\r\n"),
+            &format!("VALUE key{key} 0 8192\r\n{value}\r\nEND\r\n"),
+        );
     }
     assert_eq!((client.stat("evictions"), client.stat("store_no_memory")), (0, 2));
     // What is flushed makes room.
     client.expect(&format!("flush_all\r\n{}", set(0)), "OK\r\nSTORED\r\n");
+}
+
+#[test]
+fn a_turn_ends_after_as_many_requests() {
+    let server = limited(Limits { turn_requests: 1, ..Limits::default() });
+    let mut client = Client::new(&server);
+    client.expect(
+        "set a 0 0 1\r\nx\r\nget a\r\nget b\r\n",
+        "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\nEND\r\n",
+    );
+    assert!(client.stat("conn_yields") >= 3);
+}
+
+#[test]
+fn the_binary_protocol_is_not_spoken() {
+    let server = Server::start(settings()).unwrap();
+    let mut client = Client::new(&server);
+    client.send(b"\x80\x00\x00\x03");
+    assert_eq!(client.rest(), b"");
 }

@@ -7,10 +7,46 @@ use frazil_server::Server;
 use crate::client::{Client, settings};
 
 const WORDS: [&[u8]; 40] = [
-    b"get", b"gets", b"gat", b"set", b"add", b"append", b"cas", b"incr", b"decr", b"delete", b"touch",
-    b"mg", b"ms", b"md", b"ma", b"me", b"mn", b"stats", b"flush_all", b"verbosity", b"a", b"b", b"0", b"1",
-    b"-1", b"4294967296", b"18446744073709551615", b"99999999999999999999", b"noreply", b"v", b"k", b"b",
-    b"T30", b"N10", b"C0", b"I", b"q", b"MA", b"\0\xff\x80", b"lru_crawler metadump all",
+    b"get",
+    b"gets",
+    b"gat",
+    b"set",
+    b"add",
+    b"append",
+    b"cas",
+    b"incr",
+    b"decr",
+    b"delete",
+    b"touch",
+    b"mg",
+    b"ms",
+    b"md",
+    b"ma",
+    b"me",
+    b"mn",
+    b"stats",
+    b"flush_all",
+    b"verbosity",
+    b"a",
+    b"b",
+    b"0",
+    b"1",
+    b"-1",
+    b"4294967296",
+    b"18446744073709551615",
+    b"99999999999999999999",
+    b"noreply",
+    b"v",
+    b"k",
+    b"b",
+    b"T30",
+    b"N10",
+    b"C0",
+    b"I",
+    b"q",
+    b"MA",
+    b"\0\xff\x80",
+    b"lru_crawler metadump all",
 ];
 
 /// A small generator: the same bytes in each run.
@@ -31,7 +67,8 @@ impl Chance {
                 bytes.extend_from_slice(WORDS[self.below(WORDS.len())]);
                 bytes.push(b' ');
             }
-            let ends: [&[u8]; 5] = [b"\r\n", b"\n", b"\r\nvalue\r\n", b"\0\r\n", b" 5\r\nvalue\r\n"];
+            let ends: [&[u8]; 5] =
+                [b"\r\n", b"\n", b"\r\nvalue\r\n", b"\0\r\n", b" 5\r\nvalue\r\n"];
             bytes.extend_from_slice(ends[self.below(ends.len())]);
         }
         for _ in 0..self.below(4) {

@@ -87,7 +87,10 @@ fn a_line_of_keys_may_be_of_any_length() {
     client.expect("set key 0 0 1\r\nv\r\n", "STORED\r\n");
     let keys = format!("{} key ", "absent".repeat(40)).repeat(2000);
     let reply = "VALUE key 0 1\r\nv\r\n".repeat(2000);
-    client.expect(&format!("get {keys}\r\nget key\r\n"), &format!("{reply}END\r\nVALUE key 0 1\r\nv\r\nEND\r\n"));
+    client.expect(
+        &format!("get {keys}\r\nget key\r\n"),
+        &format!("{reply}END\r\nVALUE key 0 1\r\nv\r\nEND\r\n"),
+    );
     let long = "x".repeat(251);
     client.send(format!("get {} {long}", "key ".repeat(1000)).as_bytes());
     let replies = client.ask(b" key\r\n");

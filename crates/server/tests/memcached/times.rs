@@ -41,9 +41,15 @@ fn a_flush_takes_what_was_there_and_nothing_else() {
     client.expect("set a 0 0 1\r\nw\r\nget a\r\n", "STORED\r\nVALUE a 0 1\r\nw\r\nEND\r\n");
     client.expect("flush_all 10\r\nget a\r\n", "OK\r\nVALUE a 0 1\r\nw\r\nEND\r\n");
     client.expect("debugtime 9\r\n", OK);
-    client.expect("set b 0 0 1\r\nv\r\nget a b\r\n", "STORED\r\nVALUE a 0 1\r\nw\r\nVALUE b 0 1\r\nv\r\nEND\r\n");
+    client.expect(
+        "set b 0 0 1\r\nv\r\nget a b\r\n",
+        "STORED\r\nVALUE a 0 1\r\nw\r\nVALUE b 0 1\r\nv\r\nEND\r\n",
+    );
     client.expect("debugtime 2\r\n", OK);
     client.expect("get a b\r\nadd b 0 0 1\r\nx\r\n", "END\r\nSTORED\r\n");
     assert_eq!(client.stat("get_flushed"), 3);
-    client.expect("flush_all noreply\r\nget b\r\nflush_all x\r\n", "END\r\nCLIENT_ERROR invalid exptime argument\r\n");
+    client.expect(
+        "flush_all noreply\r\nget b\r\nflush_all x\r\n",
+        "END\r\nCLIENT_ERROR invalid exptime argument\r\n",
+    );
 }
