@@ -463,3 +463,32 @@ impl Segments {
         chains.link_after(class, previous, segment);
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// A flushed segment is dropped as a whole unless a writer is not done with it, so such a run is rare.
+    #[test]
+    fn what_is_merged_across_a_flush_is_not_flushed() {
+        let segments = Segments::new(Mapping::new(8 * 64).unwrap(), 64, 8);
+        let open = |before: u32| {
+            let segment = segments.take().unwrap();
+            segments.reopen(0, before, segment, 0);
+            segment
+        };
+        let before = open(NONE);
+        assert!(!segments.is_flushed(before));
+        segments.flush();
+        assert_eq!(segments.open(0), NONE);
+        let after = open(NONE);
+        assert!(segments.is_flushed(before) && !segments.is_flushed(after));
+        for (run, is_flushed) in
+            [(&[before, after][..], false), (&[after], false), (&[before], true)]
+        {
+            let merged = segments.take().unwrap();
+            segments.begin_merged(merged, 0, 0, run);
+            assert_eq!(segments.is_flushed(merged), is_flushed, "{run:?}");
+        }
+    }
+}

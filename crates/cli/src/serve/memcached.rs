@@ -13,10 +13,8 @@ use crate::Done;
 use crate::failure::{Failure, note};
 
 /// Serve memcached clients, started by memcached's own flags
-///
-/// `frazil memcached -h` lists the flags.
 #[derive(clap::Args)]
-#[command(disable_help_flag = true)]
+#[command(disable_help_flag = true, long_about = HELP)]
 #[command(after_help = "Examples:
   frazil memcached -m 64 -l 127.0.0.1 -p 11211
   frazil memcached -s /run/memcached.sock -a 0766 -t 4")]
