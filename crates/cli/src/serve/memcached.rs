@@ -334,7 +334,7 @@ fn item_bytes(text: &str) -> anyhow::Result<usize> {
         _ => (text, 0),
     };
     let number: usize = digits.parse().with_context(|| format!("`-I {text}`: no size"))?;
-    let bytes = number.checked_mul(1 << shift).unwrap_or(usize::MAX);
+    let bytes = number.saturating_mul(1 << shift);
     if !(1 << 10..=128 << 20).contains(&bytes) {
         bail!("`-I {text}`: from 1k to 128m");
     }

@@ -209,21 +209,7 @@ impl Model {
                 assert_eq!(self.store.delete(&key), there);
                 self.map.remove(&key);
             }
-            Operation::DeleteExactly(number, right) => {
-                let key = key(number);
-                let there = self.look(&key).is_some();
-                let cas = self.store.peek(&key, |entry| entry.cas).unwrap_or(1);
-                let deleted = self.store.delete_exactly(&key, cas ^ u64::from(!right));
-                let expected = match (there, right) {
-                    (false, _) => Stored::NotFound,
-                    (true, false) => Stored::Exists,
-                    (true, true) => Stored::Stored,
-                };
-                assert_eq!(deleted, expected);
-                if deleted == Stored::Stored {
-                    self.map.remove(&key);
-                }
-            }
+            Operation::DeleteExactly(number, right) => self.delete_exactly(number, right),
             Operation::Update(number, length, marks, lifetime) => {
                 self.update(number, length, marks, lifetime);
             }
@@ -277,6 +263,22 @@ impl Model {
             Operation::Wait(ms) => _ = self.now_ms.fetch_add(ms, Relaxed),
             Operation::Scan => self.scan(),
             _ => unreachable!("a write with a value"),
+        }
+    }
+
+    fn delete_exactly(&mut self, number: u16, right: bool) {
+        let key = key(number);
+        let there = self.look(&key).is_some();
+        let cas = self.store.peek(&key, |entry| entry.cas).unwrap_or(1);
+        let deleted = self.store.delete_exactly(&key, cas ^ u64::from(!right));
+        let expected = match (there, right) {
+            (false, _) => Stored::NotFound,
+            (true, false) => Stored::Exists,
+            (true, true) => Stored::Stored,
+        };
+        assert_eq!(deleted, expected);
+        if deleted == Stored::Stored {
+            self.map.remove(&key);
         }
     }
 

@@ -202,9 +202,15 @@ pub(super) fn serve(request: &mut Request<'_, '_>, kind: u8, turn: &mut Turn<'_>
     let mut decoded = [0; KEY_BYTES_MAX];
     let done = Meta::of(tokens, 2, &mut decoded).and_then(|meta| match kind {
         b'g' => get(&meta, turn),
-        b'd' => Ok(delete(&meta, turn)),
+        b'd' => {
+            delete(&meta, turn);
+            Ok(())
+        }
         b'a' => arithmetic(&meta, turn),
-        _ => Ok(show(&meta, turn)),
+        _ => {
+            show(&meta, turn);
+            Ok(())
+        }
     });
     if let Err(error) = done {
         // These tell no more of what is wrong with flags.
