@@ -698,16 +698,14 @@ impl Store {
         // SAFETY: the space was reserved for this item.
         unsafe { self.lay(location, head, key, value) };
         let hash = self.hash(key);
-        let may_displace = self.eviction != Eviction::Never;
         let mut tries = LINE_TRIES;
         let stored = loop {
-            if let Some(stored) =
-                self.link(key, hash, location, bytes, expect, tries == 0 && may_displace)
-            {
+            if let Some(stored) = self.link(key, hash, location, bytes, expect, tries == 0) {
                 break stored;
             }
             // The index is to have another line, and finds no segment to lay it in.
-            if tries == 0 && self.eviction == Eviction::Never {
+            let is_last = tries == 0 || !self.index.may_have_page(&self.segments);
+            if is_last && self.eviction == Eviction::Never {
                 segment.finish();
                 return Err(StoreError::NoRoom);
             }
@@ -772,7 +770,8 @@ impl Store {
         } else {
             let word = Word::new(hash, written.unwrap_or(0), location);
             if self.index.insert(&locked, hash, word, &self.segments).is_err() {
-                if !may_displace && self.index.may_have_page(&self.segments) {
+                let may_have_page = self.index.may_have_page(&self.segments);
+                if self.eviction == Eviction::Never || !may_displace && may_have_page {
                     return None;
                 }
                 let old = self.index.displace(&locked, hash, word, &self.segments);

@@ -143,6 +143,8 @@ fn one_client_wins() {
         ("md a I T30", "HD"),
         ("mg a v t", "VA 1 t30 X W\r\ny"),
         ("mg a v", "VA 1 Z X\r\ny"),
+        ("md a I T30", "HD"),
+        ("mg a v", "VA 1 X W\r\ny"),
         ("ms a 1 I C1 T90\r\nz", "HD"),
         ("mg a v t", "VA 1 t30 Z X\r\nz"),
         ("ms a 1 I C0\r\nz", "EX"),
