@@ -156,7 +156,7 @@ impl Mobius {
                     return Decision::Victim(candidate.slot);
                 }
                 // As if it had been visited.
-                if held.is_too_many() {
+                if held.is_too_many(candidate.slot, ctx.headers.held_max()) {
                     ctx.push_again(self.dormant(pass), candidate);
                     return Decision::Held;
                 }
