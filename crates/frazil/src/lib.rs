@@ -318,16 +318,16 @@
 //!   one is. Meanwhile gets agree on one of them; if that is removed, the other may be
 //!   seen. A get that runs into the moment in which one is taken out may miss. The same holds
 //!   for an insert and a load that begins during it.
-//! - **What is loaded is not stored if its key was written since**: if an insert, a removal,
-//!   [`clear`](Cache::clear) or [`retain`](Cache::retain) begins after the loader has, none who asks later is shown what
-//!   that loader returned. So a change of the source and then an `invalidate` leave nothing
-//!   that is out of date, if loaders see the change in any way that orders memory: a lock,
-//!   a system call, SeqCst.
-//! - **An insert may not be admitted**: heavier than the capacity, not wanted by the
-//!   policy (S3-FIFO refuses what weighs more than a tenth of a full cache), or no slot free
-//!   because [pins](Pin) hold too many up. Then the key is absent afterwards, never out of
-//!   date. [`Stats::refusals`] counts it, [`try_insert`](Cache::try_insert) says it, and a
-//!   [listener](Builder::listener) is told.
+//! - **A loaded value is not stored if its key was written since**: if an insert, a removal,
+//!   [`clear`](Cache::clear) or [`retain`](Cache::retain) begins after the loader has begun, no
+//!   later caller gets the loaded value. So after a change of the source an `invalidate` leaves no
+//!   stale value, if loaders see the change in any way that orders memory: a lock, a system call,
+//!   SeqCst.
+//! - **An insert may not be admitted**: the entry is heavier than the capacity, the policy rejects
+//!   it (S3-FIFO refuses entries that weigh more than a tenth of a full cache), or no slot is free
+//!   because [pins](Pin) hold too many. Then the key is absent, never stale. [`Stats::refusals`]
+//!   counts it, [`try_insert`](Cache::try_insert) returns it, and a [listener](Builder::listener)
+//!   is called.
 //! - **Different keys** have no order among each other except the program's: a thread that sees one
 //!   of another thread's insertions sees the effects of the earlier ones.
 //! - **The bound holds at every moment**: never more entries, nor more weight, than the capacity;
