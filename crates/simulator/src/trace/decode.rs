@@ -390,7 +390,7 @@ pub(super) fn decode_file(
             }
             at += decoded.map_err(|mut error| {
                 if guessed {
-                    error.problem += &format!("; the content was taken for {format}");
+                    error.problem += &format!("; the content was read as {format}");
                 }
                 error.in_file(file)
             })?;

@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(parse_size(&field("1099511627776")), Ok(SIZE_MAX));
         assert_eq!(
             parse_size(&field("1099511627777")).unwrap_err(),
-            "size 1099511627777 beyond 1 TiB, the largest of an object"
+            "size 1099511627777 beyond 1 TiB, the largest object size"
         );
         assert_eq!(
             parse_size(&field("-5")).unwrap_err(),
