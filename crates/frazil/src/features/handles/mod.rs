@@ -154,7 +154,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
     /// Whether more is in force than was asked for.
     #[inline(always)]
     pub(crate) fn exceeds_capacity(&self) -> bool {
-        self.capacity() > self.hooks.asked_capacity()
+        let asked = self.hooks.asked_capacity();
+        // What is charged nothing would fit into nothing: there, entries are what is too much.
+        self.capacity() > asked || asked == 0 && self.entry_budget.capacity() > 0
     }
 
     /// Ends the residency of an entry in which the caller is counted. Whether it was resident.
