@@ -92,14 +92,20 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BuildError::SegmentBytes { segment_bytes } => {
-                write!(f, "segments of {segment_bytes} bytes: a power of two from 1 KiB to 1 MiB")
+                write!(
+                    f,
+                    "segments of {segment_bytes} bytes: expected a power of two from 1 KiB to 1 MiB"
+                )
             }
             BuildError::TooSmall { least_bytes } => {
-                write!(f, "capacity below {least_bytes} bytes, with segments of this size")
+                write!(
+                    f,
+                    "the capacity is too small: with segments of this size it is at least {least_bytes} bytes"
+                )
             }
-            BuildError::TooLarge => f.write_str("capacity of more than a tebibyte"),
+            BuildError::TooLarge => f.write_str("the capacity is over one tebibyte"),
             BuildError::Memory(_) => f.write_str("no memory for the segments"),
-            BuildError::Thread(_) => f.write_str("no thread to learn in"),
+            BuildError::Thread(_) => f.write_str("no thread for the learner"),
         }
     }
 }

@@ -57,7 +57,7 @@ impl fmt::Display for RestoreError {
         match self {
             RestoreError::Unreadable(_) => f.write_str("the snapshot cannot be read"),
             RestoreError::Damaged { offset } => {
-                write!(f, "not a snapshot as it was written, from byte {offset} on")
+                write!(f, "not a snapshot, or damaged from byte {offset} on")
             }
             RestoreError::Refused(_) => f.write_str("an entry of the snapshot was refused"),
         }
