@@ -219,7 +219,7 @@ pub(super) fn answer(advice: &Advice<'_>) -> String {
             return "Use no cache: at these prices none is worth its memory.".to_owned();
         }
         Verdict::Unmet => {
-            return "Use none of these: no size compared is what was asked for.".to_owned();
+            return "Use none of these: no size compared reaches the goal.".to_owned();
         }
         Verdict::Balanced | Verdict::Goal => {}
     }

@@ -193,7 +193,7 @@ pub(super) fn parse_size(field: &Field<'_>) -> Result<u64, String> {
 
 /// The largest size of an object, 1 TiB: more is a column of something else.
 const SIZE_MAX: u64 = 1 << 40;
-const SIZE_LIMIT: &str = "1 TiB, the largest of an object";
+const SIZE_LIMIT: &str = "1 TiB, the largest object size";
 
 /// A size within bounds.
 pub(super) fn size_of(size: u64) -> Result<u64, String> {
