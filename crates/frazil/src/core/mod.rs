@@ -266,11 +266,11 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         self.weights.as_deref().unwrap_or(&self.entry_budget).capacity()
     }
 
-    /// Whether more is held than evictions look through, and what comes is admitted beyond the capacity: it
-    /// is cheaper to do that, and to evict when others have let go, than to look at all again.
+    /// Whether so much is held that it is cheaper to admit what comes beyond the capacity, and to evict when
+    /// others have let go, than to look at all again.
     #[inline(always)]
     pub(crate) fn admits_beyond(&self) -> bool {
-        self.hooks.gave_up_lately() && !self.hooks.charges_orphans()
+        self.hooks.admits_beyond(self.capacity())
     }
 
     /// Bytes of address space laid out so far.

@@ -116,9 +116,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
 
     /// Takes over what all threads have in hand that are not at work: a heavy fence for each.
     pub(crate) fn empty_all(&self) {
-        // Nobody has used the others yet.
-        let used = self.stripes.iter().filter(|stripe| stripe.local.counts.operations() > 0);
-        for mut held in used.filter_map(|stripe| self.stripes.claim(stripe)) {
+        for mut held in self.stripes.claims() {
             self.empty(&mut held);
         }
     }

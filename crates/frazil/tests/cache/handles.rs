@@ -707,7 +707,10 @@ fn a_cache_of_no_capacity_shows_what_is_held() {
         held.into_iter().for_each(|held| assert!(cache.release(held, false), "{policy}"));
         assert_eq!((cache.len(), cache.usage(), cache.capacity()), (0, 0, 0), "{policy}");
         let free = cache.insert_held(1, 1, 0).expect("it is not strict").held;
-        assert!(cache.hold(&1).is_some() && cache.release(free, false), "{policy}: charged nothing");
+        assert!(
+            cache.hold(&1).is_some() && cache.release(free, false),
+            "{policy}: charged nothing"
+        );
         assert_eq!(cache.len(), 0, "{policy}");
         validate(&mut cache);
         let held = cache.insert_held(1, 1, 1).expect("it is not strict").held;

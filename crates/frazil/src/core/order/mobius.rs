@@ -162,6 +162,7 @@ impl Mobius {
                 }
             } else {
                 chances += 1;
+                held.go_round_again();
             }
             let dormant = self.dormant(pass);
             ctx.push_again(dormant, candidate);

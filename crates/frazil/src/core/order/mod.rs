@@ -503,7 +503,8 @@ impl Order {
             } else {
                 self.put_back_held(ctx, victim, Priority::Low);
             }
-            if held.is_too_many(victim, ctx.headers.held_max()) {
+            // Others, beside those in hand.
+            if held.is_too_many(victim, ctx.headers.held_max() + count as u32) {
                 break Decision::Held;
             }
         };
@@ -680,11 +681,17 @@ impl PassedOver {
         #[cfg(test)]
         PASSED_OVER.set(PASSED_OVER.get() + 1);
         self.count += 1;
+        let is_first_again = self.first == slot;
         if self.first == 0 {
             self.first = slot;
-            return false;
         }
-        self.count >= max || self.first == slot
+        self.count >= max || is_first_again
+    }
+
+    /// A mark was lowered: another may go the next time round.
+    #[inline(always)]
+    pub(crate) fn go_round_again(&mut self) {
+        self.first = 0;
     }
 
     /// Whether there is none.
@@ -736,6 +743,7 @@ fn evict_clock<H: Headers>(ctx: &mut QueueCtx<'_, H>, queue: &Queue, max: u8) ->
             continue;
         }
         chances -= 1;
+        held.go_round_again();
         ctx.push_again(queue, candidate);
     }
     held.or(Decision::Empty)

@@ -293,6 +293,7 @@ impl S3Fifo {
                 return Some(candidate.slot);
             }
             candidate.header.mark.clear();
+            held.go_round_again();
             ctx.push_again(&self.queues[MAIN], candidate);
         }
         None
@@ -318,6 +319,7 @@ impl S3Fifo {
                 continue;
             }
             chances -= 1;
+            held.go_round_again();
             ctx.push_again(&self.queues[MAIN], candidate);
         }
         None

@@ -96,6 +96,11 @@ impl PerThread for Handles {
     }
 
     #[inline(always)]
+    fn admits_beyond(&self, in_force: u64) -> bool {
+        in_force > self.asked_capacity() && self.gave_up_lately() && !self.is_strict()
+    }
+
+    #[inline(always)]
     fn passed_over<K, V, S>(core: &Counting<K, V, S>, slot: u32) {
         let refs = core.slab.refs(slot);
         if refs.look().is_spread() {

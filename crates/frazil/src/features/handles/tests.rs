@@ -5,7 +5,7 @@ use crate::core::order::PASSED_OVER;
 use crate::core::order::s3_fifo::WINDOWS;
 use crate::smr::fence::EXECUTED;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::{HandleCache, Held, Outcome, Policy};
+use crate::{HandleCache, Held, Outcome, Policy, Priority};
 
 type Tested = HandleCache<u64, u64>;
 
@@ -61,7 +61,9 @@ fn an_insertion_beyond_the_capacity_looks_at_few_and_takes_no_heavy_fence() {
                 let (cache, held) = overfull(policy, count, fits);
                 let [fences, passed, ghosts] = costs(1_000, |number| call(&cache, 10_000 + number));
                 assert!(fences < 0.5, "{policy}, {count}, {what}: {fences} fences");
-                assert!(passed < 30.0, "{policy}, {count}, {what}: {passed} passed over");
+                // Fewer while more is in force than was asked for.
+                let passed_max = if fits < count { 30.0 } else { 140.0 };
+                assert!(passed < passed_max, "{policy}, {count}, {what}: {passed} passed over");
                 assert!(ghosts < 0.01, "{policy}, {count}, {what}: {ghosts} times all ghosts");
                 assert!(held.iter().all(|held| cache.hold(held.key()).is_some()), "{policy}");
             }
@@ -84,6 +86,59 @@ fn what_another_thread_has_let_go_of_goes() {
             let usage = cache.usage();
             assert!(usage <= cache.capacity(), "{policy}, {count}: {usage}");
         }
+    }
+}
+
+/// Those come first with LRU, and are not all that it looks at.
+#[test]
+fn held_entries_of_the_lowest_priority_hide_no_others() {
+    for policy in POLICIES {
+        let (cache, held) = overfull(policy, 100, 20);
+        let insert = |key, priority| {
+            let new = cache.insert_held_with(key, key, CHARGE, priority);
+            new.expect("it is not strict").held
+        };
+        let _lowest: Vec<_> = (200..208).map(|key| insert(key, Priority::Bottom)).collect();
+        drop(held);
+        (1_000..1_600).for_each(|key| _ = cache.release(insert(key, Priority::Low), false));
+        assert_eq!(cache.core().capacity(), cache.capacity(), "{policy}");
+    }
+}
+
+/// Who meets what is held again has not seen that all is held if it has lowered marks meanwhile.
+#[test]
+fn entries_that_were_used_go_where_others_are_held() {
+    for policy in POLICIES {
+        let cache: Tested = HandleCache::builder(10).policy(policy).strict(true).build();
+        let mut held: Vec<_> = (0..10)
+            .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
+            .collect();
+        // Now none is looked for behind what an eviction gives up at.
+        assert!(cache.insert(10, 10, 1).is_err(), "{policy}: all is held");
+        held.truncate(1);
+        for _ in 0..4 {
+            assert!((1..10).all(|key| cache.hold(&key).is_some()), "{policy}");
+        }
+        assert!(cache.insert(10, 10, 1).is_ok(), "{policy}");
+    }
+}
+
+/// An empty queue counts as held only while more is in force than was asked for.
+#[test]
+fn what_an_idle_thread_has_in_hand_goes_for_another_s_insertion() {
+    // S3-FIFO takes none that is so heavy.
+    for policy in POLICIES.into_iter().filter(|&policy| policy != Policy::S3Fifo) {
+        let cache: Tested = HandleCache::builder(4 * CHARGE).policy(policy).build();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let insert = |key| cache.insert_held(key, key, CHARGE).expect("it fits").held;
+                let held: Vec<_> = (0..4).map(insert).collect();
+                assert!(cache.insert(4, 4, CHARGE).is_err(), "{policy}: all is held");
+                drop(held);
+            });
+        });
+        let inserted = cache.insert(5, 5, CHARGE);
+        assert!(inserted.is_ok(), "{policy}: {inserted:?}");
     }
 }
 
