@@ -79,7 +79,7 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    fn drop_what_is_due(&self) {
+    pub(super) fn drop_what_is_due(&self) {
         let local = self.counts();
         if local.due.load(Relaxed) != 0 {
             self.drop_due(local);
