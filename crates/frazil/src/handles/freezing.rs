@@ -1,5 +1,6 @@
 //! Freezing in a cache whose values can be held: by hand, and from a thread that learns what is worth it.
 
+use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
 use std::io;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use frazil_freezing::{FreezingControl, FreezingState};
 use super::HandleCache;
 use crate::clock::exact_ns;
 use crate::events;
+use crate::features::handles::Counting;
 use crate::freezing::spawn;
 
 impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
@@ -92,10 +94,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         self.core().step_freezing(now)
     }
 
-    /// Freezes as much as it is learnt to be worth, from a thread of its own, until the handle
-    /// is dropped, as [`Cache::control_freezing`](crate::Cache::control_freezing) does. If the cache
-    /// goes while that thread is at work it is the one that drops it: who wants to know when drops the
-    /// handle first.
+    /// Freezes as much as it is learnt to be worth, from a thread of its own, until what is returned
+    /// is dropped, as [`Cache::control_freezing`](crate::Cache::control_freezing) does. The cache may be
+    /// a part of something larger that is shared. If that goes while the thread is at work it is the
+    /// thread that drops it: who wants to drop it himself drops what is returned here first.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -103,7 +105,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// let cache: HandleCache<u64, u64> =
     ///     HandleCache::builder(1_000).policy(Policy::Lru).freezing(Freezing::Learned).build();
     /// let cache = Arc::new(cache);
-    /// let control = cache.control_freezing()?;
+    /// let control = HandleCache::control_freezing(&cache)?;
     /// drop(control);
     /// assert_eq!(cache.freezing_state().unwrap().share, 0.0);
     /// # Ok::<(), std::io::Error>(())
@@ -112,20 +114,25 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// # Errors
     ///
     /// Those of [`Cache::control_freezing`](crate::Cache::control_freezing).
-    pub fn control_freezing(self: &Arc<Self>) -> io::Result<FreezingControl>
+    pub fn control_freezing<T>(shared: &Arc<T>) -> io::Result<FreezingControl>
     where
-        K: Send + Sync + 'static,
-        V: Send + Sync + 'static,
-        S: Send + Sync + 'static,
+        T: Borrow<Self> + Send + Sync + 'static,
+        K: 'static,
+        V: 'static,
+        S: 'static,
     {
-        let step = |cache: &Self| cache.step_freezing(Duration::from_nanos(exact_ns()));
-        let learns = self.core().learned().is_some();
+        fn of<K, V, S, T: Borrow<HandleCache<K, V, S>>>(shared: &T) -> &Counting<K, V, S> {
+            let cache: &HandleCache<K, V, S> = shared.borrow();
+            cache.core()
+        }
+        let step = |shared: &T| of(shared).step_freezing(Duration::from_nanos(exact_ns()));
+        let learns = of(&**shared).learned().is_some();
         spawn(
-            self,
+            shared,
             learns,
-            |cache| cache.core().controlled(),
+            |shared| of(shared).controlled(),
             step,
-            |cache| cache.core().end_freezing(),
+            |shared| of(shared).end_freezing(),
         )
     }
 }
