@@ -214,7 +214,8 @@ impl<K, V, S> HandleCache<K, V, S> {
     /// assert!(cache.reserved_bytes() < 4_096);
     /// ```
     pub fn reserved_bytes(&self) -> usize {
-        self.core().heap_bytes()
+        let core = self.core();
+        core.heap_bytes() + core.owns().map(|(_, own)| own.heap_bytes()).sum::<usize>()
     }
 
     /// Whether no entry is resident. O(threads).
@@ -666,11 +667,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     pub fn clear_unheld(&self) {
         let core = self.core();
         let steps = core.steps();
+        steps.take(|| core.thaw());
         core.recount_all();
         // The sweep itself is counted in what it looks at.
         core.sweep(&steps, |slot| core.slab.refs(slot).look().is_held_once());
-        // As in `clear`.
-        steps.take(|| core.thaw());
         steps.take(|| core.scavenge(false));
     }
 
@@ -685,9 +685,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     pub fn clear(&self) {
         let core = self.core();
         let steps = core.steps();
-        core.sweep(&steps, |_| true);
-        // Where all was frozen, what comes now would be all that there is for ever.
+        // Who holds them is counted by the word then, all at once.
         steps.take(|| core.thaw());
+        core.sweep(&steps, |_| true);
         steps.take(|| core.scavenge(false));
     }
 

@@ -225,6 +225,8 @@ impl<K: Hash + Eq, V> frozen::Freezes<K, V> for Features<K, V> {
     }
 
     fn has_set_aside<S>(_: &Featured<K, V, S>, _: &[u32]) {}
+
+    fn has_taken_back<S>(_: &Featured<K, V, S>) {}
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Operation<K, V> for Option<Telling<'_, K, V, S>> {

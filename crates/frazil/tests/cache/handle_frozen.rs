@@ -202,6 +202,41 @@ fn where_all_is_frozen_newcomers_are_held_beyond_the_capacity() {
     }
 }
 
+/// What goes with who holds it is not frozen with the others.
+#[test]
+fn what_the_capacity_is_not_charged_for_is_not_frozen() {
+    for policy in POLICIES {
+        let builder = HandleCache::builder(8).policy(policy).freezing(Freezing::ByHand);
+        let (mut cache, dropped): (Tested, Arc<AtomicU64>) = (builder.build(), Arc::default());
+        (0..8).for_each(|key| assert!(insert(&cache, key, &dropped)));
+        let large = cache.insert_held(9, Counting(dropped.clone()), 100).expect("not strict").held;
+        assert_eq!((cache.freeze(1.0), cache.len()), (8, 9), "{policy}");
+        assert!(cache.hold(&9).is_some_and(|held| held.charge() == 100), "{policy}");
+        validate(&mut cache);
+        assert!(cache.release(large, false), "{policy}");
+        assert_eq!((cache.len(), dropped.load(Relaxed)), (8, 1), "{policy}");
+        validate(&mut cache);
+    }
+}
+
+/// Each thread counts its holders of what is frozen, however many entries those are.
+#[test]
+fn what_is_frozen_is_held_without_a_change_of_its_word() {
+    let (cache, _) = frozen(Policy::Lru, 20_000);
+    let hold_all = || (0..20_000).for_each(|key| drop(cache.hold(&key).expect("it is frozen")));
+    let before = cache.reserved_bytes();
+    thread::scope(|scope| _ = scope.spawn(hold_all));
+    // What the other thread counts in.
+    let beside = cache.reserved_bytes() - before;
+    assert!((8 * 20_000..24 * 20_000).contains(&beside), "{beside}");
+    cache.thaw();
+    let held = cache.hold(&3);
+    assert_eq!(cache.held_usage(), 1);
+    drop(held);
+    thread::scope(|scope| _ = scope.spawn(hold_all));
+    assert!(cache.reserved_bytes() <= before + beside + 4_096);
+}
+
 /// Another capacity thaws, and nothing is frozen while more is in force than was asked for.
 #[test]
 fn the_capacity_falls_though_all_is_frozen() {

@@ -323,7 +323,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
             work.shown_until = self.reclaim.end_epoch();
         }
         overlay.whole.store(false, Relaxed);
-        work.entries = 0;
+        if std::mem::take(&mut work.entries) > 0 {
+            H::has_taken_back(self);
+        }
         if let Order::Locked(locked) = &self.order {
             let replacements = locked.take_back(self);
             // Some have gone since, and may be other entries' by now: those are not set aside.

@@ -92,6 +92,9 @@ pub(crate) trait Freezes<K: Hash + Eq, V>: Hooks<K, V> {
 
     /// These slots were set aside, the hottest first. They may be other entries' by now.
     fn has_set_aside<S>(core: &Core<K, V, S, Self>, slots: &[u32]);
+
+    /// What was set aside is given back.
+    fn has_taken_back<S>(core: &Core<K, V, S, Self>);
 }
 
 /// What every cache has for it that may copy.

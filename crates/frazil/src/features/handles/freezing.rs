@@ -6,10 +6,10 @@ use super::{Counting, Handles, Local};
 use crate::Stats;
 use crate::features::frozen::{self, Copies, Freezes, Overlay};
 use crate::features::gate::Gate;
-use crate::smr::spread::PLACES;
+use crate::smr::refs::SlotRefs as _;
 
-/// How many of what is frozen are counted by threads at once. The other places are for what threads meet at.
-const SPREAD_AT_ONCE: usize = PLACES / 2;
+/// How many are spread while others wait to be.
+const AT_ONCE: usize = 256;
 
 impl<K: Hash + Eq, V> Freezes<K, V> for Handles {
     fn overlay(&self) -> Option<&Overlay> {
@@ -39,15 +39,26 @@ impl<K: Hash + Eq, V> Freezes<K, V> for Handles {
 
     fn has_set_aside<S>(core: &Counting<K, V, S>, slots: &[u32]) {
         let local = core.counts();
-        for &slot in slots.iter().take(SPREAD_AT_ONCE) {
-            // Another entry may be in it by now, or none: as for a look-up, that does no harm.
-            if core.slab.refs(slot).hold().is_ended() {
-                core.give_back(local, slot);
-            } else {
-                core.spread(slot);
+        core.hooks.spread.table().1.begin_frozen();
+        for slots in slots.chunks(AT_ONCE) {
+            let (_unforked, mut table) = core.hooks.spread.table();
+            let spread = |&slot: &u32| {
+                let refs = core.slab.refs(slot);
+                // Another entry may be in it by now, or none: as for a look-up, that does no harm.
+                let is_over = refs.hold().is_ended();
+                // One that is not charged for has to go when the last one lets go of it.
+                let is_room = is_over || !refs.is_charged() || table.spread_frozen(slot, refs);
                 core.let_go(local, slot);
+                is_room
+            };
+            if !slots.iter().all(spread) {
+                break;
             }
         }
         core.drop_what_is_due();
+    }
+
+    fn has_taken_back<S>(core: &Counting<K, V, S>) {
+        core.recount_all();
     }
 }

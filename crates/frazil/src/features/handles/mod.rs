@@ -208,7 +208,7 @@ impl<K, V, S> Counting<K, V, S> {
         // Slots are counted as handed out before there is memory for them.
         let made = |slot| self.slab.refs_if_made(slot).map(|refs| (slot, refs));
         let made = self.reclaim.used().filter_map(made);
-        let held = made.filter(|(slot, refs)| table.is_held(*slot, refs.look(), self.owns()));
+        let held = made.filter(|(slot, refs)| table.is_held(*slot, refs, self.owns()));
         saturated(held.map(|(_, refs)| i128::from(refs.weight())).sum())
     }
 
