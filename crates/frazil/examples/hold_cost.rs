@@ -63,8 +63,10 @@ impl Sides {
                     keys.by_ref().take(100).filter_map(|key| pin.get(&key).copied()).sum::<u64>()
                 })
                 .sum(),
-            2 => keys.filter_map(|key| self.handles.hold(&key)).map(|held| *held).sum(),
-            _ => keys.filter_map(|key| self.frozen.hold(&key)).map(|held| *held).sum(),
+            _ => {
+                let handles = if way == 2 { &self.handles } else { &self.frozen };
+                keys.filter_map(|key| handles.hold(&key)).map(|held| *held).sum()
+            }
         }
     }
 }

@@ -705,9 +705,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     pub fn set_capacity(&self, capacity: u64) -> u64 {
         let core = self.core();
         let steps = core.steps();
-        core.recount_all();
         // What is frozen could not be evicted.
         steps.take(|| core.thaw());
+        core.recount_all();
         let in_force = core.set_capacity(&steps, capacity);
         if in_force <= capacity || !core.hooks.is_anything_frozen() {
             return in_force;

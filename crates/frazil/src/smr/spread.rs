@@ -38,34 +38,21 @@ const LOOKS: u32 = if cfg!(loom) { 2 } else { 1_000 };
 pub(crate) struct Own {
     /// Odd while the thread looks at a word, and counts.
     section: AtomicU64,
-    /// Those that it has let in, less those that it has let go, by place. They wrap.
-    counts: OnceBox<Counts>,
-    /// The same of what is frozen, from its first place on.
-    frozen: OnceBox<Chunks<AtomicU64>>,
+    /// Those that it has let in, less those that it has let go, by place, in lines of its own. They wrap.
+    counts: OnceBox<Chunks<AtomicU64>>,
 }
 
 impl Default for Own {
     fn default() -> Self {
-        let (counts, frozen) = (OnceBox::new(), OnceBox::new());
-        let own = Own { section: AtomicU64::new(0), counts, frozen };
+        let own = Own { section: AtomicU64::new(0), counts: OnceBox::new() };
         if CHECKED {
-            // A checker does not see how the boxes are shared.
-            own.counts.get_or_make(none);
-            own.make_frozen(FROZEN_PLACES as u32 - 1);
+            // A checker does not see how these are shared.
+            own.make((PLACES + FROZEN_PLACES) as u32 - 1);
+            own.make(0);
         }
         own
     }
 }
-
-/// Nothing counted.
-fn none() -> Counts {
-    Counts(std::array::from_fn(|_| AtomicU64::new(0)))
-}
-
-/// In lines of the thread's own.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Counts([AtomicU64; PLACES]);
 
 impl Own {
     /// Counts one more. False if the word is not spread any more, and nothing was done.
@@ -81,50 +68,50 @@ impl Own {
         self.count(refs, u64::MAX)
     }
 
-    #[inline(always)]
+    // Apart: what it needs took registers of all look-ups, which are of words that are not spread, and a sixth more
+    // instructions.
+    #[inline(never)]
     fn count(&self, refs: &Refs, amount: u64) -> bool {
-        let counts = self.counts.get_or_make(none);
-        loop {
-            let section = self.section.load(Relaxed);
-            // Release: what was counted before, for who waits until it is not what it was, and finds this; partner is
-            // the Acquire of `has_passed`.
-            self.section.store(section + 1, Release);
-            // Partner: the heavy fence of `recount`. Either this finds the word recounted, or the other waits for it.
-            fence::light();
-            let place = refs.place();
-            let counter = place.and_then(|place| match counts.0.get(place as usize) {
-                Some(counter) => Some(counter),
-                None => self.frozen.get()?.get(place - PLACES as u32),
-            });
-            if let Some(counter) = counter {
-                add(counter, amount);
-            }
-            // Release: the count, and what was read of the content; partner is the Acquire of `has_passed`.
-            self.section.store(section + 2, Release);
-            match place {
-                // Not in the section, for which others wait.
-                Some(place) if counter.is_none() => self.make_frozen(place - PLACES as u32),
-                _ => return counter.is_some(),
-            }
+        let Some(counts) = self.counts.get() else { return self.count_first(refs, amount) };
+        let section = self.section.load(Relaxed);
+        // Release: what was counted before, for who waits until it is not what it was, and finds this; partner is
+        // the Acquire of `has_passed`.
+        self.section.store(section + 1, Release);
+        // Partner: the heavy fence of `recount`. Either this finds the word recounted, or the other waits for it.
+        fence::light();
+        let place = refs.place();
+        let counter = place.and_then(|place| counts.get(place));
+        if let Some(counter) = counter {
+            add(counter, amount);
         }
+        // Release: the count, and what was read of the content; partner is the Acquire of `has_passed`.
+        self.section.store(section + 2, Release);
+        counter.is_some() || place.is_some() && self.count_first(refs, amount)
     }
 
-    /// Has room for a count of what is frozen.
+    /// The same where there is no memory for it yet.
     #[cold]
-    fn make_frozen(&self, at: u32) {
-        self.frozen.get_or_make(Chunks::default).ensure(at);
+    #[inline(never)]
+    fn count_first(&self, refs: &Refs, amount: u64) -> bool {
+        // Not in a section, for which others wait.
+        match refs.place() {
+            Some(place) => self.make(place),
+            None => return false,
+        }
+        self.count(refs, amount)
     }
 
-    /// Bytes on the heap for what is frozen.
+    fn make(&self, place: u32) {
+        self.counts.get_or_make(Chunks::default).ensure(place);
+    }
+
+    /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.frozen.get().map_or(0, Chunks::heap_bytes)
+        self.counts.get().map_or(0, Chunks::heap_bytes)
     }
 
     fn counted(&self, place: usize) -> u64 {
-        let counter = match place.checked_sub(PLACES) {
-            None => self.counts.get().map(|counts| &counts.0[place]),
-            Some(at) => self.frozen.get().and_then(|frozen| frozen.get(at as u32)),
-        };
+        let counter = self.counts.get().and_then(|counts| counts.get(place as u32));
         counter.map_or(0, |counter| counter.load(Relaxed))
     }
 

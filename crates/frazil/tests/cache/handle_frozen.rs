@@ -222,13 +222,14 @@ fn what_the_capacity_is_not_charged_for_is_not_frozen() {
 /// Each thread counts its holders of what is frozen, however many entries those are.
 #[test]
 fn what_is_frozen_is_held_without_a_change_of_its_word() {
-    let (cache, _) = frozen(Policy::Lru, 20_000);
-    let hold_all = || (0..20_000).for_each(|key| drop(cache.hold(&key).expect("it is frozen")));
+    const ENTRIES: u64 = if cfg!(miri) { 500 } else { 20_000 };
+    let (cache, _) = frozen(Policy::Lru, ENTRIES);
+    let hold_all = || (0..ENTRIES).for_each(|key| drop(cache.hold(&key).expect("it is frozen")));
     let before = cache.reserved_bytes();
     thread::scope(|scope| _ = scope.spawn(hold_all));
     // What the other thread counts in.
     let beside = cache.reserved_bytes() - before;
-    assert!((8 * 20_000..24 * 20_000).contains(&beside), "{beside}");
+    assert!((8 * ENTRIES as usize..24 * ENTRIES as usize).contains(&beside), "{beside}");
     cache.thaw();
     let held = cache.hold(&3);
     assert_eq!(cache.held_usage(), 1);
@@ -260,8 +261,9 @@ fn the_capacity_falls_though_all_is_frozen() {
     }
 }
 
-/// Keys of the threads below.
+/// Keys of the threads below, and operations of each.
 const KEYS: u64 = 300;
+const OPERATIONS: u64 = if cfg!(miri) { 10_000 } else { 2_000_000 };
 
 /// Does all there is.
 fn work<'c>(
@@ -336,7 +338,7 @@ fn all_is_dropped_once_though_it_is_frozen_again_and_again() {
         let mut cache = builder.freezing(Freezing::ByHand).build();
         thread::scope(|scope| {
             let (cache, census, over) = (&cache, &census, &over);
-            let work = |seed| work(cache, census, Chance(seed), turns(2_000_000));
+            let work = |seed| work(cache, census, Chance(seed), turns(OPERATIONS));
             let workers = [0, 1, 2].map(|seed| scope.spawn(move || work(seed)));
             let freezer = scope.spawn(|| freeze(cache, capacity, over));
             let worked = workers.map(|worker| worker.join());
@@ -364,6 +366,7 @@ fn all_is_dropped_once_though_it_is_frozen_again_and_again() {
 
 /// The controller tries what it gains to freeze, and what it has frozen is held as ever.
 #[test]
+#[cfg_attr(miri, ignore = "a million requests, of one thread")]
 fn it_learns_what_to_freeze() {
     for policy in [Policy::Lru, Policy::Mobius] {
         let builder = HandleCache::builder(1_000).policy(policy).freezing(Freezing::Learned);
