@@ -66,7 +66,7 @@ impl Store {
         match at {
             At::Word => {}
             At::Threads => store.spread_out(),
-            At::Frozen => assert!(store.spread.table().1.spread_frozen(SLOT, &store.refs)),
+            At::Frozen => assert!(store.spread.table().1.spread_aside(SLOT, &store.refs)),
         }
         assert_eq!(store.refs.look().is_spread(), at != At::Word);
         store.let_go();
@@ -261,7 +261,7 @@ fn what_is_frozen_is_counted_as_what_is_spread() {
     let thaw: fn(&Store) = |store| _ = store.recount(true);
     let freeze: fn(&Store) = |store| {
         if store.find(&store.owns[2]) {
-            store.spread.table().1.spread_frozen(SLOT, &store.refs);
+            store.spread.table().1.spread_aside(SLOT, &store.refs);
             store.release(&store.owns[2]);
         }
     };
@@ -274,8 +274,8 @@ fn what_is_frozen_is_counted_as_what_is_spread() {
     let again: fn(&Store) = |store| {
         if store.recount(true) && store.find(&store.owns[2]) {
             let mut table = store.spread.table().1;
-            table.begin_frozen();
-            table.spread_frozen(SLOT, &store.refs);
+            table.begin_aside();
+            table.spread_aside(SLOT, &store.refs);
             drop(table);
             store.release(&store.owns[2]);
         }

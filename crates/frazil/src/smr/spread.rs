@@ -24,7 +24,7 @@ const PLACES: usize = if CHECKED { 2 } else { 256 };
 
 /// Slots beside those that may be spread at once because they are frozen: their places come behind. 512 KiB
 /// for each thread that holds them, of which those are mapped that it has held.
-const FROZEN_PLACES: usize = if CHECKED { 2 } else { 1 << 16 };
+const ASIDE_PLACES: usize = if CHECKED { 2 } else { 1 << 16 };
 
 /// Places for which a word says which are due.
 const A_WORD: usize = u64::BITS as usize;
@@ -47,7 +47,7 @@ impl Default for Own {
         let own = Own { section: AtomicU64::new(0), counts: OnceBox::new() };
         if CHECKED {
             // A checker does not see how these are shared.
-            own.make((PLACES + FROZEN_PLACES) as u32 - 1);
+            own.make((PLACES + ASIDE_PLACES) as u32 - 1);
             own.make(0);
         }
         own
@@ -151,7 +151,7 @@ pub(crate) struct Spread {
     /// Whether there is one that is to be recounted.
     due: AtomicBool,
     /// Which those are of what is frozen: a bit for each place. The others' words are looked at.
-    due_frozen: Box<[AtomicU64]>,
+    due_aside: Box<[AtomicU64]>,
 }
 
 #[derive(Debug)]
@@ -159,7 +159,8 @@ pub(crate) struct Table {
     /// Those for what threads meet at, and behind them as many for what is frozen as there ever were at once.
     places: Vec<Place>,
     /// Where the next place is looked for that what is frozen may have.
-    next_frozen: usize,
+    #[cfg(feature = "freezing")]
+    next_aside: usize,
     /// Places whose words say that they are spread no more.
     over: Vec<usize>,
     /// How often there was no place since all were recounted.
@@ -177,14 +178,15 @@ impl Spread {
     pub(crate) fn new() -> Self {
         let table = Table {
             places: vec![Place::default(); PLACES],
-            next_frozen: PLACES,
+            #[cfg(feature = "freezing")]
+            next_aside: PLACES,
             over: Vec::new(),
             refused: 0,
             is_all_due: false,
             is_closed: false,
         };
-        let due_frozen = (0..FROZEN_PLACES.div_ceil(A_WORD)).map(|_| AtomicU64::new(0)).collect();
-        Spread { table: Mutex::new(table), due: AtomicBool::new(false), due_frozen }
+        let due_aside = (0..ASIDE_PLACES.div_ceil(A_WORD)).map(|_| AtomicU64::new(0)).collect();
+        Spread { table: Mutex::new(table), due: AtomicBool::new(false), due_aside }
     }
 
     /// Whether something is to be recounted.
@@ -199,7 +201,7 @@ impl Spread {
         if let Some(at) = refs.recount_soon().and_then(|place| (place as usize).checked_sub(PLACES))
         {
             // Release: that it is due, which its word says; partner is the Acquire of `recount`.
-            self.due_frozen[at / A_WORD].fetch_or(1 << (at % A_WORD), Release);
+            self.due_aside[at / A_WORD].fetch_or(1 << (at % A_WORD), Release);
         }
         self.set_due();
     }
@@ -270,19 +272,21 @@ impl Table {
     }
 
     /// Others are frozen from here on: their places are looked for from the first.
-    pub(crate) fn begin_frozen(&mut self) {
-        self.next_frozen = PLACES;
+    #[cfg(feature = "freezing")]
+    pub(crate) fn begin_aside(&mut self) {
+        self.next_aside = PLACES;
     }
 
     /// Spreads a slot in which the caller is counted, and which is frozen, if it is resident. False if there is no place
     /// for it, nor for others.
-    pub(crate) fn spread_frozen(&mut self, slot: u32, refs: &Refs) -> bool {
+    #[cfg(feature = "freezing")]
+    pub(crate) fn spread_aside(&mut self, slot: u32, refs: &Refs) -> bool {
         let is_taken = |place: &Place| place.slot != 0;
-        while self.places.get(self.next_frozen).is_some_and(is_taken) {
-            self.next_frozen += 1;
+        while self.places.get(self.next_aside).is_some_and(is_taken) {
+            self.next_aside += 1;
         }
-        let at = self.next_frozen;
-        if self.is_closed || at == PLACES + FROZEN_PLACES {
+        let at = self.next_aside;
+        if self.is_closed || at == PLACES + ASIDE_PLACES {
             return false;
         }
         if at == self.places.len() {
@@ -317,15 +321,15 @@ impl Table {
         spread.due.swap(false, Acquire);
         let all_met = std::mem::take(&mut self.is_all_due) || all;
         (0..PLACES).for_each(|at| self.end(at, all_met, &refs));
-        let frozen = PLACES..self.places.len();
-        for (word, first) in spread.due_frozen.iter().zip(frozen.clone().step_by(A_WORD)) {
+        let aside = PLACES..self.places.len();
+        for (word, first) in spread.due_aside.iter().zip(aside.clone().step_by(A_WORD)) {
             // Acquire: partner is the Release of `recount_soon`.
             let due = if word.load(Relaxed) == 0 { 0 } else { word.swap(0, Acquire) };
             let bits = (0..A_WORD).filter(|bit| due >> bit & 1 != 0);
             bits.for_each(|bit| self.end(first + bit, false, &refs));
         }
         if all {
-            frozen.for_each(|at| self.end(at, true, &refs));
+            aside.for_each(|at| self.end(at, true, &refs));
         }
         if self.over.is_empty() {
             return true;

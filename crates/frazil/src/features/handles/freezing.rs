@@ -39,7 +39,7 @@ impl<K: Hash + Eq, V> Freezes<K, V> for Handles {
 
     fn has_set_aside<S>(core: &Counting<K, V, S>, slots: &[u32]) {
         let local = core.counts();
-        core.hooks.spread.table().1.begin_frozen();
+        core.hooks.spread.table().1.begin_aside();
         for slots in slots.chunks(AT_ONCE) {
             let (_unforked, mut table) = core.hooks.spread.table();
             let spread = |&slot: &u32| {
@@ -47,7 +47,7 @@ impl<K: Hash + Eq, V> Freezes<K, V> for Handles {
                 // Another entry may be in it by now, or none: as for a look-up, that does no harm.
                 let is_over = refs.hold().is_ended();
                 // One that is not charged for has to go when the last one lets go of it.
-                let is_room = is_over || !refs.is_charged() || table.spread_frozen(slot, refs);
+                let is_room = is_over || !refs.is_charged() || table.spread_aside(slot, refs);
                 core.let_go(local, slot);
                 is_room
             };
