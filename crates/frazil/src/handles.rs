@@ -38,7 +38,7 @@ pub use held::{Held, Outcome};
 ///
 /// A [`Cache`](crate::Cache) hands out clones, or references under a [`Pin`](crate::Pin) of one thread, and
 /// its look-ups execute no locked instruction; this one's execute two, one to hold and one to let go, or none
-/// where threads have met at the entry, and each counts for itself. Use
+/// where threads have met at the entry or it is frozen, and each counts for itself. Use
 /// it where values are large, are used for long or sent to other threads, and must be dropped when they
 /// are no longer used and not later: buffers, blocks of a file, pages.
 ///
