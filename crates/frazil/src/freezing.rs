@@ -75,7 +75,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(cache.freezing_state().is_none());
     /// ```
     pub fn freezing_state(&self) -> Option<FreezingState> {
-        Some(self.core.hooks.learned()?.state.lock().clone())
+        Some(self.core.learned()?.state.lock().clone())
     }
 
     /// One step of [`control_freezing`](Cache::control_freezing), for programs with a thread or a
@@ -146,21 +146,33 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         V: Send + Sync + 'static,
         S: Send + Sync + 'static,
     {
-        if self.core.hooks.learned().is_none() {
-            let problem = "the cache was not built with `Freezing::Learned`";
-            return Err(io::Error::new(ErrorKind::InvalidInput, problem));
-        }
-        // The checkers know their own threads alone.
-        if CHECKED {
-            return Err(ErrorKind::Unsupported.into());
-        }
         let step = |cache: &Self| cache.step_freezing(Duration::from_nanos(exact_ns()));
-        FreezingControl::spawn(self, Self::controlled, step, |cache| cache.core.end_freezing())
+        let learns = self.core.learned().is_some();
+        spawn(
+            self,
+            learns,
+            |cache| cache.core.controlled(),
+            step,
+            |cache| cache.core.end_freezing(),
+        )
     }
+}
 
-    /// Of a cache that learns.
-    fn controlled(&self) -> &Controlled {
-        static NEVER: Controlled = Controlled::new();
-        self.core.hooks.learned().map_or(&NEVER, |learned| &learned.controlled)
+/// Begins to control the freezing of a cache, if it learns.
+pub(crate) fn spawn<C: Send + Sync + 'static>(
+    cache: &Arc<C>,
+    learns: bool,
+    controlled: fn(&C) -> &Controlled,
+    step: fn(&C) -> Duration,
+    end: fn(&C),
+) -> io::Result<FreezingControl> {
+    if !learns {
+        let problem = "the cache was not built with `Freezing::Learned`";
+        return Err(io::Error::new(ErrorKind::InvalidInput, problem));
     }
+    // The checkers know their own threads alone.
+    if CHECKED {
+        return Err(ErrorKind::Unsupported.into());
+    }
+    FreezingControl::spawn(cache, controlled, step, end)
 }

@@ -119,8 +119,8 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
     metrics.collect()
 }
 
-/// The same of one with handles, in which nothing is loaded or frozen.
-fn measure_handles<K, V, S>(cache: &HandleCache<K, V, S>) -> Vec<Metric> {
+/// The same of one with handles, in which nothing is loaded.
+fn measure_handles<K: Hash + Eq, V, S: BuildHasher>(cache: &HandleCache<K, V, S>) -> Vec<Metric> {
     let sizes = Sizes {
         entries: cache.len() as u64,
         weight: cache.usage(),
@@ -132,7 +132,7 @@ fn measure_handles<K, V, S>(cache: &HandleCache<K, V, S>) -> Vec<Metric> {
     #[cfg(feature = "loading")]
     let metrics = metrics.chain(fetches::measure(crate::FetchStats::default()));
     #[cfg(feature = "freezing")]
-    let metrics = metrics.chain(freezing::measure(None));
+    let metrics = metrics.chain(freezing::measure(cache.freezing_state().as_ref()));
     metrics.collect()
 }
 
@@ -261,7 +261,11 @@ impl Page {
     /// assert!(page.contains("frazil_held_weight{cache=\"blocks\"} 7\n"));
     /// ```
     #[must_use]
-    pub fn with_handles<K, V, S>(mut self, name: &str, cache: &HandleCache<K, V, S>) -> Self {
+    pub fn with_handles<K: Hash + Eq, V, S: BuildHasher>(
+        mut self,
+        name: &str,
+        cache: &HandleCache<K, V, S>,
+    ) -> Self {
         self.add(name, measure_handles(cache));
         self
     }

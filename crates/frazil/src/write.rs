@@ -84,7 +84,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let weight = self.core.weigh(&key, &value);
         self.core.overtake(hash, &key);
         let stripe = self.core.stripe();
-        let ends_timed_miss = frozen::arrive(&stripe.local, hash);
+        let ends_timed_miss =
+            frozen::arrive(&stripe.local.reads, &stripe.local.features.frozen, hash);
         self.core.hooks.recorder.note_insertion(hash, weight, &term);
         let admission = Admission { hash, mixed, weight, incoming: &term };
         if ends_timed_miss {
