@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The command, `frazil`, `frazil-bench`, `xtask` or an example of the simulator, the policies, the overlay on
-//! other caches or the segment store, is run with a release build and its output put in between, with the
+//! other caches, the segment store or the benchmarks, is run with a release build and its output put in between, with the
 //! date and the machine, so that no table is written by hand. `TRACES` is where
 //! the real traces are; a word that begins with `DOCS/` is a path below `docs`. A command that ends in
 //! `| from A to B` shows only the lines from the first that begins with A to the next with B.
@@ -53,7 +53,13 @@ pub(crate) fn run(root: &Path, documents: &[String], only: &str) -> anyhow::Resu
     let examples: Vec<_> =
         programs.iter().filter_map(|program| program.strip_prefix("examples/")).collect();
     if !examples.is_empty() {
-        let packages = ["frazil-simulator", "frazil-policy", "frazil-freezing", "frazil-segment"];
+        let packages = [
+            "frazil-simulator",
+            "frazil-policy",
+            "frazil-freezing",
+            "frazil-segment",
+            "frazil-bench",
+        ];
         let packages = packages.into_iter().flat_map(|package| ["-p", package]);
         let mut command = step::cargo(root, ["build", "--release", "--locked"]);
         command.args(packages).args(examples.iter().flat_map(|example| ["--example", example]));

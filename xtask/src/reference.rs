@@ -56,9 +56,11 @@ const WORDS: [(&str, &str); 13] = [
     ("lru-prob:q=0.5", "Another generator of chance."),
     (
         "s3-fifo",
-        "The small queue pays while it holds more than its share; the reference looks at main's. \
-         At capacities under 20 the small queue holds at least one object here. The ghost \
-         forgets by age, over the capacity in evictions.",
+        "The small queue evicts while it holds more than its share; the reference looks at main's \
+         share. At capacities under 20 the reference admits nothing and so never hits: it refuses \
+         objects as large as the small queue, which has room for one object there. Here that object \
+         is admitted; this makes the lowest difference. The ghost forgets by age, over the capacity \
+         in evictions.",
     ),
     (
         "slru:segments=4",

@@ -41,11 +41,12 @@ const HELPERS: [&str; 3] = [
 ];
 
 /// A program, our policy, those of its tests that are of LRU, and those that fail.
-const RUNS: [(&str, &str, &str, &[&str]); 6] = [
+const RUNS: [(&str, &str, &str, &[&str]); 7] = [
     ("cache_test", "lru", "*/0", &[SHARDS]),
     ("cache_test", "mobius", "*/0", &[SHARDS, FORGETS_AT_ONCE]),
     ("cache_test", "s3-fifo", "*/0", &[SHARDS, FORGETS_AT_ONCE]),
     ("cache_test", "clock", "*/0", &[SHARDS]),
+    ("cache_test", "frozen+lru", "*/0", &[SHARDS]),
     ("cache_reservation_manager_test", "lru", "*", &[]),
     ("cache_reservation_manager_test", "mobius", "*", &[]),
 ];

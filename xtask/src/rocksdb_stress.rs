@@ -59,7 +59,7 @@ const WRAP: &str = "-Wl,--wrap=_ZNK7rocksdb15LRUCacheOptions15MakeSharedCacheEv"
 const TEST_LIBRARIES: [&str; 3] =
     ["libtestutillib.a", "libtestharness.a", "third-party/gtest-1.8.1/fused-src/gtest/libgtest.a"];
 
-const POLICIES: [&str; 4] = ["lru", "mobius", "s3-fifo", "clock"];
+const POLICIES: [&str; 5] = ["lru", "mobius", "s3-fifo", "clock", "frozen+lru"];
 
 /// RocksDB's tests of caches: a program, those of its tests that are of LRU, and those that fail, each with
 /// the policies under which it does, or none for all.
@@ -269,7 +269,8 @@ fn stress(ours: &Path, sanitizer: Sanitizer, time: Duration) -> anyhow::Result<(
     let mut rounds = 0;
     while rounds < POLICIES.len() || begun.elapsed() < time {
         let policy = POLICIES[rounds % POLICIES.len()];
-        let variant = VARIANTS[(rounds + rounds / POLICIES.len()) % VARIANTS.len()];
+        let variant =
+            VARIANTS[(rounds % POLICIES.len() + rounds / POLICIES.len()) % VARIANTS.len()];
         let name = format!("db_stress, {} sanitizer, policy {policy}", sanitizer.name());
         for folder in ["database", "expected"] {
             let _ = std::fs::remove_dir_all(ours.join(folder));

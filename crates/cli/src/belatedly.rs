@@ -60,8 +60,8 @@ pub(crate) fn bounds(
     _options: &SweepOptions,
 ) -> Result<(Outcome, u64), Failure> {
     Err(Failure::usage(anyhow!(
-        "{name}: the solver of belatedly is not part of this build: `cargo build --release \
-         --features full` makes one that has it"
+        "{name}: this build does not include the solver of belatedly; `cargo build --release \
+         --features full` does"
     )))
 }
 
@@ -76,9 +76,8 @@ pub(crate) fn bounds(
     options: &SweepOptions,
 ) -> Result<(Outcome, u64), Failure> {
     let usage = |problem: String| Failure::usage(anyhow!("{name}: {problem}"));
-    let fetching = fetching.ok_or_else(|| {
-        usage("belatedly needs fetches that take time: --fetch-latency 100".to_owned())
-    })?;
+    let fetching =
+        fetching.ok_or_else(|| usage("belatedly needs --fetch-latency, such as 100".to_owned()))?;
     let progress = Progress::of_steps(format!("belatedly at {capacity}"), 4);
     frazil_offline::belatedly(trace, capacity, fetching, options, &|| progress.advance(1))
         .map(|found| (found.outcome, found.latency_total_least))

@@ -33,21 +33,21 @@ const MPL_A_THREAD: usize = 16;
 /// A share of a core below this says that the machine had other work.
 const LEAST_SHARE: f64 = 0.9;
 
-/// Drive the concurrent cache with threads, and print what it delivers.
+/// Measure the concurrent cache with threads.
 ///
-/// Every policy × capacity × number of threads is one row. The threads ask for keys that
-/// were drawn beforehand; a key that is not there is inserted. After a warm-up the time
-/// is cut into ten slices, and the speed is the median of the slices. One operation in
-/// 256 is timed, at random; reading the clock is part of its latency. bytes_per_entry is what
-/// the process grew by, values included, once the cache was filled five times over.
+/// Each policy × capacity × number of threads gives one row. The threads request keys drawn
+/// beforehand, and insert absent ones. After a warm-up the time is divided into ten slices, and the
+/// speed is the median of the slices. One operation in 256, at random, is timed; the latency
+/// includes reading the clock. bytes_per_entry is the growth of the process, values included, after
+/// the cache was filled five times over.
 ///
-/// little is mean latency × throughput over the operations in flight. By Little's law that is
-/// 1; latencies that are further off than a fifth, chance and 10 ns are printed as not valid.
-/// In flight is one operation a thread, times the overlap: how many of them the processor
-/// does at once, which is measured in the run.
+/// little is mean latency × throughput / operations in flight. By Little's law it is 1. Latencies
+/// are printed as not valid if it differs from 1 by more than a fifth, after allowing for chance
+/// and 10 ns. Operations in flight are one for each thread, times the overlap: the number of
+/// operations that the processor executes at once, which the run measures.
 ///
-/// Speeds of two runs differ by half and more on a machine with other work: cpu_share is
-/// the share of a core that the unluckiest thread got.
+/// Speeds of two runs on a machine with other work differ by half and more. cpu_share is the share
+/// of a core that the thread with the least processor time got.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil bench
@@ -58,26 +58,26 @@ const LEAST_SHARE: f64 = 0.9;
   frazil bench --policy lru,fifo --backend 100us --mpl 16 --value-bytes 4096
   frazil bench --workload requests.csv.zst --capacity 5% --output json")]
 pub(crate) struct Args {
-    /// Policies: any that needs no future. fifo, clock, mobius and s3-fifo take no lock. Of
-    /// the others, a prefix says what a hit does: every-hit+lru waits for the lock (what lru,
-    /// lru-prob and lru-delayed do by themselves), try-lock+lru gives up if it is taken (what
-    /// lru-relaxed does), adaptive+lru tells 32 hits under one lock and leaves some out while
-    /// it is contended (what all others do). Before that, frozen+ has a thread of the cache's
-    /// freeze what is hit most as long as it pays, and frozen:share=S+ has the hottest share S
-    /// frozen once the cache is warm, as in frozen+every-hit+lfu: of fifo, clock, mobius,
-    /// s3-fifo, lru and its kin but lru-sampled, slru, two-queue, lfu, w-tinylfu, arc, gdsf.
+    /// Online policies. fifo, clock, mobius and s3-fifo take no lock. For the others a prefix sets
+    /// what a hit does. every-hit+lru waits for the lock (default of lru, lru-prob and
+    /// lru-delayed). try-lock+lru does not promote if the lock is taken (default of lru-relaxed).
+    /// adaptive+lru applies 32 hits under one lock, and skips some under contention (default of all
+    /// others). Before it, frozen+ has a thread freeze the most requested entries while that pays;
+    /// frozen:share=S+ freezes the hottest share S once the cache is warm, as in
+    /// frozen+every-hit+lfu. Both go with fifo, clock, mobius, s3-fifo, lru and its variants except
+    /// lru-sampled, slru, two-queue, lfu, w-tinylfu, arc and gdsf.
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "mobius",
           value_parser = cached_policies(), hide_possible_values = true)]
     policy: Vec<String>,
 
-    /// Parts with a lock each, of policies under a lock: 1 to 64.
+    /// Shards with a lock each, for policies under a lock: 1 to 64.
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u8).range(1..=64))]
     shards: u8,
 
-    /// What the threads ask for. zipf:ALPHA: gets of keys of that popularity. hit: gets
-    /// of keys that are all cached. write: Zipf 1.0, half of it inserts without a look-up.
-    /// FILE: a trace, all of it by every thread under keys of its own.
+    /// Requests of the threads. zipf:ALPHA: gets, by Zipf's law. hit: gets of keys that are all
+    /// cached. write: Zipf 1.0, half gets and half inserts without a look-up. FILE: a trace,
+    /// replayed whole by every thread, with its own keys.
     #[arg(long, value_name = "zipf:ALPHA|hit|write|FILE", default_value = "zipf:1.0")]
     workload: String,
 
@@ -85,43 +85,42 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "1M", value_parser = parse_keys)]
     keys: u64,
 
-    /// Capacities: a number of entries (1000, 10K) or a share of all keys (0.1%)
-    /// [default: 10%; with hit all keys and a tenth].
+    /// Capacities: a number of entries (1000, 10K) or a share of all keys (0.1%) [default: 10%;
+    /// with `hit` all keys and a tenth more].
     #[arg(long, value_name = "N|N%,…", value_delimiter = ',')]
     capacity: Vec<CapacitySpec>,
 
-    /// Numbers of threads [default: 1 and the cores].
+    /// Numbers of threads [default: 1 and the number of cores].
     #[arg(long, value_name = "N,…", value_delimiter = ',',
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Vec<u16>,
 
-    /// Seconds that each row is measured for, after a quarter of that to warm up.
+    /// Seconds to measure each row, after a warm-up of a quarter of that.
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = parse_seconds)]
     seconds: f64,
 
-    /// Values of so many bytes, handed out by reference count [default: values of 8
-    /// bytes, copied].
+    /// Bytes of a value, returned by reference count [default: values of 8 bytes, copied].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     value_bytes: Option<u32>,
 
-    /// A miss is inserted only after this time, as if a disk were asked. The thread serves
-    /// other requests meanwhile; one that has none polls the clock.
+    /// Latency of a miss: the key is inserted after this time. Meanwhile the thread serves other
+    /// requests; if it has none it polls the clock.
     #[arg(long, value_name = "D", value_parser = parse_backend)]
     backend: Option<Duration>,
 
-    /// Requests of all threads in flight at a time, at least one a thread [default: 16 a
+    /// Requests in flight in all threads together, at least one for each [default: 16 for each
     /// thread].
     #[arg(long, value_name = "N", requires = "backend",
           value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     mpl: Option<u32>,
 
-    /// Share of the gets that go straight to the backend, from 0 to 1; hits are then a share of
-    /// the others.
+    /// Share of the gets sent straight to the backend, from 0 to 1. Hits are then a share of the
+    /// others.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, requires = "backend",
           value_parser = parse_share)]
     bypass: f64,
 
-    /// Deal the records of a trace out among the threads.
+    /// Divide the records of a trace among the threads.
     #[arg(long)]
     split: bool,
 
@@ -230,7 +229,7 @@ impl Plan<'_> {
         let most = threads.iter().max().copied().unwrap_or(1);
         if let Some(mpl) = self.args.mpl.filter(|&mpl| (mpl as usize) < most) {
             return Err(Failure::usage(anyhow!(
-                "--mpl {mpl}: each of {most} threads needs a request at least"
+                "--mpl {mpl} is below the number of threads, {most}"
             )));
         }
         let mut capacities = Vec::new();
@@ -246,8 +245,8 @@ impl Plan<'_> {
                     let measured = self.drive(policy, capacity, &streams);
                     if threads <= cores && measured.cpu_share.is_some_and(|it| it < LEAST_SHARE) {
                         note(&format!(
-                            "{policy}, threads {threads}: one got less than {LEAST_SHARE} of a \
-                             core; the machine has other work, or threads waited"
+                            "{policy}, threads {threads}: a thread got less than {LEAST_SHARE} of \
+                             a core; another program used the machine, or threads waited"
                         ));
                     }
                     let line = Line { policy, capacity, threads, measured, bytes_per_entry };
@@ -337,7 +336,10 @@ impl Plan<'_> {
 fn memory_of(args: &Args, policy: Setup, capacity: u64) -> anyhow::Result<Option<f64>> {
     let entry = ENTRY_BYTES + u64::from(args.value_bytes.unwrap_or(0));
     if capacity.saturating_mul(entry) > MEMORY_MAX {
-        note(&format!("{policy}: memory of {capacity} entries is not measured, it is too much"));
+        note(&format!(
+            "{policy}: memory of {capacity} entries is not measured, because it is too \
+                       much"
+        ));
         return Ok(None);
     }
     measured_entry_bytes(policy, capacity, args.value_bytes)

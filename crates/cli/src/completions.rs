@@ -12,9 +12,9 @@ use frazil_policy::PolicySpec;
 use crate::Done;
 use crate::output;
 
-/// Print the script with which a shell completes verbs, flags and their values.
+/// Print a shell script that completes verbs, flags and their values.
 ///
-/// Of a list with commas the first name is completed.
+/// In a comma-separated list only the first name is completed.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil completions bash > ~/.local/share/bash-completion/completions/frazil

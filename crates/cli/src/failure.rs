@@ -61,7 +61,7 @@ impl From<TraceError> for Failure {
             | TraceError::Layout { .. }
             | TraceError::Unwritable { .. } => Failure::Usage(error.into()),
             TraceError::Line { .. } => {
-                Failure::Failed(anyhow::anyhow!("{error} (--skip-bad-rows leaves such lines out)"))
+                Failure::Failed(anyhow::anyhow!("{error} (--skip-bad-rows skips such lines)"))
             }
             _ => Failure::Failed(error.into()),
         }

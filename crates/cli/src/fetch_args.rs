@@ -12,23 +12,21 @@ use crate::output::grouped;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Delayed hits")]
 pub(crate) struct FetchArgs {
-    /// How long fetches take; requests that come meanwhile wait, as delayed hits: fixed:D
-    /// or D alone; exp:D, exponential with mean D; lognormal:D,S with mean D, and deviation
-    /// S of the logarithm; keyed:D,D,…, a backend for each object by its hash; column, what the
-    /// trace's column of latencies says at the record that misses. D, or the column, is a
-    /// number of requests (100), or with --clock trace a time (10ms).
+    /// How long fetches take. D or fixed:D: always D. exp:D: exponential with mean D.
+    /// lognormal:D,S: mean D, and standard deviation S of the logarithm. keyed:D,D,…: one backend
+    /// for each object, chosen by its hash. column: the trace's latency column, at the record that
+    /// misses. D and the column are in requests (100), or with --clock trace in time (10ms).
     #[arg(long, value_name = "fixed:D|exp:D|lognormal:D,S|keyed:D,…|column")]
     fetch_latency: Option<String>,
 
-    /// What time is: a tick for each get and each set, or the times in the trace. Requests
-    /// that share a time are spread evenly up to the next.
+    /// What time is. Requests with equal times are spread evenly up to the next time.
     #[arg(long, value_enum, default_value_t, requires = "fetch_latency")]
     clock: Clock,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Clock {
-    /// A tick for each get and each set.
+    /// One tick for each get and each set.
     #[default]
     Request,
     /// The times in the trace.

@@ -37,23 +37,23 @@ const WARMUP_ROUNDS: u64 = 2;
 /// Where the cache is to run.
 #[derive(Args, Debug)]
 pub(crate) struct ForecastArgs {
-    /// Cores that serve requests [default: those of this machine].
+    /// Cores that serve requests [default: number of cores of this machine].
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u16).range(1..=4096))]
     pub(crate) cores: Option<u16>,
 
-    /// What a miss waits for the backend, which serves any number at once.
+    /// Latency of a miss. The backend serves any number of requests at once.
     #[arg(long, value_name = "D", default_value = "100us", value_parser = parse_us,
           allow_hyphen_values = true)]
     backend: f64,
 
-    /// Requests in flight at a time [default: 16 a core].
+    /// Requests in flight [default: 16 for each core].
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..=MAX_MPL as i64))]
     mpl: Option<u32>,
 
-    /// What operations cost: a file that `frazil calibrate` has written
-    /// [default: the profile of the machine that Frazil is developed on].
+    /// Costs of operations: a file written by `frazil calibrate` [default: a built-in profile of
+    /// the machine that Frazil is developed on].
     #[arg(long, value_name = "FILE")]
     profile: Option<String>,
 }
@@ -197,8 +197,8 @@ impl Forecast {
         }
         if cores > measured.cores {
             note(&format!(
-                "{name}: measured with {} cores; how much more it costs {cores} to take turns is \
-                 not known, so stations that are contended may be slower than predicted",
+                "{name}: measured with {} cores; the cost of contention among {cores} is not \
+                 known, so contended stations may be slower than predicted",
                 measured.cores
             ));
         }

@@ -39,8 +39,7 @@ impl LeftOut {
             LeftOut::Memcached(arguments) => ("memcached", arguments),
         };
         Failure::usage(anyhow!(
-            "`{verb}` is not part of this build: `cargo build --release --features full` makes one \
-             that has it"
+            "this build does not include `{verb}`; `cargo build --release --features full` does"
         ))
     }
 }

@@ -48,8 +48,7 @@ use failure::Failure;
 #[cfg(not(feature = "full"))]
 use left_out::LeftOut;
 
-/// A cache engine that is judged by what its users get: replay a trace against
-/// policies and sizes, and learn which to use and why.
+/// Choose the eviction policy and the size of a cache from a trace of requests, and measure caches.
 #[derive(Parser)]
 #[command(name = "frazil", version, arg_required_else_help = true, max_term_width = 100)]
 #[command(after_help = "Examples:

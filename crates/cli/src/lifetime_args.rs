@@ -11,9 +11,9 @@ use crate::trace_args::TraceArgs;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Lifetimes")]
 pub(crate) struct LifetimeArgs {
-    /// How long entries live from their insertion on, by the times in the trace: all of them
-    /// equally long (10s, 5m, 1h, 7d), as long as the trace says, or for ever. What is over is
-    /// removed, and a get of it misses [default: trace, if it says anything and has times].
+    /// Lifetime of entries from their insertion, by the times in the trace: one for all (10s, 5m,
+    /// 1h, 7d), those in the trace, or none. A get of an expired entry is a miss [default: trace,
+    /// if the trace has lifetimes and times].
     #[arg(long, value_name = "D|trace|none")]
     ttl: Option<Lifetimes>,
 }
@@ -43,9 +43,9 @@ impl LifetimeArgs {
         let median =
             median_ns.map(|ns| format!(" (median {} of the first)", span(ns))).unwrap_or_default();
         let told = if has_times {
-            format!("the lifetimes of {name}{median} are ignored, as --ttl none says")
+            format!("the lifetimes of {name}{median} are ignored because of --ttl none")
         } else {
-            format!("the lifetimes of {name}{median} are ignored; it has no times anyway")
+            format!("the lifetimes of {name}{median} are ignored, and it has no times")
         };
         note(&told);
         Some(told)
@@ -77,11 +77,9 @@ impl LifetimeArgs {
                 Ok(Some(format!("of the trace{}", median.unwrap_or_default())))
             }
             (Some(_), Some(_)) => {
-                Err(Failure::usage(anyhow!("--ttl trace: {name} says lifetimes, but {no_times}")))
+                Err(Failure::usage(anyhow!("--ttl trace: {name} has lifetimes, but {no_times}")))
             }
-            (Some(_), None) => {
-                Err(Failure::usage(anyhow!("--ttl trace: {name} says nothing of lifetimes")))
-            }
+            (Some(_), None) => Err(Failure::usage(anyhow!("--ttl trace: {name} has no lifetimes"))),
             (None, Some(_)) => {
                 note(&format!("{name}: {no_times}; its lifetimes are ignored"));
                 Ok(None)
@@ -96,16 +94,16 @@ pub(crate) fn note_left_out(name: &str, origin: &Origin) {
     let Some(recording) = origin.recording else { return };
     let what = match (recording.lifetimes, origin.lifetimes) {
         (RecordedLifetimes::Unknown, None) => {
-            "was recorded before recordings told of lifetimes; if entries of its cache expired, that \
-             is ignored (--ttl D gives all the same)"
+            "comes from a version that recorded no lifetimes; expiry is ignored (--ttl D sets one \
+             lifetime for all)"
         }
         (RecordedLifetimes::Told, None) => {
-            "entries of its cache could expire, but no record says when; that is ignored (--ttl D \
-             gives all the same)"
+            "entries of its cache could expire, but no record has a lifetime; expiry is ignored \
+             (--ttl D sets one lifetime for all)"
         }
         (RecordedLifetimes::Moved, _) => {
-            "uses of entries moved their ends in its cache (time to idle, or expire_after_read), \
-             which no record says; that is ignored"
+            "in its cache uses extended lifetimes (time to idle, or expire_after_read), which \
+             recordings do not hold; the extensions are ignored"
         }
         _ => return,
     };

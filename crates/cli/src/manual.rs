@@ -11,14 +11,14 @@ use crate::Done;
 use crate::failure::note;
 use crate::output;
 
-/// Print the manual page, or write it and a page for each verb into a folder.
+/// Print the manual page, or write one for each verb into a folder.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil man | man -l -
   frazil man ~/.local/share/man/man1")]
 pub(crate) struct Args {
-    /// Where to write frazil.1, frazil-simulate.1 and so on; made if it is not there
-    /// [default: frazil.1 alone, to standard output].
+    /// Folder for frazil.1, frazil-simulate.1 and so on; created if absent [default: print frazil.1
+    /// to standard output].
     #[arg(value_name = "DIR")]
     folder: Option<PathBuf>,
 }

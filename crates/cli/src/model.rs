@@ -15,22 +15,24 @@ use crate::Done;
 use crate::failure::{Failure, note};
 use crate::output::{self, Output, Row, row};
 
-/// Predict throughput from the hit ratio: a closed queueing network of the cache.
+/// Predict throughput from the hit ratio, by a closed queueing network of the cache.
 ///
-/// A fixed number of requests (the MPL) goes round: look up, on a miss wait for the backend,
-/// and take turns at stations such as a lock or the head of a list. Where a station on the
-/// way of hits is the bottleneck, more hits mean less throughput.
+/// A fixed number of requests, the MPL, circulates. Each looks its key up, after a miss waits for
+/// the backend, and takes turns at stations such as a lock or the head of a list. If a station that
+/// hits pass is the bottleneck, a higher hit ratio lowers the throughput.
 ///
-/// One row for each hit ratio. The bottleneck is the station, or the cores, with the greatest
-/// demand: the first to be full with requests enough, however idle it is with these. ci95_low
-/// and ci95_high are those of a simulation. Last comes p_star, from which hit ratio to which
-/// throughput is highest (looked for from 0.4 or the least asked for to 1; of a simulation, or
-/// with the best or a flat bypass, among the rows), and the class: lru-like where, with requests
-/// enough, a hit ratio of 1 gives over 1 % less than the best from 0.4 on; fifo-like otherwise.
+/// Each hit ratio gives one row. The bottleneck is the station with the greatest demand, or the
+/// cores: with a growing MPL it is the first to be saturated. ci95_low and ci95_high bound a
+/// simulation's confidence interval.
 ///
-/// Of a frozen network the share of the hits that --frozen-hits says take a look and no turn; all
-/// other requests look there first. A look takes what the profile says, or if it says nothing as
-/// long as the policy's own look-up.
+/// The last lines print p_star, the range of hit ratios with the highest throughput, and the class.
+/// p_star is searched from the lower of 0.4 and the lowest --hit-ratio up to 1; for a simulation,
+/// and with --bypass best or flat, among the rows. The class is lru-like if, at an unlimited MPL, a
+/// hit ratio of 1 gives over 1 % less than the best above 0.4; else fifo-like.
+///
+/// In a frozen network the share --frozen-hits of the hits needs one look-up in the frozen table
+/// and no turn. All other requests look there first. Such a look-up takes the profile's time for
+/// it, or without one the time of the policy's own look-up.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil model --network lru
@@ -41,18 +43,18 @@ use crate::output::{self, Output, Row, row};
   frazil calibrate --output machine.toml
   frazil model --network lru --profile machine.toml --capacity 10K --backend 1ms --output json")]
 pub(crate) struct Args {
-    /// A network of the profile. The profile paper has fifo, lru, lru-prob:q=0.5 (any q from
-    /// 0 to 1), clock, slru and s3-fifo; a file has those that it describes. With frozen+ or
-    /// frozen:share=S+ before the name a part of the cache is frozen.
+    /// The network of a policy. Profile `paper` has fifo, lru, lru-prob:q=0.5 (any q from 0 to 1),
+    /// clock, slru and s3-fifo; a file has those it describes. The prefix frozen+ or
+    /// frozen:share=S+ freezes a part of the cache.
     #[arg(long, value_name = "NAME[:KEY=VALUE]")]
     network: String,
 
-    /// With a frozen network: the share of the hits that the frozen part serves, from 0 to 1.
-    /// It depends on the trace; frazil simulate counts it.
+    /// Of a frozen network: the share of the hits that the frozen part serves, from 0 to 1. It
+    /// depends on the trace; `frazil simulate` counts it.
     #[arg(long, value_name = "SHARE", value_parser = parse_share, allow_negative_numbers = true)]
     frozen_hits: Option<f64>,
 
-    /// Hit ratios: one, or FROM..TO:STEP, from 0 to 1.
+    /// Hit ratios from 0 to 1: one, or a range.
     #[arg(long, value_name = "FROM..TO:STEP", default_value = "0.4..1.0:0.02",
           value_parser = HitRatios::parse, allow_hyphen_values = true)]
     hit_ratio: HitRatios,
@@ -62,47 +64,47 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u32).range(1..=MAX_MPL as i64))]
     mpl: u32,
 
-    /// What a miss waits for the backend, which serves any number at once.
+    /// Latency of a miss. The backend serves any number of requests at once.
     #[arg(long, value_name = "D", default_value = "100us", value_parser = parse_us,
           allow_hyphen_values = true)]
     backend: f64,
 
-    /// Where times come from: paper (72 hyperthreads of a Xeon, 2024), or a TOML file, as
-    /// frazil calibrate writes one.
+    /// Source of service times: paper (72 hyperthreads of a Xeon, 2024), or a TOML file written by
+    /// `frazil calibrate`.
     #[arg(long, value_name = "paper|FILE", default_value = "paper")]
     profile: String,
 
-    /// Entries that the cache has room for, where a profile's times depend on it
-    /// [default: 100K].
+    /// Capacity in entries, for profiles whose times depend on it [default: 100K].
     #[arg(long, value_name = "N")]
     capacity: Option<CapacitySpec>,
 
-    /// Cores that work for the cache [default: all of the profile's machine].
+    /// Cores that serve requests [default: all of the profile's machine].
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u16).range(1..=4096))]
     threads: Option<u16>,
 
-    /// How to solve. bounds: the upper bound min(N / (D + Z), 1 / D_max); mva: exact mean
-    /// values for exponential service; simulation: by events, with 95 % intervals.
+    /// Method. bounds: the upper bound min(N / (D + Z), 1 / D_max). mva: exact mean value analysis
+    /// for exponential service. simulation: discrete events, with 95 % confidence intervals.
     #[arg(long, value_enum, default_value_t)]
     solver: Solver,
 
-    /// Distribution of service times in a simulation; hyper-exponential has a squared
-    /// coefficient of variation of 4.
+    /// Distribution of service times in a simulation. hyper-exponential has a squared coefficient
+    /// of variation of 4.
     #[arg(long, value_enum, default_value_t)]
     service: Shape,
 
-    /// Requests that a simulation counts, for each hit ratio, after a tenth as many before
-    /// [default: 200000, and 200 for each of the MPL].
+    /// Requests a simulation counts for each hit ratio, after a warm-up of a tenth as many
+    /// [default: 200000, and 200 more for each request of the MPL].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1000..=1 << 40))]
     requests: Option<u64>,
 
-    /// Where chance starts in a simulation.
+    /// Seed of a simulation.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Send a share of the requests straight to the backend: flat (the least with which the exact
-    /// throughput stays that of p_star), best (so much that it is highest), or a number.
+    /// Send a share of the requests straight to the backend: flat (the smallest share that keeps
+    /// the exact throughput at its value at p_star), best (the share with the highest throughput),
+    /// or a number.
     #[arg(long, value_name = "flat|best|SHARE", value_parser = Bypass::parse)]
     bypass: Option<Bypass>,
 
@@ -238,8 +240,8 @@ fn frozen_part(args: &Args) -> Result<(&str, Option<f64>), Failure> {
         ((true, name), Some(hits)) => Ok((name, Some(hits))),
         ((false, name), None) => Ok((name, None)),
         ((true, _), None) => Err(Failure::usage(anyhow!(
-            "--network {}: how much what is frozen serves depends on the trace; give the share of \
-             the hits with --frozen-hits, as `frazil simulate` counts it",
+            "--network {} needs --frozen-hits, the share of the hits that the frozen part serves; \
+             `frazil simulate` counts it",
             args.network
         ))),
         ((false, name), Some(_)) => Err(Failure::usage(anyhow!(
@@ -463,7 +465,10 @@ fn highest_rows(lines: &[Line]) -> (f64, f64) {
 pub(crate) fn run(args: &Args) -> Done {
     let model = Model { args, source: Source::read(args)? };
     if args.service != Shape::default() && args.solver != Solver::Simulation {
-        note("--service has no effect without --solver simulation: means are all that counts");
+        note(
+            "--service has no effect without --solver simulation: the other solvers use means \
+              only",
+        );
     }
     let failed = |error: ModelError| Failure::Failed(anyhow!(error).context(args.profile.clone()));
     let peak_mops = match args.bypass {

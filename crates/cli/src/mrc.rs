@@ -24,16 +24,16 @@ const LEAST: f64 = 1e-4;
 
 /// Print miss ratios by capacity: a curve for each policy.
 ///
-/// LRU's curve is exact by default, for all capacities from one pass, in memory that depends on
-/// the distinct objects alone. With --sample it is made from a share of the objects (SHARDS), and
-/// says how far it is likely to be off.
+/// By default LRU's curve is exact. One pass gives all capacities, in memory that depends only on
+/// the number of distinct objects. With --sample the curve is computed from a share of the objects
+/// (SHARDS), and its likely error is printed.
 ///
-/// Other policies are replayed in miniature, once for each capacity: a sample of the objects
-/// against the same share of the capacity. A trace of no more objects than the sample is
+/// Other policies are replayed in miniature, once for each capacity: a sample of the objects in a
+/// cache of the same share of the capacity. A trace with no more objects than the sample is
 /// replayed whole.
 ///
-/// One pass knows nothing of lifetimes: where entries expire, by --ttl or by what the trace says,
-/// LRU is replayed as the others are.
+/// The single pass cannot follow lifetimes. If entries expire, by --ttl or by the trace, LRU is
+/// replayed as the others are.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil mrc trace.csv.zst
@@ -44,23 +44,23 @@ pub(crate) struct Args {
     #[command(flatten)]
     traces: TraceFiles,
 
-    /// Policies, as for simulate; not those that know the future.
+    /// Policies, as for `frazil simulate`, without the offline ones.
     #[arg(long, value_name = "NAME[:KEY=VALUE],…", default_value = "lru", value_delimiter = ',',
           value_parser = online_policies(), hide_possible_values = true)]
     policy: Vec<String>,
 
-    /// Capacities, as for simulate, but of a peak [default: --points of them, from a
-    /// ten thousandth of what is asked for to all of it].
+    /// Capacities, as for `frazil simulate`, without N%peak [default: --points of them, from a ten
+    /// thousandth of the footprint to all of it].
     #[arg(long, value_name = "N|N%|NMiB,…", value_delimiter = ',')]
     capacity: Vec<CapacitySpec>,
 
-    /// How many capacities, evenly by their logarithms.
+    /// Number of capacities, evenly spaced by their logarithms.
     #[arg(long, value_name = "N", default_value_t = 25, conflicts_with = "capacity",
           value_parser = clap::value_parser!(u16).range(2..=1000))]
     points: u16,
 
-    /// Which objects are looked at: all, a share (1%), or so many at most (200K)
-    /// [default: all for lru, 500K of 40M records at most for others].
+    /// Objects to replay: all, a share (1%), or at most so many (200K) [default: all for lru; 500K,
+    /// of at most 40M records, for others].
     #[arg(long, value_name = "all|N%|N")]
     sample: Option<SampleArg>,
 
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args) -> Done {
 fn parse(name: &str) -> Result<PolicySpec, Failure> {
     let offline = |name: &str| {
         Failure::usage(anyhow!(
-            "policy `{name}` knows the future, which has no curve; see simulate"
+            "policy `{name}` is offline and has no curve; use `frazil simulate`"
         ))
     };
     match name.parse::<PolicySpec>() {
@@ -193,7 +193,10 @@ fn stack_curve<'a>(
         if trace != "-" {
             return Ok(None);
         }
-        note("standard input says lifetimes, which LRU's curve ignores; --ttl trace replays them");
+        note(
+            "standard input has lifetimes, which LRU's exact curve ignores; --ttl trace applies \
+              them",
+        );
     }
     // Says what of a recording should be known.
     Sample::of(trace, &origin, curve.requests);

@@ -13,7 +13,7 @@ pub(crate) struct ReplayArgs {
     #[arg(long, default_value_t = Unit::Objects)]
     pub(crate) unit: Unit,
 
-    /// Cells (policy × capacity) replayed at the same time [default: the cores].
+    /// Cells (policy × capacity) replayed at once [default: number of cores].
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,

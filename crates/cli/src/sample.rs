@@ -86,18 +86,18 @@ impl Sample {
             let uncorrected = match known {
                 true => "",
                 false => {
-                    "; how many requests there were of all keys is not known, so that the \
-                         ratios depend on which of the hottest are among them"
+                    "; the number of requests for all keys is not known, so the ratios depend \
+                         on which of the hottest keys the sample has"
                 }
             };
             let what = match origin.sampled {
-                Some(_) => "replayed is a sample, the requests for",
-                None => "holds the requests for",
+                Some(_) => "replays a sample, the requests for",
+                None => "has the requests for",
             };
             let all = if origin.sampled.is_some() { "; --sample all replays all" } else { "" };
             note(&format!(
-                "{}: {what} {} of the keys; capacities are those for all keys, replayed at that \
-                 scale, and counts are of the sample{uncorrected}{all}",
+                "{}: {what} {} of the keys; capacities are those for all keys, and counts are \
+                 those of the sample{uncorrected}{all}",
                 printable(name),
                 percent(rate)
             ));

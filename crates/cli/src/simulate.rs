@@ -21,26 +21,25 @@ use crate::sample::Sample;
 use crate::trace_args::{TraceArgs, Wanted, parse_records};
 use crate::trace_files::TraceFiles;
 
-/// Replay traces against policies and sizes, and print the miss ratios.
+/// Replay traces against policies and capacities, and print miss ratios.
 ///
-/// Every trace × policy × capacity is one row. A request is a get: look up, and
-/// on a miss insert. Sets insert or replace and deletes remove; neither is a
-/// request.
+/// Each trace × policy × capacity gives one row. A request is a get: it looks the object up, and
+/// inserts it after a miss. The trace's sets and deletes insert, replace and remove objects; they
+/// are not counted as requests.
 ///
-/// A trace is decoded into memory once, 4 to 8 bytes a record, for all cells. With
-/// one online policy and one absolute capacity it is replayed as it is read, in
-/// memory that depends on the cache alone.
+/// The command decodes a trace into memory once, at 4 to 8 bytes a record. One online policy at one
+/// absolute capacity is replayed while the trace is read, in memory that depends only on the cache.
 ///
-/// Of a trace that a cache has recorded at a rate below 1, capacities are those for all
-/// keys, and are replayed at that rate; requests, hits and misses are those of the sample,
-/// requests and hits corrected to as many as a fair sample has.
+/// A cache may have recorded its trace at a rate below 1. Then capacities are those for all keys,
+/// and each is replayed at that rate. The counts are those of the sample; requests and hits are
+/// corrected to as many as a fair sample has.
 ///
-/// With --fetch-latency a miss begins a fetch, its object enters the cache when that is
-/// back, and requests that come meanwhile are delayed hits, which wait for what is left of
-/// it. The rows then say how long requests waited, hits not at all.
+/// With --fetch-latency a miss starts a fetch, and the object enters the cache when the fetch ends.
+/// Requests that arrive meanwhile are delayed hits, and wait for the rest of the fetch. The rows
+/// then print how long requests waited; a hit waits 0.
 ///
-/// Where the trace says how long entries live, or --ttl does, they are removed when their time is
-/// over. The rows then say how many gets missed what had expired.
+/// If --ttl or the trace gives lifetimes, entries expire, and the rows also count the gets that
+/// missed an expired entry.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil simulate trace.csv.zst --policy lru,sieve --capacity 1%,10%
@@ -58,36 +57,36 @@ pub(crate) struct Args {
     #[command(flatten)]
     traces: TraceFiles,
 
-    /// Policies with their parameters: fifo, lru, lru-prob:q=0.5, lru-relaxed (where
-    /// there is one thread, as here, lru), lru-delayed:window=1000, lru-sampled:k=5,
-    /// clock, clock:bits=2, slru:segments=2, two-queue, sieve, mobius, s3-fifo, lfu,
-    /// w-tinylfu, arc, lirs, lhd, hyperbolic, gdsf, lecar, cacheus, mad:base=lru (or arc,
-    /// lhd; counters=all; sample=64 or ways=64; windows=ended; prior=1; idle-since=commit),
-    /// guarded-mad, la-cache, delay-rank:omega=1 (fetch=exp; bypass=true), random;
-    /// gl-cache:mode=e (or t; aim=delay or cost; interval=1d, 100000 or 10%; segment, merge,
-    /// fraction, …), lrb; and those that know the future: belady, belady-size, belady-mad; with
-    /// --fetch-latency belatedly, paper 5's bounds:
-    /// the best schedule found, and beside it what none can be below. Where chance plays a
-    /// part: random:seed=1. With frozen:share=S+ before its name the hottest share S of a
-    /// policy's objects is frozen once the cache is warm, to the end: of fifo, clock, mobius,
-    /// s3-fifo, lru and its kin but lru-sampled, slru, two-queue, lfu, w-tinylfu, arc, gdsf.
+    /// Policies with their parameters: fifo, lru, lru-prob:q=0.5, lru-relaxed (the same as lru
+    /// here, with one thread), lru-delayed:window=1000, lru-sampled:k=5, clock, clock:bits=2,
+    /// slru:segments=2, two-queue, sieve, mobius, s3-fifo, lfu, w-tinylfu, arc, lirs, lhd,
+    /// hyperbolic, gdsf, lecar, cacheus, mad:base=lru (or arc, lhd; counters=all; sample=64 or
+    /// ways=64; windows=ended; prior=1; idle-since=commit), guarded-mad, la-cache,
+    /// delay-rank:omega=1 (fetch=exp; bypass=true), random; gl-cache:mode=e (or t; aim=delay or
+    /// cost; interval=1d, 100000 or 10%; segment, merge, fraction, …), lrb. Offline, with knowledge
+    /// of the future: belady, belady-size, belady-mad; and with --fetch-latency belatedly, which
+    /// prints the best schedule found and a lower bound for every schedule (paper 5). Policies that
+    /// draw random numbers take a seed: random:seed=1. The prefix frozen:share=S+ freezes the
+    /// hottest share S of the objects, once, when the cache is warm. It goes with fifo, clock,
+    /// mobius, s3-fifo, lru and its variants except lru-sampled, slru, two-queue, lfu, w-tinylfu,
+    /// arc and gdsf.
     #[arg(long, value_name = "NAME[:KEY=VALUE],…", required = true, value_delimiter = ',',
           value_parser = policies(), hide_possible_values = true)]
     policy: Vec<String>,
 
-    /// Capacities: a number of objects (1000, 10K), a share of the distinct
-    /// objects (0.1%) or of the most live at once (10%peak); with --unit bytes a
-    /// number of bytes (64MiB) or a share of the summed sizes.
+    /// Capacities: a number of objects (1000, 10K), a share of the distinct objects (0.1%), or a
+    /// share of the most objects alive at once (10%peak). With --unit bytes: a number of bytes
+    /// (64MiB) or a share of the summed sizes.
     #[arg(long, value_name = "N|N%|NMiB,…", required = true, value_delimiter = ',')]
     capacity: Vec<CapacitySpec>,
 
-    /// Replay this many requests first without counting them.
+    /// Replay this many requests first, without counting them.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = parse_records)]
     warmup: u64,
 
-    /// With --unit bytes: a get that finds its object with another size than its
-    /// record says gives the object that size, and then evicts to fit. Otherwise
-    /// only a set changes sizes, and a hit is served from what is cached.
+    /// With --unit bytes: if the record of a get has another size than the resident object, the
+    /// object takes that size, and the cache evicts to fit. By default only a set changes sizes,
+    /// and a hit is served from the resident object.
     #[arg(long)]
     resize_on_get: bool,
 
@@ -210,7 +209,7 @@ fn simulate<'a>(
     if cells.iter().any(|cell| cell.outcome.requests == 0) {
         return Err(match args.warmup {
             0 => Failure::Failed(anyhow!("{trace}: holds no requests, only sets and deletes")),
-            n => Failure::usage(anyhow!("--warmup {n} leaves none of the requests of {trace}")),
+            n => Failure::usage(anyhow!("--warmup {n} covers all requests of {trace}")),
         });
     }
     let names = names.iter().flat_map(|name| capacities.iter().map(move |_| *name));
@@ -246,8 +245,8 @@ fn sweep_cells(
     let fetching = match args.fetching.latency()? {
         Some(_) if loaded.origin.rate() < 1.0 => {
             return Err(Failure::usage(anyhow!(
-                "{trace}: holds the requests of a share of all keys, {}; --fetch-latency needs \
-                 those of all",
+                "{trace}: has the requests of only {} of the keys; --fetch-latency needs those of \
+                 all",
                 loaded.origin.rate()
             )));
         }
@@ -294,8 +293,8 @@ fn sweep_cells(
     let is_full = |cell: &Cell| cell.outcome.latency.is_some_and(|it| it.total == u64::MAX);
     if cells.iter().any(is_full) {
         return Err(Failure::usage(anyhow!(
-            "{trace}: together requests wait for 2^64 ticks or more, too long to be counted; is \
-             the unit of the fetches right?"
+            "{trace}: the summed latency is 2^64 ticks or more, too long to be counted; check the \
+             unit of the fetches"
         )));
     }
     Ok((cells, lifetimes))
@@ -308,7 +307,7 @@ fn check_lifetimes(args: &Args, policies: &[Choice]) -> Result<(), Failure> {
     }
     if args.fetching.latency()?.is_some() {
         return Err(Failure::usage(anyhow!(
-            "--ttl cannot be replayed with --fetch-latency, where nothing expires"
+            "--ttl and --fetch-latency can't be combined: with delayed hits nothing expires"
         )));
     }
     check_future(policies)
@@ -319,8 +318,8 @@ fn check_future(policies: &[Choice]) -> Result<(), Failure> {
     let mut policies = policies.iter().filter_map(|choice| choice.policy());
     match policies.find(PolicySpec::is_offline) {
         Some(policy) => Err(Failure::usage(anyhow!(
-            "policy `{policy}` knows what is asked for, but not what will have expired then; --ttl \
-             none replays it with entries that live for ever"
+            "offline policy `{policy}` can't take expiry into account; --ttl none replays it \
+             without"
         ))),
         None => Ok(()),
     }
@@ -336,7 +335,7 @@ fn lifetimes(
     let told = args.lifetimes.told(name, &loaded.origin, !loaded.trace.times_ns.is_empty())?;
     if told.is_some() && args.fetching.latency()?.is_some() {
         note(&format!(
-            "{}: its lifetimes are ignored, as nothing expires with --fetch-latency",
+            "{}: its lifetimes are ignored, because nothing expires with --fetch-latency",
             printable(name)
         ));
         return Ok(None);

@@ -23,7 +23,7 @@ use crate::progress::Progress;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Reading traces")]
 pub(crate) struct TraceArgs {
-    /// Format of the trace: auto, oracle-general, csv, json (an object a line), log (of a web
+    /// Format of the trace: auto, oracle-general, csv, json (one object a line), log (of a web
     /// server, common or combined), twitter, msr, plain, arc, lirs, cache2k, adaptsize,
     /// delayed-hits or frazil. Compression (zstd, gzip, xz) is recognised from the content.
     #[arg(long, value_name = "NAME", default_value = "auto",
@@ -31,15 +31,15 @@ pub(crate) struct TraceArgs {
     format: FormatArg,
 
     /// Columns of a CSV trace, by number from 1 (time=1,id=2,size=3) or by name in the header
-    /// (time=timestamp,id=user), and members of a JSON trace by name. Roles are time, id, size,
-    /// operation, latency and ttl. A column given here wins over the header [default: the
-    /// usual names in the header; if none is an id, the first column left; without a header
-    /// time,id,size, or time,id, or id].
+    /// (time=timestamp,id=user), or members of a JSON trace by name. Roles are time, id, size,
+    /// operation, latency and ttl. A column given here wins over the header [default: the usual
+    /// names in the header, with the first other column as id if none has such a name; without a
+    /// header time,id,size or time,id or id].
     #[arg(long, value_name = "ROLE=COLUMN,…", value_delimiter = ',', value_parser = parse_column)]
     columns: Vec<(Column, CsvColumn)>,
 
     /// Separator of a CSV trace: one character, or `tab` [default: comma, semicolon, bar or tab,
-    /// as the first lines have it].
+    /// guessed from the first lines].
     #[arg(long, value_name = "CHAR", value_parser = parse_separator)]
     separator: Option<u8>,
 
@@ -47,9 +47,9 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "yes|no", value_parser = parse_yes_no)]
     header: Option<bool>,
 
-    /// Unit of the times and lifetimes of a CSV or JSON trace: s, ms, us or ns; times may also be
-    /// dates, as 2026-11-26T16:28:18Z [default: s, or what the first time is since 1970, if it is
-    /// too large for that].
+    /// Unit of times and lifetimes in a CSV or JSON trace: s, ms, us or ns. Times may also be
+    /// dates, such as 2026-11-26T16:28:18Z [default: s; if the first time is too large for seconds
+    /// since 1970, the unit that fits].
     #[arg(long, value_name = "UNIT")]
     time_unit: Option<TimeUnit>,
 
@@ -57,8 +57,8 @@ pub(crate) struct TraceArgs {
     #[arg(long, value_name = "N", value_parser = parse_limit)]
     limit: Option<u64>,
 
-    /// Leave out lines of a text format that are no records, and say how many. Otherwise the
-    /// first is an error.
+    /// Skip lines of a text format that cannot be read, and count them. By default the first is an
+    /// error.
     #[arg(long)]
     skip_bad_rows: bool,
 }
@@ -150,7 +150,7 @@ fn of_stream(spec: &str, error: StreamError) -> Failure {
 
 fn nothing_sampled(spec: &str) -> Failure {
     Failure::Failed(anyhow!(
-        "{spec}: none of its objects is in so small a sample; take a larger one"
+        "{spec}: the sample is so small that it has none of the objects; take a larger one"
     ))
 }
 
@@ -161,20 +161,21 @@ fn note_oddities(spec: &str, oddities: &Oddities, told_layout: bool) {
     }
     if let Some(first) = &oddities.first_skipped {
         let skipped = match oddities.skipped_rows {
-            1 => "1 line that is no record,".to_owned(),
-            rows => format!("{} lines that are no records, the first", grouped(rows)),
+            1 => "1 line that can't be read,".to_owned(),
+            rows => format!("{} lines that can't be read, the first", grouped(rows)),
         };
         note(&format!("{spec}: skipped {skipped} at {first}"));
     }
     if oddities.hashed_ids > 0 {
         note(&format!(
-            "{spec}: records with ids beyond 64 bits, which were hashed to 64 bits: {}",
+            "{spec}: ids beyond 64 bits, hashed to 64 bits: {}",
             grouped(oddities.hashed_ids)
         ));
     }
     if oddities.backward_times > 0 {
         note(&format!(
-            "{spec}: times go back {} times; the order of the file is kept",
+            "{spec}: records with an earlier time than the record before: {}; the order of the \
+             file is kept",
             grouped(oddities.backward_times)
         ));
     }
@@ -302,14 +303,18 @@ impl TraceArgs {
             note_left_out(spec, origin);
         }
         if let (Some(format), true) = (origin.format, origin.guessed) {
-            note(&format!("{spec}: taken for {format} by its content (--format overrides)"));
+            note(&format!(
+                "{spec}: read as {format}, guessed from its content (--format \
+                           overrides)"
+            ));
         }
         let told = self.separator.is_some() && !self.columns.is_empty();
         note_oddities(spec, &origin.oddities, told);
         match origin.recording.map(|recording| recording.lost) {
             // A limit may end the reading before the end.
             Some(None) if self.limit.is_none() => note(&format!(
-                "{spec}: has no end: the recording was cut short or goes on; read as far as it goes"
+                "{spec}: has no end mark: the recording was cut short or goes on; read up to its \
+                 last record"
             )),
             Some(Some(lost @ 1..)) => {
                 note(&format!("{spec}: {} requests came too fast to be recorded", grouped(lost)))

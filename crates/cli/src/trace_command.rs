@@ -14,7 +14,7 @@ use crate::output::{self, Output, Row, bytes, grouped, percent, row};
 use crate::trace_args::{TraceArgs, Wanted};
 use crate::trace_files::{TraceFiles, names};
 
-/// Look into a trace, or convert it.
+/// Describe a trace, or convert it.
 #[derive(ClapArgs, Debug)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -27,7 +27,7 @@ enum Verb {
     Convert(ConvertArgs),
 }
 
-/// Print what a trace holds: requests, objects, footprint, time span, popularity.
+/// Print a trace's requests, objects, footprint, time span and popularity.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil trace info requests.csv.zst
@@ -45,9 +45,9 @@ struct InfoArgs {
     reading: TraceArgs,
 }
 
-/// Write a trace in another format; compressed if OUT ends in .zst, .gz or .xz.
+/// Convert a trace to another format.
 ///
-/// OUT appears only when it is complete.
+/// OUT is compressed if its name ends in .zst, .gz or .xz. It appears only when it is complete.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil trace convert requests.csv.gz requests.bin.zst --to oracle-general
@@ -59,7 +59,7 @@ struct ConvertArgs {
     #[arg(value_name = "FILE", value_parser = names())]
     input: String,
 
-    /// Where to write it; - for standard output, not compressed.
+    /// The file to write; - for standard output, uncompressed.
     #[arg(value_name = "OUT")]
     out: PathBuf,
 
@@ -202,7 +202,7 @@ fn convert(args: &ConvertArgs) -> Done {
     let loaded = args.reading.load(&args.input, WANTED)?;
     if loaded.origin.rate() < 1.0 && args.to != Format::Frazil {
         note(&format!(
-            "{} is a sample of {} of the keys, which {} can't say",
+            "{} is a sample of {} of the keys, which format {} can't record",
             args.input,
             percent(loaded.origin.rate()),
             args.to
@@ -210,7 +210,7 @@ fn convert(args: &ConvertArgs) -> Done {
     }
     let carries = matches!(args.to, Format::Csv | Format::Twitter | Format::Frazil);
     if loaded.origin.lifetimes.is_some() && !carries {
-        note(&format!("{} says lifetimes, which {} can't", args.input, args.to));
+        note(&format!("{} has lifetimes, which format {} can't hold", args.input, args.to));
     }
     let recording = loaded.origin.recording;
     if args.out.as_os_str() == "-" {

@@ -17,7 +17,7 @@ pub(crate) struct TraceFiles {
     #[arg(value_name = "FILE", value_parser = names())]
     files: Vec<String>,
 
-    /// The same by a flag.
+    /// Trace files, as an option.
     #[arg(long, value_name = "FILE", num_args = 1.., value_parser = names())]
     trace: Vec<String>,
 }

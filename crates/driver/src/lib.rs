@@ -1,6 +1,5 @@
-//! The one loop that drives any cache with many threads and measures it: ours for
-//! `frazil bench`, the rivals' for the benchmark, so that a comparison compares caches
-//! and nothing else.
+//! The loop that drives any cache with many threads and measures it: Frazil's in `frazil bench`,
+//! and others in the benchmark, so that a comparison compares caches and nothing else.
 #![forbid(unsafe_code)]
 
 mod backend;

@@ -673,7 +673,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_timed_is_not_always_what_an_engine_does_once_in_a_while() {
+    fn timed_operations_do_not_coincide_with_periodic_maintenance() {
         let gets = Stream::new([Operation::new(Ask::Get, 1); 10 * BATCH], 0);
         let measured = run(&Periodic, &[gets], 0, &Schedule::seconds(0.2));
         assert!(u128::from(measured.p50_ns) < LONG.as_nanos(), "{}", measured.p50_ns);

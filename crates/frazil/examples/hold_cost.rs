@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
-use frazil::{Cache, HandleCache, Held};
+use frazil::{Cache, Freezing, HandleCache, Held};
 
 const ENTRIES: u64 = 10_000;
 const HITS: u64 = 1_000_000;
@@ -25,11 +25,13 @@ static MADE: AtomicU64 = AtomicU64::new(0);
 static DROPPED: AtomicU64 = AtomicU64::new(0);
 
 /// The ways to look up.
-const WAYS: [&str; 3] = ["get", "pin", "hold"];
+const WAYS: [&str; 4] = ["get", "pin", "hold", "frozen"];
 
 struct Sides {
     cache: Cache<u64, u64>,
     handles: HandleCache<u64, u64>,
+    /// The same, of which all is frozen.
+    frozen: HandleCache<u64, u64>,
 }
 
 impl Sides {
@@ -37,11 +39,15 @@ impl Sides {
         let sides = Sides {
             cache: Cache::builder(ENTRIES).build(),
             handles: HandleCache::builder(ENTRIES).build(),
+            frozen: HandleCache::builder(ENTRIES).freezing(Freezing::ByHand).build(),
         };
         for key in 0..ENTRIES {
             sides.cache.insert(key, key);
-            assert!(sides.handles.insert(key, key, 1).is_ok(), "there is room");
+            for handles in [&sides.handles, &sides.frozen] {
+                assert!(handles.insert(key, key, 1).is_ok(), "there is room");
+            }
         }
+        assert_eq!(sides.frozen.freeze(1.0), ENTRIES);
         sides
     }
 
@@ -57,14 +63,17 @@ impl Sides {
                     keys.by_ref().take(100).filter_map(|key| pin.get(&key).copied()).sum::<u64>()
                 })
                 .sum(),
-            _ => keys.filter_map(|key| self.handles.hold(&key)).map(|held| *held).sum(),
+            _ => {
+                let handles = if way == 2 { &self.handles } else { &self.frozen };
+                keys.filter_map(|key| handles.hold(&key)).map(|held| *held).sum()
+            }
         }
     }
 }
 
 /// Nanoseconds of a hit, by each way: the median of the rounds.
-fn time(sides: &Sides) -> [f64; 3] {
-    let mut times = [const { Vec::new() }; 3];
+fn time(sides: &Sides) -> [f64; WAYS.len()] {
+    let mut times = [const { Vec::new() }; WAYS.len()];
     for _ in 0..ROUNDS {
         for (way, times) in times.iter_mut().enumerate() {
             let began = Instant::now();

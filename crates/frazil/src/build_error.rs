@@ -1,4 +1,4 @@
-//! Settings that a cache could not keep to.
+//! Errors of the builder.
 
 use std::error::Error;
 use std::fmt;
@@ -10,10 +10,10 @@ use crate::core::order::locked::SHARDS_MAX;
 use crate::features::frozen::{COPY_BYTES_MAX, Freezing};
 use crate::{Policy, Promotion};
 
-/// Why there can be no cache of these settings: what
-/// [`Builder::try_build`](crate::Builder::try_build) answers.
+/// Why a cache cannot be built from these settings: the error of
+/// [`Builder::try_build`](crate::Builder::try_build).
 ///
-/// None of them is wrong by itself: one of them would change nothing beside another.
+/// Each setting is valid by itself, but one of them would have no effect beside another.
 ///
 /// ```
 /// use frazil::{BuildError, Cache, Policy};
@@ -46,19 +46,20 @@ pub enum BuildError {
         /// What was asked for.
         shards: u32,
     },
-    /// A [`HandleCache`](crate::HandleCache) with a policy that forgets what it knows of an entry when
-    /// it chooses it, so that one which is held cannot stay as it was.
+    /// A [`HandleCache`](crate::HandleCache) with a policy that forgets an entry's state when it
+    /// chooses it as victim, so that a held entry could not stay as it was.
     CannotHold(Policy),
-    /// No number of [`shards`](crate::Builder::shards) that there can be.
+    /// A number of [`shards`](crate::Builder::shards) out of range.
     Shards(u32),
-    /// [`backends`](crate::Builder::backends) for a policy that weighs no delay.
+    /// [`backends`](crate::Builder::backends) for a policy that does not weigh delay.
     #[cfg(feature = "loading")]
     BackendsUnasked(Policy),
     /// [`negative_ttl`](crate::Builder::negative_ttl), or that of
-    /// [`Fetching`](crate::Fetching::negative_ttl), where errors are their fetcher's own.
+    /// [`Fetching`](crate::Fetching::negative_ttl), without
+    /// [`OnError::Share`](crate::OnError::Share).
     #[cfg(feature = "loading")]
     NegativeTtlUnshared,
-    /// [`freezing`](crate::Builder::freezing) with a policy of which nothing can be frozen.
+    /// [`freezing`](crate::Builder::freezing) with a policy that cannot freeze.
     #[cfg(feature = "freezing")]
     CannotFreeze {
         /// The policy.
@@ -78,11 +79,11 @@ pub enum BuildError {
     #[cfg(feature = "freezing")]
     CopiesExpire,
     /// A [`time_to_live`](crate::Builder::time_to_live) or
-    /// [`time_to_idle`](crate::Builder::time_to_idle) above 1,000 years: nanoseconds taken for
-    /// seconds, or a setting to be left out.
+    /// [`time_to_idle`](crate::Builder::time_to_idle) above 1,000 years: probably a wrong unit, or
+    /// a setting to leave out.
     #[cfg(feature = "expiry")]
     Lifetime(Duration),
-    /// No share by which lifetimes could be shortened: [`jitter`](crate::Builder::jitter).
+    /// A [`jitter`](crate::Builder::jitter) outside 0 to 1.
     #[cfg(feature = "expiry")]
     Jitter(f64),
 }

@@ -1,4 +1,4 @@
-//! How a cache is made.
+//! Settings of a cache, and its construction.
 
 mod check;
 #[cfg(feature = "loading")]
@@ -33,7 +33,7 @@ use crate::{Policy, Promotion};
 /// The most entries that a cache can have.
 pub(crate) const ENTRIES_MAX: u64 = 1 << 29;
 
-/// Settings of a cache that is to be built: [`Cache::builder`].
+/// Settings of a cache to build: [`Cache::builder`].
 ///
 /// ```
 /// let cache: frazil::Cache<String, Vec<u8>> = frazil::Cache::builder(64 << 20)
@@ -90,7 +90,7 @@ impl<K, V> Builder<K, V> {
 }
 
 impl<K, V, S> Builder<K, V, S> {
-    /// Which entry goes when the cache is full. [`Policy::Mobius`] unless set.
+    /// The eviction policy; default [`Policy::Mobius`].
     ///
     /// ```
     /// let policy: frazil::Policy = "clock:bits=2".parse().unwrap();
@@ -102,9 +102,8 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// What a hit does where the policy is one under a lock; see [`Promotion`] for what it
-    /// does unless this is set. Refused for the policies whose hits take no lock: those
-    /// without one, and SIEVE.
+    /// What a hit does under a policy with a lock; [`Promotion`] names the default of each policy.
+    /// `build` refuses it for policies whose hits take no lock: those without a lock, and SIEVE.
     ///
     /// ```
     /// use frazil::{Cache, Policy, Promotion};
@@ -117,13 +116,13 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Divides a policy under a lock, by the hashes of the keys, into parts with a lock each:
-    /// 1 to 64, rounded up to a power of two; 1 unless set. More than 1 is refused for the
-    /// policies without a lock.
+    /// Divides a policy under a lock into shards with a lock each, by the hashes of the keys: 1 to
+    /// 64, rounded up to a power of two; default 1. `build` refuses more than 1 for policies
+    /// without a lock.
     ///
-    /// Threads get less into each other's way, and each part guesses from what it sees alone.
-    /// The capacity is not divided: an entry goes from the part that holds more than its
-    /// share. A cache should have some hundred entries a shard.
+    /// With more shards threads contend less, but each shard decides from its own requests alone.
+    /// The capacity is not divided: the shard that holds more than its share evicts. Let each shard
+    /// have some hundred entries.
     ///
     /// ```
     /// use frazil::{Cache, Policy};
@@ -136,10 +135,10 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// What an entry weighs, in the unit of the capacity; 1 unless set.
+    /// The weight of an entry, in the unit of the capacity; default 1.
     ///
-    /// Called once for each insertion, outside all locks. An entry heavier than the whole
-    /// capacity is not admitted.
+    /// The cache calls it once for each insertion, outside all locks. An entry heavier than the
+    /// whole capacity is not admitted.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, String> =
@@ -154,18 +153,19 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// The most entries that the cache will hold, whatever they weigh and whatever
-    /// [`set_capacity`](Cache::set_capacity) allows. Unless set they are bounded by the capacity
-    /// alone, and by 2^29.
+    /// The most entries that the cache will hold, whatever their weight and whatever
+    /// [`set_capacity`](Cache::set_capacity) allows; by default only the capacity and 2^29 bound
+    /// them.
     ///
-    /// Memory grows with the entries that there are, set or not. It is also the number of
-    /// entries that the cache expects, which says how many each thread may have in hand, and which
-    /// sizes the table goes through: unless set the capacity, and with a weigher a 256th of it if
-    /// that is more than 65,536. To be wrong about it costs next to nothing.
+    /// Memory grows with the entries in the cache, with or without this setting. The setting is
+    /// also the expected number of entries, from which the cache derives how many entries a thread
+    /// may hold in its buffers and which sizes the table takes as it grows. The default expectation
+    /// is the capacity; with a weigher it is a 256th of the capacity if that is more than 65,536. A
+    /// wrong expectation costs next to nothing.
     ///
-    /// Let the weight be what fills the cache: S3-FIFO's small queue is a tenth of the
-    /// weight, and where the number of entries is what ends first it may never fill, and the
-    /// policy does no better than FIFO.
+    /// Choose it so that the weight fills the cache first: S3-FIFO's small queue is a tenth of the
+    /// weight. If the number of entries is reached first, that queue may never fill, and the policy
+    /// does no better than FIFO.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> =
@@ -178,7 +178,7 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// How keys are hashed: `foldhash`, seeded by chance, unless set.
+    /// The hasher of the keys; default `foldhash` with a random seed.
     ///
     /// ```
     /// use std::hash::RandomState;
@@ -209,19 +209,19 @@ impl<K, V, S> Builder<K, V, S> {
         }
     }
 
-    /// Has requests bypass the cache while threads wait for its lock, as many as the backend bears:
-    /// paper 1 (§5.2), where more hits make a cache slower.
+    /// Lets requests bypass the cache while threads wait for its lock, as many as the backend can
+    /// serve: paper 1 (§5.2), where more hits make a cache slower.
     ///
-    /// Who asks the cache asks [`bypasses`](Cache::bypasses) first. The share that bypasses follows
-    /// what was counted: it is set anew every 0.2 ms at most, so that misses and bypasses of the
-    /// time since then would have been `fetches_per_second` or fewer. That bounds the mean; a burst
-    /// in between may exceed it. 0 lets nothing bypass. Once nobody waits the share shrinks, to nothing
-    /// where 256 requests of a thread take over 0.1 s.
+    /// The caller asks [`bypasses`](Cache::bypasses) before each request. The cache adjusts the
+    /// share that bypasses at most every 0.2 ms, so that misses and bypasses since the last time
+    /// would have been at most `fetches_per_second`. That bounds the mean; a burst may exceed it.
+    /// With 0 nothing bypasses. When no thread waits the share shrinks, down to nothing if 256
+    /// requests of a thread take over 0.1 s.
     ///
-    /// It is for [`Promotion::EveryHit`]. Hits of the other promotions do not wait for the lock, or
-    /// rarely, so that there only misses can make requests bypass; and [`Promotion::Adaptive`] is of
-    /// more use than a bypass: it leaves the lock alone and saves the fetch. Refused for the
-    /// policies whose hits take no lock.
+    /// Use it with [`Promotion::EveryHit`]. With other promotions hits rarely or never wait for the
+    /// lock, so only misses could cause a bypass; and [`Promotion::Adaptive`] helps more than a
+    /// bypass, because it avoids the lock and the fetch. `build` refuses it for policies whose hits
+    /// take no lock.
     ///
     /// ```
     /// use frazil::{Cache, Policy};
@@ -234,13 +234,13 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// How many entries go from a thread to the shared queues in one step, from 1 to 16.
+    /// How many entries a thread moves to the shared queues in one step, from 1 to 16.
     ///
-    /// Of all that is queued, newcomers too; [`consecutive_detection`](Self::consecutive_detection)
-    /// is of survivors alone. The default, 16, is
-    /// lowered for caches under 8,192 entries, because what a thread has in hand is
-    /// hidden from the others; this lowers it further and never raises it. There to be
-    /// measured, and with the feature `measure` only: 1 costs a third of the throughput of two
+    /// This holds for all queued entries, new ones too;
+    /// [`consecutive_detection`](Self::consecutive_detection) concerns survivors alone. The
+    /// default, 16, is lower for caches under 8,192 entries, because other threads cannot see
+    /// entries in a thread's buffer; this setting can lower it further but not raise it. It exists
+    /// for measurements, with the feature `measure` only: 1 costs a third of the throughput of two
     /// threads that miss often.
     ///
     /// ```
@@ -255,13 +255,13 @@ impl<K, V, S> Builder<K, V, S> {
     }
 
     /// Whether Mobius moves the visited entries that an eviction passes to the other queue as one
-    /// (paper 3, §4.2, consecutive detection), as it does unless told otherwise.
+    /// segment (paper 3, §4.2, consecutive detection); default true.
     ///
-    /// Without it each of them goes there by itself, in a segment that it alone is in, unless segments
-    /// have become few: one exchange puts it into the queue, and one takes it out in the next pass.
-    /// Newcomers travel as before. Of one thread the same entries go. Memory: up to 128 bytes more a
-    /// slot, of which small caches have many times as many as entries. There to be measured, and with
-    /// the feature `measure` only.
+    /// Without it each of them moves in a segment of its own, unless segments have become few: one
+    /// exchange puts it into the queue, and one takes it out in the next pass. New entries move as
+    /// before. With one thread the same entries are evicted. It takes up to 128 bytes more for each
+    /// slot, and small caches have many times as many slots as entries. It exists for measurements,
+    /// with the feature `measure` only.
     ///
     /// ```
     /// let without = frazil::Cache::<u64, u64>::builder(10_000).consecutive_detection(false).build();
@@ -274,8 +274,9 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Has the lists of the policy cost more, under its lock; FIFO, CLOCK, Mobius and S3-FIFO run under
-    /// one then too. For experiments, and with the feature `measure` only. The policy has one shard then.
+    /// Makes list operations under the policy's lock slower. FIFO, CLOCK, Mobius and S3-FIFO run
+    /// under a lock then too, and the policy has one shard. It exists for experiments, with the
+    /// feature `measure` only.
     ///
     /// ```
     /// use frazil::{Cache, ListCosts, Policy};
@@ -291,12 +292,12 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// What time it is, since any moment: the system's monotonic clock unless set.
+    /// The time since any fixed moment; default the system's monotonic clock.
     ///
-    /// For tests that do not want to wait, and for programs that have the time at hand.
-    /// Read on every hit once any entry has a lifetime, and on every insertion then; at both ends
-    /// of each fetch; and on every hit with a policy that weighs delay. It should not run
-    /// backward; if it does, entries live longer.
+    /// Use it for tests that should not wait, or if the program has the time at hand. The cache
+    /// reads it on every hit and insertion once any entry has a lifetime, at both ends of each
+    /// fetch, and on every hit of a policy that weighs delay. It should not run backward; if it
+    /// does, entries live longer.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -324,8 +325,8 @@ impl<K, V, S> Builder<K, V, S> {
         self.entries.unwrap_or(ENTRIES_MAX).min(ENTRIES_MAX)
     }
 
-    /// How many there will be, where nobody says: what threads may have in hand of them, and the
-    /// sizes that the table goes through, depend on it, and no bound.
+    /// The expected number of entries without a setting. The size of threads' buffers and the sizes
+    /// of the table depend on it; it is no bound.
     pub(crate) fn expected_entries(&self) -> u64 {
         let by_capacity = match self.weigher {
             None => self.capacity,
@@ -336,9 +337,9 @@ impl<K, V, S> Builder<K, V, S> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
-    /// The cache.
+    /// Builds the cache.
     ///
-    /// Lays out nothing for entries: memory and address space are used as they come.
+    /// It reserves nothing for entries: memory and address space grow with use.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(10_000).build();
@@ -347,9 +348,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
     ///
     /// # Panics
     ///
-    /// If a setting would be of no effect beside the others, as [`shards`](Builder::shards)
-    /// for a policy without a lock: see [`BuildError`], which
-    /// [`try_build`](Builder::try_build) answers.
+    /// If a setting would have no effect together with the others, such as
+    /// [`shards`](Builder::shards) for a policy without a lock: see [`BuildError`].
+    /// [`try_build`](Builder::try_build) returns it instead.
     #[track_caller]
     pub fn build(self) -> Cache<K, V, S> {
         // No closure: the panic is to be where this was called.
@@ -359,7 +360,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
         }
     }
 
-    /// The cache, as [`build`](Builder::build), for settings that come from elsewhere.
+    /// Builds the cache as [`build`](Builder::build) does, for settings from outside the program.
     ///
     /// ```
     /// use frazil::{Cache, Policy, Promotion};
@@ -374,7 +375,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`], if a setting would be of no effect.
+    /// [`BuildError`], if a setting would have no effect.
     pub fn try_build(self) -> Result<Cache<K, V, S>, BuildError> {
         self.check()?;
         Ok(Cache::from_builder(self))
@@ -399,7 +400,7 @@ impl<K, V, S> std::fmt::Debug for Builder<K, V, S> {
 }
 
 impl<K, V> Cache<K, V> {
-    /// Begins a cache of `capacity` entries, or of that weight with a
+    /// Starts the settings of a cache with a capacity of so many entries, or of that weight with a
     /// [`weigher`](Builder::weigher).
     ///
     /// ```

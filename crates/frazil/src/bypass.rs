@@ -7,14 +7,14 @@ use crate::Cache;
 use crate::{ListTurns, core::order::Order};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Whether the next request of this thread is to go to the backend without asking the cache:
-    /// to be asked before each [`get`](Cache::get), where [`Builder::bypass`](crate::Builder::bypass)
-    /// is set. Never, where it is not.
+    /// Whether the next request of this thread should go to the backend without asking the cache.
+    /// Call it before each [`get`](Cache::get) if [`Builder::bypass`](crate::Builder::bypass) is
+    /// set; otherwise it is always false.
     ///
-    /// What is fetched so is used and not inserted: the entry, if there is one, stays as it is. Whoever
-    /// bypasses fetches by himself, so two may fetch the same key at once; the calls that load, which
-    /// see to it that one does, never bypass. A request that bypasses counts as
-    /// [`bypassed`](crate::Stats::bypassed), and as no hit and no miss. O(1); once in 256 calls of a
+    /// Use the fetched value without inserting it: an existing entry stays as it is. Bypassing
+    /// callers fetch for themselves, so two may fetch the same key at once; the loading calls,
+    /// which fetch once, never bypass. A bypassing request counts as
+    /// [`bypassed`](crate::Stats::bypassed), not as a hit or a miss. O(1); once in 256 calls of a
     /// thread O(threads).
     ///
     /// ```
@@ -38,7 +38,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.bypasses()
     }
 
-    /// The share of the requests that bypasses at the moment; 0 where
+    /// Share of the requests that bypass at the moment; 0 if
     /// [`Builder::bypass`](crate::Builder::bypass) is not set.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! The cache as its users have it: reads, counts and settings.
+//! The public cache: reads, counts and settings.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -33,10 +33,10 @@ const _: () = assert!(size_of::<crate::core::local::Stripe<crate::features::Loca
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// A clone of the value of `key`, and a hit or a miss for the policy and the counts.
     ///
-    /// Takes no lock and waits for nobody, but where the policy has a lock that its
-    /// [`Promotion`](crate::Promotion) waits for, and where it finds an entry that has expired, which
-    /// it takes out as [`remove`](Cache::remove) does. Of a key that is replaced or removed at the
-    /// same time it answers what was there before or after.
+    /// It takes no lock and waits for no thread, with two exceptions: a policy with a lock whose
+    /// [`Promotion`](crate::Promotion) waits for it, and an expired entry, which it removes as
+    /// [`remove`](Cache::remove) does. For a key that is replaced or removed at the same time it
+    /// returns the value before or after.
     ///
     /// ```
     /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
@@ -104,8 +104,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.look_up(self.core.hashes(key).1, key, |_| ()).is_some()
     }
 
-    /// How many entries there are, with those that have expired and were not taken out yet.
-    /// O(threads); exact while nobody writes.
+    /// Number of entries, with expired ones that were not removed yet. O(threads); exact while no
+    /// thread writes.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -126,7 +126,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.len() == 0
     }
 
-    /// What the entries weigh together; their number without a weigher. O(threads).
+    /// Total weight of the entries; without a weigher their number. O(threads).
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> =
@@ -139,8 +139,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.weight()
     }
 
-    /// The capacity, in entries or in weight. While [`set_capacity`](Cache::set_capacity)
-    /// lowers it, what is in force at the moment.
+    /// The capacity, in entries or in weight; while [`set_capacity`](Cache::set_capacity) lowers
+    /// it, the value in force.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -160,8 +160,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.policy
     }
 
-    /// How many [shards](crate::Builder::shards) the policy has: those that were asked for, rounded up to
-    /// a power of two; 1 where it takes no lock.
+    /// Number of [shards](crate::Builder::shards) of the policy: the setting rounded up to a power
+    /// of two, or 1 if the policy takes no lock.
     ///
     /// ```
     /// use frazil::{Cache, Policy};
@@ -186,9 +186,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.stats()
     }
 
-    /// Bytes of address space that the cache has laid out for itself so far, beside what keys and
-    /// values point to. It grows with the entries there are; the system maps a page when it is
-    /// first used.
+    /// Bytes of address space that the cache has reserved for itself so far, without what keys and
+    /// values point to. It grows with the entries; the system maps a page at its first use.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(1_000_000).build();

@@ -30,7 +30,8 @@ fn largest(bucket: usize) -> u64 {
     (((leading as u128 + 1) << shift) - 1) as u64
 }
 
-/// How often which values were met: part of [`FetchStats`](crate::FetchStats).
+/// A histogram: part of [`FetchStats`](crate::FetchStats). Values lie in buckets, eight to a power
+/// of two.
 ///
 /// Values lie in buckets, eight to a power of two.
 ///
@@ -61,7 +62,7 @@ impl Distribution {
         self
     }
 
-    /// How many values there are. O(buckets), of which there are 496; so are the others.
+    /// Number of values. O(buckets), of which there are 496; so are the other methods.
     ///
     /// ```
     /// assert_eq!(frazil::Distribution::default().count(), 0);
@@ -70,7 +71,7 @@ impl Distribution {
         self.counts.iter().sum()
     }
 
-    /// Their sum, exactly; of nanoseconds it wraps after 584 years.
+    /// Exact sum of the values; in nanoseconds it wraps after 584 years.
     ///
     /// ```
     /// assert_eq!(frazil::Distribution::default().sum(), 0);
@@ -79,7 +80,7 @@ impl Distribution {
         self.sum
     }
 
-    /// Their mean; 0 if there is none.
+    /// Mean of the values; 0 if there is none.
     ///
     /// ```
     /// assert_eq!(frazil::Distribution::default().mean(), 0.0);
@@ -91,8 +92,7 @@ impl Distribution {
         }
     }
 
-    /// What a share of `q`, from 0 to 1, does not exceed, and an eighth more than that at most;
-    /// 0 if there is none.
+    /// The quantile `q`, from 0 to 1, at most an eighth too high; 0 if there is no value.
     ///
     /// ```
     /// assert_eq!(frazil::Distribution::default().quantile(0.99), 0);

@@ -1,4 +1,4 @@
-//! One key, to be looked at and changed in one step.
+//! Operations on one key in one step.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -25,9 +25,9 @@ use crate::features::listen::Telling;
 /// How often a computation begins again that runs inside another of its own key.
 const NESTED_ATTEMPTS: usize = 64;
 
-/// A key of a cache, there or not: [`Cache::entry`], [`Cache::entry_by_ref`].
+/// A key of a cache, present or absent: [`Cache::entry`], [`Cache::entry_by_ref`].
 ///
-/// Holds nothing up and takes no lock by itself.
+/// It blocks nothing and takes no lock by itself.
 ///
 /// ```
 /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
@@ -40,7 +40,7 @@ pub struct Entry<'c, K, V, S = foldhash::fast::RandomState, A = ByValue<K>> {
     of: PhantomData<K>,
 }
 
-/// What [`Entry::and_compute`] is to do with the key.
+/// What [`Entry::and_compute`] shall do with the key.
 ///
 /// ```
 /// use frazil::{Cache, Compute};
@@ -50,9 +50,9 @@ pub struct Entry<'c, K, V, S = foldhash::fast::RandomState, A = ByValue<K>> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compute<V> {
-    /// Put this in, in the place of what is there.
+    /// Insert this, or replace the present entry.
     Put(V),
-    /// Take out what is there.
+    /// Remove the entry.
     Remove,
     /// Leave the key as it is.
     Keep,
@@ -68,18 +68,18 @@ pub enum Compute<V> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Computed<V> {
-    /// Put this in; the key was absent.
+    /// Inserted this; the key was absent.
     Inserted(V),
-    /// Put this in, in the place of another.
+    /// Replaced another entry by this.
     Replaced(V),
-    /// Took this out.
+    /// Removed this.
     Removed(V),
-    /// Left this as it is.
+    /// Left this unchanged.
     Unchanged(Option<V>),
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// The entry of a key, to be looked at and changed in one step.
+    /// Access to one key in one step.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, Vec<u64>> = frazil::Cache::builder(100).build();
@@ -90,8 +90,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Entry { cache: self, key: ByValue(key), of: PhantomData }
     }
 
-    /// The same by what is equivalent to the key, which is made only on a miss, or for a
-    /// computation.
+    /// As [`entry`](Cache::entry), by a borrowed form; the key itself is made only on a miss or for
+    /// a computation.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -108,7 +108,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 }
 
 impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, A> {
-    /// The key, or what stands for it.
+    /// The key, or its borrowed form.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -128,7 +128,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         self.cache.get(self.key.query())
     }
 
-    /// The value; `value`, if the key is absent, which is then put in.
+    /// The present value; if the key is absent, `value`, which is then inserted.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -230,7 +230,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         }
     }
 
-    /// As [`Cache::get_or_fetch`], by a fetch that may say more than a value: [`Loaded`].
+    /// As [`Cache::get_or_fetch`], for a fetch that may also set lifetime and weight: [`Loaded`].
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};
@@ -299,16 +299,16 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         }
     }
 
-    /// As [`or_fetch`](Entry::or_fetch), by a fetch that outlives its caller.
+    /// As [`or_fetch`](Entry::or_fetch), with a fetch that outlives its caller.
     ///
-    /// Whoever fetches with [`or_fetch`](Entry::or_fetch) and is dropped, by a timeout say, takes
-    /// its fetch along: an origin that takes longer than callers have patience is asked again and
-    /// again, and never answers. A detached fetch stays with the key. The next who waits, or who
-    /// asks within [`Fetching::linger`](crate::Fetching::linger), goes on with it, and its own is
-    /// not begun. It is polled by callers alone: to have it go on while there is none, await this
-    /// in a task of its own. Threads do not go on with it, they load. A write of the key, and
-    /// `clear`, drop one that nobody polls; so one that holds the cache itself, in an `Arc`, keeps
-    /// that until then. One allocation more.
+    /// If a caller of [`or_fetch`](Entry::or_fetch) is dropped, for example by a timeout, its fetch
+    /// is dropped too. So an origin that takes longer than callers wait is asked again and again,
+    /// and never answers. A detached fetch stays with the key. The next caller that waits, or that
+    /// asks within [`Fetching::linger`](crate::Fetching::linger), continues it instead of starting
+    /// its own. Only callers poll it; to continue it without callers, await this in a task of its
+    /// own. Threads do not continue it, they load. A write of the key and `clear` drop a fetch that
+    /// nobody polls; a fetch that owns the cache, in an `Arc`, keeps the cache alive until then. It
+    /// costs one more allocation.
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};
@@ -328,12 +328,12 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     ///
     /// # Errors
     ///
-    /// As [`Cache::get_or_fetch`]. Who goes on with a fetch has its error, and if that is of
-    /// another type begins its own.
+    /// As [`Cache::get_or_fetch`]. A caller that continues a fetch gets its error, or starts its
+    /// own fetch if its type of error differs.
     ///
     /// # Panics
     ///
-    /// If the fetch does that it polls.
+    /// If the fetch that it polls does.
     pub async fn or_fetch_detached<L, E>(
         self,
         fetch: impl Future<Output = Result<L, E>> + Send + 'static,
@@ -355,7 +355,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         }
     }
 
-    /// The value; if the key is absent, its type's default, which is then put in.
+    /// The present value; if the key is absent, the default of its type, which is then inserted.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -368,21 +368,24 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         self.or_insert_with(V::default)
     }
 
-    /// Shows `compute` what is there and does as it says, in one step: if the key is
-    /// changed or evicted meanwhile, nothing is done and `compute` is asked again.
+    /// Calls `compute` with the present value and does as it answers, in one step: if the key is
+    /// changed or evicted meanwhile, nothing is done and `compute` is called again. Computations of
+    /// one key run one after the other, and after a load of it that is under way. So all additions
+    /// to a counter are counted, as long as it is not evicted. It is not a request: neither policy
+    /// nor counts see the look-up. A value that is not admitted is returned even so.
     ///
     /// Computations of one key run one after the other, and after a load of it that is
     /// under way; additions to a count are all counted, as long as it is not evicted. It is
     /// no request: neither policy nor counts see the look-up. What is put in and not
     /// admitted is returned all the same.
     ///
-    /// An insertion that had begun before a computation of an absent key, and ends after it, may
-    /// be taken to have come and gone before: then what was computed stays, though it was not
-    /// computed from what was inserted.
+    /// An insertion that began before a computation of an absent key, and ends after it, may count
+    /// as inserted and removed before: then the computed value stays, though it was not computed
+    /// from the inserted one.
     ///
-    /// `compute` runs outside all locks and may use the cache. If it writes this very key
-    /// itself, that stands, and what it answers does not count. In a task use
-    /// [`and_compute_async`](Entry::and_compute_async): this blocks as
+    /// `compute` runs outside all locks and may use the cache. If it writes this very key, that
+    /// write stands, and its answer is ignored. In a task use
+    /// [`and_compute_async`](Entry::and_compute_async): this form blocks as
     /// [`get_or_insert_with`](Cache::get_or_insert_with) does.
     ///
     /// ```
@@ -403,8 +406,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         self.compute(None, compute).expect("who waits for ever has the turn at last")
     }
 
-    /// As [`and_compute`](Entry::and_compute), but waits for others who load or compute the key no
-    /// longer than `timeout`, all waits together. How long `compute` takes by itself is its own affair.
+    /// As [`and_compute`](Entry::and_compute), but waits at most `timeout` in total for others that
+    /// load or compute the key. The time of `compute` itself is not bounded.
     ///
     /// ```
     /// use std::time::Duration;
@@ -471,13 +474,15 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         Some(computed)
     }
 
-    /// As [`and_compute`](Entry::and_compute), for tasks: by a function whose answer is a future,
-    /// which gets a clone of what is there.
+    /// As [`and_compute`](Entry::and_compute), for tasks: `compute` gets a clone of the present
+    /// value and returns a future.
     ///
-    /// It waits for others without blocking the thread. While the answer is on its way others who
-    /// compute or load the key wait for it; look-ups and writes do not. If the key is written,
-    /// removed or evicted meanwhile the answer is dropped and `compute` asked again. The future
-    /// may be dropped at any time: then nothing has changed, and the next who waits has the turn.
+    /// It waits for others without blocking the thread. While the future runs, others that compute
+    /// or load the key wait for it; look-ups and writes do not. If the key is written, removed or
+    /// evicted meanwhile, the answer is dropped and `compute` called again. The future may be
+    /// dropped at any time: then nothing has changed, and the next that waits has the turn. What
+    /// [`and_compute`](Entry::and_compute) says of insertions that began before holds here for
+    /// present keys too, if two of them end meanwhile.
     ///
     /// What is said of insertions that had begun before holds here for keys that are there, too, if
     /// two of them end meanwhile.
@@ -536,7 +541,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher, A: EntryKey<K>> Entry<'c, K, V, S, A> 
 /// What a computation has done, and what a listener is to be told of it.
 type Outcome<'c, K, V, S> = (Option<Computed<V>>, Option<Telling<'c, K, V, S>>);
 
-/// Others took longer to load or compute the key than a caller waits:
+/// Others took longer to load or compute the key than the caller waits:
 /// [`Entry::and_compute_within`].
 ///
 /// ```

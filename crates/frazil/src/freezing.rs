@@ -1,4 +1,4 @@
-//! Freezing: by hand, and from a thread that learns what is worth it.
+//! Freezing: by hand, and by a thread that learns what to freeze.
 
 use std::hash::{BuildHasher, Hash};
 use std::io::{self, ErrorKind};
@@ -13,19 +13,19 @@ use crate::events;
 use crate::sync::CHECKED;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Freezes the hottest entries, a share of what is there from 0 to 1, until
-    /// [`Cache::thaw`] is called, and returns how many they are. What was frozen before is
-    /// thawed first.
+    /// Freezes the hottest entries, a share from 0 to 1 of all, until [`Cache::thaw`] is called,
+    /// and returns their number. Entries frozen before are thawed first.
     ///
     /// A hit of a frozen entry writes nothing that other threads read, and the policy does not
-    /// hear of it; what is frozen is not evicted. It can be replaced and removed, and expires,
-    /// as ever. With a share of 1 nothing is evicted any more, so newcomers are refused while
-    /// the cache is full of what is frozen.
+    /// learn of it. Frozen entries are not evicted. They can be replaced and removed, and expire,
+    /// as others do. With a share of 1 nothing is evicted, so new entries are refused while the
+    /// cache is full of frozen ones.
     ///
-    /// Runs beside other threads, O(capacity). With
-    /// [copies](crate::Builder::freezing_copies) it waits for [pins](crate::Pin) that are older
-    /// than the last thaw, some milliseconds at most. Returns 0 if one still lives then, where the cache was not built with
-    /// [`freezing`](crate::Builder::freezing), and while another thread freezes or thaws.
+    /// Other threads may use the cache meanwhile; O(capacity). With
+    /// [copies](crate::Builder::freezing_copies) it waits for [pins](crate::Pin) older than the
+    /// last thaw, some milliseconds at most. It returns 0 if one of them remains, if the cache was
+    /// not built with [`freezing`](crate::Builder::freezing), and while another thread freezes or
+    /// thaws.
     ///
     /// ```
     /// use frazil::{Cache, Freezing};
@@ -46,10 +46,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         entries
     }
 
-    /// Hands what is frozen back to the policy, as its hottest entries.
+    /// Returns the frozen entries to the policy, as its hottest entries.
     ///
-    /// Runs beside other threads, O(capacity). Does nothing while another thread freezes or
-    /// thaws.
+    /// Other threads may use the cache meanwhile; O(capacity). Does nothing while another thread
+    /// freezes or thaws.
     ///
     /// ```
     /// use frazil::{Cache, Freezing};
@@ -66,7 +66,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.thaw();
     }
 
-    /// What the freezing of this cache is doing. `None` unless it was built with
+    /// The state of this cache's freezing controller; `None` unless it was built with
     /// [`Freezing::Learned`](crate::Freezing::Learned).
     ///
     /// ```
@@ -75,18 +75,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert!(cache.freezing_state().is_none());
     /// ```
     pub fn freezing_state(&self) -> Option<FreezingState> {
-        Some(self.core.hooks.learned()?.state.lock().clone())
+        Some(self.core.learned()?.state.lock().clone())
     }
 
-    /// One step of what [`control_freezing`](Cache::control_freezing) does, for those who have a
-    /// thread of their own for such things, or a clock: looks at what was counted, and learns,
-    /// freezes or thaws. Returns how long there will be nothing to do.
+    /// One step of [`control_freezing`](Cache::control_freezing), for programs with a thread or a
+    /// clock of their own for it: evaluates the counts, and learns, freezes or thaws. Returns the
+    /// time until the next step is due.
     ///
-    /// Who does not go on leaves it as it is: frozen, or being looked at.
+    /// If no further step is made the cache stays as it is: frozen, or measuring.
     ///
-    /// `now` is the time since any moment, always the same. Most steps take some microseconds;
-    /// one that freezes or thaws O(capacity). Does nothing while another thread is in one, and
-    /// unless the cache was built with [`Freezing::Learned`](crate::Freezing::Learned).
+    /// `now` is the time since any fixed moment. Most steps take some microseconds; one that
+    /// freezes or thaws is O(capacity). Does nothing while another thread makes a step, and unless
+    /// the cache was built with [`Freezing::Learned`](crate::Freezing::Learned).
     ///
     /// ```
     /// use frazil::{Cache, Freezing};
@@ -100,22 +100,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.step_freezing(now)
     }
 
-    /// Freezes as much as it is learnt to be worth, from a thread of its own, until the handle
-    /// is dropped.
+    /// Freezes the share that is learned to pay, in a thread of its own, until the handle is
+    /// dropped.
     ///
-    /// The thread waits until the content has been renewed, learns which share of the entries
-    /// would get which share of the hits, tries what it gains to freeze all and the share that is
-    /// best by that, and freezes the one with which requests take least, if that is a tenth
-    /// faster than without. It watches
-    /// the latency meanwhile, freezes anew now and then, and thaws when it does not pay any
-    /// more; then it does nothing for a while, which becomes longer from one failure to the
-    /// next. [`freezing_state`](Cache::freezing_state) says what it is about, and its
-    /// [verdict](FreezingState::verdict) why, in words.
+    /// The thread waits until the content has been renewed, and learns which share of the entries
+    /// would get which share of the hits. It tries to freeze everything, and then the share that is
+    /// best by these counts. It freezes the share with the fastest requests, if that is a tenth
+    /// faster than without. It measures the latency meanwhile, freezes anew now and then, and thaws
+    /// when freezing no longer pays; then it sleeps, longer after each failure.
+    /// [`freezing_state`](Cache::freezing_state) returns its phase, and its
+    /// [verdict](FreezingState::verdict) the reason, in words.
     ///
-    /// It wakes eight times a second, or once while it sleeps, for some microseconds. Of requests
-    /// some hundred a second and thread take some 100 ns longer, because they are timed; while
-    /// it learns all do. The thread keeps the cache alive for moments only, and ends within a
-    /// second of it. If the cache goes just then the thread drops it, and what it holds.
+    /// It wakes eight times a second, or once while it sleeps, for some microseconds. Some hundred
+    /// requests a second and thread take some 100 ns longer, because they are timed; while it
+    /// learns, all do. The thread keeps the cache alive for moments only, and ends within a second
+    /// after it. If the last other owner drops the cache in such a moment, the thread drops it with
+    /// its values.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -138,29 +138,41 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// # Errors
     ///
     /// `InvalidInput` unless the cache was built with
-    /// [`Freezing::Learned`](crate::Freezing::Learned), `ResourceBusy` while another handle of
-    /// it lives, and what the system says of the thread.
+    /// [`Freezing::Learned`](crate::Freezing::Learned), `ResourceBusy` while another handle of it
+    /// exists, and errors of the system for the thread.
     pub fn control_freezing(self: &Arc<Self>) -> io::Result<FreezingControl>
     where
         K: Send + Sync + 'static,
         V: Send + Sync + 'static,
         S: Send + Sync + 'static,
     {
-        if self.core.hooks.learned().is_none() {
-            let problem = "the cache was not built with `Freezing::Learned`";
-            return Err(io::Error::new(ErrorKind::InvalidInput, problem));
-        }
-        // The checkers know their own threads alone.
-        if CHECKED {
-            return Err(ErrorKind::Unsupported.into());
-        }
         let step = |cache: &Self| cache.step_freezing(Duration::from_nanos(exact_ns()));
-        FreezingControl::spawn(self, Self::controlled, step, |cache| cache.core.end_freezing())
+        let learns = self.core.learned().is_some();
+        spawn(
+            self,
+            learns,
+            |cache| cache.core.controlled(),
+            step,
+            |cache| cache.core.end_freezing(),
+        )
     }
+}
 
-    /// Of a cache that learns.
-    fn controlled(&self) -> &Controlled {
-        static NEVER: Controlled = Controlled::new();
-        self.core.hooks.learned().map_or(&NEVER, |learned| &learned.controlled)
+/// Begins to control the freezing of a cache, if it learns.
+pub(crate) fn spawn<C: Send + Sync + 'static>(
+    cache: &Arc<C>,
+    learns: bool,
+    controlled: fn(&C) -> &Controlled,
+    step: fn(&C) -> Duration,
+    end: fn(&C),
+) -> io::Result<FreezingControl> {
+    if !learns {
+        let problem = "the cache was not built with `Freezing::Learned`";
+        return Err(io::Error::new(ErrorKind::InvalidInput, problem));
     }
+    // The checkers know their own threads alone.
+    if CHECKED {
+        return Err(ErrorKind::Unsupported.into());
+    }
+    FreezingControl::spawn(cache, controlled, step, end)
 }

@@ -1,6 +1,8 @@
 //! A cache whose values can be held, as its users have it.
 
 mod builder;
+#[cfg(feature = "freezing")]
+mod freezing;
 mod held;
 
 use std::fmt;
@@ -18,6 +20,7 @@ use crate::Stats;
 use crate::core::admission::{Admitted, Refusal, Refused};
 use crate::core::index::Mixed;
 use crate::core::{Ending, Spot, insert};
+use crate::features::frozen;
 use crate::features::handles::{Counted, Counting, Newcomer};
 use crate::features::record::Event;
 use crate::smr::refs::SlotRefs as _;
@@ -35,7 +38,7 @@ pub use held::{Held, Outcome};
 ///
 /// A [`Cache`](crate::Cache) hands out clones, or references under a [`Pin`](crate::Pin) of one thread, and
 /// its look-ups execute no locked instruction; this one's execute two, one to hold and one to let go, or none
-/// where threads have met at the entry, and each counts for itself. Use
+/// where threads have met at the entry or it is frozen, and each counts for itself. Use
 /// it where values are large, are used for long or sent to other threads, and must be dropped when they
 /// are no longer used and not later: buffers, blocks of a file, pages.
 ///
@@ -211,7 +214,8 @@ impl<K, V, S> HandleCache<K, V, S> {
     /// assert!(cache.reserved_bytes() < 4_096);
     /// ```
     pub fn reserved_bytes(&self) -> usize {
-        self.core().heap_bytes()
+        let core = self.core();
+        core.heap_bytes() + core.owns().map(|(_, own)| own.heap_bytes()).sum::<usize>()
     }
 
     /// Whether no entry is resident. O(threads).
@@ -241,24 +245,52 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
+        let hashes = self.core().hashes(key);
+        if self.core().hooks.recorder.wants(hashes.0) {
+            return self.hold_observed(hashes, key);
+        }
+        self.hold_hashed(hashes, key)
+    }
+
+    /// The same where somebody looks at it: to record it, or to learn from it what to freeze.
+    #[cold]
+    #[inline(never)]
+    fn hold_observed<Q>(&self, hashes: (u64, Mixed), key: &Q) -> Option<Held<K, V, S>>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
         let core = self.core();
-        let (hash, mixed) = core.hashes(key);
+        let look = core.begin_look();
+        let held = self.hold_hashed(hashes, key);
+        if let Some(look) = look {
+            look.end(hashes.0, held.is_some(), || held.as_ref().map(|held| held.refs().slot()));
+        }
+        let (event, weight) = match &held {
+            Some(held) => (Event::Hit, held.charge()),
+            None => (Event::Miss, 0),
+        };
+        core.hooks.recorder.note(hashes.0, event, weight);
+        held
+    }
+
+    #[inline(always)]
+    fn hold_hashed<Q>(&self, (hash, mixed): (u64, Mixed), key: &Q) -> Option<Held<K, V, S>>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        let core = self.core();
         let local = &core.stripe().local;
         let counted = Counted::new(core, &local.features);
-        let found = core.find::<_, Spot<'_>>(&counted, mixed, key);
-        if core.hooks.recorder.wants(hash) {
-            let (event, weight) = match found {
-                Some(found) => (Event::Hit, core.slab.weight(found.slot)),
-                None => (Event::Miss, 0),
-            };
-            core.hooks.recorder.note(hash, event, weight);
-        }
-        let Some(found) = found else {
+        let Some(found) = core.find::<_, Spot<'_>>(&counted, mixed, key) else {
             local.reads.miss(hash);
             return None;
         };
-        add(&local.reads.hits, 1);
-        core.touch(found);
+        if core.hooks.is_frozen(core.slab.header_at(found.at)) {
+            add(&local.reads.hook_hits, 1);
+        } else {
+            add(&local.reads.hits, 1);
+            core.touch(found);
+        }
         counted.keep();
         // SAFETY: it is counted, and nobody else lets go for it.
         Some(unsafe { Held::new(self.core, core.slab.value_address(found.at)) })
@@ -486,7 +518,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ) -> Result<Admission<'_, K, V, S>, Refused<K, V>> {
         let core = self.core();
         let stripe = core.stripe();
-        stripe.local.reads.arrive(hash);
+        let ends_timed_miss =
+            frozen::arrive(&stripe.local.reads, &stripe.local.features.frozen, hash);
         newcomer.priority = stripe.local.features.grant(newcomer.priority);
         let arrival = Arrival { core, newcomer };
         let admit = |key, value| {
@@ -503,6 +536,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
             admitted = admitted.or_else(|Refused { key, value, .. }| {
                 admit(key, value).map(|_| Admitted::Replaced)
             });
+        }
+        if ends_timed_miss {
+            core.end_timed_miss();
         }
         Ok((arrival, admitted?))
     }
@@ -559,7 +595,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
             return false;
         }
         let refs = held.refs();
-        let is_to_go = erase_if_last || core.exceeds_capacity() || !refs.is_charged();
+        // What is frozen does not go for what has come beside it.
+        let exceeds =
+            || core.exceeds_capacity() && !core.hooks.is_frozen(core.slab.header(refs.slot()));
+        let is_to_go = erase_if_last || exceeds() || !refs.is_charged();
         if is_to_go {
             core.recount_slot(refs);
             match refs.let_go_beside_others() {
@@ -615,7 +654,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         core.each_entry(|slot, key, value| show(key, value, core.slab.weight(slot)));
     }
 
-    /// Removes all entries that nobody holds. Those that come meanwhile may stay. O(capacity).
+    /// Removes all entries that nobody holds, frozen ones too, and thaws. Those that come meanwhile may
+    /// stay. O(capacity).
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -627,13 +667,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     pub fn clear_unheld(&self) {
         let core = self.core();
         let steps = core.steps();
+        steps.take(|| core.thaw());
         core.recount_all();
         // The sweep itself is counted in what it looks at.
         core.sweep(&steps, |slot| core.slab.refs(slot).look().is_held_once());
         steps.take(|| core.scavenge(false));
     }
 
-    /// Removes all entries. Those that come meanwhile may stay. O(capacity).
+    /// Removes all entries, frozen ones too, and thaws. Those that come meanwhile may stay. O(capacity).
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -644,12 +685,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     pub fn clear(&self) {
         let core = self.core();
         let steps = core.steps();
+        // Who holds them is counted by the word then, all at once.
+        steps.take(|| core.thaw());
         core.sweep(&steps, |_| true);
         steps.take(|| core.scavenge(false));
     }
 
     /// Changes the capacity, evicting what is too much, and returns the capacity in force: more than
-    /// was asked for where what would have to go is held. O(what goes, and what is held).
+    /// was asked for where what would have to go is held. Thaws what is frozen. O(what goes, and what is held).
     ///
     /// Insertions bring it down later, once that is let go of: each evicts up to 4 entries more.
     ///
@@ -662,7 +705,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     pub fn set_capacity(&self, capacity: u64) -> u64 {
         let core = self.core();
         let steps = core.steps();
+        // What is frozen could not be evicted.
+        steps.take(|| core.thaw());
         core.recount_all();
+        let in_force = core.set_capacity(&steps, capacity);
+        if in_force <= capacity || !core.hooks.is_anything_frozen() {
+            return in_force;
+        }
+        // It was frozen meanwhile, by who did not see yet what was asked for.
+        steps.take(|| core.thaw());
         core.set_capacity(&steps, capacity)
     }
 }

@@ -1,4 +1,4 @@
-//! Which entries would go first, and which last.
+//! The entries that would be evicted first, and last.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,12 +7,13 @@ use std::hash::{BuildHasher, Hash};
 use crate::cache::Cache;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Up to `n` keys, those first that would stay longest: the last that the policy would
-    /// evict as things are now.
+    /// Up to `n` keys of the entries that the policy would evict last as things are, the last one
+    /// first.
     ///
-    /// For people who want to know what a cache is full of, and to fill another one with the
-    /// best. Takes no lock but a policy's own, for as long as it takes to copy the order;
-    /// O(capacity), O(capacity log capacity) where the policy keeps none. What comes or goes meanwhile may be missing.
+    /// Use it to see what a cache holds, or to fill another cache with the best entries. It takes
+    /// no lock but a policy's own, for as long as copying the order takes; O(capacity), or
+    /// O(capacity log capacity) if the policy keeps no order. Entries inserted or removed meanwhile
+    /// may be missing.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> =
@@ -29,7 +30,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.extreme(n, |rank| u32::MAX - rank)
     }
 
-    /// Up to `n` keys, those first that would go first. Otherwise as [`Cache::hottest`].
+    /// Up to `n` keys of the entries that the policy would evict first, the first one first.
+    /// Otherwise as [`Cache::hottest`].
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();

@@ -11,10 +11,9 @@ use crate::core::index::Tour;
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Clones of all entries, in no order.
     ///
-    /// An entry that is there throughout is shown once. One that comes, goes, or is
-    /// replaced meanwhile may be shown as it was or is, or not at all; one that goes and
-    /// comes again, perhaps twice. Takes no lock; keeps one entry from being dropped
-    /// at a time.
+    /// An entry present throughout is returned once. An entry inserted, removed or replaced
+    /// meanwhile may be returned in its old or new state, or not at all; one removed and inserted
+    /// again perhaps twice. It takes no lock, and keeps one entry at a time from being dropped.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -43,11 +42,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Keys::new(self)
     }
 
-    /// Shows all entries, in no order, where they are: nothing is cloned.
+    /// Calls `show` with all entries in place, in no order; nothing is cloned.
     ///
-    /// It shows what [`Cache::iter`] would. An entry is kept from being dropped while `show` looks
-    /// at it, which may use the cache. No request: neither the policy nor
-    /// the counts see it. O(capacity).
+    /// It visits the same entries as [`Cache::iter`]. An entry is not dropped while `show`, which
+    /// may use the cache, looks at it. It is not a request: neither the policy nor the counts see
+    /// it. O(capacity).
     ///
     /// ```
     /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
@@ -64,7 +63,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         });
     }
 
-    /// As [`Cache::for_each`], until `show` breaks off; answers with what.
+    /// As [`Cache::for_each`], until `show` breaks; returns the value of the break.
     ///
     /// ```
     /// use std::ops::ControlFlow;
@@ -201,9 +200,8 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> IntoIterator for &'c Ca
     }
 }
 
-/// A cache of the settings that [`Cache::builder`] begins with, and of a capacity of as many
-/// entries as there are: it is full, unless keys come twice. For another capacity build a cache
-/// and [extend](Extend) it.
+/// A cache with the default settings, and a capacity of as many entries as the iterator yields: it
+/// is full unless keys repeat. For another capacity build a cache and [extend](Extend) it.
 ///
 /// ```
 /// let cache: frazil::Cache<u64, u64> = (0..10).map(|key| (key, key * key)).collect();
@@ -231,7 +229,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Extend<(K, V)> for Cache<K, V, S> {
     }
 }
 
-/// As [`Cache::insert_many`], of a cache that is shared.
+/// As [`Cache::insert_many`], for a shared cache.
 ///
 /// ```
 /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();

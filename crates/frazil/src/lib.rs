@@ -131,28 +131,28 @@
 //! }
 //! ```
 //!
-//! **More of a fetch.** [`entry(key)`](Cache::entry), or [`entry_by_ref`](Cache::entry_by_ref), has
-//! [`or_fetch`](Entry::or_fetch), of which the origin says how long the value lives and what it
-//! weighs ([`Loaded`]), and [`or_fetch_detached`](Entry::or_fetch_detached), which goes on when its
-//! caller has lost patience. [`Builder::refresh_ahead`] has one caller load an entry before its time
-//! is over, while others are answered. Keys are asked for by whatever can be made a key
-//! ([`ToKey`]), as `&str` for `Arc<str>`.
+//! **More about fetches.** [`entry(key)`](Cache::entry) and [`entry_by_ref`](Cache::entry_by_ref)
+//! have two more forms. With [`or_fetch`](Entry::or_fetch) the fetch may set the value's lifetime
+//! and weight ([`Loaded`]). [`or_fetch_detached`](Entry::or_fetch_detached) starts a fetch that
+//! outlives its caller. [`Builder::refresh_ahead`] has one caller reload an entry before it
+//! expires, while the others get the old value. A load takes any borrowed form of which a key can
+//! be made ([`ToKey`]), such as `&str` for `Arc<str>`.
 //!
-//! **Threads and tasks.** Calls that wait for others block their thread, but for those that are
-//! `async`: await these in tasks. A thread of an executor that blocks for what a task loads
-//! keeps that task from being polled. [`FetchStats::blocked`] counts such waits; a thread that has
-//! polled a loader which is pending does not wait, it loads by itself; and inside a loader that
-//! is a future such a wait panics.
+//! **Threads and tasks.** Calls that wait for others block their thread, except those that are
+//! `async`: await these in tasks. A thread of an executor that blocks while a task loads keeps that
+//! task from being polled. [`FetchStats::blocked`] counts such waits. A thread that has polled a
+//! pending loader does not wait, but loads by itself. Inside a loader that is a future such a wait
+//! panics.
 //!
-//! **One key in one step.** [`entry(key)`](Cache::entry) has `or_insert` and its like, and
-//! [`and_compute`](Entry::and_compute), which puts in, takes out or leaves alone after it has
-//! seen what is there; [`and_compute_async`](Entry::and_compute_async) awaits the answer.
+//! **One key in one step.** [`entry(key)`](Cache::entry) has `or_insert` and its variants, and
+//! [`and_compute`](Entry::and_compute), which inserts, removes or keeps an entry after it has seen
+//! the present one; [`and_compute_async`](Entry::and_compute_async) awaits the answer.
 //!
-//! **Holding.** A [`HandleCache`] is another kind of cache, for values that are held for long, sent to
-//! other threads, and to be dropped as soon as nobody uses them: [`hold`](HandleCache::hold) gives a [`Held`]
-//! that outlives removal, replacement and the cache. Each insertion says what it is charged; what is held
-//! is passed over by evictions. [`insert_with`](HandleCache::insert_with) gives an entry a [`Priority`].
-//! A look-up executes two locked instructions, which those of a [`Cache`] do without.
+//! **Holding.** A [`HandleCache`] is another kind of cache, for values that are held for long, sent
+//! to other threads, and dropped as soon as nobody uses them. [`hold`](HandleCache::hold) returns a
+//! [`Held`] that outlives removal, replacement and the cache. Each insertion states its charge.
+//! Evictions pass over held entries. [`insert_with`](HandleCache::insert_with) gives an entry a
+//! [`Priority`]. A look-up executes two locked instructions; one of a [`Cache`] executes none.
 //!
 //! ```
 //! use frazil::{HandleCache, Outcome};
@@ -164,19 +164,19 @@
 //! # Ok::<(), frazil::Refused<u64, Vec<u8>>>(())
 //! ```
 //!
-//! **Looking around.** [`for_each`](Cache::for_each) shows all entries in place,
-//! [`iter`](Cache::iter) clones of them, [`keys`](Cache::keys) of their keys;
-//! [`stats`](Cache::stats) hits, misses, evictions, and how much threads got into each
-//! other's way; [`len`](Cache::len) and [`weight`](Cache::weight) what is held.
+//! **Inspection.** [`for_each`](Cache::for_each) visits all entries in place, [`iter`](Cache::iter)
+//! clones them, [`keys`](Cache::keys) clones their keys. [`stats`](Cache::stats) has hits, misses,
+//! evictions, and how much threads hinder each other; [`len`](Cache::len) and
+//! [`weight`](Cache::weight) the size.
 //!
-//! **Order, and a file of it.** [`hottest`](Cache::hottest) and [`coldest`](Cache::coldest) list
-//! keys by what would go last, or first. [`snapshot`](Cache::snapshot) writes all entries to a
-//! file, with their order, marks and lifetimes, while the cache is at work, and
-//! [`restore`](Cache::restore) puts them into another: whole, or if the file is damaged not at
-//! all.
+//! **Order and snapshots.** [`hottest`](Cache::hottest) and [`coldest`](Cache::coldest) list keys
+//! in the reverse order of eviction, and in that order. [`snapshot`](Cache::snapshot) writes all
+//! entries to a file, with their order, marks and lifetimes, while the cache is in use.
+//! [`restore`](Cache::restore) inserts them into another cache: all of them, or none if the file is
+//! damaged.
 //!
-//! **Weights.** With a [`weigher`](Builder::weigher) the capacity is a weight, usually in
-//! bytes. How many entries that is need not be said; [`entries`](Builder::entries) bounds them:
+//! **Weights.** With a [`weigher`](Builder::weigher) the capacity is a weight, usually in bytes.
+//! The number of entries need not be known; [`entries`](Builder::entries) bounds it:
 //!
 //! ```
 //! let cache: frazil::Cache<u64, Vec<u8>> = frazil::Cache::builder(1 << 20)
@@ -187,8 +187,8 @@
 //! assert_eq!((cache.weight(), cache.len()), (1 << 20, 32));
 //! ```
 //!
-//! **Capacity.** [`set_capacity`](Cache::set_capacity) changes it at run time, as far as
-//! [`entries`](Builder::entries) allows, if that is set; with a weigher, to any weight.
+//! **Capacity.** [`set_capacity`](Cache::set_capacity) changes it at run time: up to
+//! [`entries`](Builder::entries) if that is set, and to any weight with a weigher.
 //!
 //! **Listening.** A [`listener`](Builder::listener) is called for every entry that leaves the cache
 //! or is not admitted, with its [`Cause`]: once, by the thread that caused it, outside all locks.
@@ -212,9 +212,9 @@
 //! assert!(sessions.lifetime_left(&2) < sessions.lifetime_left(&1));
 //! ```
 //!
-//! **Hashers.** Keys are hashed with `foldhash`, seeded by chance;
-//! [`with_hasher`](Builder::with_hasher) takes any other. Bits are mixed once more inside,
-//! so a plain hasher does.
+//! **Hashers.** Keys are hashed with `foldhash` and a random seed;
+//! [`with_hasher`](Builder::with_hasher) takes any other. The cache mixes the bits once more, so a
+//! weak hasher is enough.
 //!
 //! # Choosing a policy
 //!
@@ -228,12 +228,12 @@
 //! | [`Clock`](Policy::Clock) | raises a mark, or counts up to 3 | keys whose popularity soon passes |
 //! | [`Fifo`](Policy::Fifo) | nothing | where every get counts and order hardly matters |
 //!
-//! All other online policies run under a lock, which every insertion and eviction takes: [`WTinyLfu`](Policy::WTinyLfu), [`Arc`](Policy::Arc),
-//! [`Lirs`](Policy::Lirs), [`Lru`](Policy::Lru) and its kin, and whatever else [`Policy`]
-//! lists. What a hit does is their [`Promotion`]: most are *adaptive*, which notes hits, tells
-//! 32 of them under one lock, and where that is often found taken leaves out those of entries
-//! that it has told of lately. `Lru`, `LruProb` and `LruDelayed` wait for the lock as textbooks have it,
-//! and [`promotion`](Builder::promotion) changes that:
+//! All other online policies run under a lock, which every insertion and eviction takes:
+//! [`WTinyLfu`](Policy::WTinyLfu), [`Arc`](Policy::Arc), [`Lirs`](Policy::Lirs),
+//! [`Lru`](Policy::Lru) and its variants, and the rest of [`Policy`]. Their [`Promotion`] says what
+//! a hit does. Most are *adaptive*: they note hits and apply 32 of them under one lock. If the lock
+//! is often taken they skip hits of entries promoted lately. `Lru`, `LruProb` and `LruDelayed` wait
+//! for the lock on every hit, as in textbooks; [`promotion`](Builder::promotion) changes that:
 //!
 //! ```
 //! use frazil::{Cache, Policy, Promotion};
@@ -244,7 +244,7 @@
 //! # cache.insert(1, 1);
 //! ```
 //!
-//! [`shards`](Builder::shards) divides such a policy into parts with a lock each.
+//! [`shards`](Builder::shards) divides such a policy into shards with a lock each.
 //!
 //! Do not guess: [record](#recording) the requests of your program, and ask the command. It
 //! replays the same policies, and a single thread misses exactly as often as it prints (nearly, for
@@ -257,8 +257,8 @@
 //!
 //! # Recording
 //!
-//! [`Cache::record`] writes the requests for a share of the keys to a file while the program
-//! runs, until its guard goes:
+//! [`Cache::record`] writes the requests for a share of the keys to a file while the program runs,
+//! until its guard is dropped:
 //!
 //! ```
 //! # let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -272,18 +272,18 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! `frazil simulate` and `advise` take capacities for all keys, replay the sample at its share
-//! of them, and answer in capacities for all keys. Let a sample have a thousand keys in the
-//! smallest cache that you ask about: a rate of 0.01 for 100,000 entries. The recording begins
-//! with a cache that is full and the simulation with an empty one, so record for long, or leave
-//! the beginning out with `--warmup`. The example `record` goes all the way round.
+//! `frazil simulate` and `advise` take capacities for all keys, replay the sample at its share of
+//! them, and answer in capacities for all keys. A sample should have a thousand keys in the
+//! smallest cache that you ask about: a rate of 0.01 for 100,000 entries. The recording begins with
+//! a full cache and the simulation with an empty one, so record for long, or exclude the beginning
+//! with `--warmup`. The example `record` shows the whole cycle.
 //!
 //! # Freezing
 //!
-//! Where nearly all requests hit, and threads wait for each other's hits (a policy under a lock,
-//! above all), the hottest entries can be *frozen* for a while: hit without locks and marks, and kept
-//! from eviction. A thread of the cache's learns how much of it
-//! is worth that, watches, and thaws where it does not pay:
+//! If nearly all requests hit and threads wait for each other's hits, above all under a policy with
+//! a lock, the cache can *freeze* its hottest entries for a while. Hits of frozen entries take no
+//! lock and set no mark, and frozen entries are not evicted. A thread of the cache learns which
+//! share to freeze, measures the effect, and thaws when it does not pay:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -297,16 +297,16 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! [`freezing_state`](Cache::freezing_state) says what it does and why. It decides within some
-//! seconds of a full cache; a trial in which newcomers are refused takes half a second of that. With
-//! [`Freezing::ByHand`] the program says when: [`Cache::freeze`], [`Cache::thaw`]. Small keys and
-//! values can be [copied](Builder::freezing_copies) into a table of their own. The example `freezing` shows
-//! what is gained second by second.
+//! [`freezing_state`](Cache::freezing_state) returns what the thread does and why. It decides
+//! within some seconds after the cache is full; for half a second of that, a trial refuses new
+//! entries. With [`Freezing::ByHand`] the program decides: [`Cache::freeze`], [`Cache::thaw`].
+//! Small keys and values can be [copied](Builder::freezing_copies) into a separate table. The
+//! example `freezing` prints the gain second by second.
 //!
 //! # Consistency
 //!
-//! *An entry may go at any time*, to make room for others; a miss says nothing about what
-//! was inserted before. Apart from that:
+//! *An entry may be evicted at any time*; a miss says nothing about earlier insertions. Apart from
+//! that:
 //!
 //! - **Each key by itself is linearizable**: every operation takes effect at one moment
 //!   between its call and its return. What a `get` returns was inserted under that key, was
@@ -318,33 +318,34 @@
 //!   one is. Meanwhile gets agree on one of them; if that is removed, the other may be
 //!   seen. A get that runs into the moment in which one is taken out may miss. The same holds
 //!   for an insert and a load that begins during it.
-//! - **What is loaded is not stored if its key was written since**: if an insert, a removal,
-//!   [`clear`](Cache::clear) or [`retain`](Cache::retain) begins after the loader has, none who asks later is shown what
-//!   that loader returned. So a change of the source and then an `invalidate` leave nothing
-//!   that is out of date, if loaders see the change in any way that orders memory: a lock,
-//!   a system call, SeqCst.
-//! - **An insert may not be admitted**: heavier than the capacity, not wanted by the
-//!   policy (S3-FIFO refuses what weighs more than a tenth of a full cache), or no slot free
-//!   because [pins](Pin) hold too many up. Then the key is absent afterwards, never out of
-//!   date. [`Stats::refusals`] counts it, [`try_insert`](Cache::try_insert) says it, and a
-//!   [listener](Builder::listener) is told.
-//! - **Different keys** have no order among each other but that of the program: a thread
-//!   that sees one of another thread's inserts does see the effects of the earlier ones.
-//! - **The bound holds at every moment**: never more entries, nor more weight, than the
-//!   capacity; the old one, while [`set_capacity`](Cache::set_capacity) lowers it. What is evicted, replaced or removed counts no more at once, though it is
-//!   [dropped a little later](#memory).
+//! - **A loaded value is not stored if its key was written since**: if an insert, a removal,
+//!   [`clear`](Cache::clear) or [`retain`](Cache::retain) begins after the loader has begun, no
+//!   later caller gets the loaded value. So after a change of the source an `invalidate` leaves no
+//!   stale value, if loaders see the change in any way that orders memory: a lock, a system call,
+//!   SeqCst.
+//! - **An insert may not be admitted**: the entry is heavier than the capacity, the policy rejects
+//!   it (S3-FIFO refuses entries that weigh more than a tenth of a full cache), or no slot is free
+//!   because [pins](Pin) hold too many. Then the key is absent, never stale. [`Stats::refusals`]
+//!   counts it, [`try_insert`](Cache::try_insert) returns it, and a [listener](Builder::listener)
+//!   is called.
+//! - **Different keys** have no order among each other except the program's: a thread that sees one
+//!   of another thread's insertions sees the effects of the earlier ones.
+//! - **The bound holds at every moment**: never more entries, nor more weight, than the capacity;
+//!   while [`set_capacity`](Cache::set_capacity) lowers it, the old one. An evicted, replaced or
+//!   removed entry no longer counts, though its value is [dropped a little later](#memory).
 //! - **[`iter`](Cache::iter)** is no snapshot, nor are [`for_each`](Cache::for_each),
-//!   [`keys`](Cache::keys) and `Debug`. It shows what is there throughout once; what
-//!   comes or goes meanwhile perhaps, and what goes and comes again perhaps twice.
-//! - **[`clear`](Cache::clear)** removes one by one all it finds; what is inserted meanwhile
-//!   may stay. **[`invalidate_all`](Cache::invalidate_all)** hides at one moment all that is there.
-//! - **[`len`](Cache::len), [`weight`](Cache::weight), [`stats`](Cache::stats)** add up counts
-//!   of all threads that are read one after the other. They are exact while nobody writes.
+//!   [`keys`](Cache::keys) and `Debug`. An entry present throughout is shown once. One inserted or
+//!   removed meanwhile may be shown, and one removed and inserted again perhaps twice.
+//! - **[`clear`](Cache::clear)** removes all entries it finds, one by one; entries inserted
+//!   meanwhile may stay. **[`invalidate_all`](Cache::invalidate_all)** hides all present entries at
+//!   one moment.
+//! - **[`len`](Cache::len), [`weight`](Cache::weight), [`stats`](Cache::stats)** add up the counts
+//!   of all threads, which they read one after the other. They are exact while nobody writes.
 //!
 //! # Your code inside a call
 //!
-//! Methods of keys and values run in the middle of the cache's work. All may call the cache
-//! again, the same one too:
+//! Methods of keys and values run in the middle of the cache's work. All of them may call the cache
+//! again, this one too:
 //!
 //! | code | runs | if it panics |
 //! |---|---|---|
@@ -360,12 +361,12 @@
 //! | `Drop` | of a newcomer not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate`, `clear`, `purge`, or `get` of what has expired, of any thread, and when the cache is dropped | the others of its batch are dropped later |
 //! | listener | at the end of the operation that took entries away or was refused, outside all locks; what it reads is pinned | the others are told, the operation has taken effect |
 //!
-//! Around a load or a computation, code other than the loader must not ask for the very key: it
-//! would wait for itself, and panics. A loader that does loads by itself.
+//! During a load or a computation, code other than the loader must not ask for the same key: it
+//! would wait for itself, and panics. A loader that asks for its own key loads by itself.
 //!
-//! A `Hash` or `Eq` that panics inside an `insert` passes the panic on, and the cache goes
-//! on working and has lost nothing. What they call of the cache finds the thread's buffers
-//! in use and borrows others, which costs it a lock.
+//! A `Hash` or `Eq` that panics inside an `insert` passes the panic on. The cache keeps working and
+//! has lost nothing. If `Hash` or `Eq` calls the cache, the thread's buffers are in use, and the
+//! call borrows others, which takes a lock.
 //!
 //! Equal keys must have equal hashes, and no key may change its hash while it is in the
 //! cache, as in a `HashMap`.
@@ -392,40 +393,40 @@
 //! | with `expire_after_read`, which moves the deadline | 1; 2 more for an earlier one | the deadline, written |
 //! | with lifetimes, `insert` | 0; 2 if its slot is not listed for an earlier time | two deadlines, written |
 //!
-//! Everything else a write does (queue ends, free slots, counts of what is free) goes
-//! through buffers of the thread's own, and touches what threads share once for up to 16
-//! entries. Counting costs a plain store to a line of the thread's own. Values are reclaimed
-//! up to 512 at a time, for which one system call fences all running threads: that, and
-//! running your destructors, is what a slow `insert` was busy with.
+//! Everything else that a write does (queue ends, free slots, counts of free capacity) goes through
+//! buffers of its thread, and touches shared memory once for up to 16 entries. Counting is a plain
+//! store to a line of the thread's own. Values are reclaimed up to 512 at a time, for which one
+//! system call fences all running threads. That call, and your destructors, are what makes an
+//! `insert` slow now and then.
 //!
 //! What helps:
 //!
-//! - Clone little: `Arc<T>` or small `Copy` values. An `Arc` that all threads clone is
-//!   a shared line after all; a [pin](Pin) is not.
-//! - Pin for a batch of gets, not for the life of a thread. A pin keeps what its gets
-//!   have found until it ends, and the cache refuses newcomers when more than its [spare
-//!   slots](Pin) wait, or a quarter of its weight.
-//! - Do not write the same value again and again. A `get` before an `insert` is cheaper
-//!   than a replacement.
+//! - Clone little: `Arc<T>` or small `Copy` values. An `Arc` that all threads clone is a shared
+//!   line too; a [pin](Pin) is not.
+//! - Pin for a batch of gets, not for the life of a thread. A pin keeps what its gets have found
+//!   until it is dropped, and the cache refuses new entries when more than its [spare slots](Pin),
+//!   or a quarter of its weight, wait.
+//! - Do not write the same value again and again. A `get` before an `insert` costs less than a
+//!   replacement.
 //! - Do not poll [`stats`](Cache::stats) or [`len`](Cache::len) in a loop: they read a line
 //!   of every thread.
-//! - Watch [`Stats::retries`]: against the other counts it says how much threads hinder
-//!   each other.
+//! - Watch [`Stats::retries`]: compared with the other counts it shows how much threads hinder each
+//!   other.
 //!
-//! No step of an operation waits for another thread's, except for the lock of a policy that
-//! has one; for a thread's first call, which takes a lock to number the thread; and for what is
-//! being loaded: who asks for it waits for its loader, and who writes it while it is put in
-//! waits for that; and for an `insert` that lists a deadline while another thread looks through
-//! up to 64 of the same 8,192 slots. A thread that is suspended in the middle of an eviction hides at most the 64
-//! entries in its hands.
+//! No step of an operation waits for another thread's, with these exceptions: the lock of a policy
+//! that has one; a thread's first call, which takes a lock to number the thread; a key that is
+//! being loaded, where readers wait for the loader, and a writer waits while the loaded value is
+//! inserted; and an `insert` that lists a deadline while another thread visits up to 64 of the same
+//! 8,192 slots. A thread that is suspended in the middle of an eviction hides at most the 64
+//! entries in its buffers.
 //!
 //! # Memory
 //!
-//! An empty cache takes less than 4 kB, whatever its capacity and its policy (5.5 kB with
-//! `Freezing::Learned`): table, slots and
-//! queues grow with what is in them, and are as large as the most entries that there were at
-//! once. A cache of a million entries `u64` → `u64` has 47.2 bytes an entry in memory with
-//! Mobius and 62.7 with S3-FIFO (`bench/cache.toml`, 24 November 2026). Of those are:
+//! An empty cache takes less than 4 kB, whatever its capacity and policy (5.5 kB with
+//! `Freezing::Learned`). Table, slots and queues grow with the entries, up to the most entries
+//! there have been at once. A cache of a million entries `u64` → `u64` takes 47.2 bytes of memory
+//! an entry with Mobius and 62.7 with S3-FIFO (`bench/cache.toml`, 24 November 2026). These consist
+//! of:
 //!
 //! | part | bytes | |
 //! |---|---|---|
@@ -443,9 +444,9 @@
 //! | copies of it | 40.8 | with `freezing_copies` only; from the first time |
 //! | what learns | 1.0 | with `Freezing::Learned` only |
 //!
-//! What is kept by slot lies in chunks that double, so up to half of the address space may be
-//! unused; its pages are mapped when they are first used. [`Cache::reserved_bytes`] is the
-//! sum, for a cache of yours:
+//! Data kept by slot lies in chunks that double in size, so up to half of the address space may be
+//! unused; a page is mapped when it is first used. [`Cache::reserved_bytes`] returns the sum for
+//! your cache:
 //!
 //! ```
 //! let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(1_000_000).build();
@@ -454,10 +455,10 @@
 //! assert!(cache.reserved_bytes() < 1_300_000);
 //! ```
 //!
-//! While the table is replaced by a larger one, which happens seven times on the way to a million
-//! entries, writers [wait](#platforms-and-limits). Each thread that uses a cache adds 1,024 bytes, in
-//! groups of eight and more, and one that pins what its [names](Pin) take. What keys and values point
-//! to comes on top.
+//! While a larger table replaces the present one, seven times on the way to a million entries,
+//! writers [wait](#platforms-and-limits). Each thread that uses a cache adds 1,024 bytes, in groups
+//! of eight and more, and a thread that pins adds what its [names](Pin) take. What keys and values
+//! point to is not included.
 //!
 //! **Values are dropped late.** Somebody may still be looking at an entry that is evicted,
 //! replaced or removed. It waits until enough have come together to be worth a fence, and
@@ -469,7 +470,7 @@
 //! that until it is noticed. Where more than a quarter waits, insertions let other threads go on, some hundred times each. A cache that
 //! nobody writes to leaves them waiting; [`flush`](Cache::flush) drops all that nobody can be
 //! looking at.
-//! So do not put into a cache what must be closed at a certain moment.
+//! So do not keep values in a cache that must be closed at a certain moment.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -484,35 +485,36 @@
 //!
 //! # Platforms and limits
 //!
-//! Any platform of Rust's with atomics of 64 bits. On Linux reads are ordered against
-//! reclamation by the system call `membarrier`, and cost no fence; elsewhere, or where a
-//! sandbox forbids the call from the beginning, each read that finds something and each
-//! write pays a sequentially consistent fence; so do they from then on if the call is
-//! forbidden later. On x86-64 a bucket is scanned with SSE2.
+//! Any platform of Rust with atomics of 64 bits. On Linux the system call `membarrier` orders reads
+//! against reclamation, and reads cost no fence. Elsewhere, or if a sandbox forbids the call from
+//! the beginning, each read that finds an entry and each write execute a sequentially consistent
+//! fence. If the call is forbidden later they do so from then on. On x86-64 a bucket is scanned
+//! with SSE2.
 //!
-//! A process that forks may use its caches in the child, on Linux, if their policies take no lock
-//! and nothing is loaded or expires: what the threads were reading that are not there is let go
-//! of. A mutex that one of them held stays held, and so does a load that was under way. Who forks
-//! waits while the table of a cache is copied.
+//! On Linux a process that forks may use its caches in the child, if their policies take no lock
+//! and nothing is loaded or expires: the child gives up what the missing threads were reading. A
+//! mutex that one of them held stays held, and so does a load under way. A fork waits while the
+//! table of a cache is copied.
 //!
-//! - At most 2^29 entries. The process aborts if the system does not give the memory for them.
+//! - At most 2^29 entries. If the system has no memory for them the process aborts.
 //! - When the table has become too small, writers wait until it is copied into one four times as
-//!   large: some milliseconds for a quarter of a million entries. Readers do not, unless they find an
-//!   entry that has expired, and take it out.
-//! - The index keeps 12 bits of each hash for a million entries, and a bit less with every
-//!   doubling. A look-up reads a wrong entry once in 450 times there, and once in 14 with 30 million.
-//! - The policy, and the most [`entries`](Builder::entries) if they are set, are fixed when a cache
-//!   is built. Memory that was laid out stays with the cache, whatever goes.
+//!   large: some milliseconds for a quarter of a million entries. Readers do not wait, unless they
+//!   find an expired entry and remove it.
+//! - The index keeps 12 bits of each hash for a million entries, and slightly less with every
+//!   doubling. A look-up reads a wrong entry once in 450 times there, and once in 14 with 30
+//!   million.
+//! - The policy and the bound [`entries`](Builder::entries), if set, are fixed when a cache is
+//!   built. Memory stays with the cache, whatever is removed.
 //!
 //! # Metrics and events
 //!
-//! With the feature `prometheus` there is a page (`prometheus::Page`) that Prometheus reads:
-//! the counts of [`Stats`] and [`FetchStats`], entries, weight, capacity and bytes, and
-//! [`FreezingState`] of those that have one, for any number of caches. It adds no dependency.
+//! With the feature `prometheus` a page (`prometheus::Page`) shows the counts of [`Stats`] and
+//! [`FetchStats`], entries, weight, capacity and bytes, and [`FreezingState`] if there is one, for
+//! any number of caches, as Prometheus reads it. It adds no dependency.
 //!
-//! With the feature `tracing` a cache tells what is rare, and what somebody would act on, as
-//! events of the target `frazil`. None concerns a hit. All have `cache`, a number that tells
-//! the caches of a process apart:
+//! With the feature `tracing` a cache emits events of the target `frazil`, for rare occurrences
+//! that somebody would act on. None concerns a hit. All have `cache`, a number that identifies the
+//! cache in its process:
 //!
 //! | event | level | fields | what it means |
 //! |---|---|---|---|
@@ -529,14 +531,14 @@
 //! | `newcomers refused: no slot` | warn | `refusals`, `waiting`, `pins` | nothing could be evicted or reclaimed: told at the 1st, 2nd, 4th, 8th, … time |
 //! | `system refuses membarrier` | warn | | once for a process, see [above](#platforms-and-limits): from here on reads pay a fence |
 //!
-//! `pins` are the threads that hold one at that moment. What a caller is told by a result is
-//! no event: a loader that fails, for one. A subscriber is called outside all
-//! locks and may call the cache.
+//! `pins` is the number of threads that hold one at that moment. There is no event for what a
+//! result tells the caller, such as a failed loader. A subscriber is called outside all locks and
+//! may call the cache.
 //!
 //! # Cargo features
 //!
-//! What a program does not use need not be in it. These are on unless `default-features` is `false`,
-//! and each is there with or without the others:
+//! A program can leave out what it does not use. These features are on unless `default-features` is
+//! `false`, and each works with or without the others:
 //!
 //! | feature | what it brings | without it |
 //! |---|---|---|
@@ -546,8 +548,8 @@
 //! | `loading` | one load for each absent key: [`get_or_insert_with`](Cache::get_or_insert_with), [`get_or_fetch`](Cache::get_or_fetch), [`entry`](Cache::entry), [`fetch_stats`](Cache::fetch_stats) | one crate less (hashbrown); policies that weigh delay are told of none |
 //! | `recording` | [`record`](Cache::record) | one crate less (`frazil-recording`); what `frazil advise` reads comes from elsewhere |
 //!
-//! Gets, insertions, removals, weights, pins, iterators, snapshots and counts are always there. Two
-//! more are off unless asked for, `prometheus` and `tracing` ([above](#metrics-and-events)).
+//! Gets, insertions, removals, weights, pins, iterators, snapshots and counts are always included.
+//! Two more features are off by default, `prometheus` and `tracing` ([above](#metrics-and-events)).
 #![warn(missing_docs)]
 
 #[cfg(feature = "measure")]

@@ -9,14 +9,13 @@ use crate::cache::Cache;
 use crate::core::admission::{Admitted, Refused};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Puts an entry in that goes after `lifetime`, whatever
+    /// Inserts an entry that expires after `lifetime`, whatever
     /// [`Builder::time_to_live`](crate::Builder::time_to_live) and
-    /// [`Builder::expire_after`](crate::Builder::expire_after) say. Otherwise as
-    /// [`Cache::insert`].
+    /// [`Builder::expire_after`](crate::Builder::expire_after) say. Otherwise as [`Cache::insert`].
     ///
-    /// Any cache can do this. One whose builder did not speak of lifetimes lays out what it
-    /// needs for them when it is first asked to: [24 bytes an entry](crate#memory).
-    /// `Duration::ZERO` is over at once; what is too long to be counted (73 years) never ends.
+    /// Every cache can do this. A cache built without lifetimes reserves memory for them at the
+    /// first call: [24 bytes an entry](crate#memory). An entry with `Duration::ZERO` has expired at
+    /// once; one with over 73 years never expires.
     ///
     /// ```
     /// use std::time::Duration;
@@ -34,8 +33,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         _ = self.put(key, value, term, drop);
     }
 
-    /// As [`Cache::insert_for`], and says what has become of the entry, as
-    /// [`Cache::try_insert`] does.
+    /// As [`Cache::insert_for`], and returns what became of the entry, as [`Cache::try_insert`]
+    /// does.
     ///
     /// ```
     /// use std::time::Duration;
@@ -63,7 +62,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         outcome
     }
 
-    /// How long entries live from their insertion on, if all do alike:
+    /// Lifetime of entries from their insertion, if it is the same for all:
     /// [`Builder::time_to_live`](crate::Builder::time_to_live).
     ///
     /// ```
@@ -76,7 +75,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.hooks.expiry.time_to_live()
     }
 
-    /// How long entries live from their last use on:
+    /// Lifetime of entries from their last use:
     /// [`Builder::time_to_idle`](crate::Builder::time_to_idle).
     ///
     /// ```
@@ -89,10 +88,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.hooks.expiry.time_to_idle()
     }
 
-    /// How long `key` will be there, as far as it depends on time: until its lifetime is
-    /// over, or nobody has used it for the time to idle. That may be an eighth of a second
-    /// more than was asked for, and a 64th of the time to idle. `Duration::MAX` if it never
-    /// goes by itself, `None` if it is not there. Leaves no trace.
+    /// Time until the entry of `key` expires, by its lifetime or the time to idle. It may be longer
+    /// than set by an eighth of a second, and by a 64th of the time to idle. `Duration::MAX` if it
+    /// never expires, `None` if it is absent. The policy and the counts do not see this look-up.
     ///
     /// ```
     /// use std::time::Duration;
@@ -110,15 +108,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.look_up(self.core.hashes(key).1, key, |slot| self.core.left(slot))?
     }
 
-    /// Takes out everything that has expired or was
-    /// [invalidated](Cache::invalidate_all), and returns how many entries that were.
-    /// Remembered [errors](crate::Fetching::negative_ttl) go too, and are not counted.
+    /// Removes all expired and [invalidated](Cache::invalidate_all) entries, and returns their
+    /// number. Expired [errors](crate::Fetching::negative_ttl) are removed too, and not counted.
     ///
-    /// There is no need to call this: nobody sees an entry that has expired, insertions
-    /// take them out as time goes by, and what room they take is not missed before there are
-    /// insertions. It gives back memory early, or where nobody inserts. O(expired), in
-    /// steps of 64 entries, so that others get on in between; O(capacity) the first time after
-    /// all were invalidated.
+    /// There is no need to call this: nobody sees an expired entry, and insertions remove them in
+    /// time to use their space. It frees memory early, or if nobody inserts. O(expired), in steps
+    /// of 64 entries, so that other threads get on in between; O(capacity) the first time after
+    /// `invalidate_all`.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -12,25 +12,25 @@ use crate::features::fetch::fetching::{FetchError, FetchStats};
 use crate::features::fetch::key::{ByRef, ToKey};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// A clone of the value of `key`; if it is absent, what `load` returns, which is then
-    /// put in.
+    /// A clone of the value of `key`; if it is absent, the value that `load` returns, which is then
+    /// inserted.
     ///
-    /// However many threads and tasks ask for an absent key at once, one loads, and the
-    /// others wait for it and get clones of what it has loaded, whether the cache admits
-    /// that or not. If the loader panics, the panic is its caller's, and the next who waits
-    /// runs its own. The user's code runs outside all locks, and may use the cache. If it
-    /// asks for its own key on the same thread, that loads by itself and stores nothing.
+    /// If several threads and tasks ask for an absent key at once, one loads. The others wait and
+    /// get clones of the loaded value, whether the cache admits it or not. If the loader panics,
+    /// the panic is its caller's, and the next waiting caller runs its own loader. Loaders run
+    /// outside all locks and may use the cache. A loader that asks for its own key on the same
+    /// thread loads by itself and stores nothing.
     ///
-    /// An insertion or removal of the key, or [`clear`](Cache::clear), while a load is
-    /// under way *overtakes* it: those who had asked before get what is loaded, it is not
-    /// stored, and who asks later does not wait for it.
+    /// An insertion or removal of the key, or [`clear`](Cache::clear), *overtakes* a load under
+    /// way: callers that asked before get the loaded value, it is not stored, and later callers do
+    /// not wait for it.
     ///
-    /// A hit costs what [`get`](Cache::get) does. Two loaders that ask for each other's
-    /// keys wait for each other for ever. In a task use the
-    /// [asynchronous](Cache::get_or_insert_async) form: this one blocks the thread while
-    /// another loads. If that is a task ([counted](crate::FetchStats::blocked)), and this thread
-    /// has polled a loader that is pending, it may be the one that has to poll it: then it does not
-    /// wait, it loads by itself and stores nothing.
+    /// A hit costs what [`get`](Cache::get) does. Two loaders that ask for each other's keys
+    /// deadlock. In a task use the [asynchronous](Cache::get_or_insert_async) form: this one blocks
+    /// the thread while another caller loads. If that caller is a task
+    /// ([counted](crate::FetchStats::blocked)), and this thread has polled a pending loader, this
+    /// thread may be the one that has to poll the task: then it does not wait, but loads by itself
+    /// and stores nothing.
     ///
     /// ```
     /// let cache: frazil::Cache<String, usize> = frazil::Cache::builder(100).build();
@@ -70,8 +70,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// # Errors
     ///
-    /// That of this caller's own `load`. Nothing is stored, and the next who waits for the
-    /// key runs its own.
+    /// The error of this caller's own `load`. Nothing is stored, and the next waiting caller runs
+    /// its own loader.
     ///
     /// # Panics
     ///
@@ -95,11 +95,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// As [`get_or_insert_with`](Cache::get_or_insert_with), for tasks: waits without
     /// blocking the thread, under any executor. Threads and tasks share a key's load.
     ///
-    /// `load` is polled only if this call is to load. The future may be dropped at any time: if
-    /// it was loading the next who waits runs its own, and if it was waiting, and had been
-    /// woken for that, it passes the wake on. It is `Send` if the cache, the key and `load`
-    /// may be sent. One that is neither polled nor dropped keeps those waiting who wait for
-    /// its load.
+    /// `load` is polled only if this call loads. The future may be dropped at any time. If it was
+    /// loading, the next waiting caller runs its own loader; if it was waiting and had been woken,
+    /// it passes the wake on. It is `Send` if the cache, the key and `load` can be sent. If it is
+    /// neither polled nor dropped while it loads, callers that wait for it keep waiting.
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};
@@ -146,8 +145,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// # Errors
     ///
-    /// That of this caller's own `load`. Nothing is stored, and the next who waits for the
-    /// key runs its own.
+    /// The error of this caller's own `load`. Nothing is stored, and the next waiting caller runs
+    /// its own loader.
     ///
     /// # Panics
     ///
@@ -167,21 +166,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// A clone of the value of `key`; if it is absent, what `fetch` returns, which is then
-    /// put in.
+    /// A clone of the value of `key`; if it is absent, the value that `fetch` returns, which is
+    /// then inserted.
     ///
-    /// As [`get_or_insert_async`](Cache::get_or_insert_async): one fetches, whoever else asks
-    /// waits and gets a clone, whether the cache admits the value or not; a fetcher that
-    /// panics or is dropped hands over to one who waits; a write of the key while it is
-    /// fetched *overtakes* the fetch, whose value is then not stored. Beyond that
-    /// [`Builder::fetching`](crate::Builder::fetching) says how many may wait, how long, who gets
-    /// an error, and whether it is remembered. Fetches, loads and computations of one key wait for
-    /// each other.
+    /// As with [`get_or_insert_async`](Cache::get_or_insert_async) one caller fetches, the others
+    /// wait and get a clone, whether the cache admits the value or not. If the fetching caller
+    /// panics or is dropped, a waiting one takes over. A write of the key during the fetch
+    /// *overtakes* it, and its value is not stored. In addition
+    /// [`Builder::fetching`](crate::Builder::fetching) sets how many callers may wait, how long,
+    /// who gets an error, and whether it is remembered. Fetches, loads and computations of one key
+    /// wait for each other.
     ///
-    /// With [`OnError::Share`](crate::OnError::Share) errors go from task to task, so `E` must be `Send`, `Sync` and
-    /// `'static`; who waits with another type of error than the fetcher's runs its own fetch.
-    /// With a [timeout](crate::Fetching::timeout) the first task that waits starts a thread of the
-    /// cache's that wakes those who are late, under any executor.
+    /// With [`OnError::Share`](crate::OnError::Share) errors pass from task to task, so `E` must be
+    /// `Send`, `Sync` and `'static`. A caller that waits with another type of error than the
+    /// fetching caller's runs its own fetch. With a [timeout](crate::Fetching::timeout) the first
+    /// task that waits starts a thread of the cache, which wakes late tasks under any executor.
     ///
     /// A hit costs what [`get`](Cache::get) does.
     ///
@@ -203,8 +202,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`FetchError::Failed`] with the error of `fetch`, or with [`OnError::Share`](crate::OnError::Share) of another
-    /// caller's; [`FetchError::TimedOut`] and [`FetchError::TooManyWaiters`], where there are bounds.
+    /// [`FetchError::Failed`] with the error of `fetch`, or with
+    /// [`OnError::Share`](crate::OnError::Share) of another caller's; [`FetchError::TimedOut`] and
+    /// [`FetchError::TooManyWaiters`], if bounds are set.
     ///
     /// # Panics
     ///
@@ -259,8 +259,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// Whether the entry of `key` is there and due to be loaded anew
-    /// ([`Builder::refresh_ahead`](crate::Builder::refresh_ahead)). Leaves no trace.
+    /// Whether the entry of `key` is there and due to be reloaded
+    /// ([`Builder::refresh_ahead`](crate::Builder::refresh_ahead)). The policy and the counts do
+    /// not see it.
     ///
     /// ```
     /// use frazil::Cache;
@@ -291,7 +292,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.is_due(self.core.hashes(key).0, key)
     }
 
-    /// What fetches and loads have counted since the cache was built. O(flights), and 12 kB.
+    /// Counts and histograms of fetches and loads since the cache was built. O(flights), and 12 kB.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();

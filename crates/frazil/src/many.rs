@@ -17,12 +17,12 @@ use crate::smr::protect::{Hazard, Protect};
 const BATCH: usize = 16;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Clones of the values of `keys`, in their order, with `None` for those that are not
-    /// there; a hit or a miss each, as [`Cache::get`] counts them.
+    /// Clones of the values of `keys`, in their order, with `None` for absent keys; each counts as
+    /// a hit or a miss, as in [`Cache::get`].
     ///
-    /// Where the cache is larger than the processor's, this takes less than half as long as
-    /// a loop of gets, because it waits for the memory of 16 keys at once. It is no
-    /// snapshot: each key is looked up at its own moment.
+    /// If the cache is larger than the processor's caches this takes less than half as long as a
+    /// loop of gets, because it waits for the memory of 16 keys at once. It is no snapshot: each
+    /// key is looked up at its own moment.
     ///
     /// ```
     /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
@@ -93,7 +93,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// Puts all entries in, one after the other, as [`Cache::insert`] does.
+    /// Inserts all entries, one after the other, as [`Cache::insert`] does.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -107,13 +107,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         entries.into_iter().for_each(|(key, value)| self.insert(key, value));
     }
 
-    /// Removes the entries for which `keep` answers false. O(capacity).
+    /// Removes the entries for which `keep` returns false. O(capacity).
     ///
-    /// What is removed is what was judged: a value that replaces it meanwhile stays. As in
-    /// [`Cache::iter`] an entry that comes or is replaced meanwhile may be judged or not.
-    /// Loads that are under way hand out their values, and nothing of theirs is stored: it may be
-    /// what `keep` would have had go. No lock is held: `keep` may use the cache. A panic of it is
-    /// passed on, and leaves what is not judged yet.
+    /// It removes exactly the entry that `keep` saw: a value that replaces it meanwhile stays. As
+    /// in [`Cache::iter`], an entry inserted or replaced meanwhile may be visited or not. Loads
+    /// under way return their values and store nothing, because `keep` might have removed them. No
+    /// lock is held: `keep` may use the cache. Its panic is passed on, and the remaining entries
+    /// stay.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();

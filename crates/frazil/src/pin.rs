@@ -16,15 +16,15 @@ use crate::smr::thread::NumberInUse;
 /// A guard that keeps every entry it shows from being dropped: [`Cache::pin`].
 ///
 /// One pin serves any number of gets. A hit through it clones nothing, executes no locked
-/// instruction, and writes no line that other threads read once the entry's mark is set:
-/// it costs the look-up.
+/// instruction, and writes no shared line once the entry's mark is set: it costs the look-up alone.
 ///
-/// While a pin lives, what its gets have found keeps its memory, whatever becomes of the entries, and
-/// so, where there is a listener, does what its own thread removes or evicts. In that state there is room for a quarter of the entries and 512 more, for 16 times the entries up to
-/// 16,384, and for a quarter of the weight; when that is used up the cache refuses newcomers
-/// ([`Stats::refusals`](crate::Stats::refusals)) until pins go. So hold it for a batch of gets, not
-/// for the life of a thread. It stays on its thread, which keeps the slots of all gets of a pin: up to
-/// 64 KiB, or 64 bytes for each entry of the pin that has shown most.
+/// While a pin lives, the entries that its gets have found keep their memory, even after they leave
+/// the cache; with a listener, so do entries that its own thread removes or evicts. There may be a
+/// quarter of the entries and 512 more in that state, 16 times the entries up to 16,384, and a
+/// quarter of the weight. Beyond that the cache refuses new entries
+/// ([`Stats::refusals`](crate::Stats::refusals)) until pins are dropped. So hold a pin for a batch
+/// of gets, not for the life of a thread. A pin stays on its thread, which keeps the slots of all
+/// its gets: up to 64 KiB, or 64 bytes for each entry of the pin that has returned most.
 ///
 /// ```
 /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
@@ -43,7 +43,7 @@ pub struct Pin<'c, K, V, S = foldhash::fast::RandomState> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// A guard through which values are read in place.
+    /// A guard through which values are read in place; [`Pin`] says what it keeps alive.
     ///
     /// See [`Pin`] for what it holds up.
     ///
@@ -75,7 +75,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
         }
     }
 
-    /// The value of `key`, and a hit or a miss for the policy and the counts.
+    /// The value of `key`; counts as a hit or a miss, for the policy too.
     ///
     /// ```
     /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
@@ -96,7 +96,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher> Pin<'c, K, V, S> {
         self.core.get_under(&self.protection, self.reads, hash, key)
     }
 
-    /// The key and the value of `key`, without a trace: no mark, no count.
+    /// The key and the value of `key`; neither the policy nor the counts see it.
     ///
     /// ```
     /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();

@@ -1,9 +1,9 @@
-//! The counts of caches as a page that Prometheus reads. Feature `prometheus`.
+//! The counts of caches as a page for Prometheus. Feature `prometheus`.
 //!
-//! A program serves the page at an address of its own, where it serves its other metrics:
-//! the cache opens no port. The page is text in the exposition format, version 0.0.4
-//! ([`CONTENT_TYPE`]), in which all samples of a metric must stand together below its one
-//! description; so a [`Page`] collects several caches first and is written at the end.
+//! The program serves the page where it serves its other metrics: the cache opens no port. The page
+//! is text in the exposition format, version 0.0.4 ([`CONTENT_TYPE`]). In that format all samples
+//! of a metric stand together below its one description, so a [`Page`] first collects the caches
+//! and is written at the end.
 //!
 //! ```
 //! use frazil::{Cache, prometheus::Page};
@@ -21,19 +21,19 @@
 //! ));
 //! ```
 //!
-//! Misses are what requests there are beyond hits and delayed hits. They are no counter: who
-//! waits for a load has missed, until a value comes and it was a delayed hit, and a counter
-//! that goes down by one is to Prometheus one that began again.
+//! Misses are the requests without hits and delayed hits. They have no counter of their own: a
+//! request that waits for a load counts as a miss until the value arrives and makes it a delayed
+//! hit, and Prometheus takes a counter that decreases by one for a restart.
 //!
-//! A cache that freezes by itself has metrics of its own, `frazil_frozen_share` and
-//! `frazil_freezing_…`: [`Cache::freezing_state`] as of the controller's last step. Those of
-//! phases have a label `phase`.
+//! A cache that freezes by itself has the metrics `frazil_frozen_share` and `frazil_freezing_…`:
+//! [`Cache::freezing_state`] as of the controller's last step. Those of phases have a label
+//! `phase`.
 //!
 //! Without the [features](crate#cargo-features) `loading` and `freezing` the metrics of both are
 //! missing.
 //!
-//! A cache costs what [`Cache::stats`] and [`Cache::fetch_stats`] do, and 6 kB of text: nothing to do in a loop, and
-//! nothing to notice every few seconds.
+//! Adding a cache costs what [`Cache::stats`] and [`Cache::fetch_stats`] do, and 6 kB of text: too
+//! much for a loop, nothing every few seconds.
 
 #[cfg(feature = "loading")]
 mod fetches;
@@ -45,7 +45,7 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::{Cache, HandleCache, Stats};
 
-/// The type to serve a [`Page`] as: the header `Content-Type`.
+/// The content type of a [`Page`]: the header `Content-Type`.
 ///
 /// ```
 /// assert!(frazil::prometheus::CONTENT_TYPE.starts_with("text/plain; version=0.0.4"));
@@ -119,8 +119,8 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
     metrics.collect()
 }
 
-/// The same of one with handles, in which nothing is loaded or frozen.
-fn measure_handles<K, V, S>(cache: &HandleCache<K, V, S>) -> Vec<Metric> {
+/// The same of one with handles, in which nothing is loaded.
+fn measure_handles<K: Hash + Eq, V, S: BuildHasher>(cache: &HandleCache<K, V, S>) -> Vec<Metric> {
     let sizes = Sizes {
         entries: cache.len() as u64,
         weight: cache.usage(),
@@ -132,7 +132,7 @@ fn measure_handles<K, V, S>(cache: &HandleCache<K, V, S>) -> Vec<Metric> {
     #[cfg(feature = "loading")]
     let metrics = metrics.chain(fetches::measure(crate::FetchStats::default()));
     #[cfg(feature = "freezing")]
-    let metrics = metrics.chain(freezing::measure(None));
+    let metrics = metrics.chain(freezing::measure(cache.freezing_state().as_ref()));
     metrics.collect()
 }
 
@@ -200,11 +200,11 @@ fn measure_counts(stats: Stats, sizes: &Sizes) -> Vec<Metric> {
     ]
 }
 
-/// A page of metrics: caches, each with the values it had when it was added.
+/// A page of metrics: caches, each with its values at the moment it was added.
 ///
-/// Make one for each request, add the caches, and serve what [`Display`](fmt::Display)
-/// writes. Counters have names in `_total`; they begin at 0 with each cache, which
-/// Prometheus takes for a restart.
+/// Make one for each request, add the caches, and serve the output of [`Display`](fmt::Display).
+/// Counters have names in `_total`; they begin at 0 with each cache, which Prometheus takes for a
+/// restart.
 ///
 /// ```
 /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -229,10 +229,10 @@ impl Page {
         Page::default()
     }
 
-    /// Adds what `cache` has counted, with the label `cache="name"`.
+    /// Adds the metrics of `cache`, with the label `cache="name"`.
     ///
-    /// Any text will do as a name. Of two caches with one name the page shows the latter,
-    /// because a sample may be there only once. O(threads + caches).
+    /// Any text may be a name. Of two caches with one name the page shows the later one, because a
+    /// sample may appear only once. O(threads + caches).
     ///
     /// ```
     /// use frazil::{Cache, prometheus::Page};
@@ -250,8 +250,8 @@ impl Page {
         self
     }
 
-    /// The same of a cache with handles. Its weight is all that is resident or held, and may exceed the
-    /// capacity.
+    /// As [`with`](Page::with), for a cache with handles. Its weight is that of all resident and
+    /// held entries, and may exceed the capacity.
     ///
     /// ```
     /// use frazil::{HandleCache, prometheus::Page};
@@ -261,7 +261,11 @@ impl Page {
     /// assert!(page.contains("frazil_held_weight{cache=\"blocks\"} 7\n"));
     /// ```
     #[must_use]
-    pub fn with_handles<K, V, S>(mut self, name: &str, cache: &HandleCache<K, V, S>) -> Self {
+    pub fn with_handles<K: Hash + Eq, V, S: BuildHasher>(
+        mut self,
+        name: &str,
+        cache: &HandleCache<K, V, S>,
+    ) -> Self {
         self.add(name, measure_handles(cache));
         self
     }

@@ -8,13 +8,13 @@ use crate::cache::Cache;
 use crate::features::record::Recording;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Records the requests for a share of all keys to a file, which `frazil simulate` and
-    /// `frazil advise` read, until the guard goes.
+    /// Records the requests for a share of all keys to a file, which `frazil simulate` and `frazil
+    /// advise` read, until the guard is dropped.
     ///
-    /// `rate` is the share of the keys, above 0 and at most 1; all requests for a key that is
-    /// chosen are recorded. A hundredth suits caches of 100,000 entries and more. A recorded
-    /// operation takes some 25 ns longer, so a hundredth costs 0.25 ns an operation, and 10 to
-    /// 14 bytes of the file a request, 5 to 7 more with a lifetime. What each operation becomes:
+    /// `rate` is the share of the keys, above 0 and at most 1; all requests for a chosen key are
+    /// recorded. A hundredth suits caches of 100,000 entries and more. Recording an operation takes
+    /// some 25 ns, so a hundredth costs 0.25 ns an operation. A request takes 10 to 14 bytes of the
+    /// file, 5 to 7 more with a lifetime. Each operation becomes a record:
     ///
     /// | operation | record |
     /// |---|---|
@@ -23,22 +23,23 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// | any other insertion | set |
     /// | `remove`, `invalidate` | delete |
     ///
-    /// An insertion that has a lifetime has it in its record, as it began: set, or get that missed.
-    /// By how much uses move it (time to idle, `expire_after_read`) is not recorded; the file says
-    /// that they do.
+    /// The record of an insertion with a lifetime, a set or a get that missed, has that lifetime as
+    /// it began. How much uses extend it (time to idle, `expire_after_read`) is not recorded; the
+    /// file notes that they do.
     ///
     /// `peek`, `contains_key`, `iter`, `clear` and `invalidate_all` are not recorded. Without a
-    /// weigher there are no sizes. Times are those of the coarse clock, which ticks every 1 to 10 ms, and never
-    /// decrease in the file; what several threads did within a tick is interleaved evenly. So a
-    /// miss and its insertion by another thread within the same tick may become a set and a get of
-    /// unknown size.
+    /// weigher there are no sizes. Times are those of the coarse clock, which ticks every 1 to 10
+    /// ms, and never decrease in the file; records of several threads within a tick are interleaved
+    /// evenly. So a miss and its insertion by another thread within the same tick may become a set
+    /// and a get of unknown size.
     ///
-    /// Keys are recorded as scrambled hashes. With the default hasher these differ from one
-    /// cache to the next; with one that is not seeded by chance, whoever can guess a key
-    /// can tell whether it was asked for.
+    /// Keys are recorded as scrambled hashes. With the default hasher these differ from one cache
+    /// to the next. With a hasher without a random seed, anyone who can guess a key can find out
+    /// whether it was requested.
     ///
-    /// No operation waits for the file: what it cannot take is [lost](crate::Recorded::lost). It can
-    /// be read while it is written; at most a second of it is missing.
+    /// No operation waits for the file: records that it cannot take are
+    /// [lost](crate::Recorded::lost). The file can be read while it is written; at most the last
+    /// second is missing.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -56,9 +57,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     ///
     /// # Errors
-    /// `InvalidInput` for a rate that is none, `ResourceBusy` while another recording of this
-    /// cache is under way, and what the system says of the file and of the thread that writes
-    /// it. A file that is there already is overwritten.
+    /// `InvalidInput` for an invalid rate, `ResourceBusy` while another recording of this cache is
+    /// under way, and errors of the system for the file and for the thread that writes it. An
+    /// existing file is overwritten.
     pub fn record(&self, path: impl AsRef<Path>, rate: f64) -> io::Result<Recording<'_>> {
         self.core.record(path.as_ref(), rate)
     }

@@ -1,10 +1,10 @@
-//! A cache in a file, and back.
+//! Snapshots: a cache written to a file and restored.
 //!
-//! A snapshot holds every entry with its rank in the order of eviction, its mark and what
-//! is left of its lifetime; not of the time to idle, which would end it however it is used
-//! later. It is taken while the cache is at work: the index is walked a bucket at a time under
-//! a pin, as [`Cache::iter`] does, so it is of no one moment. Only a policy under a lock stops
-//! its writers, for as long as it takes to copy the order.
+//! A snapshot holds every entry with its rank in the order of eviction, its mark and the rest of
+//! its lifetime. It does not hold the time to idle, which would end an entry however it is used
+//! later. It is taken while the cache is in use: it walks the index a bucket at a time under a pin,
+//! as [`Cache::iter`] does, so it is of no single moment. Only a policy under a lock blocks its
+//! writers, for as long as copying the order takes.
 //!
 //! All numbers are little-endian.
 //!
@@ -16,9 +16,9 @@
 //! end    = a block of no records; its payload: u64 records in all
 //! ```
 //!
-//! A checksum is XXH3 of the payload, seeded with that of the eight bytes before it, seeded
-//! with the checksum before. So damage, a missing block, a missing end and what comes after
-//! it are all found, and found before the first entry is put in.
+//! A checksum is XXH3 of the payload, seeded with the checksum of the eight bytes before it, which
+//! is seeded with the previous checksum. So damage, a missing block, a missing end and trailing
+//! bytes are all detected, before the first entry is inserted.
 
 use std::error::Error;
 use std::fmt;
@@ -45,7 +45,7 @@ const BLOCK_BYTES: usize = 64 << 10;
 /// The lifetime of what does not end by itself.
 const NO_END: u64 = u64::MAX;
 
-/// Why a snapshot could not be restored. Nothing of it has been put in.
+/// Why a snapshot could not be restored. None of its entries was inserted.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum RestoreError {
@@ -53,26 +53,26 @@ pub enum RestoreError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file is something else, or of another version.
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What it begins with.
+        /// Its first bytes.
         what: String,
     },
     /// The file was damaged or cut short.
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Where it was found out.
+        /// Where the damage was detected.
         offset: usize,
-        /// What does not fit.
+        /// What is wrong.
         what: &'static str,
     },
-    /// The caller's function could not read an entry.
+    /// The caller's `decode` could not read an entry.
     Undecoded {
         /// The file.
         path: PathBuf,
@@ -110,20 +110,20 @@ impl Error for RestoreError {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Writes all entries to a file, with their order, marks and lifetimes, and returns how
-    /// many they were.
+    /// Writes all entries to a file, with their order, marks and lifetimes, and returns their
+    /// number.
     ///
-    /// `encode` appends the bytes of a key and a value that the function given to
-    /// [`Cache::restore`] can read. Other threads go on meanwhile: an entry that is there
-    /// throughout is in the snapshot, one that comes or goes perhaps. O(capacity), and 4 to
-    /// 20 bytes an entry of memory for the order.
+    /// `encode` appends the bytes of a key and a value, which the function given to
+    /// [`Cache::restore`] must be able to read. Other threads may use the cache meanwhile: an entry
+    /// present throughout is in the snapshot, one inserted or removed meanwhile perhaps.
+    /// O(capacity), and 4 to 20 bytes of memory an entry for the order.
     ///
-    /// The file has a name of its own until it is whole and on disk, and then takes that of
-    /// the old one in one step: whatever happens, there is always one that can be restored.
+    /// The snapshot is written to a file of another name, and renamed when it is complete and on
+    /// disk. So there is always one that can be restored.
     ///
     /// # Errors
     ///
-    /// What the system says of the file; and an entry whose bytes are over 4 GiB.
+    /// Errors of the system for the file; and an entry of more than 4 GiB of bytes.
     ///
     /// ```
     /// # let dir = std::env::temp_dir().join(format!("frazil-{}", std::process::id()));
@@ -188,23 +188,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Ok(records)
     }
 
-    /// Puts in what a snapshot holds, and returns how many entries that was.
+    /// Inserts the entries of a snapshot, and returns their number.
     ///
-    /// The file is read and checked whole before the first entry goes in, so a damaged one
-    /// changes nothing. Entries go in coldest first, with their marks, and with what is left
-    /// of their lifetimes less the time since the snapshot was taken; those whose time is
-    /// over are left out, and of the others the coldest where they are more than
-    /// fit. Without the [feature](crate#cargo-features) `expiry` all are left out that have a
-    /// lifetime. A time to idle begins anew, as with an insertion; and so does what a policy knows
-    /// beyond order and marks (frequencies, ghosts).
-    /// Entries that are there already are replaced.
+    /// The whole file is read and checked before the first entry is inserted, so a damaged file
+    /// changes nothing. Entries are inserted coldest first, with their marks and the rest of their
+    /// lifetimes, less the time since the snapshot. Expired entries are left out; if the others do
+    /// not all fit, so are the coldest. Without the [feature](crate#cargo-features) `expiry` all
+    /// entries with a lifetime are left out. The time to idle starts anew, as with an insertion,
+    /// and so does what a policy knows beyond order and marks (frequencies, ghosts). Existing entries
+    /// of the same keys are replaced.
     ///
-    /// Takes memory for the file and for the entries it holds.
+    /// It needs memory for the file and for its entries.
     ///
     /// # Errors
     ///
-    /// [`RestoreError`], which says where. An entry for which `decode` answers `None` counts
-    /// as an error too.
+    /// [`RestoreError`], with the place. An entry for which `decode` returns `None` counts as an
+    /// error too.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();

@@ -18,6 +18,8 @@ use crate::core::order::Order;
 use crate::core::order::position::Position;
 use crate::core::order::s3_fifo::{SMALL, WEIGHT};
 use crate::core::slab::{DEAD, OCCUPIED, Slab, VACANT};
+#[cfg(feature = "freezing")]
+use crate::features::frozen::{Copies, Freezes};
 use crate::smr::reclaim::Contents as _;
 use crate::smr::refs::SlotRefs as _;
 use crate::smr::segments::{IDLE, SECOND, SLOT};
@@ -38,6 +40,7 @@ enum Whereabouts {
         position: u32,
     },
     /// Frozen, and dropped by its queue.
+    #[cfg_attr(not(feature = "freezing"), expect(dead_code, reason = "nothing is frozen"))]
     Loose,
     /// In a stripe's hands, to be used.
     Vacant,
@@ -141,7 +144,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     #[doc(hidden)]
     pub fn validate(&mut self) -> Result<(), String> {
         let mut survey = self.core.survey();
-        self.survey_frozen(&mut survey);
+        #[cfg(feature = "freezing")]
+        self.core.survey_frozen(&mut survey);
         let indexed = self.core.check_index(&mut survey);
         if let Some(deadlines) = self.core.hooks.expiry.deadlines() {
             let is_resident = |slot| indexed.get(slot as usize).is_some_and(|indexed| *indexed);
@@ -153,32 +157,32 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         survey.expect("flights", 0, self.core.hooks.fetch.attended() as u64);
         survey.result()
     }
+}
 
+#[cfg(feature = "freezing")]
+impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
     /// What lies in no queue because it is frozen, and what is copied.
     fn survey_frozen(&self, survey: &mut Survey) {
-        for slot in self.core.reclaim.used().filter(|&slot| self.core.slab.header(slot).is_loose())
-        {
+        for slot in self.reclaim.used().filter(|&slot| self.slab.header(slot).is_loose()) {
             survey.slot(slot, Whereabouts::Loose);
         }
-        for slot in self.core.hooks.frozen.iter().flat_map(|frozen| frozen.copied()) {
+        for slot in self.hooks.copies().map_or_else(Vec::new, Copies::listed) {
             // It may be in a queue as well; never is it one that may be used again.
             let known = survey.slots.get(slot as usize).copied().flatten();
             if !matches!(known, Some(Whereabouts::Loose | Whereabouts::Queued { .. })) {
                 survey.found(format!("slot {slot} is among what is copied and {known:?}"));
             }
         }
-        #[cfg(feature = "freezing")]
         self.survey_aside(survey);
     }
 
-    #[cfg(feature = "freezing")]
     /// What headers say is set aside is, and with a policy under a lock the other way round.
     fn survey_aside(&self, survey: &mut Survey) {
         let mut aside = vec![false; survey.slots.len()];
-        self.core.aside().into_iter().for_each(|slot| aside[slot as usize] = true);
-        let locked = matches!(self.core.order, Order::Locked(_));
-        for slot in self.core.reclaim.used() {
-            let header = self.core.slab.header(slot);
+        self.aside().into_iter().for_each(|slot| aside[slot as usize] = true);
+        let locked = matches!(self.order, Order::Locked(_));
+        for slot in self.reclaim.used() {
+            let header = self.slab.header(slot);
             let (says, is) = (header.is_aside(), aside[slot as usize]);
             let known = survey.slots[slot as usize];
             let resident = matches!(known, Some(Whereabouts::Loose | Whereabouts::Queued { .. }));

@@ -16,13 +16,13 @@ use crate::features::record::Event;
 use crate::features::{self, frozen};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Puts an entry in, in the place of the one of the same key if there is one.
+    /// Inserts an entry, or replaces the one of the same key.
     ///
-    /// When the cache is full the policy chooses what goes. The newcomer itself may be
-    /// refused: if it weighs more than the whole capacity, if the policy sees no use in
-    /// it, or if pins hold up too many slots; then an entry of the same key goes all the
-    /// same, so that no one reads what is out of date. [`try_insert`](Cache::try_insert) says
-    /// what became of it. O(1) amortised; no step of it waits for a thread that evicts.
+    /// In a full cache the policy chooses the victim. The new entry may be refused: if it is
+    /// heavier than the whole capacity, if the policy does not admit it, or if pins hold too many
+    /// slots. An existing entry of its key is removed even so, so that no reader finds a stale
+    /// value. [`try_insert`](Cache::try_insert) returns which of these happened. O(1) amortised; no
+    /// step waits for a thread that evicts.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, &str> = frazil::Cache::builder(100).build();
@@ -39,10 +39,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         _ = self.put(key, value, term, drop);
     }
 
-    /// As [`Cache::insert`], and says what has become of the entry.
+    /// As [`Cache::insert`], and returns what became of the entry.
     ///
-    /// An entry that is admitted may be evicted at any time, by another thread's insertion
-    /// before this call returns too.
+    /// An admitted entry may be evicted at any time, even by another thread's insertion before this
+    /// call returns.
     ///
     /// ```
     /// use frazil::{Admitted, Cache, Refusal};
@@ -56,8 +56,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`Refused`], with key and value, if the entry is not admitted. What was there of the key
-    /// has gone all the same. A [listener](crate::Builder::listener) has been told of both.
+    /// [`Refused`], with key and value, if the entry is not admitted. An existing entry of the key
+    /// has been removed even so. A [listener](crate::Builder::listener) has been called for both.
     pub fn try_insert(&self, key: K, value: V) -> Result<Admitted, Refused<K, V>> {
         // As in `insert`.
         let steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
@@ -69,8 +69,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         outcome
     }
 
-    /// Puts an entry in that lives as long as `term` says. One that is not admitted goes to
-    /// `refused`: where nobody wants it back nobody pays for the way.
+    /// Inserts an entry with the lifetime `term`. If it is not admitted it goes to `refused`:
+    /// callers that do not want it back pay nothing for the way.
     #[inline(always)]
     pub(crate) fn put<R>(
         &self,
@@ -84,7 +84,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let weight = self.core.weigh(&key, &value);
         self.core.overtake(hash, &key);
         let stripe = self.core.stripe();
-        let ends_timed_miss = frozen::arrive(&stripe.local, hash);
+        let ends_timed_miss =
+            frozen::arrive(&stripe.local.reads, &stripe.local.features.frozen, hash);
         self.core.hooks.recorder.note_insertion(hash, weight, &term);
         let admission = Admission { hash, mixed, weight, incoming: &term };
         if ends_timed_miss {
@@ -127,7 +128,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.take_out(self.hash_to_remove(key), key, V::clone, Ending::Removed)
     }
 
-    /// Removes `key`. Whether it was there. As [`Cache::remove`], for values that are
+    /// Removes `key`, and returns whether it was there. As [`Cache::remove`], for values that are
     /// not `Clone`.
     ///
     /// ```
@@ -158,7 +159,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         mixed
     }
 
-    /// Removes all entries, frozen ones too, and thaws. Those that come meanwhile may stay.
+    /// Removes all entries, frozen ones too, and thaws. Entries inserted meanwhile may stay.
     /// O(capacity).
     ///
     /// ```
@@ -177,26 +178,25 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         events::event!(self.core, DEBUG, "cache cleared");
     }
 
-    /// Removes all entries at once: once this has returned nobody sees one that was there before.
-    /// O(1), and O(loads under way).
+    /// Removes all entries at one moment: after it returns nobody sees an entry that was there
+    /// before. O(1), and O(loads under way).
     ///
-    /// What it removes is absent for look-ups, iterators and snapshots; values that a
-    /// [`Pin`](crate::Pin) has shown before stay readable through it. Loads and computations that
-    /// are under way hand out their values, and nothing of theirs is stored. What is inserted
-    /// meanwhile may go as well.
+    /// The removed entries are absent for look-ups, iterators and snapshots. Values that a
+    /// [`Pin`](crate::Pin) has returned stay readable through it. Loads and computations under way
+    /// return their values and store nothing. Entries inserted meanwhile may be removed too.
     ///
-    /// Memory is given back later: each insertion from then on looks at sixteen slots and takes out
-    /// what is over in them, until all have been looked at, so that what is new finds room; or when a
-    /// look-up comes by such an entry, in [`purge`](Cache::purge), which visits all, and in
-    /// [`clear`](Cache::clear). Until then [`len`](Cache::len) and [`weight`](Cache::weight) count it,
-    /// as what has expired; then it counts as a removal, and a listener is told of it, as
+    /// Memory is reused later. Each following insertion looks at sixteen slots and removes the
+    /// invalidated entries in them, until all slots were visited. A look-up that meets such an
+    /// entry, [`purge`](Cache::purge), which visits all, and [`clear`](Cache::clear) remove them
+    /// too. Until then [`len`](Cache::len) and [`weight`](Cache::weight) count them, like expired
+    /// entries. Then each counts as a removal, which a listener sees as
     /// [`Removed`](crate::Cause::Removed).
     ///
-    /// From the first call on, the cache keeps [28 bytes an entry](crate#memory) for deadlines and
-    /// generations, and each hit reads both, which nearly doubles its instructions. So where
-    /// this is seldom called and hits matter, `clear` may be the better choice. A cache that was
-    /// never asked for it pays nothing. Where entries can be [frozen](crate::Builder::freezing),
-    /// and without the [feature](crate#cargo-features) `expiry`, this is `clear`.
+    /// From the first call on the cache keeps [28 bytes an entry](crate#memory) for deadlines and
+    /// generations, and each hit reads both, which nearly doubles its instructions. So `clear` may
+    /// be better if invalidation is rare and hits matter. Without a call there is no cost. In a
+    /// cache that can [freeze](crate::Builder::freezing), and without the
+    /// [feature](crate#cargo-features) `expiry`, this is `clear`.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -218,13 +218,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         events::event!(self.core, DEBUG, "cache invalidated");
     }
 
-    /// Drops the values of all entries that have gone, but for those that a reader is looking at
-    /// now.
+    /// Drops the values of all removed entries, except those that a reader is looking at.
     ///
-    /// What is evicted, replaced or removed is dropped a little later, so that the cost of making
-    /// sure that nobody reads it is shared: some hundred entries, and with a
+    /// Values of evicted, replaced or removed entries are dropped a little later, in batches, to
+    /// share the cost of the check that no reader uses them: some hundred entries, and with a
     /// [weigher](crate::Builder::weigher) a 64th of the capacity and a 1,024th for each thread.
-    /// O(threads + entries that wait).
+    /// O(threads + waiting entries).
     ///
     /// ```
     /// use std::sync::Arc;
@@ -239,20 +238,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.scavenge(false);
     }
 
-    /// Changes the capacity, and returns what is in force then.
+    /// Changes the capacity, and returns the capacity then in force.
     ///
-    /// It can be raised as far as the [`entries`](crate::Builder::entries) allow that the cache was
-    /// built for, if there are any; with a weigher it is the weight that changes, to whatever one
-    /// likes, and the most entries stay. Memory is laid out as entries come and stays with the
-    /// cache.
+    /// It can be raised up to the [`entries`](crate::Builder::entries) of the builder, if set. With
+    /// a weigher it is the total weight that changes, to any value, and the maximum number of
+    /// entries stays. Memory grows with the entries and stays with the cache.
     ///
-    /// Raising takes effect at once. Lowering evicts what is too much, as the policy
-    /// chooses, a few at a time, while other threads use the cache: O(what goes). During the
-    /// call the old bound holds, and after it the new one. It is not lowered all the
-    /// way only where others have in hand what would have to go, which a thread that is
-    /// suspended within a call may have for long: the result says how far, and a later call
-    /// goes on. Of calls at the same time the one that began last decides, and the others
-    /// return early.
+    /// Raising takes effect at once. Lowering evicts the excess, as the policy chooses, a few
+    /// entries at a time, while other threads use the cache: O(evicted entries). The old bound
+    /// holds during the call, the new one after it. The capacity is not lowered all the way only if
+    /// other threads hold the entries to evict, which a suspended thread may do for long; the
+    /// result is how far it came, and a later call continues. Of concurrent calls the one that
+    /// began last decides, and the others return early.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).entries(1_000).build();

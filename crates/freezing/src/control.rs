@@ -1,4 +1,4 @@
-//! The thread that has a cache learn, freeze and thaw.
+//! The thread that controls a cache's freezing.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -46,11 +46,11 @@ impl Controlled {
     }
 }
 
-/// The thread that freezes and thaws. Dropped, it thaws what is frozen, and ends before that
-/// returns.
+/// The handle of the thread that freezes and thaws. Dropping it thaws, and waits for the thread to
+/// end.
 ///
-/// In a process that was forked there is no such thread: what is frozen then stays so until somebody
-/// thaws it, and the cache may be given another.
+/// A forked process has no such thread: frozen entries stay frozen until the program thaws them,
+/// and the cache may get another thread.
 #[must_use = "nothing is frozen any more when this is dropped"]
 #[derive(Debug)]
 pub struct FreezingControl {
@@ -61,9 +61,10 @@ pub struct FreezingControl {
 }
 
 impl FreezingControl {
-    /// Takes a step of a cache's controller again and again, as often as the last one has said, and
-    /// at last ends it. `controlled` says so meanwhile. The thread keeps the cache alive for moments only,
-    /// and ends within a second of it; if the cache goes just then, it is the thread that drops it.
+    /// Makes steps of a cache's controller, each when the previous one said, and ends it at last.
+    /// `controlled` is set meanwhile. The thread keeps the cache alive for moments only, and ends
+    /// within a second after it; if the last other owner drops the cache in such a moment, the
+    /// thread drops it.
     ///
     /// ```
     /// use frazil_freezing::{Controlled, FreezingControl};
@@ -81,7 +82,7 @@ impl FreezingControl {
     ///
     /// # Errors
     ///
-    /// `ResourceBusy` while another thread controls it, and what the system says of the thread.
+    /// `ResourceBusy` while another thread controls it, and errors of the system for the thread.
     pub fn spawn<T: Send + Sync + 'static>(
         cache: &Arc<T>,
         controlled: fn(&T) -> &Controlled,

@@ -221,7 +221,8 @@ pub(crate) enum Action {
     Rest,
 }
 
-/// What a cache that freezes by itself is doing: [`FreezingState::phase`](crate::FreezingState).
+/// What the freezing controller of a cache is doing:
+/// [`FreezingState::phase`](crate::FreezingState).
 ///
 /// ```
 /// use frazil_freezing::{Phase, Steering};
@@ -230,24 +231,24 @@ pub(crate) enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Phase {
-    /// Waiting until its content has been renewed, or for its first entries.
+    /// Waits until the content has been renewed, or for the first entries.
     Waiting,
-    /// Learning which requests hit what would be frozen.
+    /// Learns which requests would hit frozen entries.
     Learning,
-    /// All is frozen, for a moment, to see what that gains.
+    /// Has frozen everything for a moment, to measure the gain.
     Trying,
-    /// Measuring without, before something is frozen.
+    /// Measures without freezing, before it freezes.
     Constructing,
-    /// Something is frozen.
+    /// Has frozen a share of the entries.
     Frozen,
-    /// Nothing is frozen, and nothing learnt, because it did not pay.
+    /// Sleeps, because freezing did not pay.
     Sleeping,
 }
 
 /// The phases, in the order of [`FreezingState::time_in`](crate::FreezingState::time_in).
 pub(crate) const PHASES: usize = 6;
 
-/// Why the phase is what it is: [`FreezingState::reason`](crate::FreezingState).
+/// The reason for the phase: [`FreezingState::reason`](crate::FreezingState).
 ///
 /// ```
 /// use frazil_freezing::{Reason, Steering};
@@ -256,34 +257,33 @@ pub(crate) const PHASES: usize = 6;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// It is the first.
+    /// The controller has started.
     Began,
-    /// The cache has grown, or has hardly any entries: the wait began anew.
+    /// The cache has grown, or has hardly any entries: the wait started anew.
     Grew,
-    /// All entries of before have been hit, or have gone.
+    /// All entries of before have been hit or removed.
     Renewed,
-    /// Some were not, but after so many requests none will be.
+    /// Some have not, but after so many requests none will be.
     Settled,
     /// A curve was learnt.
     Learned,
-    /// Of all shares one was found with which requests take less.
+    /// A share was found with which requests are faster.
     Chosen,
-    /// None was, nor faster than what was measured afterwards: see the
-    /// [verdict](crate::FreezingState::verdict).
+    /// No share made requests faster: see the [verdict](crate::FreezingState::verdict).
     NotWorth,
-    /// What was frozen is faster than the baseline by what is demanded.
+    /// The frozen share is faster than the baseline by the required margin.
     Built,
-    /// It was frozen as long as it may be; the same share is frozen anew.
+    /// The lifetime of the frozen share ended; the same share is frozen anew.
     Outlived,
-    /// It was slower lately; it is frozen anew, or what is better by now.
+    /// Requests became slower; the share is frozen anew, or a better one.
     Faded,
-    /// It was slower than is demanded.
+    /// Requests were slower than required.
     Degraded,
-    /// What was constructed was not fast enough, several times.
+    /// Several attempts to freeze were not fast enough.
     Unproven,
     /// Nothing could be frozen.
     Impossible,
-    /// Somebody else has thawed it or cleared the cache, or the capacity was changed.
+    /// The program thawed or cleared the cache, or changed the capacity.
     Thawed,
     /// The sleep is over.
     Rested,

@@ -89,7 +89,7 @@ impl Tally {
     }
 }
 
-/// What would become of requests if a share of the entries were frozen, as it was learnt:
+/// Predicted effect of freezing a share of the entries:
 /// [`FreezingState::curve`](crate::FreezingState::curve).
 ///
 /// ```
@@ -108,7 +108,7 @@ pub struct CurvePoint {
     pub frozen_hits: f64,
     /// Requests that miss, of all.
     pub misses: f64,
-    /// How many requests that was learnt from.
+    /// Number of requests that this was learned from.
     pub requests: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a cache must be able to do to have its hottest entries frozen.
+//! What a cache must implement to freeze its hottest entries.
 
 use std::hash::Hash;
 
@@ -6,7 +6,7 @@ use crate::learn::NEWCOMER;
 use crate::steering::Teacher;
 use crate::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// A byte that lies beside each entry of a host: what learning knows of it.
+/// A byte beside each entry of a host, for learning.
 ///
 /// ```
 /// // As it is for a newcomer.
@@ -30,14 +30,14 @@ impl Mark {
 /// What became of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insertion {
-    /// The key was there, and has the new value.
+    /// The key was present, and has the new value.
     Replaced,
-    /// The key is there now.
+    /// The key was inserted.
     Admitted {
-        /// How many entries went for it.
+        /// Number of entries evicted for it.
         evicted: u64,
     },
-    /// It is not: nothing could go for it.
+    /// It was refused: nothing could be evicted for it.
     Refused,
 }
 
@@ -75,18 +75,18 @@ pub trait Host: Send + Sync {
     /// dynamic could go.
     fn insert(&self, key: &Self::Key, value: Self::Value) -> Insertion;
 
-    /// Removes a key, and says what its value was.
+    /// Removes a key, and returns its value.
     fn remove(&self, key: &Self::Key) -> Option<Self::Value>;
 
-    /// Shows the marks of all entries, hottest first as far as the host knows. May lock in batches:
-    /// what comes meanwhile it may show or not.
+    /// Visits the marks of all entries, hottest first as far as the host knows. It may lock in
+    /// batches, and then may visit or miss entries inserted meanwhile.
     fn walk(&self, show: &mut dyn FnMut(&Mark));
 
     /// Sets the hottest aside, so many if there are as many, and calls `copy` for each, hottest
     /// first. Nothing is set aside before. May lock in batches. Returns how many it has set aside.
     fn set_aside(&self, count: usize, copy: &mut dyn FnMut(&Self::Key, &Self::Value)) -> usize;
 
-    /// Gives what is set aside back to the policy, as the hottest there is. May lock in batches.
+    /// Returns all entries set aside to the policy, as its hottest entries. It may lock in batches.
     fn give_back(&self);
 
     /// What says which entries are worth freezing: a marker, unless the host's order is one of

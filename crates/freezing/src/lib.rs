@@ -1,15 +1,15 @@
 //! FrozenHot (EuroSys 2023) for any cache.
 //!
 //! The hottest entries of a cache get most of its hits. This crate serves them for a while from a
-//! table that is read without locks, leaves the rest to the cache and its policy, and learns how much
-//! is worth it, when it pays, and when it does not.
+//! table that is read without locks, and leaves the other entries to the cache and its policy. It
+//! learns how much to freeze, and when it pays.
 //!
-//! - [`Overlay`] is for somebody else's cache: implement [`Host`] for it, seven methods around what
-//!   it does anyway, and put an overlay on it.
-//! - [`Steering`] and [`Learner`] are for a cache that has a place of its own for what is frozen, as
-//!   Frazil's has: it implements [`Subject`], and is told what to do.
+//! - [`Overlay`] is for another cache: implement [`Host`] for it, seven methods around existing
+//!   operations, and put an overlay on it.
+//! - [`Steering`] and [`Learner`] are for a cache with a frozen part of its own, such as Frazil's:
+//!   it implements [`Subject`], and the controller calls it.
 //!
-//! `docs/design/freezing-other-caches.md` has the protocol, and the gains that were measured.
+//! `docs/design/freezing-other-caches.md` has the protocol and measured gains.
 
 mod control;
 mod controller;

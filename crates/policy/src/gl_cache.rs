@@ -1,5 +1,5 @@
 //! GL-Cache: groups of objects written at about the same time go together, the least useful
-//! first, as a model learned from the requests foretells.
+//! first, as a model learned from the requests predicts.
 //!
 //! Objects are written into groups one after the other. A group's utility is what its objects
 //! save until they are requested next, Σ 1 / (T · size). A snapshot takes the seven features of
@@ -319,7 +319,7 @@ impl<C: MissCosts> GlCache<C> {
         for (&group, &utility) in groups.iter().zip(&predicted) {
             let group_of = self.groups.get_mut(group);
             group_of.ranking = ranking.number;
-            // What it saves for its room. A model may foretell less than nothing.
+            // What it saves for its room. A model may predict less than nothing.
             let bytes = group_of.bytes.max(1) as f32;
             let utility = if utility > 0.0 { utility / bytes } else { utility * bytes };
             ranking.order.push((ordered(utility), group));

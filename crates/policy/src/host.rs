@@ -6,9 +6,9 @@
 //! reference without touching the policy. The simulator and the concurrent
 //! cache are two hosts of the same policies.
 
-/// The place of a resident object: a small number that the host hands out and
-/// recycles. It identifies nothing beyond one residence; what outlives an
-/// eviction (ghosts, sketches) goes by [`Host::hash`].
+/// The place of a resident object: a small number that the host assigns and recycles. It identifies
+/// nothing beyond one residence; data that outlives an eviction (ghosts, sketches) uses
+/// [`Host::hash`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Slot(pub u32);
@@ -21,8 +21,8 @@ impl Slot {
     }
 }
 
-/// A unit of work that costs time in a concurrent cache. The queueing model is
-/// built from how often each happens on a hit and on a miss.
+/// A unit of work that takes time in a concurrent cache. The queueing model is built from how often
+/// each occurs on hits and on misses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Work {
@@ -36,15 +36,15 @@ pub enum Work {
     Skip,
     /// A ghost list is looked up or changed.
     Ghost,
-    /// An object is looked at because chance chose it.
+    /// An object is sampled at random.
     Sample,
     /// A level of a heap or tree is walked.
     Heap,
     /// A mark beside the entry is written.
     Mark,
-    /// An object is found among what is frozen.
+    /// An object is found in the frozen part.
     FrozenHit,
-    /// An object is looked for there, and not found.
+    /// An object is looked for in the frozen part, and not found.
     FrozenMiss,
 }
 
@@ -131,25 +131,24 @@ pub trait Host<M> {
     /// Weight of the object in the unit of the capacity; 1 where objects are counted.
     fn weight(&self, slot: Slot) -> u64;
 
-    /// How long a fetch takes, in ticks of [`now`](Self::now): while
-    /// [`insert`](crate::Policy::insert) is called, what the newcomer's took, and else what
-    /// one takes on the whole, as far as the host knows. `None` where a miss is served at
-    /// once, as in a plain replay: then no request can come meanwhile. Read only by the
-    /// policies that weigh delays, and by the optima.
+    /// Duration of a fetch, in ticks of [`now`](Self::now): during
+    /// [`insert`](crate::Policy::insert) that of the new object, else that of a typical fetch, as
+    /// far as the host knows. `None` if a miss is served at once, as in a plain replay: then no
+    /// request can arrive meanwhile. Only policies that weigh delays and the offline optima read
+    /// it.
     #[inline(always)]
     fn fetch_ticks(&self) -> Option<u64> {
         None
     }
 
-    /// Reports work that costs. A host that does not count leaves it empty, and
-    /// the call disappears.
+    /// Reports work. A host that does not count leaves it empty, and the call disappears.
     #[inline(always)]
     fn count(&mut self, work: Work, times: u32) {
         let _ = (work, times);
     }
 }
 
-/// Seeded 64-bit hash of an object's original id: what policies know an object by.
+/// Seeded 64-bit hash of an object's original id, by which policies identify objects.
 ///
 /// A bijection for each seed (the finaliser of SplitMix64 over the id and the
 /// seed), so two numeric ids never collide.

@@ -1,16 +1,16 @@
-//! Setting the hottest residents aside for a while: what FrozenHot asks of a policy.
+//! Freezing the hottest residents for a while: the interface that FrozenHot needs of a policy.
 //!
-//! The hottest objects of a cache get most of its hits. FrozenHot (EuroSys 2023, §3.2.2)
-//! serves them from a table that does not change, with no lock and no bookkeeping at all,
-//! and the policy goes on with the others, in what is left of the capacity. Lists make
-//! that cheap: they keep the hottest at one end, and give them back there later.
+//! The hottest objects of a cache get most of its hits. FrozenHot (EuroSys 2023, §3.2.2) serves
+//! them from a constant table, without a lock and without bookkeeping, and the policy manages the
+//! others in the rest of the capacity. Lists make that cheap: they hold the hottest at one end, and
+//! take them back there later.
 
 use crate::{Host, Policy, Slot};
 
-/// A policy whose hottest residents can be *frozen*, out of sight of hits and evictions,
-/// and put back.
+/// A policy whose hottest residents can be *frozen*, out of the reach of hits and evictions, and
+/// put back.
 ///
-/// A host goes about it in three phases, each in batches as short as it likes:
+/// A host does this in three phases, each in batches of any length:
 ///
 /// 1. It walks the *dynamic* residents (those not frozen) hottest first, with a cursor of
 ///    its own, and [freezes](Self::freeze) them one by one, as many as it wants. Meanwhile it
@@ -27,8 +27,8 @@ use crate::{Host, Policy, Slot};
 /// frozen ones, hottest of all: in the reverse of the order in which they were frozen, list
 /// by list in policies of several lists, as the walk goes.
 ///
-/// What hot first means, each policy says. What is frozen still counts as resident: the host
-/// answers for its slot, and its weight is part of what the cache holds.
+/// Each policy defines its order. Frozen objects still count as resident: the host answers for
+/// their slots, and their weight is part of the cache's.
 ///
 /// ```
 /// use frazil_policy::{Eviction, Host, HotFirst, Incoming, Lru, Policy, Slot};
@@ -67,31 +67,33 @@ pub trait HotFirst: Policy {
     /// the order from [`Policy::coldest_first`] of a copy.
     const WALKS: bool = true;
 
-    /// Where the walk over dynamic residents begins. O(1).
+    /// The first dynamic resident of the walk. O(1).
     fn hottest(&self) -> Option<Slot>;
 
     /// The dynamic resident that comes after a dynamic one in the walk; `None` after the
     /// last. O(1).
     ///
-    /// A walk in one go meets each dynamic resident once. Over several batches, what comes
-    /// meanwhile it may meet or not, and so what an eviction or insertion moves.
+    /// An uninterrupted walk visits each dynamic resident once. Over several batches it may visit
+    /// or miss objects that are inserted or moved meanwhile.
     fn colder(&self, slot: Slot) -> Option<Slot>;
 
-    /// Sets a dynamic resident aside as the coldest of the frozen ones. O(1), or O(log n)
-    /// where the policy does not [walk](Self::WALKS).
+    /// Freezes a dynamic resident as the coldest of the frozen ones. O(1), or O(log n) if the
+    /// policy does not [walk](Self::WALKS).
     fn freeze(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot);
 
     /// Forgets a frozen object: deleted, expired, or replaced. O(1).
     fn remove_frozen(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot);
 
-    /// The weight of a frozen object changed from `old_weight` to what the host now answers.
-    /// O(1).
+    /// The weight of a frozen object changed from `old_weight` to the one that the host now
+    /// returns. O(1).
     #[inline]
     fn reweigh_frozen(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot, old_weight: u64) {
         let _ = (host, slot, old_weight);
     }
 
-    /// Puts all frozen objects back, in their order, at the hot end of where they came from.
+    /// Puts all frozen objects back, in their order, at the hot end of where they came from. O(1)
+    /// except for [`Lfu`](crate::Lfu) and [`Gdsf`](crate::Gdsf), which document theirs. Parts of
+    /// the policy that are too large then shrink as after a change of the capacity.
     ///
     /// O(1) but for [`Lfu`](crate::Lfu) and [`Gdsf`](crate::Gdsf), which say what it takes
     /// them. What a part of the policy then holds too much it gives up as after a change of

@@ -1,10 +1,9 @@
 //! Eviction policies as pure algorithms: no locks, no keys, no values, no unsafe
 //! code.
 //!
-//! A [`Policy`] orders [`Slot`]s that a [`Host`] owns. The simulator and the
-//! concurrent cache are hosts of the same code, so what is simulated is what
-//! runs. One file a policy; each says what it costs and which paper it comes
-//! from.
+//! A [`Policy`] orders [`Slot`]s that a [`Host`] owns. The simulator and the concurrent cache host
+//! the same code, so the simulation runs what the cache runs. Each policy has one file, which names
+//! its costs and its paper.
 //!
 //! A host in a few lines:
 //!

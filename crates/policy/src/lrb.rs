@@ -1,5 +1,5 @@
 //! LRB: the object goes whose next request is furthest away, as a model learned from the requests
-//! foretells.
+//! predicts.
 //!
 //! Gradient-boosted trees learn the logarithm of the time until an object's next request from 44
 //! features: its age (requests since its last one), the 31 times between its last 32 requests, ten
@@ -7,7 +7,7 @@
 //! objects drawn from all that were requested within the *memory window*, resident or not. An object
 //! that is not requested within the window of its last request is forgotten, and its samples are
 //! labelled with twice the window: to an approximation of Belady's MIN all that is beyond a boundary
-//! is alike. To evict, 64 residents are drawn, and the one with the furthest foretold request for its
+//! is alike. To evict, 64 residents are drawn, and the one with the furthest predicted request for its
 //! size goes; a resident that was not requested within the window goes before them, and without a
 //! model the one of the 64 that was requested longest ago (Song, Berger, Li, Lloyd, NSDI 2020).
 //!

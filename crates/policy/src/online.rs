@@ -1,5 +1,5 @@
-//! The policies that run without knowing the future, by name: what a cache is built
-//! with, and all but the optima in the simulator.
+//! The policies that run without knowledge of the future, by name: those that a cache is built
+//! with, and all but the offline optima in the simulator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,18 +13,18 @@ use crate::{
     TwoQueue, WTinyLfu, Windows,
 };
 
-/// Where chance starts unless the user says otherwise.
+/// Default seed.
 const SEED: u64 = 1;
 /// Default of `lru-delayed:window`: short against the life of an object in all
 /// but the smallest caches, long against the pauses of the objects whose
 /// promotions cost most.
 const WINDOW: u64 = 1000;
 
-/// Which entry goes when the cache is full: an eviction policy and its parameters.
+/// Which entry is evicted from a full cache: an eviction policy and its parameters.
 ///
 /// In the concurrent cache [`Mobius`](Self::Mobius), [`S3Fifo`](Self::S3Fifo),
-/// [`Clock`](Self::Clock) and [`Fifo`](Self::Fifo) run without a lock; the others order
-/// entries under one. `frazil advise` tells which of them misses least on a trace.
+/// [`Clock`](Self::Clock) and [`Fifo`](Self::Fifo) run without a lock; the others order entries
+/// under one. `frazil advise` finds the policy that misses least on a trace.
 ///
 /// ```
 /// use frazil_policy::Online;
@@ -36,112 +36,111 @@ const WINDOW: u64 = 1000;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Online {
-    /// The oldest goes; a hit does nothing at all. Where every hit counts and order
-    /// hardly matters. ([`Fifo`](crate::Fifo))
+    /// Evicts the oldest entry; a hit does nothing. For caches where the speed of hits is all that
+    /// counts and order hardly matters. ([`Fifo`](crate::Fifo))
     Fifo,
-    /// What was not asked for longest goes; every hit reorders. Where what was asked for
-    /// last comes next, and hits are few or threads are. ([`Lru`](crate::Lru))
+    /// Evicts the entry not requested for longest; every hit reorders. For recency on few cores.
+    /// ([`Lru`](crate::Lru))
     Lru,
-    /// LRU in which a share of the hits, by chance, changes nothing: the order of LRU,
-    /// nearly, for fewer locks. ([`LruProb`](crate::LruProb))
+    /// LRU in which a random share of the hits does not promote: nearly the order of LRU, with
+    /// fewer locks. ([`LruProb`](crate::LruProb))
     LruProb {
-        /// Share of the hits that promote nothing, from 0 (LRU) to 1 (FIFO).
+        /// Share of the hits that do not promote, from 0 (LRU) to 1 (FIFO).
         q: f64,
-        /// Where its chance starts.
+        /// Seed of its random numbers.
         seed: u64,
     },
-    /// LRU in which a hit that finds the lock taken changes nothing: no hit ever waits,
-    /// and one thread alone has LRU. ([`Lru`](crate::Lru))
+    /// LRU in which a hit does not promote if the lock is taken: no hit ever waits, and a single
+    /// thread has LRU. ([`Lru`](crate::Lru))
     LruRelaxed,
-    /// LRU in which an entry is promoted at most once in a window: spares the lock the
-    /// entries that are asked for most. ([`LruDelayed`](crate::LruDelayed))
+    /// LRU in which an entry is promoted at most once in a window: the most requested entries take
+    /// the lock less often. ([`LruDelayed`](crate::LruDelayed))
     LruDelayed {
-        /// Requests in which an entry is promoted at most once.
+        /// Length of the window, in requests.
         window: u64,
     },
-    /// Of a few entries chosen by chance, what was not asked for longest goes; a hit
-    /// notes the time. LRU, nearly, with no list. ([`LruSampled`](crate::LruSampled))
+    /// Evicts the entry not requested for longest of a few random ones; a hit stores the time.
+    /// Nearly LRU, without a list. ([`LruSampled`](crate::LruSampled))
     LruSampled {
-        /// Entries that are sampled for a victim, from 1 to 64.
+        /// Entries sampled for a victim, from 1 to 64.
         k: u8,
-        /// Where its chance starts.
+        /// Seed of its random numbers.
         seed: u64,
     },
-    /// FIFO with second chances: a hit raises a count, which eviction lowers. Keys whose
-    /// popularity soon passes. ([`Clock`](crate::Clock))
+    /// FIFO with second chances: a hit raises a count, which eviction lowers. For keys whose
+    /// popularity is short. ([`Clock`](crate::Clock))
     Clock {
         /// Width of the count: 1 or 2.
         bits: u8,
     },
-    /// LRU in segments: what was asked for again is protected from what was not. Scans
-    /// between requests that repeat. ([`Slru`](crate::Slru))
+    /// LRU in segments: entries requested again are protected from entries requested once. For
+    /// scans between repeated requests. ([`Slru`](crate::Slru))
     Slru {
-        /// How many segments, from 1 (LRU) to [`MOST_SEGMENTS`](crate::Slru::MOST_SEGMENTS).
+        /// Number of segments, from 1 (LRU) to [`MOST_SEGMENTS`](crate::Slru::MOST_SEGMENTS).
         segments: u8,
     },
-    /// A FIFO on trial, and an LRU of what was asked for again after it had gone. Scans,
-    /// and keys asked for only a few times at once. ([`TwoQueue`](crate::TwoQueue))
+    /// A FIFO for new entries, and an LRU list for those requested again after their eviction. For
+    /// scans, and keys requested only a few times in a row. ([`TwoQueue`](crate::TwoQueue))
     TwoQueue,
-    /// A hand that sweeps a FIFO queue and leaves what was asked for where it is. Evicts
-    /// as [`Mobius`](Self::Mobius) does; for comparison. ([`Sieve`](crate::Sieve))
+    /// A hand that sweeps a FIFO queue and leaves requested entries in place. Evicts as
+    /// [`Mobius`](Self::Mobius) does; for comparison. ([`Sieve`](crate::Sieve))
     Sieve,
-    /// SIEVE as two queues that trade places: what is asked for again stays, for one mark
-    /// on a hit. The fewest writes; the default. ([`Mobius`](crate::Mobius))
+    /// SIEVE as two queues that trade places: entries requested again stay, for one mark on a hit.
+    /// The fewest writes; the default. ([`Mobius`](crate::Mobius))
     #[default]
     Mobius,
-    /// A small queue on trial, a main queue, and the memory of what went from the small
-    /// one. Scans and many keys asked for only once. ([`S3Fifo`](crate::S3Fifo))
+    /// A small queue for new entries, a main queue, and a ghost of the entries evicted from the
+    /// small one. For scans and many keys requested only once. ([`S3Fifo`](crate::S3Fifo))
     S3Fifo,
-    /// What was asked for least often since it came goes. Keys whose popularity lasts; it
-    /// clings to those whose popularity has passed. ([`Lfu`](crate::Lfu))
+    /// Evicts the entry requested least often since its insertion. For keys whose popularity lasts;
+    /// it keeps entries whose popularity has passed. ([`Lfu`](crate::Lfu))
     Lfu,
-    /// Newcomers must be asked for more often than what they displace, by counts that
-    /// age and outlast eviction. Popularity that lasts. ([`WTinyLfu`](crate::WTinyLfu))
+    /// Admits a new entry only if it is requested more often than the one it displaces, by counts
+    /// that age and outlast eviction. For popularity that lasts. ([`WTinyLfu`](crate::WTinyLfu))
     WTinyLfu,
-    /// Two LRU lists, for recency and for frequency, whose shares follow the misses.
-    /// Changing workloads. ([`AdaptiveReplacement`](crate::AdaptiveReplacement))
+    /// Two LRU lists, for recency and for frequency, whose shares adapt to the misses. For changing
+    /// workloads. ([`AdaptiveReplacement`](crate::AdaptiveReplacement))
     Arc,
-    /// What comes back soonest stays, judged by the time between its last two requests.
-    /// Loops and scans longer than the cache. ([`Lirs`](crate::Lirs))
+    /// Keeps the entries with the shortest time between their last two requests. For loops and
+    /// scans longer than the cache. ([`Lirs`](crate::Lirs))
     Lirs,
-    /// What has the fewest hits to expect for its weight and time goes, learned from hits
-    /// and evictions so far. Entries of different weights. ([`Lhd`](crate::Lhd))
+    /// Evicts the entry with the fewest expected hits for its weight and time, learned from hits
+    /// and evictions. For entries of different weights. ([`Lhd`](crate::Lhd))
     Lhd {
-        /// Where its chance starts.
+        /// Seed of its random numbers.
         seed: u64,
     },
-    /// What was asked for least often for its weight and its time here goes, of a sample.
-    /// Entries of different ages and weights. ([`Hyperbolic`](crate::Hyperbolic))
+    /// Evicts the entry of a sample with the fewest requests for its weight and age. For entries of
+    /// different ages and weights. ([`Hyperbolic`](crate::Hyperbolic))
     Hyperbolic {
-        /// Where its chance starts.
+        /// Seed of its random numbers.
         seed: u64,
     },
-    /// What is large, seldom asked for, and not lately goes; large newcomers are refused.
-    /// The most hits where weights differ much. ([`Gdsf`](crate::Gdsf))
+    /// Evicts large entries requested seldom and not lately; refuses large new entries. The most
+    /// hits if weights differ much. ([`Gdsf`](crate::Gdsf))
     Gdsf,
-    /// Learns from its mistakes whether LRU or LFU evicts better. Small caches.
+    /// Learns from its misses whether LRU or LFU evicts better. For small caches.
     /// ([`Lecar`](crate::Lecar))
     Lecar {
-        /// Where its chance starts.
+        /// Seed of its random numbers.
         seed: u64,
     },
-    /// Learns from its mistakes whether a scan-resistant LRU or an LFU evicts better.
-    /// Changing workloads with scans. ([`Cacheus`](crate::Cacheus))
+    /// Learns from its misses whether a scan-resistant LRU or an LFU evicts better. For changing
+    /// workloads with scans. ([`Cacheus`](crate::Cacheus))
     Cacheus {
-        /// Where its chance starts.
+        /// Seed of its random numbers.
         seed: u64,
     },
-    /// Where fetches take long and requests come meanwhile: what goes is of least worth to
-    /// the base, weighed with how long requests would wait together for its next fetch.
-    /// ([`Mad`](crate::Mad))
+    /// Evicts the entry of least value to the base, weighted with the total wait of requests for
+    /// its next fetch. For long fetches during which more requests arrive. ([`Mad`](crate::Mad))
     Mad {
-        /// What says in which order objects come back.
+        /// The policy that orders the victims.
         base: MadBase,
-        /// What is looked at for a victim; over ARC and LHD always [`Candidates::All`].
+        /// The candidates for a victim; over ARC and LHD always [`Candidates::All`].
         candidates: Candidates,
         /// How bursts and idle time are counted.
         estimate: Estimate,
-        /// Where its chance starts.
+        /// Seed of its random numbers.
         seed: u64,
     },
     /// [`Mad`](Self::Mad) over LHD while that makes requests wait less, and [`Lru`](Self::Lru)
@@ -149,38 +148,38 @@ pub enum Online {
     /// may be lost against LRU. The miniatures take some 300 bytes an entry, 8 MB at most, in each
     /// policy shard: of 32 as much as 250 MB. ([`Guarded`](crate::Guarded))
     GuardedMad {
-        /// Where its chance starts.
+        /// Seed of its random numbers.
         seed: u64,
     },
-    /// Where fetches take long: what is asked for seldom, for how long a fetch takes and what
-    /// it weighs, goes, and newcomers of which that is true do not come in. For comparison.
+    /// Evicts entries requested seldom in relation to the duration of their fetch and their weight,
+    /// and refuses such new entries. For long fetches; for comparison.
     /// ([`DelayRank`](crate::DelayRank))
     LaCache {
-        /// Where its chance starts.
+        /// Seed of its random numbers.
         seed: u64,
     },
-    /// Where fetches take long: the mean and the deviation of how long requests would wait
-    /// together, as if they came independently, over the time to the next. For comparison.
+    /// Ranks by the mean and the deviation of the total wait of requests, as if they arrived
+    /// independently, divided by the time to the next. For long fetches; for comparison.
     /// ([`DelayRank`](crate::DelayRank))
     DelayRank {
-        /// How many deviations count.
+        /// Weight of the deviation.
         omega: f64,
-        /// How fetch times are distributed.
+        /// Distribution of fetch times.
         fetch: FetchTimes,
-        /// Whether newcomers that rank below all candidates are refused.
+        /// Whether new entries that rank below all candidates are refused.
         bypass: bool,
-        /// Where its chance starts.
+        /// Seed of its random numbers.
         seed: u64,
     },
-    /// Any entry may go. Loops longer than the cache; otherwise for comparison.
+    /// Evicts a random entry. For loops longer than the cache; otherwise for comparison.
     /// ([`Random`](crate::Random))
     Random {
-        /// Where its chance starts.
+        /// Seed of its random numbers.
         seed: u64,
     },
 }
 
-/// What [`Online::Mad`] weighs with delays.
+/// The base of [`Online::Mad`].
 ///
 /// ```
 /// use frazil_policy::{MadBase, Online};
@@ -200,7 +199,7 @@ pub enum MadBase {
     Lhd,
 }
 
-/// What [`Online::Mad`] looks at for a victim.
+/// The candidates of [`Online::Mad`] for a victim.
 ///
 /// ```
 /// use frazil_policy::{Candidates, MadBase, Online};
@@ -214,9 +213,9 @@ pub enum Candidates {
     /// All that the base offers.
     #[default]
     All,
-    /// So many entries chosen by chance, from 1 to 64. ([`LruSampled`](crate::LruSampled))
+    /// So many random entries, from 1 to 64. ([`LruSampled`](crate::LruSampled))
     Sample(u8),
-    /// The newcomer's set, of so many entries or down to half as many, from 1 to 128.
+    /// The set of the new entry, of so many entries or down to half as many, from 1 to 128.
     /// ([`LruSets`](crate::LruSets))
     Ways(u8),
 }
@@ -225,9 +224,9 @@ impl MadBase {
     const ALL: [MadBase; 3] = [MadBase::Lru, MadBase::Arc, MadBase::Lhd];
     const NAMES: [&str; 3] = ["lru", "arc", "lhd"];
 
-    /// The estimate that waits least over this base (`docs/reproduce-delayed-hits.md`): over LRU
-    /// and LHD of all windows, as in the paper over LRU; over ARC of those that have ended, with
-    /// one without a burst beside them, as the paper's authors have it.
+    /// The estimate with the shortest waits over this base (`docs/reproduce-delayed-hits.md`): over
+    /// LRU and LHD with all windows, as in the paper over LRU; over ARC with windows that have
+    /// ended and one without a burst beside them, as in the paper's published code.
     ///
     /// ```
     /// use frazil_policy::{MadBase, Windows};
@@ -355,7 +354,7 @@ impl Online {
         Self::ALL.into_iter().find(|policy| policy.name() == name)
     }
 
-    /// The same policy with another seed; `None` if chance plays no part in it.
+    /// The same policy with another seed; `None` if it draws no random numbers.
     pub fn with_seed(mut self, another: u64) -> Option<Self> {
         *self.seed_mut()? = another;
         Some(self)
@@ -379,7 +378,9 @@ impl Online {
         }
     }
 
-    /// Makes the policy for a cache of `capacity` and hands it to `visitor`.
+    /// Builds the policy for a cache of `capacity` and passes it to `visitor`.
+    /// [`LruRelaxed`](Self::LruRelaxed) becomes [`Lru`](crate::Lru): the host has to skip
+    /// promotions.
     ///
     /// What comes of [`LruRelaxed`](Self::LruRelaxed) is [`Lru`](crate::Lru): what it
     /// leaves out is the host's to leave out.

@@ -5,10 +5,10 @@ use crate::{Host, Priority, Slot};
 /// What [`Policy::evict`] decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eviction {
-    /// This slot goes. It is already detached from the policy. A host that cannot let it
-    /// go after all inserts it as any other object.
+    /// This slot is the victim, already detached from the policy. A host that cannot evict it after
+    /// all inserts it again like any other object.
     Victim(Slot),
-    /// The newcomer is worth less than what it would displace: it is not admitted.
+    /// The new object is worth less than what it would displace: it is not admitted.
     Refuse,
     /// Nothing is resident.
     Empty,
@@ -25,13 +25,12 @@ pub struct Incoming<P> {
     pub pending: P,
 }
 
-/// An eviction policy: an order over slots, told of every request.
+/// An eviction policy: an order over slots, which is notified of every request.
 ///
-/// Each request is exactly one of [`hit`](Policy::hit), [`miss`](Policy::miss)
-/// or [`delayed_hit`](Policy::delayed_hit). After a miss (at once, or when a
-/// fetch has come back) the host calls [`evict`](Policy::evict) until the
-/// newcomer fits, then [`insert`](Policy::insert). An overwrite is a hit,
-/// followed by [`reweigh`](Policy::reweigh) where the weight changed.
+/// Each request is exactly one of [`hit`](Policy::hit), [`miss`](Policy::miss) or
+/// [`delayed_hit`](Policy::delayed_hit). After a miss (at once, or when a fetch has ended) the host
+/// calls [`evict`](Policy::evict) until the new object fits, then [`insert`](Policy::insert). An
+/// overwrite is a hit, followed by [`reweigh`](Policy::reweigh) if the weight changed.
 ///
 /// All calls take `&mut self`: the host serialises them.
 pub trait Policy {
@@ -43,9 +42,8 @@ pub trait Policy {
     /// (`()`), a ghost hit, or the counters of a fetch in flight.
     type Pending: Send;
 
-    /// Whether the policy knows objects beyond their residence (ghosts, sketches), and
-    /// so calls [`Host::hash`]. A host keeps hashes at hand for those that do, and need
-    /// not for the others.
+    /// Whether the policy remembers objects after their eviction (ghosts, sketches), and so calls
+    /// [`Host::hash`]. A host keeps hashes at hand for such policies only.
     const REMEMBERS: bool = false;
 
     /// The object in `slot` was requested.
@@ -64,12 +62,10 @@ pub trait Policy {
         let _ = (host, incoming);
     }
 
-    /// Chooses and detaches a victim. With an incoming object the policy may
-    /// refuse it instead; with `None` (a resident has grown, the capacity has
-    /// shrunk) it may not.
+    /// Chooses and detaches a victim. With an incoming object the policy may refuse that object
+    /// instead; with `None` (a resident has grown, the capacity has shrunk) it may not.
     ///
-    /// Ends after a bounded number of steps even where readers set marks
-    /// meanwhile.
+    /// It ends after a bounded number of steps even if readers set marks meanwhile.
     fn evict(
         &mut self,
         host: &mut impl Host<Self::Meta>,
@@ -85,8 +81,8 @@ pub trait Policy {
         incoming: Incoming<Self::Pending>,
     );
 
-    /// Admits an object as [`insert`](Policy::insert) does, with a priority. A policy that knows none
-    /// ignores it.
+    /// Admits an object as [`insert`](Policy::insert) does, with a priority. A policy without
+    /// priorities ignores it.
     #[inline]
     fn insert_with(
         &mut self,
@@ -102,8 +98,8 @@ pub trait Policy {
     /// Forgets a resident object: deleted, expired, or replaced.
     fn remove(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot);
 
-    /// The weight of a resident object changed from `old_weight` to what the
-    /// host now answers. The host evicts to fit afterwards.
+    /// The weight of a resident object changed from `old_weight` to the one that the host now
+    /// returns. The host evicts to fit afterwards.
     #[inline]
     fn reweigh(&mut self, host: &mut impl Host<Self::Meta>, slot: Slot, old_weight: u64) {
         let _ = (host, slot, old_weight);
@@ -115,17 +111,18 @@ pub trait Policy {
         let _ = capacity;
     }
 
-    /// The residents in the order in which they would go if nothing came to pass from
-    /// now on but evictions for nobody: the coldest first, each resident exactly once.
+    /// The residents in the order of their eviction if there were no more requests: the coldest
+    /// first, each resident exactly once. Marks count as they are now. If chance decides, or a
+    /// choice between experts, it is the usual order: by the rank that samples compare, or by the
+    /// expert that is asked more often.
     ///
     /// Marks count as they are now. Where chance decides, or a choice between experts,
     /// it is the order that they follow on the whole: of the rank that samples are
     /// compared by, or of the expert that is asked more often.
     ///
-    /// A host may let go of the policy's lock and ask a copy of it. If weights or marks
-    /// have changed meanwhile the order is a little off, and no worse comes of it; but it
-    /// has to answer for every slot that was resident. O(n) or O(n log n), and as much
-    /// memory.
+    /// A host may release the policy's lock and ask a copy of the policy. If weights or marks
+    /// change meanwhile the order is slightly off, without other consequences; but the host has to
+    /// answer for every slot that was resident. O(n) or O(n log n), and as much memory.
     ///
     /// ```
     /// use frazil_policy::{Host, Incoming, Lru, Policy, Slot};
@@ -148,8 +145,8 @@ pub trait Policy {
     /// ```
     fn coldest_first(&self, host: &impl Host<Self::Meta>) -> Vec<Slot>;
 
-    /// A copy that a host asks for [`coldest_first`](Self::coldest_first) and tells nothing: made
-    /// under its lock, so without what the order does not need, where that is much.
+    /// A copy for [`coldest_first`](Self::coldest_first) that receives no requests: made under the
+    /// policy's lock, so without large parts that the order does not need.
     fn copy_of_order(&self) -> Self
     where
         Self: Clone,

@@ -40,17 +40,17 @@ pub(crate) const SCHEDULE: &str = "belatedly";
 pub enum PolicySpec {
     /// A policy that runs anywhere.
     Online(Online),
-    /// One of which a share is frozen once the cache is warm, and stays so:
-    /// `frozen:share=0.5+lru`, for a host of one thread. (The concurrent cache freezes by
-    /// itself, whatever its policy.)
+    /// A policy of which a share is frozen once the cache is warm, for good:
+    /// `frozen:share=0.5+lru`, for a host of one thread. (The concurrent cache freezes by itself,
+    /// whatever its policy.)
     Frozen {
-        /// Of the residents, hottest first, from 0 to 1.
+        /// Share of the residents, hottest first, from 0 to 1.
         share: f64,
-        /// What manages the rest.
+        /// The policy of the rest.
         base: Online,
     },
-    /// An [`Online::Mad`] that keeps the counters of all objects there ever were
-    /// ([`OfAll`]), which no cache can.
+    /// An [`Online::Mad`] that keeps counters of all objects ever seen ([`OfAll`]), which no cache
+    /// can.
     MadOfAll(Online),
     /// [`GlCache`], which trains its model in place.
     GlCache(GroupLearning),
@@ -64,16 +64,16 @@ pub enum PolicySpec {
     BeladyMad,
 }
 
-/// Why a name cannot be read as a policy.
+/// Why a name is not a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpecError {
-    /// No policy has this name; beside it, those that there are.
+    /// No policy has this name; with the known names.
     UnknownPolicy(String, &'static [&'static str]),
-    /// The policy is told the future, which no cache can be.
+    /// The policy is offline, and cannot run in a cache.
     Offline(String),
-    /// The policy remembers without a bound.
+    /// The policy keeps an unbounded history.
     Unbounded(String),
-    /// The policy stops to learn.
+    /// The policy pauses requests to train its model.
     Stops(String),
     /// The policy has no such parameter.
     UnknownParameter {
@@ -81,10 +81,10 @@ pub enum SpecError {
         policy: String,
         /// The parameter as given.
         parameter: String,
-        /// What it does have.
+        /// The parameters that it has.
         expected: String,
     },
-    /// The parameter's value is out of range or no value at all.
+    /// The parameter's value is out of range or missing.
     BadValue {
         /// Name of the policy.
         policy: String,
@@ -93,9 +93,9 @@ pub enum SpecError {
         /// What is allowed.
         expected: String,
     },
-    /// Nothing of this policy can be frozen.
+    /// The policy cannot freeze.
     CannotFreeze(String),
-    /// How much is to be frozen is not said.
+    /// The share to freeze is missing.
     NoShare(String),
 }
 
@@ -156,7 +156,7 @@ fn freezable() -> Vec<&'static str> {
 /// What to do with a policy once its type is known: [`PolicySpec::visit`],
 /// [`Online::visit`].
 pub trait PolicyVisitor {
-    /// What comes of it.
+    /// The result.
     type Output;
 
     /// Called once with the policy.
@@ -202,7 +202,7 @@ impl<V: PolicyVisitor> PolicyVisitor for Rare<V> {
     }
 }
 
-/// What a host that replays a trace knows of it beforehand.
+/// What a host that replays a trace knows about it beforehand.
 pub trait KnownTrace {
     /// The positions of next requests, as [`Belady::new`] takes them; empty if not known.
     fn next(&self) -> Arc<[u32]>;
@@ -265,8 +265,8 @@ impl PolicySpec {
         }
     }
 
-    /// Whether the policy does better, or only runs, where the trace is known beforehand: its
-    /// times, its length, its future.
+    /// Whether the policy is better, or only runs, if the trace is known beforehand: its times, its
+    /// length, its future.
     pub fn wants_trace(&self) -> bool {
         self.is_offline() || matches!(self, PolicySpec::GlCache(_))
     }

@@ -1,16 +1,15 @@
-//! From measured throughputs to costs: what a request computes by itself, and how long it
-//! keeps others from a place where turns are taken.
+//! From measured throughputs to costs: the time a request computes by itself, and the time it
+//! occupies a place where requests take turns.
 //!
-//! A cache is driven at *endpoints*: all requests hit, and a mix with misses, with 1, 2, …
-//! threads that do nothing else. One thread gives sums of thinking and holding. What takes no
-//! turn (FIFO's hit) thinks as the others do, so the rest is what they hold. That is with one
-//! at work; with more, a place takes as long as makes the exact solution of the network give
-//! the throughput that was measured with as many threads. So a hand-over's cost, the lines
-//! that move with it, and what threads do instead of waiting are in that time. It goes by the
-//! threads at work and not by those present: a line that another core has written must come
-//! from there, whether that core waits or not. (By those present it cannot be told from the
-//! endpoints of a queue: two hardly ever meet there, and the time in which they do came out as
-//! a hundred times that of one.)
+//! A cache is driven at *endpoints*: all requests hit, and a mix with misses, with 1, 2, … threads
+//! that do nothing else. One thread gives the sum of thinking and holding. FIFO's hit takes no
+//! turn, so it gives the thinking time, and the rest of another policy's hit is holding. With more
+//! threads, the holding time is the one with which the exact solution of the network gives the
+//! measured throughput. So it includes the cost of a hand-over, of the cache lines that move with
+//! it, and of what threads do instead of waiting. It is given by the number of threads at work, not
+//! of those present: a line written by another core must come from there, whether that core waits
+//! or not. (By the number present it cannot be derived from the endpoints of a queue: two threads
+//! hardly ever meet there, and the time when they do came out as a hundred times that of one.)
 
 use crate::{Kind, ModelError, Network, Route, Service, Station, Step, solve};
 
@@ -25,7 +24,7 @@ pub enum Turns {
     All,
 }
 
-/// What was measured of a policy at a capacity.
+/// Measurements of a policy at a capacity.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Endpoints {
     /// µs from one request of a thread to its next, all hits, with 1, 2, … threads.
@@ -44,7 +43,7 @@ pub struct Endpoints {
     pub queue_us: f64,
 }
 
-/// What requests cost, with 1, 2, … at work: computing, and keeping others from their turn.
+/// Costs of requests with 1, 2, … threads at work: computing, and holding.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
     /// A hit without its turn.
@@ -108,7 +107,7 @@ fn first(times: &[f64]) -> Result<f64, ModelError> {
 ///
 /// # Errors
 ///
-/// No measurement with one thread; no misses in the mix; times that make no sense.
+/// No measurement with one thread; no misses in the mix; impossible times.
 pub fn costs(it: &Endpoints, fifo: &Endpoints, turns: Turns) -> Result<Costs, ModelError> {
     let (hit, miss) = (first(&it.hits_us)?, it.miss_us()?);
     let hold_hit = match turns {

@@ -1,11 +1,11 @@
 //! Fewer cores than requests: which of them runs.
 //!
-//! A request holds a core while it computes and while it is at a station, so it holds two
-//! things at once, for which there is no product form. The usual way out is a flow-equivalent
-//! station (Chandy, Herzog, Woo 1975): the part of the network that needs a core is solved
-//! alone for 1, 2, … requests, as many as there are cores; its throughputs are the speeds of
-//! one station that stands for all of it beside the rest, the backend. With no other station
-//! that is precisely a multi-server station with as many servers as cores.
+//! A request holds a core while it computes and while it is at a station. So it holds two resources
+//! at once, for which there is no product form. The usual solution is a flow-equivalent station
+//! (Chandy, Herzog, Woo 1975): the part of the network that needs a core is solved alone for 1, 2,
+//! … requests, up to the number of cores. Its throughputs are the speeds of one station that
+//! represents it beside the backend. Without other stations that is exactly a multi-server station
+//! with as many servers as cores.
 //!
 //! The error is small where requests enter and leave that part rarely against how often they
 //! move inside it; the simulation, which gives and takes cores one by one, is the check.

@@ -13,19 +13,19 @@ const HALVINGS: usize = 40;
 /// them for the largest MPL, and less than anyone could measure.
 const FLAT: f64 = 1e-9;
 
-/// Where a curve is at its highest.
+/// The maximum of a curve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peak {
-    /// From which hit ratio on.
+    /// The lowest hit ratio of the maximum.
     pub low: f64,
-    /// Up to which; beyond p*_hit more hits mean less throughput.
+    /// The highest hit ratio of the maximum, p*_hit: beyond it more hits lower the throughput.
     pub high: f64,
     /// The throughput there, Mops.
     pub throughput_mops: f64,
 }
 
-/// Finds where a throughput is highest between two hit ratios: the whole interval around the
-/// highest point in which it is the same to a billionth.
+/// Finds the maximum of a throughput between two hit ratios: the whole interval around the highest
+/// point in which it is the same to a billionth.
 ///
 /// Bounds have flat tops. Exact solutions are round, and the interval mostly a point; where
 /// one station is saturated for most hit ratios, they are flat too. The curve is looked at in
@@ -33,7 +33,7 @@ pub struct Peak {
 ///
 /// # Errors
 ///
-/// Those of the curve; a range that is none.
+/// Those of the curve; an invalid range.
 ///
 /// ```
 /// use frazil_queueing::{PaperNetwork, Use, bounds, peak};
@@ -127,9 +127,9 @@ fn edge(
 /// The paper's two kinds of policy (§5.1).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Class {
-    /// From some hit ratio on, more hits mean less throughput.
+    /// Beyond some hit ratio more hits lower the throughput.
     LruLike,
-    /// More hits never mean less.
+    /// More hits never lower the throughput.
     FifoLike,
 }
 
@@ -143,9 +143,9 @@ impl fmt::Display for Class {
 }
 
 /// Classifies a policy by its greatest demand at each hit ratio
-/// ([`Network::max_demand_us`](crate::Network::max_demand_us)): LRU-like where 1 / D_max at a
-/// hit ratio of 1 lies more than 1 % below its maximum from 0.4 to 1. With requests enough
-/// that bound is the throughput, whatever the backend.
+/// ([`Network::max_demand_us`](crate::Network::max_demand_us)): LRU-like if 1 / D_max at a hit
+/// ratio of 1 is more than 1 % below its maximum from 0.4 to 1. For a large MPL that bound is the
+/// throughput, whatever the backend.
 ///
 /// # Errors
 ///

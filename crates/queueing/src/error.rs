@@ -6,17 +6,17 @@ use thiserror::Error;
 #[derive(Clone, Debug, Error, PartialEq)]
 #[non_exhaustive]
 pub enum ModelError {
-    /// A number is outside what makes sense.
+    /// A number is out of range.
     #[error("{what} is {}, expected {expected}", short(*value))]
     OutOfRange {
-        /// What it is the value of.
+        /// The name of the value.
         what: String,
         /// The value.
         value: f64,
-        /// Which values make sense.
+        /// The valid range.
         expected: &'static str,
     },
-    /// Something that is not there is spoken of.
+    /// A name is unknown.
     #[error("{0}")]
     Unknown(String),
     /// The parts of a description do not fit together, or one is missing.

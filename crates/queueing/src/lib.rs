@@ -1,21 +1,19 @@
-//! What throughput follows from a hit ratio and from what operations cost: closed queueing
-//! networks of caches, and three ways to solve them.
+//! Predicts throughput from a hit ratio and the costs of operations: closed queueing networks of
+//! caches, and three ways to solve them.
 //!
-//! A fixed number of requests, the multiprogramming limit (MPL), goes round and round. Each
-//! thinks (looks its key up, waits for the backend), which delays nobody else, and visits
-//! stations (locks, ends of lists, other places where requests take turns), where it may have
-//! to queue. A request that hits takes another route than one that misses, so the hit ratio
-//! moves demand from station to station; where a station on the route of hits is the
-//! bottleneck, more hits mean less throughput. That is the finding of paper 1, *Can
+//! A fixed number of requests, the multiprogramming limit (MPL), circulates. Each request thinks
+//! (looks its key up, waits for the backend), which delays no other, and visits stations (locks,
+//! ends of lists, other places where requests take turns), where it may queue. Hits and misses take
+//! different routes, so the hit ratio moves demand between stations. If a station on the route of
+//! hits is the bottleneck, more hits lower the throughput. That is the finding of paper 1, *Can
 //! increasing the hit ratio hurt cache throughput?* (Qiu, Yang, Harchol-Balter, 2024).
 //!
-//! - [`Network`]: stations and routes; [`PaperNetwork`] makes those of the paper,
-//!   [`Profile`] those of a machine that was measured.
-//! - [`bounds`]: what no network of these demands can exceed; [`solve`]: the exact mean
-//!   values for exponential service; [`simulate`]: any service, with confidence intervals.
-//! - [`peak`] and [`classify`]: from which hit ratio on more hits do not help, and whether
-//!   they hurt; [`bypass`], [`skip_promotions`] and [`freeze`]: what to do
-//!   about it.
+//! - [`Network`]: stations and routes; [`PaperNetwork`] makes those of the paper, [`Profile`] those
+//!   of a measured machine.
+//! - [`bounds`]: upper bounds; [`solve`]: exact mean values for exponential service; [`simulate`]:
+//!   any service distribution, with confidence intervals.
+//! - [`peak`] and [`classify`]: the hit ratio beyond which more hits do not help, and whether they
+//!   hurt; [`bypass`], [`skip_promotions`] and [`freeze`]: countermeasures.
 //!
 //! ```
 //! use frazil_queueing::{PaperNetwork, Use, bounds, solve};

@@ -1,17 +1,17 @@
-//! What can be done where more hits hurt (paper 1, §5.2): bypass the cache under load, or
-//! leave promotions out; and what paper 2 does, freeze what is hit most. All are networks made
-//! of a network, so any solver tells their worth.
+//! Countermeasures if more hits lower the throughput (paper 1, §5.2): a bypass under load, and
+//! skipped promotions; and freezing (paper 2). Each makes a network from a network, so any solver
+//! shows its effect.
 //!
-//! A bypass costs a fetch that a hit would have saved; a promotion left out costs nothing but
-//! order. The paper has one sentence on the bypass, that it keeps the throughput constant
-//! beyond p*_hit: [`flat_bypass`] is the least share that does. [`best_bypass`] does better.
+//! A bypass costs a fetch that a hit would have saved; a skipped promotion only degrades the order.
+//! The paper has one sentence on the bypass, that it keeps the throughput constant beyond p*_hit:
+//! [`flat_bypass`] is the smallest share that does. [`best_bypass`] is better.
 
 use crate::curve::peak;
 use crate::error::share;
 use crate::{Kind, ModelError, Network, Route, Step, throughput};
 
-/// The network with a share of the requests sent straight to the backend: they are looked up,
-/// wait, and touch no station. The hit ratio is that of the others.
+/// The network with a share of the requests sent straight to the backend: they are looked up, wait,
+/// and visit no station. The hit ratio is that of the others.
 ///
 /// # Errors
 ///
@@ -51,8 +51,8 @@ pub struct BestBypass {
     pub throughput_mops: f64,
 }
 
-/// Searches the share to bypass, from 0 to 1, that gives the highest exact throughput; of
-/// several the least. Some 400 solutions.
+/// Searches the bypass share, from 0 to 1, with the highest exact throughput; of several the
+/// smallest. Some 400 solutions.
 ///
 /// # Errors
 ///
@@ -63,13 +63,13 @@ pub fn best_bypass(network: &Network, mpl: usize) -> Result<BestBypass, ModelErr
     Ok(BestBypass { share: best.low, throughput_mops: best.throughput_mops })
 }
 
-/// The least share to bypass with which the throughput is `peak_mops` or more, that of the peak
-/// without a bypass: beyond p* it stays constant then, which is what the paper saw. Where no share
-/// is enough, the best.
+/// The smallest bypass share with a throughput of at least `peak_mops`, the peak without a bypass:
+/// then the throughput stays constant beyond p*, as the paper found. If no share is enough, the
+/// best.
 ///
-/// Not p (1 − b) = p*, with which of the requests no more hit than at p*: what bypasses spares the
-/// stations of misses as well, so that with the p* of the exact curve the throughput goes on rising
-/// (LRU at 100 µs, N = 72: from 1.685 to 1.889 Mops). Some 500 solutions.
+/// This is not p (1 − b) = p*, which would keep the share of hits at p*: a bypass also spares the
+/// stations of misses, so with the p* of the exact curve the throughput would still rise (LRU at
+/// 100 µs, N = 72: from 1.685 to 1.889 Mops). Some 500 solutions.
 ///
 /// # Errors
 ///
@@ -105,8 +105,8 @@ pub fn flat_bypass(network: &Network, mpl: usize, peak_mops: f64) -> Result<f64,
 }
 
 /// The network of a cache with a frozen part (paper 2): a share of the hits is found there in
-/// `look_us`, and touches no station. All other requests look there first, which takes as long,
-/// as in the paper's equation 1.
+/// `look_us`, and visits no station. All other requests look there first, which takes as long, as
+/// in the paper's equation 1.
 ///
 /// Stations keep their times. Of a profile, where hits and misses may take turns of different
 /// lengths at one place, say it in [`Conditions::frozen_hits`](crate::Conditions::frozen_hits).
@@ -137,9 +137,8 @@ pub fn freeze(network: &Network, frozen: f64, look_us: f64) -> Result<Network, M
     network.with_routes(routes)
 }
 
-/// The network in which a share of the hits leaves all stations alone: promotions skipped by
-/// chance. Service times stay as they are; where fewer visits make a station quicker, its
-/// worth is more.
+/// The network in which a share of the hits visits no station: promotions skipped at random.
+/// Service times stay the same; if fewer visits make a station faster, the gain is larger.
 ///
 /// # Errors
 ///

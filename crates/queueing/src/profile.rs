@@ -1,4 +1,4 @@
-//! Profiles: what operations cost on a machine that was measured, as a TOML file.
+//! Profiles: costs of operations on a measured machine, as a TOML file.
 //!
 //! A profile has times, by name, and networks, which count how often a hit and a miss do what
 //! was timed. A station is a real serialisation point: a mutex, an index that all threads
@@ -58,7 +58,7 @@ use crate::paper::interpolated;
 use crate::times::Times;
 use crate::{Crowd, Kind, ModelError, Network, Route, Service, Station, Step};
 
-/// What a machine was measured to take.
+/// The measured costs of a machine.
 ///
 /// ```
 /// use frazil_queueing::{Profile, solve};
@@ -78,10 +78,10 @@ use crate::{Crowd, Kind, ModelError, Network, Route, Service, Station, Step};
 pub struct Profile {
     /// Where it was measured.
     pub machine: Machine,
-    /// How much of it was measured without disturbance, where that is known.
+    /// Quality of the measurement, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<Quality>,
-    /// Times that delay nobody else, by name.
+    /// Times that delay no other request, by name.
     #[serde(default)]
     pub think: BTreeMap<String, ThinkTime>,
     /// Where requests take turns, by name.
@@ -95,42 +95,42 @@ pub struct Profile {
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// For people.
+    /// A description.
     pub description: String,
     /// Hardware threads. Where there are more requests, cores are a limit too.
     pub cores: usize,
     /// The day, as 2026-01-31.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<String>,
-    /// How long a cache line took from one core to another, ns. On a virtual machine it may be
-    /// several times as long at another moment, and so may turns.
+    /// Time of a cache line from one core to another, ns. On a virtual machine it may be several
+    /// times as long at another moment, and so may turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer_ns: Option<f64>,
 }
 
-/// How a calibration went.
+/// Quality of a calibration.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quality {
     /// Measurements.
     pub runs: u64,
-    /// Those that count although they were disturbed every time they were tried.
+    /// Runs that were disturbed at every attempt and count even so.
     pub disturbed: u64,
-    /// How far what one half of the measurements predicts is from what the other does.
+    /// Difference between the predictions of the two halves of the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub halves: Option<Halves>,
 }
 
-/// How far two halves of a calibration are apart in the throughput that they predict for the
-/// machine's own cores, as shares of it: over all policies, capacities, and some hit ratios.
+/// Difference between two halves of a calibration in the predicted throughput for the machine's own
+/// cores, as a share: over all policies, capacities, and some hit ratios.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Halves {
-    /// Half of the predictions are nearer.
+    /// The median.
     pub median: f64,
-    /// A tenth of them are further.
+    /// The ninth decile.
     pub tenth: f64,
-    /// The furthest.
+    /// The maximum.
     pub worst: f64,
 }
 
@@ -169,7 +169,7 @@ pub struct ThinkTime {
     /// Standard deviation of each figure between measurements, µs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_us: Option<Times>,
-    /// Taken only where a miss waits for a backend: to begin and to end a fetch.
+    /// Counted only if a miss waits for a backend: the start and end of a fetch.
     #[serde(default, skip_serializing_if = "is_false")]
     pub only_with_backend: bool,
     /// As [`StationTimes::work`].
@@ -214,7 +214,8 @@ pub struct NetworkCounts {
     pub hit: Counts,
     /// A miss, the backend apart.
     pub miss: Counts,
-    /// Bytes that an entry takes beside its key and value, with all that the policy keeps of others.
+    /// Bytes of an entry beside its key and value, with all that the policy keeps about other
+    /// entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_bytes: Option<f64>,
     /// What [`Profile::error_at`] is read from: by capacity, ascending, cores, ascending, and the
@@ -308,7 +309,8 @@ impl Profile {
     ///
     /// # Errors
     ///
-    /// What is no TOML, missing, unknown, negative or not finite, with its line or name.
+    /// Invalid TOML; or a value that is missing, unknown, negative or not finite, with its line or
+    /// name.
     pub fn parse(text: &str) -> Result<Self, ModelError> {
         let profile: Profile = toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start));
@@ -322,8 +324,8 @@ impl Profile {
         Ok(profile)
     }
 
-    /// The same profile without all that other policies do: a small one, for those who ask it
-    /// for many networks, as each is checked as a whole.
+    /// The same profile with only the networks named, which is smaller: each network is checked as
+    /// a whole.
     ///
     /// ```
     /// # use frazil_queueing::Profile;
@@ -692,14 +694,14 @@ const MOST_ERROR: f64 = 10.0;
 /// What a bottleneck can be called that is no station: of what has none, no name at all.
 const RESERVED: [&str; 4] = [CORES, "backend", "none", ""];
 
-/// What requests meet.
+/// The conditions of a prediction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conditions {
     /// Share of the requests that hit.
     pub hit_ratio: f64,
-    /// What a miss waits for the backend, which serves any number at once, µs.
+    /// Latency of a miss, µs; the backend serves any number of requests at once.
     pub backend_us: f64,
-    /// Entries that the cache has room for: what is found far away takes longer.
+    /// Capacity in entries, on which times depend.
     pub capacity: f64,
     /// Cores, if not all of the machine's.
     pub cores: Option<usize>,

@@ -59,8 +59,7 @@ impl ResponseTimes {
         (self.weight > 0.0).then(|| self.sum / self.weight)
     }
 
-    /// What a share of the times does not exceed, to one part in 128; `None` if nothing was
-    /// counted. O(buckets).
+    /// The quantile, to one part in 128; `None` if nothing was counted. O(buckets).
     ///
     /// ```
     /// let mut times = frazil_queueing::ResponseTimes::default();
@@ -102,7 +101,7 @@ impl ResponseTimes {
         delayed
     }
 
-    /// What requests of several kinds take, of each such a share of all.
+    /// Response times of several kinds of requests, mixed by their shares.
     pub fn mixed(kinds: &[(f64, &ResponseTimes)]) -> Self {
         let mut mixed = Self::default();
         for (share, times) in kinds.iter().filter(|(share, _)| *share > 0.0) {

@@ -42,7 +42,7 @@ pub struct SimulationOptions {
     pub warmup: u64,
     /// Batches of the interval, 2 to 1000. Each should be many times the MPL.
     pub batches: u32,
-    /// Where chance starts.
+    /// The seed of random numbers.
     pub seed: u64,
     /// Whether the core of a request that is over goes to the next of the same client, which keeps
     /// it until it thinks; or else to whoever has waited for a core longest. The latter gathers
@@ -65,18 +65,18 @@ impl Default for SimulationOptions {
     }
 }
 
-/// What a simulation came to.
+/// The result of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Simulated {
     /// Mean values over the requests counted.
     pub solution: Solution,
     /// Lower end of the throughput's 95 % interval, Mops.
     pub low_mops: f64,
-    /// Upper end of it; infinite where the batches say nothing.
+    /// Upper end of it; infinite if there are too few batches.
     pub high_mops: f64,
-    /// What requests that hit took, from the moment at which they began.
+    /// Response times of hits, from the start of the request.
     pub hits: ResponseTimes,
-    /// What all others took, the backend included.
+    /// Response times of all others, including the backend.
     pub misses: ResponseTimes,
 }
 

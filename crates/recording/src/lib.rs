@@ -1,5 +1,5 @@
-//! The format of recorded requests, `frazil`: what a running cache writes and the simulator
-//! reads; and what writes it while the cache is at work ([`Recorder`]).
+//! The format `frazil` of recorded requests, which a running cache writes and the simulator reads,
+//! and the writer for a cache in use ([`Recorder`]).
 //!
 //! All numbers are little-endian; a *varint* is LEB128, at most ten bytes.
 //!
@@ -15,18 +15,18 @@
 //!          of all keys, recorded or not, 0 if that is not known
 //! ```
 //!
-//! Operations are 0 get, 1 set, 2 delete, and 3 get of unknown size; the size is 0 of the
-//! last two, and everywhere if the file has no sizes. Times count from the start. A lifetime of 0
-//! is one without an end. What the header says of lifetimes is a [`Lifetimes`] by its number.
+//! Operations are 0 get, 1 set, 2 delete, and 3 get of unknown size. The size is 0 in the last two,
+//! and in all records if the file has no sizes. Times count from the start. A lifetime of 0 never
+//! ends. The header has a [`Lifetimes`] by its number.
 //!
-//! Version 1 has `size << 2 | operation`, and nothing of lifetimes. It is read as well.
+//! Version 1 has `size << 2 | operation`, and no lifetimes. The decoder reads it too.
 //!
-//! A checksum is XXH3 of the payload, seeded with that of the 16 bytes before it, seeded with
-//! the checksum before. So a block that was damaged, moved, left out or taken from another
-//! file is found out, and each is read or refused whole. A file without an end was cut short, or
-//! is still written: all its whole blocks hold.
+//! A checksum is XXH3 of the payload, seeded with the checksum of the 16 bytes before it, which is
+//! seeded with the previous checksum. So the decoder detects a block that was damaged, moved, left
+//! out or taken from another file, and reads or refuses each block as a whole. A file without an
+//! end was cut short, or is still being written: all its whole blocks are valid.
 //!
-//! 10 to 14 bytes a record, 5 to 7 more with a lifetime; to encode or to decode one takes some 5 ns.
+//! A record takes 10 to 14 bytes, 5 to 7 more with a lifetime, and some 5 ns to encode or decode.
 #![forbid(unsafe_code)]
 
 mod decode;
@@ -40,17 +40,17 @@ pub use encode::Encoder;
 pub use event_log::{Event, Note};
 pub use recorder::{Recorded, Recorder};
 
-/// What a file begins with: a byte that is no text, and a line end that a transfer as text
-/// would change.
+/// The first bytes of a file: one that is not text, and a line end that a text-mode transfer would
+/// change.
 pub const MAGIC: [u8; 8] = *b"\x89frazil\n";
 
-/// The largest size that a record can have, 2^61 - 1; what is larger is written as this.
+/// The largest size of a record, 2^61 - 1; larger sizes are written as this.
 pub const SIZE_MAX: u64 = u64::MAX >> 3;
 
-/// The lifetime of an entry that does not end by itself.
+/// The lifetime of an entry that does not expire.
 pub const FOR_EVER: u64 = u64::MAX;
 
-/// The most bytes that a block takes with its head.
+/// The most bytes of a block with its head.
 pub const BLOCK_BYTES: usize = BLOCK_HEAD + PAYLOAD_BYTES;
 
 const VERSION: u32 = 2;
@@ -65,7 +65,7 @@ const RECORD_BYTES_MIN: usize = 10;
 /// Three of ten.
 const RECORD_BYTES_MAX: usize = 38;
 
-/// What holds for a whole file.
+/// The header of a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Header {
     /// The share of all keys whose requests were recorded, above 0 and at most 1.
@@ -74,25 +74,25 @@ pub struct Header {
     pub start_unix_ns: u64,
     /// Whether sizes are recorded.
     pub has_sizes: bool,
-    /// What the cache had of lifetimes when the recording began.
+    /// The lifetimes of the cache when the recording began.
     pub lifetimes: Lifetimes,
 }
 
-/// What a cache had of lifetimes, and what its recording says of them.
+/// Which lifetimes a cache had, and which its recording holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lifetimes {
-    /// None yet. Insertions that come later may have one all the same.
+    /// None at the start. Later insertions may have some.
     #[default]
     None,
-    /// Insertions say theirs.
+    /// Records of insertions have lifetimes.
     Told,
-    /// Insertions say theirs, and reads move the ends, which nothing says.
+    /// Records of insertions have lifetimes; reads extended them, which no record has.
     Moved,
-    /// It is not known whether there were any: of files of version 1.
+    /// Unknown: files of version 1.
     Unknown,
 }
 
-/// What is asked of a cache.
+/// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// Look up, and on a miss insert.
@@ -108,15 +108,14 @@ pub enum Operation {
 pub struct Record {
     /// Time since the start of the recording, in nanoseconds.
     pub time_ns: u64,
-    /// Which object.
+    /// The object.
     pub id: u64,
-    /// Its size; `None` where it is not known, always so for a delete, never for a set if
-    /// the file has sizes.
+    /// Its size; `None` if unknown, always so for a delete, never for a set if the file has sizes.
     pub size: Option<u64>,
-    /// What is asked.
+    /// The operation.
     pub operation: Operation,
-    /// How long the entry lives that is inserted, in nanoseconds, at least 1, or [`FOR_EVER`];
-    /// `None` where that is not known, as of a get that hits, and always so for a delete.
+    /// Lifetime of the inserted entry, in nanoseconds, at least 1, or [`FOR_EVER`]; `None` if
+    /// unknown, as for a get that hits, and always for a delete.
     pub lifetime_ns: Option<u64>,
 }
 

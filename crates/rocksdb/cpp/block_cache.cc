@@ -195,9 +195,12 @@ class BlockCache final : public Cache {
         break;
       case FRAZIL_CANNOT_HOLD:
         return Status::InvalidArgument("policy: blocks of this one cannot be held", options_.policy);
+      case FRAZIL_NO_THREAD:
+        return Status::Aborted("policy: the system gives no thread for", options_.policy);
       default:
-        return Status::InvalidArgument("policy: unknown, and not mobius, s3-fifo, clock, lru, fifo",
-                                       options_.policy);
+        return Status::InvalidArgument(
+            "policy: unknown, and not mobius, s3-fifo, clock, lru, fifo, or frozen+ one of these",
+            options_.policy);
     }
     frazil_free(cache_);
     cache_ = cache;

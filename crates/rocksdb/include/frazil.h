@@ -32,7 +32,8 @@ typedef struct frazil_entry {
 /* Zeroes are defaults. */
 typedef struct frazil_options {
   uint64_t capacity;     /* a sum of charges */
-  const char *policy;    /* "mobius" if null; "s3-fifo", "clock", "lru", "fifo" */
+  const char *policy;    /* "mobius" if null; "s3-fifo", "clock", "lru", "fifo"; behind "frozen+" a thread freezes
+                            the hottest entries as long as that pays */
   uint64_t hash_seed;    /* decides, with the keys, the order of frazil_for_each */
   bool strict;           /* refuses what is to be held and has no room */
   bool charges_metadata; /* charges what an entry takes beside its object too */
@@ -43,7 +44,8 @@ typedef enum frazil_status {
   FRAZIL_REFUSED = 1,        /* strict, and no room: the object is still the caller's */
   FRAZIL_UNKNOWN_POLICY = 2, /* no policy has this name */
   FRAZIL_CANNOT_HOLD = 3,    /* entries of this policy cannot be held */
-  FRAZIL_REPLACED = 4        /* it was done, and took the place of another object */
+  FRAZIL_REPLACED = 4,       /* it was done, and took the place of another object */
+  FRAZIL_NO_THREAD = 5       /* the system gives no thread, which "frozen+" needs */
 } frazil_status;
 
 /* Makes a cache. On success *cache is to be given to frazil_free. */

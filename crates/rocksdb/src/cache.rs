@@ -2,12 +2,17 @@
 //!
 //! None unwinds: what panics aborts the process with a message, because `extern "C"` does.
 
+use std::borrow::Borrow;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use foldhash::fast::FixedState;
 use frazil::prometheus::Page;
-use frazil::{Admitted, HandleBuilder, HandleCache, Held, Outcome, Policy, Priority};
+use frazil::{
+    Admitted, Freezing, FreezingControl, HandleBuilder, HandleCache, Held, Outcome, Policy,
+    Priority,
+};
 
 use crate::entry::{Entry, Kind};
 use crate::key::{Key, Query};
@@ -16,12 +21,24 @@ use crate::key::{Key, Query};
 /// in a queue.
 const METADATA: u64 = 64 + 12 + 8;
 
-/// A cache as C has it.
+/// Before a policy: the hottest entries are frozen as long as that pays.
+const FROZEN: &str = "frozen+";
+
+/// A cache as C has it, shared with the thread that freezes it, if there is one.
 #[derive(Debug)]
 pub struct Cache {
-    handles: HandleCache<Key, Entry, FixedState>,
+    handles: Handles,
     /// Whether entries are charged for [`METADATA`] too.
     charges_metadata: bool,
+    control: Mutex<Option<FreezingControl>>,
+}
+
+type Handles = HandleCache<Key, Entry, FixedState>;
+
+impl Borrow<Handles> for Cache {
+    fn borrow(&self) -> &Handles {
+        &self.handles
+    }
 }
 
 /// What a cache is made from. Zeroes are defaults.
@@ -30,7 +47,7 @@ pub struct Cache {
 pub struct Options {
     /// A sum of charges.
     pub capacity: u64,
-    /// A policy by name, or null for `mobius`.
+    /// A policy by name, perhaps behind `frozen+`, or null for `mobius`.
     pub policy: *const c_char,
     /// Decides, with the keys, the order of entries in the index.
     pub hash_seed: u64,
@@ -54,11 +71,18 @@ pub enum Status {
     CannotHold = 3,
     /// It was done, and took the place of another object.
     Replaced = 4,
+    /// The system gives no thread, which one that is to be frozen needs.
+    NoThread = 5,
 }
 
 type Handle = NonNull<Entry>;
 
 impl Cache {
+    /// Of who makes it and who frees it.
+    fn control(&self) -> MutexGuard<'_, Option<FreezingControl>> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn charge_with_metadata(&self, key: &Key, charge: u64) -> u64 {
         match self.charges_metadata {
             true => charge.saturating_add(METADATA + key.heap_bytes() as u64),
@@ -114,22 +138,28 @@ unsafe fn bytes<'k>(key: *const u8, len: usize) -> &'k [u8] {
 pub unsafe extern "C" fn frazil_new(options: *const Options, cache: *mut *mut Cache) -> Status {
     // SAFETY: as promised.
     let options = unsafe { &*options };
-    let policy = match options.policy.is_null() {
-        true => Ok(Policy::Mobius),
-        // SAFETY: as promised.
-        false => match unsafe { CStr::from_ptr(options.policy) }.to_str() {
-            Ok(name) => name.parse::<Policy>().map_err(drop),
-            Err(_) => Err(()),
-        },
+    let name = match options.policy.is_null() {
+        true => "mobius",
+        // SAFETY: as promised. What is no text names no policy.
+        false => unsafe { CStr::from_ptr(options.policy) }.to_str().unwrap_or(""),
     };
-    let Ok(policy) = policy else { return Status::UnknownPolicy };
+    let (freezing, name) = match name.strip_prefix(FROZEN) {
+        Some(base) => (Freezing::Learned, base),
+        None => (Freezing::Never, name),
+    };
+    let Ok(policy) = name.parse::<Policy>() else { return Status::UnknownPolicy };
     let builder: HandleBuilder<Key, Entry> = HandleCache::builder(options.capacity);
     let hasher = FixedState::with_seed(options.hash_seed);
-    let builder = builder.policy(policy).strict(options.strict).with_hasher(hasher);
-    let Ok(handles) = builder.try_build() else { return Status::CannotHold };
-    let made = Cache { handles, charges_metadata: options.charges_metadata };
+    let builder = builder.policy(policy).strict(options.strict).freezing(freezing);
+    let Ok(handles) = builder.with_hasher(hasher).try_build() else { return Status::CannotHold };
+    let charges_metadata = options.charges_metadata;
+    let made = Arc::new(Cache { handles, charges_metadata, control: Mutex::default() });
+    if freezing != Freezing::Never {
+        let Ok(control) = Handles::control_freezing(&made) else { return Status::NoThread };
+        *made.control() = Some(control);
+    }
     // SAFETY: as promised.
-    unsafe { *cache = Box::into_raw(Box::new(made)) };
+    unsafe { *cache = Arc::into_raw(made).cast_mut() };
     Status::Ok
 }
 
@@ -142,7 +172,11 @@ pub unsafe extern "C" fn frazil_new(options: *const Options, cache: *mut *mut Ca
 pub unsafe extern "C" fn frazil_free(cache: *mut Cache) {
     if !cache.is_null() {
         // SAFETY: as promised.
-        drop(unsafe { Box::from_raw(cache) });
+        let cache = unsafe { Arc::from_raw(cache) };
+        // First, so that it is dropped here and not by the thread, for which this waits.
+        let control = cache.control().take();
+        drop(control);
+        drop(cache);
     }
 }
 

@@ -63,6 +63,10 @@ static void Options() {
   CHECK(cache->GetPrintableOptions().find("s3-fifo") != std::string::npos);
   Refuses("capacity=1G;policy=lruu", "lruu");
   Refuses("capacity=1G;policy=arc", "arc");
+  Refuses("capacity=1G;policy=frozen+lruu", "frozen+lruu");
+  Refuses("capacity=1G;policy=frozen+arc", "frozen+arc");
+  Refuses("capacity=1G;policy=frozen+frozen+lru", "frozen+frozen+lru");
+  Refuses("capacity=1G;policy=frozen+", "frozen+");
   Refuses("capacity=many", "capacity");
   Refuses("capcity=1G", "capcity");
   Refuses("capacity=1G;secondary_cache=compressed_secondary_cache://", "secondary_cache");
@@ -294,6 +298,60 @@ static void Priorities() {
   }
 }
 
+// Two threads read blocks until some of their hits were of what is frozen. What they hold is what they have found,
+// and each block is dropped once.
+static void Frozen() {
+  static std::atomic<int> living{0};
+  static const Cache::CacheItemHelper helper{
+      rocksdb::CacheEntryRole::kDataBlock, [](Cache::ObjectPtr object, rocksdb::MemoryAllocator*) {
+        delete static_cast<uint64_t*>(object);
+        --living;
+      }};
+  for (const char* policy : {"lru", "mobius", "s3-fifo", "clock", "fifo"}) {
+    const std::string name = std::string("frozen+") + policy;
+    auto cache = Make("capacity=2000;charge_metadata=false;policy=" + name);
+    CHECK(cache->GetPrintableOptions().find(name) != std::string::npos);
+    std::atomic<bool> done{false};
+    std::atomic<int> strays{0};
+    const auto read = [&](uint64_t seed) {
+      while (!done.load()) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        const uint64_t one = (seed >> 33) % 2200, other = (seed >> 20) % 2200;
+        const uint64_t number = one * other / 2200;
+        char key[16] = {};
+        memcpy(key, &number, 8);
+        Cache::Handle* handle = cache->Lookup(rocksdb::Slice(key, 16));
+        if (handle == nullptr) {
+          ++living;
+          if (!cache->Insert(rocksdb::Slice(key, 16), new uint64_t(number), &helper, 1, &handle).ok()) {
+            ++strays;
+            continue;
+          }
+        }
+        strays += *static_cast<uint64_t*>(cache->Value(handle)) != number;
+        cache->Release(handle, seed >> 54 == 0);
+      }
+    };
+    std::thread one(read, 1), other(read, 2);
+    // It begins by waiting until the content was renewed, half a second at least.
+    bool is_frozen = false;
+    for (int tenths = 0; tenths < 600 && !is_frozen; ++tenths) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      const std::string page = frazil::PrometheusPage(*cache, "blocks");
+      is_frozen = page.find("frazil_frozen_hits_total{cache=\"blocks\"} 0\n") == std::string::npos;
+    }
+    CHECK(is_frozen);
+    cache->SetCapacity(1000);
+    done = true;
+    one.join();
+    other.join();
+    CHECK(strays == 0 && cache->GetPinnedUsage() == 0 && cache->GetUsage() <= 1000);
+    CHECK(size_t(living.load()) == cache->GetOccupancyCount());
+    cache.reset();
+    CHECK(living == 0);
+  }
+}
+
 static void EvictionCallback() {
   auto cache = Make("capacity=1M");
   cache->SetEvictionCallback([](const rocksdb::Slice&, Cache::Handle*, bool) { return false; });
@@ -347,6 +405,7 @@ int main() {
   Metadata();
   ReleasedTwice();
   Priorities();
+  Frozen();
   EvictionCallback();
   Resize();
   printf("%d failures\n", failures);

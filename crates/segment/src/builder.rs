@@ -34,29 +34,30 @@ const CAPACITY_BYTES_MAX: usize = 1 << 40;
 const FREE_MAX: usize = 8;
 const LINE_BYTES: usize = 64;
 
-/// Which segments go when there is no room.
+/// Which segments are evicted when the store is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Eviction {
-    /// The one that was written first.
+    /// The segment written first.
     Fifo,
-    /// Four neighbours become one, in turn: of their items those stay that have the most
+    /// Merges four neighbours into one, in turn. The merged segment keeps the items with the most
     /// requests a byte since they were written or last merged (Segcache).
     #[default]
     FifoMerge,
-    /// Any one.
+    /// A random segment.
     Random,
-    /// The one whose items will all be over first.
+    /// The segment whose last item expires first.
     ClosestToExpiry,
-    /// None: a write that finds no room is refused, and what is over or deleted makes room alone.
+    /// No segment: a write that finds no room is refused, and only expired and deleted items make room.
     Never,
-    /// Of three neighbours, which become one, the first is the one that is least useful as a model
-    /// foretells that learns from what is requested; what was requested longest ago for its size goes
-    /// (GL-Cache). A thread of the store learns. Before there is a model the neighbours are merged in turn.
+    /// Merges three neighbours into one, the first of which has the lowest utility predicted by a
+    /// model that learns from the requests; the items requested longest ago for their size are
+    /// evicted (GL-Cache). A thread of the store trains the model. Before there is a model
+    /// neighbours are merged in turn.
     GlCache,
 }
 
-/// Settings of a [`Store`]; [`Store::builder`] makes one.
+/// Settings of a [`Store`]: [`Store::builder`].
 #[derive(Clone, Debug)]
 pub struct Builder {
     capacity_bytes: usize,
@@ -67,13 +68,13 @@ pub struct Builder {
     learn_in_place: bool,
 }
 
-/// Why a store could not be made.
+/// Why a store could not be built.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
     /// The segments' size is not a power of two from 1 KiB to 1 MiB.
     SegmentBytes {
-        /// What was asked for.
+        /// The size given.
         segment_bytes: usize,
     },
     /// There would be fewer than eight segments.
@@ -85,7 +86,7 @@ pub enum BuildError {
     TooLarge,
     /// The system has no memory.
     Memory(io::Error),
-    /// The system has no thread to learn in ([`Eviction::GlCache`]).
+    /// The system has no thread for the learner ([`Eviction::GlCache`]).
     Thread(io::Error),
 }
 
@@ -93,14 +94,20 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             BuildError::SegmentBytes { segment_bytes } => {
-                write!(f, "segments of {segment_bytes} bytes: a power of two from 1 KiB to 1 MiB")
+                write!(
+                    f,
+                    "segments of {segment_bytes} bytes: expected a power of two from 1 KiB to 1 MiB"
+                )
             }
             BuildError::TooSmall { least_bytes } => {
-                write!(f, "capacity below {least_bytes} bytes, with segments of this size")
+                write!(
+                    f,
+                    "the capacity is too small: with segments of this size it is at least {least_bytes} bytes"
+                )
             }
-            BuildError::TooLarge => f.write_str("capacity of more than a tebibyte"),
+            BuildError::TooLarge => f.write_str("the capacity is over one tebibyte"),
             BuildError::Memory(_) => f.write_str("no memory for the segments"),
-            BuildError::Thread(_) => f.write_str("no thread to learn in"),
+            BuildError::Thread(_) => f.write_str("no thread for the learner"),
         }
     }
 }
@@ -115,7 +122,7 @@ impl std::error::Error for BuildError {
 }
 
 impl Store {
-    /// Settings of a store that takes `capacity_bytes` of memory, with all that belongs to it.
+    /// Settings of a store that takes at most `capacity_bytes` of memory for everything.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(16 << 20).build()?;
@@ -134,8 +141,8 @@ impl Store {
 }
 
 impl Builder {
-    /// The size of a segment, which no item can exceed: a power of two from 1 KiB to 1 MiB. Without
-    /// it 1 MiB, or less, down to 64 KiB, for 64 segments.
+    /// The size of a segment, the maximum for an item: a power of two from 1 KiB to 1 MiB. Default
+    /// 1 MiB; less, down to 64 KiB, if there would be fewer than 64 segments.
     ///
     /// ```
     /// let builder = frazil_segment::Store::builder(16 << 20).segment_bytes(1 << 20);
@@ -146,7 +153,7 @@ impl Builder {
         self
     }
 
-    /// Which segments go when there is no room.
+    /// Which segments are evicted when the store is full.
     ///
     /// ```
     /// use frazil_segment::Eviction;
@@ -159,8 +166,9 @@ impl Builder {
         self
     }
 
-    /// Milliseconds that somebody else counts, and that never go back: a server sets them once a round.
-    /// Without it the system's clock is read where an entry with a lifetime is read or written, 27 ns.
+    /// A clock in milliseconds that the caller advances and that never goes back: a server sets it
+    /// once a round. By default the store reads the system's clock when it reads or writes an entry
+    /// with a lifetime, which takes 27 ns.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -181,8 +189,8 @@ impl Builder {
         self
     }
 
-    /// The seed of the hash, for runs that are the same each time. Without it nobody can choose keys that
-    /// collide.
+    /// The seed of the hash, for reproducible runs. The default is random, so that nobody can
+    /// choose colliding keys.
     ///
     /// ```
     /// assert!(frazil_segment::Store::builder(16 << 20).seed(1).build().is_ok());
@@ -192,8 +200,8 @@ impl Builder {
         self
     }
 
-    /// Whether [`Eviction::GlCache`] learns in the write that makes room instead of in a thread, which
-    /// holds that write for tens of milliseconds: for runs that are the same each time.
+    /// Whether [`Eviction::GlCache`] trains inside a write that evicts instead of in a thread, for
+    /// reproducible runs. Such a write takes tens of milliseconds.
     ///
     /// ```
     /// use frazil_segment::{Eviction, Store};
@@ -206,11 +214,12 @@ impl Builder {
         self
     }
 
-    /// Makes the store. Its memory is reserved and not touched yet, but for the first page of the index.
+    /// Builds the store. Its memory is reserved and not touched yet, except for the first page of
+    /// the index.
     ///
     /// # Errors
     ///
-    /// The settings do not go together, or there is no memory.
+    /// The settings contradict each other, or there is no memory.
     ///
     /// ```
     /// assert!(frazil_segment::Store::builder(100).build().is_err());

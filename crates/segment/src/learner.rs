@@ -66,7 +66,7 @@ struct Tally {
     row: AtomicU32,
     /// Request rate, write rate and miss ratio when it was full; bits of numbers.
     states: [AtomicU32; 3],
-    /// What it was foretold last; bits of a number, or of none.
+    /// What it was predicted last; bits of a number, or of none.
     foretold: AtomicU32,
 }
 

@@ -1,9 +1,10 @@
-//! A cache of bytes by bytes, for millions of small items: a log of segments in one mapping.
+//! A cache of byte strings for millions of small items: a log of segments in one memory mapping.
 //!
-//! Values are copied into segments of up to 1 MiB, one after the other, and an index of eight bytes an
-//! item leads to them. An item takes 4 bytes beside its key and its value, up to 4 more for flags, 2 for
-//! a lifetime and 1 for marks, and about 11 in the index. The design follows Segcache (Yang et al., NSDI 2021) and GL-Cache
-//! (FAST 2023): segments are for items that end at about the same time, and go as a whole or are merged.
+//! Values are copied into segments of up to 1 MiB, one after the other, and an index of eight bytes
+//! an item points to them. An item takes 4 bytes beside its key and its value, up to 4 more for
+//! flags, 2 for a lifetime and 1 for marks, and about 11 in the index. The design follows Segcache
+//! (Yang et al., NSDI 2021) and GL-Cache (FAST 2023): a segment holds items that expire at about the
+//! same time, and is evicted as a whole or merged.
 //!
 //! ```
 //! use std::time::Duration;
@@ -22,22 +23,23 @@
 //!
 //! # What it promises
 //!
-//! - **Memory.** The capacity holds for all: segments, index, what is known of segments, locks. The mapping
-//!   takes memory as it is used, and never gives any back before the store is dropped.
-//! - **Readers** take no lock, and wait for no writer and no merge. Of more than 64 look-ups at once the
-//!   others take the lock of a stripe for a moment.
-//! - **Writers** of different keys share locks of stripes of the index, for less than a microsecond,
-//!   and make room a little with each write; none waits for a whole merge, unless memory is short
-//!   because guards hold it.
-//! - **Consistency.** Operations on a key take effect one after the other. An entry is there until it is
-//!   deleted, replaced, over or evicted. One that is over is not read any more.
+//! - **Memory.** The capacity bounds everything: segments, index, data about segments, locks. The
+//!   mapping takes memory as it is used, and returns none before the store is dropped.
+//! - **Readers** take no lock, and wait for no writer and no merge. If more than 64 look-ups run at
+//!   once, the others take the lock of a stripe for a moment.
+//! - **Writers** of different keys share locks of stripes of the index, for less than a
+//!   microsecond, and evict a little with each write. None waits for a whole merge, unless memory
+//!   is short because guards hold it.
+//! - **Consistency.** Operations on a key take effect one after the other. An entry stays until it
+//!   is deleted, replaced, expired or evicted. No read returns an expired entry.
 //! - **Time** is read for items with a lifetime only; see [`Builder::clock`].
 //!
 //! # What it does not do
 //!
 //! - Keys are up to 255 bytes, values as long as fits into a segment.
-//! - The index grows and does not shrink: a store of small items that become large ones keeps it.
-//! - An item is never changed in place, so counters and appended values write anew each time.
+//! - The index grows and does not shrink: it stays large when few large items replace many small
+//!   ones.
+//! - An item is never changed in place: a counter and an appended value are written anew each time.
 
 mod builder;
 mod clock;
@@ -80,21 +82,21 @@ pub use store::Store;
 
 use segments::Segment;
 
-/// What is stored beside a value.
+/// Data stored beside a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// Whatever the user wants; 0 takes no memory, others as many bytes as they have, or 4 for 3.
+    /// Any number; 0 takes no memory, others as many bytes as they have, or 4 for 3.
     pub flags: u32,
-    /// Whatever who embeds the store wants to know of the entry beside the user's flags; 0 takes no
-    /// memory, others a byte.
+    /// A number of the program that embeds the store, beside the user's flags; 0 takes no memory,
+    /// others a byte.
     pub marks: u8,
-    /// How long the entry is there at most, rounded up to whole milliseconds, from the last millisecond of
-    /// the clock on; up to 0.025 % of it less. So one of 100 us ends with the millisecond after, and
-    /// one of nothing is over at once. `None`, or 34 years: as long as there is room.
+    /// Lifetime of the entry, rounded up to whole milliseconds, from the last millisecond of the
+    /// clock on; it may be up to 0.025 % shorter. So a lifetime of 100 us ends with the next
+    /// millisecond, and a lifetime of zero has expired at once. `None`, or 34 years: no lifetime.
     pub lifetime: Option<Duration>,
 }
 
-/// An entry as a reader sees it, in its place.
+/// An entry in its place in memory, as a reader sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry<'a> {
@@ -112,14 +114,14 @@ pub struct Entry<'a> {
     /// Milliseconds of the clock when the entry's segment was opened, of a merged one the mean: the entry
     /// was written then or later.
     pub opened_ms: u64,
-    /// A number that changes with each write of the key, and with merges. It comes again when the same
-    /// piece of memory was used anew 2^24 times.
+    /// A number that changes with each write of the key, and with merges. It repeats after the same
+    /// piece of memory was reused 2^24 times.
     pub cas: u64,
-    /// What is left of the lifetime.
+    /// The remaining lifetime.
     pub lifetime: Option<Duration>,
 }
 
-/// A guard of an entry ([`Store::hold`]).
+/// A guard that keeps an entry readable ([`Store::hold`]).
 #[derive(Debug)]
 pub struct Held<'a> {
     entry: Entry<'a>,
@@ -140,10 +142,10 @@ impl Drop for Held<'_> {
     }
 }
 
-/// What must be there for a write to happen ([`Store::write`]).
+/// The condition of a write ([`Store::write`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Anything or nothing.
+    /// None: there may be an entry or not.
     Anything,
     /// No entry of the key.
     Nothing,
@@ -164,23 +166,23 @@ pub enum Update<R> {
         flags: u32,
         /// [`Attributes::marks`].
         marks: u8,
-        /// `None`: the entry ends when it would have. `Some`: as [`Attributes::lifetime`].
+        /// `None`: the entry expires when it would have. `Some`: as [`Attributes::lifetime`].
         lifetime: Option<Option<Duration>>,
-        /// What is answered.
+        /// The answer.
         result: R,
     },
 }
 
-/// What became of a write with a condition.
+/// Result of a conditional write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The value is stored.
     Stored,
-    /// The key has, or does not have, a value.
+    /// The condition on the presence of the key was not met.
     NotStored,
-    /// The key has another entry than the one that was named.
+    /// The key has another entry than the one given.
     Exists,
-    /// The key has no entry, and one was named.
+    /// The key has no entry, though one was given.
     NotFound,
 }
 
@@ -194,9 +196,9 @@ pub enum StoreError {
     TooLarge,
     /// The value is no decimal number of 64 bits.
     NotANumber,
-    /// No segment comes free: guards hold an item in each, or reads or writes are under way there. A write is
-    /// refused after ten thousand looks, which take a tenth of a second or more. With [`Eviction::Never`]: there
-    /// is no room, and the write is refused at once.
+    /// No segment became free: guards hold an item in each, or reads or writes are under way there.
+    /// A write is refused after ten thousand attempts, which take a tenth of a second or more. With
+    /// [`Eviction::Never`]: there is no room, and the write is refused at once.
     NoRoom,
 }
 

@@ -1,8 +1,8 @@
-//! The counts of stores as a page that Prometheus reads. Feature `prometheus`.
+//! The counts of stores as a page for Prometheus. Feature `prometheus`.
 //!
-//! A program serves the page where it serves its other metrics: the store opens no port. The page is text in
-//! the exposition format, version 0.0.4 ([`CONTENT_TYPE`]), in which all samples of a metric must stand
-//! together; so a [`Page`] collects several stores first and is written at the end.
+//! The program serves the page where it serves its other metrics: the store opens no port. The page
+//! is text in the exposition format, version 0.0.4 ([`CONTENT_TYPE`]). In that format all samples
+//! of a metric stand together, so a [`Page`] first collects the stores and is written at the end.
 //!
 //! ```
 //! use frazil_segment::{Store, prometheus::Page};
@@ -22,15 +22,16 @@
 //! # Ok::<(), frazil_segment::BuildError>(())
 //! ```
 //!
-//! Of segments, of which there may be tens of thousands, the page tells quantiles: a label `quantile` from 0,
-//! the least, to 1, the greatest. A learner's metrics, `frazil_segment_learner_…`, are told of stores that have
-//! one. A store costs what [`Store::stats`], [`Store::segments`] and [`Store::learner_stats`] do.
+//! There may be tens of thousands of segments, so the page has quantiles of their statistics: a
+//! label `quantile` from 0, the least, to 1, the greatest. Stores with a learner have metrics
+//! `frazil_segment_learner_…`. Adding a store costs what [`Store::stats`], [`Store::segments`] and
+//! [`Store::learner_stats`] do.
 
 use std::fmt;
 
 use crate::{LearnerStats, SegmentStats, Stats, Store};
 
-/// The type to serve a [`Page`] as: the header `Content-Type`.
+/// The content type of a [`Page`]: the header `Content-Type`.
 ///
 /// ```
 /// assert!(frazil_segment::prometheus::CONTENT_TYPE.starts_with("text/plain; version=0.0.4"));
@@ -210,7 +211,7 @@ fn measure(store: &Store) -> Vec<Metric> {
     metrics.chain(of_learner).collect()
 }
 
-/// A page of metrics: stores, each with the values it had when it was added.
+/// A page of metrics: stores, each with its values at the moment it was added.
 ///
 /// ```
 /// use frazil_segment::{Store, prometheus::Page};
@@ -237,8 +238,8 @@ impl Page {
         Page::default()
     }
 
-    /// Adds what `store` has counted, with the label `store="name"`. Any text will do as a name. Of two
-    /// stores with one name the page shows the latter, because a sample may be there only once.
+    /// Adds the metrics of `store`, with the label `store="name"`. Any text may be a name. Of two
+    /// stores with one name the page shows the later one, because a sample may appear only once.
     ///
     /// ```
     /// use frazil_segment::{Store, prometheus::Page};

@@ -90,12 +90,13 @@ pub struct Recording<'s> {
 }
 
 impl Recording<'_> {
-    /// Ends the recording and says what it came to. Waits until all is written.
+    /// Ends the recording and returns its counts. Waits until everything is written.
     ///
     /// # Errors
     ///
-    /// The file could not be written, now or at any time since the beginning. Its whole blocks can be read
-    /// all the same. Or this process was forked since then: the recording goes on in the other.
+    /// The file could not be written, now or at any time since the beginning; its whole blocks can
+    /// be read even so. Or this process was forked since then: the recording continues in the
+    /// other.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -126,11 +127,11 @@ impl Drop for Recording<'_> {
 }
 
 impl Store {
-    /// Records the requests for a share of all keys to a file, which `frazil simulate` and `frazil advise`
-    /// read, until the guard goes.
+    /// Records the requests for a share of all keys to a file, which `frazil advise` and `frazil
+    /// simulate` read, until the guard is dropped.
     ///
-    /// `rate` is the share of the keys, above 0 and at most 1; all requests for a key that is chosen are
-    /// recorded. Those for others cost one branch more. What each operation becomes:
+    /// `rate` is the share of the keys, above 0 and at most 1; all requests for a chosen key are
+    /// recorded. Requests for other keys cost one more branch. Each operation becomes a record:
     ///
     /// | operation | record |
     /// |---|---|
@@ -140,14 +141,15 @@ impl Store {
     /// | append, prepend, touch, incr, decr | get, and set if there is an entry |
     /// | delete | delete |
     ///
-    /// A write has its lifetime in the record. `contains` and `scan` are not recorded, nor is what a write
-    /// with a condition finds. Keys are recorded as scrambled hashes, which differ from one store to the next
-    /// unless [`Builder::seed`](crate::Builder::seed) is the same.
+    /// The record of a write has its lifetime. `contains` and `scan` are not recorded, nor is the
+    /// look-up of a conditional write. Keys are recorded as scrambled hashes, which differ between
+    /// stores unless [`Builder::seed`](crate::Builder::seed) is the same.
     ///
-    /// No operation waits for the file: what it cannot take is counted as lost. Beside the capacity a
-    /// recording takes 524 kB for each thread that has noted something, at most 34 MB, until the store goes;
-    /// and until it ends what was noted in the last tenth of a second, and 65,536 misses: 25 MB where two
-    /// threads ask as fast as they can at a rate of 1.
+    /// No operation waits for the file: records that it cannot take are counted as lost. In
+    /// addition to the capacity a recording takes 524 kB for each thread that has recorded
+    /// something, at most 34 MB, until the store is dropped. Until the recording ends it also keeps
+    /// the records of the last tenth of a second and 65,536 misses: 25 MB if two threads request as
+    /// fast as they can at a rate of 1.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -166,9 +168,9 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// `InvalidInput` for a rate that is none, `ResourceBusy` while another recording of this store is under
-    /// way, and what the system says of the file and of the thread that writes it. A file that is there
-    /// already is overwritten.
+    /// `InvalidInput` for an invalid rate, `ResourceBusy` while another recording of this store is
+    /// under way, and errors of the system for the file and for the thread that writes it. An
+    /// existing file is overwritten.
     pub fn record(&self, path: impl AsRef<Path>, rate: f64) -> io::Result<Recording<'_>> {
         // Checkers' locks know their own threads alone, and the writer is none.
         if cfg!(any(loom, shuttle)) {

@@ -1,7 +1,7 @@
-//! A store in a file, and back.
+//! Snapshots: a store written to a file and restored.
 //!
-//! A snapshot holds every entry with what is left of its lifetime. It is taken while the store is at work, by
-//! [`Store::scan`], so it is of no one moment. Numbers are little-endian.
+//! A snapshot holds every entry with its remaining lifetime. It is taken while the store is in use,
+//! by [`Store::scan`], so it is of no single moment. Numbers are little-endian.
 //!
 //! ```text
 //! file   = magic "\x89frsegm\n"   u32 version (1)   block* end
@@ -42,9 +42,10 @@ const NO_END: u64 = u64::MAX;
 pub enum RestoreError {
     /// The file could not be read.
     Unreadable(io::Error),
-    /// The file is no snapshot of this version, or was cut short or changed. Nothing of it was put in.
+    /// The file is not a snapshot of this version, or was cut short or changed. None of it was
+    /// inserted.
     Damaged {
-        /// Where the part begins that is not as it was written, in bytes.
+        /// Where the damaged part begins, in bytes.
         offset: u64,
     },
     /// There is no memory for an entry.
@@ -56,7 +57,7 @@ impl fmt::Display for RestoreError {
         match self {
             RestoreError::Unreadable(_) => f.write_str("the snapshot cannot be read"),
             RestoreError::Damaged { offset } => {
-                write!(f, "not a snapshot as it was written, from byte {offset} on")
+                write!(f, "not a snapshot, or damaged from byte {offset} on")
             }
             RestoreError::Refused(_) => f.write_str("an entry of the snapshot was refused"),
         }
@@ -189,8 +190,8 @@ fn read_all(
 }
 
 impl Store {
-    /// Writes all entries to a file, and says how many those were. A file of that name stays as it is until
-    /// the new one is whole.
+    /// Writes all entries to a file, and returns their number. An existing file of that name stays
+    /// until the new one is complete.
     ///
     /// # Errors
     ///
@@ -249,13 +250,14 @@ impl Store {
         Ok(all)
     }
 
-    /// Puts in what a snapshot has, as [`Store::set`] does, and says how many entries those were. The
-    /// file is read twice, so that nothing is put in of one that is damaged. A lifetime goes on from where it
-    /// was when the snapshot was taken. An entry that does not fit into a segment of this store is left out.
+    /// Inserts the entries of a snapshot, as [`Store::set`] does, and returns their number. The
+    /// file is read twice, so that nothing is inserted from a damaged one. Lifetimes continue from
+    /// the moment of the snapshot. An entry that does not fit into a segment of this store is left
+    /// out.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or is not as it was written; or all memory is held by readers.
+    /// The file cannot be read, or is damaged; or all memory is held by readers.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;

@@ -1,4 +1,4 @@
-//! What a store counts.
+//! Counts of a store.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::segments::Phase;
 use crate::store::Store;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// Counts of a store since it was made, and what it has now.
+/// Counts of a store since it was built, and its present size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -21,39 +21,39 @@ pub struct Stats {
     pub flushed_reads: u64,
     /// Values stored.
     pub writes: u64,
-    /// Entries that went for want of room.
+    /// Entries evicted.
     pub evicted_items: u64,
-    /// Entries that were over, or flushed, when their memory was needed or their key written.
+    /// Entries that had expired, or were flushed, when their memory was needed or their key written.
     pub expired_items: u64,
     /// Entries that merges kept.
     pub kept_items: u64,
     /// Merges of segments.
     pub merges: u64,
-    /// Entries, those included that are over and whose memory was not needed yet.
+    /// Entries, including expired ones whose memory was not needed yet.
     pub items: u64,
     /// Bytes of their items.
     pub live_bytes: u64,
-    /// What the store may take.
+    /// The memory that the store may take.
     pub capacity_bytes: usize,
     /// The size of a segment.
     pub segment_bytes: usize,
     /// Segments.
     pub segments: u32,
-    /// Those that nothing is in.
+    /// Free segments.
     pub free_segments: u32,
-    /// Those that the index lies in.
+    /// Segments of the index.
     pub index_segments: u32,
     /// Lines of the index, which are 64 bytes each.
     pub index_lines: u64,
-    /// Lines beside them, for what did not fit.
+    /// Overflow lines of the index.
     pub overflow_lines: u64,
 }
 
-/// What is known of a segment with items.
+/// Statistics of a segment with items.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SegmentStats {
-    /// How long ago it was opened; of a merged one the mean.
+    /// Time since it was opened; for a merged segment the mean.
     pub age: Duration,
     /// Bytes written to it.
     pub filled_bytes: usize,
@@ -61,9 +61,9 @@ pub struct SegmentStats {
     pub live_bytes: u32,
     /// Items that are not deleted or replaced.
     pub live_items: u32,
-    /// When the last of them is over; `None`: never.
+    /// Time until the last of them expires; `None`: never.
     pub left: Option<Duration>,
-    /// What a learner counts of it, if there is one.
+    /// Counts of the learner, if there is one.
     pub learned: Option<SegmentLearned>,
 }
 

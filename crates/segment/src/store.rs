@@ -50,7 +50,7 @@ pub(crate) struct Counters {
     pub(crate) merges: AtomicU64,
 }
 
-/// A cache of bytes by bytes, in a log of segments. See [the crate](crate).
+/// A cache of byte strings in a log of segments. See [the crate](crate).
 #[derive(Debug)]
 pub struct Store {
     pub(crate) segments: Segments,
@@ -341,7 +341,8 @@ impl Store {
         }
     }
 
-    /// Appends the value of a key to `out`, and answers its flags; `None` if it is not there.
+    /// Appends the value of a key to `out`, and returns its flags; `None` if the key is absent. Two
+    /// dependent accesses to memory and one locked instruction; copies the value. No lock.
     ///
     /// Two dependent accesses to memory, one locked instruction; copies the value. No lock.
     ///
@@ -361,10 +362,10 @@ impl Store {
         })
     }
 
-    /// Has `read` look at the entry of a key, in place. Its segment is not used anew meanwhile, so
-    /// `read` should be short; it may call the store. Costs and waits as [`Store::get`]. Each look-up that
-    /// is under way has one of 64 records; where 64 are under way, one more takes a lock, as a write does,
-    /// and gives it back before `read` is called.
+    /// Calls `read` with the entry of a key in place. The entry's segment is not reused meanwhile,
+    /// so `read` should be short; it may call the store. Costs and waits as [`Store::get`]. Each
+    /// look-up under way has one of 64 records. If all are in use, the next look-up takes a lock as
+    /// a write does, and releases it before it calls `read`.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -377,9 +378,9 @@ impl Store {
         self.read(key, self.hash(key), read)
     }
 
-    /// Looks up many keys, and calls `each` with the place of each key in `keys` and its entry. Lines
-    /// of sixteen keys are fetched together, so it takes a third of the time of as many
-    /// [`Store::get`] where memory is what they wait for.
+    /// Looks up many keys, and calls `each` with the position of each key in `keys` and its entry.
+    /// Lines of sixteen keys are fetched together, so this takes a third of the time of as many
+    /// calls of [`Store::get`] if memory is the bottleneck.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -419,15 +420,15 @@ impl Store {
         }
     }
 
-    /// The entry of a key, which stays in place until the guard is dropped: two exchanges more than
-    /// [`Store::get`], on a line that all who hold an item of the segment share.
+    /// A guard of a key's entry, which stays in place until the guard is dropped. It takes two
+    /// exchanges more than [`Store::get`], on a line shared by all guards of the segment's items.
     ///
-    /// A segment is not used anew while an item of it is held, so many guards that live long leave
-    /// less room for others.
+    /// A segment is not reused while an item of it is held, so many long-lived guards leave less
+    /// capacity for others.
     ///
     /// # Panics
     ///
-    /// There are 2^31 guards of the segment, most of which must have been forgotten.
+    /// If the segment has 2^31 guards, most of which must have been forgotten.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -456,7 +457,7 @@ impl Store {
         held
     }
 
-    /// Whether there is an entry, without counting a request.
+    /// Whether the key is present, without counting a request.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -786,7 +787,7 @@ impl Store {
         Some(Stored::Stored)
     }
 
-    /// Removes an entry, and says whether there was one.
+    /// Removes an entry, and returns whether there was one.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -837,7 +838,7 @@ impl Store {
         if self.is_gone(&found) { Stored::NotFound } else { Stored::Stored }
     }
 
-    /// Stores a value, in the place of one that may be there.
+    /// Stores a value, and replaces an existing one.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Writes that depend on what is there: additions, replacements, changes of a value.
+//! Conditional writes: additions, replacements, changes of a value.
 //!
 //! A change reads the entry under a guard, writes a new item, and has the index lead to it if it leads
 //! to the old one still. If not it begins anew: another write of the key came between, or a merge
@@ -143,7 +143,8 @@ impl Store {
     /// Stores a value if the key's entry is the one that had the number `cas`
     /// ([`Entry::cas`](crate::Entry::cas)).
     ///
-    /// [`Stored::Exists`] says that it is another one, or that it was moved by a merge: read it again.
+    /// [`Stored::Exists`] means that the key has another entry, or that a merge has moved it: read
+    /// it again.
     ///
     /// # Errors
     ///
@@ -193,7 +194,7 @@ impl Store {
             .map(|changed| changed.map_or(Stored::NotStored, |()| Stored::Stored))
     }
 
-    /// Puts something before a value. Flags and lifetime stay.
+    /// Prepends to a value. Flags and lifetime stay.
     ///
     /// # Errors
     ///
@@ -212,8 +213,8 @@ impl Store {
             .map(|changed| changed.map_or(Stored::NotStored, |()| Stored::Stored))
     }
 
-    /// Gives an entry another lifetime, and says whether there is one. The item is written anew, as
-    /// segments are for lifetimes, so it has another number than before.
+    /// Changes the lifetime of an entry, and returns whether there is one. The item is written
+    /// anew, because segments hold items of similar lifetime, so its number changes.
     ///
     /// # Errors
     ///
@@ -238,8 +239,8 @@ impl Store {
         Ok(touched.is_some())
     }
 
-    /// Adds to a value that is a decimal number of 64 bits, modulo 2^64, and answers the sum; `None`
-    /// if the key has no value. Flags and lifetime stay.
+    /// Adds to a value that is a decimal number of 64 bits, modulo 2^64, and returns the sum;
+    /// `None` if the key has no value. Flags and lifetime stay.
     ///
     /// # Errors
     ///
@@ -255,7 +256,7 @@ impl Store {
         self.count(key, |number| number.wrapping_add(by))
     }
 
-    /// Subtracts from a value that is a decimal number of 64 bits, down to 0 and no further.
+    /// Subtracts from a value that is a decimal number of 64 bits, at least to 0.
     ///
     /// # Errors
     ///

@@ -60,12 +60,12 @@ pub struct CapacitySpec {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Amount {
-    /// In whichever unit is asked for.
+    /// A number in either unit.
     Plain(u64),
     Bytes(u64),
-    /// Of the distinct objects, or of their first sizes.
+    /// A share of the distinct objects, or of their first sizes.
     Share(Fraction),
-    /// Of the most objects at any moment between their first and last request.
+    /// A share of the most objects alive at once, between their first and last request.
     PeakShare(Fraction),
 }
 
@@ -94,7 +94,7 @@ impl Fraction {
     }
 }
 
-/// Why a capacity is none.
+/// Why a capacity is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CapacityError {
     /// It cannot be read.
@@ -111,27 +111,27 @@ pub enum CapacityError {
     /// Bytes were given where objects are counted.
     #[error("capacity `{0}` is in bytes, but objects are counted; add --unit bytes")]
     BytesOfObjects(String),
-    /// A share of the peak was asked for in bytes.
+    /// A share of the peak was given in bytes.
     #[error(
         "capacity `{0}` is a share of the peak number of objects, but bytes are counted; drop --unit bytes"
     )]
     PeakOfBytes(String),
-    /// It is in bytes, or a share of a peak, where only a number of objects is known.
+    /// It is in bytes or a share of a peak, where only a number of objects is known.
     #[error("capacity `{0}` does not go here; write a number (1000, 10K) or a share (0.1%)")]
     NotOfCount(String),
     /// Bytes are counted, but the trace has no sizes.
     #[error("bytes are counted, but the trace has no object sizes; drop --unit bytes")]
     NoSizes,
-    /// It is no unit.
+    /// The unit is unknown.
     #[error("unknown unit `{0}`; known are objects, bytes")]
     UnknownUnit(String),
 }
 
 impl CapacitySpec {
-    /// The capacity in `unit` if that can be told without a trace.
+    /// The capacity in `unit`, if it does not depend on a trace.
     ///
     /// # Errors
-    /// When the capacity does not go with the unit.
+    /// If the capacity does not fit the unit.
     pub fn known(&self, unit: Unit) -> Result<Option<u64>, CapacityError> {
         match (self.amount, unit) {
             (Amount::Plain(capacity), _) | (Amount::Bytes(capacity), Unit::Bytes) => {
@@ -174,7 +174,7 @@ impl CapacitySpec {
     /// O(1) for absolute capacities, O(records) for shares of bytes or of the peak.
     ///
     /// # Errors
-    /// When the capacity does not go with the unit, or the trace has no sizes and
+    /// If the capacity does not fit the unit, or the trace has no sizes and
     /// bytes are asked for.
     pub fn resolve(&self, trace: &Trace, unit: Unit) -> Result<u64, CapacityError> {
         if unit == Unit::Bytes && trace.sizes.is_empty() {
@@ -226,8 +226,8 @@ impl FromStr for CapacitySpec {
     }
 }
 
-/// The capacity that does for a sample of the objects, taken at `rate`, what `capacity` does
-/// for all of them; at least 1.
+/// The capacity for a sample of the objects taken at `rate` that corresponds to `capacity` for all
+/// of them; at least 1.
 ///
 /// ```
 /// assert_eq!(frazil_simulator::sample_capacity(12_345, 0.01), 123);
@@ -236,7 +236,7 @@ pub fn sample_capacity(capacity: u64, rate: f64) -> u64 {
     if rate < 1.0 { ((capacity as f64 * rate).round() as u64).max(1) } else { capacity }
 }
 
-/// The other way round: the capacity for all objects.
+/// The inverse: the capacity for all objects.
 ///
 /// ```
 /// use frazil_simulator::{full_capacity, sample_capacity};
@@ -282,8 +282,8 @@ fn parse_amount(text: &str) -> Option<Amount> {
     })
 }
 
-/// A number of things as people write it: `1000`, `10K`, `1.5M`, `1e6`, all decimal. `None` if
-/// it is no whole number, or beyond 64 bits.
+/// A count as people write it: `1000`, `10K`, `1.5M`, `1e6`, all decimal. `None` if it is not a
+/// whole number, or beyond 64 bits.
 ///
 /// ```
 /// use frazil_simulator::parse_count;

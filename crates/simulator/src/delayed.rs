@@ -1,9 +1,8 @@
 //! A cell in which fetches take time (paper 5, §2 and its simulator).
 //!
-//! A miss begins a fetch. Until it is back the object is *in flight*: it takes no room, and
-//! requests for it wait, as delayed hits. When it is back it is committed: admitted by the
-//! same code as in a plain replay. The order of events is in
-//! `docs/design/delayed-hits.md`.
+//! A miss starts a fetch. Until the fetch ends the object is *in flight*: it occupies no capacity,
+//! and requests for it wait, as delayed hits. When the fetch ends the object is committed: admitted
+//! by the same code as in a plain replay. `docs/design/delayed-hits.md` has the order of events.
 //!
 //! What a policy remembers of an object in flight ([`Policy::Pending`]) lies with its flight.
 //! A flight takes 60 bytes beside that, and O(log flights) to begin and to end. There are at

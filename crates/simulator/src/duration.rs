@@ -13,13 +13,13 @@ const UNITS: [(&str, f64); 9] = [
     ("d", 8.64e10),
 ];
 
-/// Why a text is no duration.
+/// Why a text is not a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
     /// Not a number with one of the known units.
     #[error("expected a duration with its unit, such as 500ns, 100us, 5ms, 1s, 5m or 1h")]
     Unreadable,
-    /// Shorter or longer than anything that is counted here.
+    /// Out of range.
     #[error("expected a duration of 0, or from 1ns to 30 years")]
     OutOfRange,
 }
@@ -28,7 +28,7 @@ pub enum DurationError {
 ///
 /// # Errors
 ///
-/// Says whether the text cannot be read, or what it says is out of range.
+/// If the text cannot be read, or its value is out of range.
 ///
 /// ```
 /// assert_eq!(frazil_simulator::parse_us("0.5ms"), Ok(500.0));

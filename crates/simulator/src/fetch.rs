@@ -1,15 +1,15 @@
-//! How long fetches take, and by which clock.
+//! Durations of fetches, and the clock that measures them.
 //!
-//! A fetch's time is drawn from the number of the record that began it, and from nothing
-//! else: two policies that both miss a record wait equally long for it, so that chance does
-//! not decide between them. Memory: 8 bytes a record with
-//! [`ReplayClock::Trace`], and as many with [`FetchLatency::Column`].
+//! The duration of a fetch is drawn from the number of the record that started it, and from nothing
+//! else: two policies that both miss a record wait equally long for it, so that chance does not
+//! decide between them. Memory: 8 bytes a record with [`ReplayClock::Trace`], and as many with
+//! [`FetchLatency::Column`].
 
 use frazil_policy::Rng;
 
 use crate::trace::Trace;
 
-/// What time is when fetches take some.
+/// The clock of fetches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplayClock {
     /// Every get and every set is a tick (paper 5's slot); deletes take none.
@@ -19,10 +19,10 @@ pub enum ReplayClock {
     Trace,
 }
 
-/// The backends that [`FetchLatency::Keyed`] can have, at most.
+/// Maximum number of backends of [`FetchLatency::Keyed`].
 pub const MOST_BACKENDS: usize = 16;
 
-/// How long fetches take, in ticks of the [`ReplayClock`]: at least 1.
+/// Durations of fetches, in ticks of the [`ReplayClock`]: at least 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum FetchLatency {
     /// All equally long.
@@ -38,11 +38,11 @@ pub enum FetchLatency {
     },
     /// Each object has one of several backends, by its hash.
     Keyed(Backends),
-    /// As long as the trace says at the record that misses ([`Trace::latencies`]).
+    /// The duration in the trace at the record that misses ([`Trace::latencies`]).
     Column,
 }
 
-/// How long fetches take from each of several backends.
+/// Durations of fetches from each of several backends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backends {
     ticks: [u64; MOST_BACKENDS],
@@ -50,8 +50,7 @@ pub struct Backends {
 }
 
 impl Backends {
-    /// Backends that take so long; `None` if there are none, or more than
-    /// [`MOST_BACKENDS`].
+    /// Backends with these durations; `None` if there are none, or more than [`MOST_BACKENDS`].
     ///
     /// ```
     /// use frazil_simulator::Backends;
@@ -64,7 +63,7 @@ impl Backends {
         (!ticks.is_empty()).then_some(backends)
     }
 
-    /// The number of the backend that has an object with this hash.
+    /// The number of the backend of an object with this hash.
     ///
     /// ```
     /// let backends = frazil_simulator::Backends::new(&[10, 200]).expect("two");
@@ -85,18 +84,18 @@ impl Backends {
     }
 }
 
-/// Why fetches cannot take time over a trace.
+/// Why a trace cannot be replayed with fetches that take time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
     /// The clock is the trace's, and the trace has none.
     #[error("the trace has no times, so only `--clock request` can replay it")]
     NoTimes,
-    /// Fetches take what the trace says, and it says nothing.
+    /// Durations are those of the trace, and it has none.
     #[error("the trace has no column of latencies, which `--fetch-latency column` reads")]
     NoLatencies,
 }
 
-/// Times of fetches, made for one trace.
+/// Durations of fetches for one trace.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fetching {
     latency: FetchLatency,
@@ -111,11 +110,11 @@ pub struct Fetching {
 impl Fetching {
     /// Fetches that take `latency` over `trace`.
     ///
-    /// With [`ReplayClock::Trace`] records that share a time are spread evenly up to the
-    /// next one, and those that go back in time come with the one before. O(records).
+    /// With [`ReplayClock::Trace`] records with equal times are spread evenly up to the next time,
+    /// and a record with an earlier time gets that of the record before. O(records).
     ///
     /// # Errors
-    /// Where the trace lacks the times or the latencies that are asked for.
+    /// If the trace lacks the times or the latencies needed.
     ///
     /// ```
     /// use frazil_simulator::{FetchLatency, Fetching, ReplayClock, trace::Trace};
@@ -157,7 +156,7 @@ impl Fetching {
         self.clock
     }
 
-    /// How long each fetch takes, if all take equally long.
+    /// The duration of every fetch, if it is the same for all.
     pub fn fixed(&self) -> Option<u64> {
         match self.latency {
             FetchLatency::Fixed(ticks) => Some(ticks.max(1)),
@@ -165,12 +164,12 @@ impl Fetching {
         }
     }
 
-    /// Records that shared a time with the one before, and were moved.
+    /// Number of records with the time of the record before, which were moved.
     pub fn spread(&self) -> u64 {
         self.spread
     }
 
-    /// When a record comes, in nanoseconds; `None` where each get and set is a tick.
+    /// Time of a record, in nanoseconds; `None` if each get and set is a tick.
     pub fn time(&self, record: usize) -> Option<u64> {
         self.times.get(record).copied()
     }

@@ -1,42 +1,42 @@
-//! The length of fetches as users write it: `100`, `exp:10ms`, `lognormal:50ms,0.5`.
+//! Durations of fetches as users write them: `100`, `exp:10ms`, `lognormal:50ms,0.5`.
 
 use crate::duration::{DurationError, parse_us};
 use crate::fetch::{Backends, FetchLatency, MOST_BACKENDS, ReplayClock};
 
-/// Why a text is no length of fetches.
+/// Why a text is not a duration of fetches.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FetchLatencyError {
     /// None of the known kinds.
     #[error("expected fixed:D, exp:D, lognormal:D,S, keyed:D,D,… or column")]
     UnknownKind,
-    /// A log-normal length lacks one of its parts.
+    /// A log-normal duration lacks one of its parts.
     #[error("lognormal takes a mean and a deviation: D,S")]
     NoDeviation,
-    /// The deviation of a log-normal length is no number from 0 to 5.
+    /// The deviation of a log-normal duration is not a number from 0 to 5.
     #[error("S is a number from 0 to 5, such as 0.5")]
     BadDeviation,
     /// More than [`MOST_BACKENDS`].
     #[error("at most {MOST_BACKENDS} backends")]
     TooManyBackends,
-    /// A length by the clock of requests is no number of them.
+    /// A duration by the clock of requests is not a number of them.
     #[error("with --clock request D is a number of requests from 1 to 10^12")]
     BadTicks,
-    /// A length by the trace's clock is no duration.
+    /// A duration by the trace's clock cannot be read.
     #[error(transparent)]
     BadDuration(#[from] DurationError),
-    /// A length by the trace's clock is no time at all.
+    /// A duration by the trace's clock is zero.
     #[error("a fetch takes at least 1ns")]
     NoTime,
 }
 
 impl FetchLatency {
-    /// Reads the length of fetches: `D` or `fixed:D`, `exp:D`, `lognormal:D,S`, `keyed:D,D,…` or
-    /// `column`, where `D` is a number of requests, or by [`ReplayClock::Trace`] a duration as
+    /// Reads the duration of fetches: `D` or `fixed:D`, `exp:D`, `lognormal:D,S`, `keyed:D,D,…` or
+    /// `column`, where `D` is a number of requests, or with [`ReplayClock::Trace`] a duration as
     /// [`parse_us`] reads it.
     ///
     /// # Errors
     ///
-    /// Says which part is not understood, or out of bounds.
+    /// If a part cannot be read, or is out of range.
     ///
     /// ```
     /// use frazil_simulator::{FetchLatency, ReplayClock};

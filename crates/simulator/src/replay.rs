@@ -17,8 +17,8 @@ use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work, WorkCounts};
 use crate::index::{DenseIndex, Index};
 use crate::trace::{Operation, Sizes, Trace};
 
-/// How long gets waited, hits with 0 among them: requests with [`ReplayClock::Request`],
-/// nanoseconds with [`ReplayClock::Trace`].
+/// Latencies of gets; hits wait 0. In requests with [`ReplayClock::Request`], in nanoseconds with
+/// [`ReplayClock::Trace`].
 ///
 /// [`ReplayClock::Request`]: crate::ReplayClock::Request
 /// [`ReplayClock::Trace`]: crate::ReplayClock::Trace
@@ -26,29 +26,29 @@ use crate::trace::{Operation, Sizes, Trace};
 pub struct Latency {
     /// Sum over all gets.
     pub total: u64,
-    /// What half of the gets do not exceed; to three digits.
+    /// Median; to three digits.
     pub p50: u64,
-    /// What 99 % of them do not exceed; to three digits.
+    /// 99th percentile; to three digits.
     pub p99: u64,
-    /// How long delayed hits waited for what was left of a fetch.
+    /// Waits of delayed hits, for the rest of a fetch.
     pub delayed_hits: Waits,
-    /// How long misses waited for all of one.
+    /// Waits of misses, for a whole fetch.
     pub misses: Waits,
 }
 
-/// How long the gets of a kind waited, in the unit of [`Latency`]; all 0 where there were none.
+/// Waits of one kind of gets, in the unit of [`Latency`]; all 0 without such gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
     /// Sum over these gets.
     pub total: u64,
-    /// What 0, 5, 10, … and 100 % of them do not exceed; to three digits.
+    /// The quantiles 0, 5, 10, … and 100 %; to three digits.
     pub twentieths: [u64; 21],
-    /// What 99 % of them do not exceed; to three digits.
+    /// 99th percentile; to three digits.
     pub p99: u64,
 }
 
 impl Waits {
-    /// What half of them do not exceed.
+    /// Median.
     ///
     /// ```
     /// let mut waits = frazil_simulator::Waits::default();
@@ -60,21 +60,21 @@ impl Waits {
     }
 }
 
-/// What a cell held at looks that are evenly apart in the second half of the records.
+/// Content of a cell, sampled at equal distances in the second half of the records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Looks.
+    /// Number of samples.
     pub looks: u64,
-    /// Resident objects, summed over the looks.
+    /// Resident objects, summed over the samples.
     pub objects: u64,
     /// Their bytes, summed too.
     pub bytes: u64,
-    /// The most of the capacity that was used at one of them.
+    /// The most of the capacity used in a sample.
     pub most: u64,
 }
 
 impl Held {
-    /// Bytes of a resident object in the mean; `None` where there was none.
+    /// Mean size of a resident object in bytes; `None` if there was none.
     ///
     /// ```
     /// let held = frazil_simulator::Held { looks: 2, objects: 10, bytes: 250, most: 6 };
@@ -96,32 +96,31 @@ impl Held {
     }
 }
 
-/// What one cell counted.
+/// Result of one cell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Gets that were counted.
+    /// Counted gets.
     pub requests: u64,
     /// Gets that found their object.
     pub hits: u64,
-    /// Gets that found a fetch of their object under way and waited for it; 0 unless
-    /// fetches take time.
+    /// Gets that found a fetch of their object under way and waited for it; 0 if fetches take no
+    /// time.
     pub delayed_hits: u64,
-    /// Gets among the misses that would have found their object, had it not expired; 0 unless
-    /// entries have lifetimes.
+    /// Misses that would have hit if the entry had not expired; 0 without lifetimes.
     pub expired: u64,
-    /// How long gets waited; `None` unless fetches take time.
+    /// Latencies; `None` if fetches take no time.
     pub latency: Option<Latency>,
-    /// Bytes asked for; 0 unless the unit is bytes.
+    /// Bytes requested; 0 unless the unit is bytes.
     pub bytes_requested: u64,
-    /// Bytes asked for and not found; 0 unless the unit is bytes.
+    /// Bytes requested and missed; 0 unless the unit is bytes.
     pub bytes_missed: u64,
     /// Time in the replay loop, over counted and warm-up records, in seconds.
     pub seconds: f64,
     /// Records replayed in that time.
     pub records: u64,
-    /// Work done on hits and on all else; zero unless it was asked for.
+    /// Work on hits and elsewhere; zero unless it was counted.
     pub work: WorkSplit,
-    /// What was resident; `None` unless it was asked for.
+    /// Resident objects; `None` unless they were sampled.
     pub held: Option<Held>,
 }
 
@@ -137,14 +136,13 @@ impl Outcome {
         }
     }
 
-    /// Gets that found neither their object nor a fetch of it: those that began one.
+    /// Gets that found neither their object nor a fetch of it, and so started one.
     pub fn misses(&self) -> u64 {
         self.requests - self.hits - self.delayed_hits
     }
 
-    /// The same misses among so many times the requests, the difference being hits: for a
-    /// sample that holds too many requests or too few ([`trace::Recording::correction`]).
-    /// Bytes alike.
+    /// The same misses among a multiple of the requests, with the difference in hits: for a sample
+    /// with too many requests or too few ([`trace::Recording::correction`]). Bytes likewise.
     ///
     /// [`trace::Recording::correction`]: crate::trace::Recording::correction
     ///
@@ -176,7 +174,7 @@ impl Outcome {
         ratio(self.bytes_missed, self.bytes_requested)
     }
 
-    /// Mean wait of a get; `None` unless fetches take time.
+    /// Mean latency of a get; `None` if fetches take no time.
     pub fn latency_mean(&self) -> Option<f64> {
         self.latency.map(|latency| ratio(latency.total, self.requests))
     }
@@ -199,9 +197,9 @@ fn ratio(part: u64, whole: u64) -> f64 {
 /// Work of the policy, by what caused it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WorkSplit {
-    /// Done inside [`Policy::hit`] of gets.
+    /// Work inside [`Policy::hit`] of gets.
     pub on_hits: WorkCounts,
-    /// Done at all else: sets, misses, evictions, insertions and removals.
+    /// All other work: sets, misses, evictions, insertions and removals.
     pub elsewhere: WorkCounts,
 }
 

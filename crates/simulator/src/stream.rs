@@ -23,13 +23,13 @@ pub enum StreamError {
     /// The trace can't be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The capacity does not go with the trace.
+    /// The capacity does not fit the trace.
     #[error(transparent)]
     Capacity(#[from] CapacityError),
-    /// The policy must know the future.
+    /// The policy is offline.
     #[error("policy `{0}` must know the whole trace, and cannot run on a stream")]
     Offline(PolicySpec),
-    /// All entries should live equally long, and nothing says when they are inserted.
+    /// All entries have one lifetime, and the trace has no times.
     #[error("the trace has no times, without which nothing can expire")]
     NoTimes,
     /// More objects than a stack has room for.
@@ -39,9 +39,8 @@ pub enum StreamError {
 
 /// Replays the trace `spec` ([`trace::load`]) through one cell without keeping it.
 ///
-/// Gives the outcome that [`crate::sweep`] gives. `options.threads` has no effect. The
-/// capacity is that for all objects: of a trace that was recorded at a lower rate it takes the
-/// share ([`sample_capacity`]).
+/// The outcome is that of [`crate::sweep`]. `options.threads` has no effect. The capacity is that
+/// for all objects; for a trace recorded at a lower rate it is scaled ([`sample_capacity`]).
 ///
 /// ```
 /// use frazil_simulator::{CellSpec, SweepOptions, replay_stream, trace::ReadOptions};

@@ -47,16 +47,15 @@ pub struct SweepOptions {
     /// Requests at the front that are replayed but not counted, with the sets and
     /// deletes among them.
     pub warmup: u64,
-    /// Whether a get whose record has another size than the resident object
-    /// changes the resident, as a set does. Without it a hit is served from what
-    /// is cached, whatever its size.
+    /// Whether a get whose record has another size than the resident object changes that object's
+    /// size, as a set does. By default a hit is served from the resident object, whatever its size.
     pub resize_on_get: bool,
-    /// Cells replayed at the same time; at least 1.
+    /// Cells replayed at once; at least 1.
     pub threads: usize,
     /// Whether the policies' work is counted ([`Outcome::work`]).
     pub count_work: bool,
-    /// How long entries live. Nothing expires in a trace without times, nor in one without
-    /// lifetimes unless all have the same, nor where fetches take time.
+    /// Lifetimes of entries. Nothing expires in a trace without times, in a trace without lifetimes
+    /// unless one is set for all, or if fetches take time.
     pub lifetimes: Lifetimes,
 }
 
@@ -73,15 +72,17 @@ impl Default for SweepOptions {
     }
 }
 
-/// Replays `trace` through every cell and returns the outcomes in the order of
-/// `cells`. `progress` is told from any thread of each batch of records replayed.
+/// Replays `trace` through every cell and returns the outcomes in the order of `cells`. Any thread
+/// calls `progress` for each batch of records replayed. O(records × cells). Memory beside the
+/// trace: 4 bytes an object of the trace and 9 to 60 a resident object, for each cell under way,
+/// one a thread.
 ///
 /// O(records × cells). Memory beside the trace: 4 bytes an object of the trace and
 /// 9 to 60 a resident object, for each cell that is alive, one a thread.
 ///
 /// # Panics
-/// If a policy knows the future ([`PolicySpec::is_offline`]) and entries may expire: it would not
-/// know what will have expired.
+/// If a policy is offline ([`PolicySpec::is_offline`]) and entries may expire, because it cannot
+/// know which will have expired.
 ///
 /// ```
 /// use frazil_simulator::{CellSpec, SweepOptions, sweep, trace::Trace};
@@ -100,8 +101,8 @@ pub fn sweep(
     run_cells(trace, cells, options, progress, Extra::None)
 }
 
-/// As [`sweep`], and says what was resident ([`Outcome::held`]): `bytes` are those of each object of
-/// the trace, by its number, and count where capacities count objects.
+/// As [`sweep`], and also samples the resident objects ([`Outcome::held`]). `bytes` has the size of
+/// each object of the trace, by its number, and counts even if capacities count objects.
 ///
 /// O(records × cells), and a few looks at all objects of the trace for each cell.
 ///
@@ -126,7 +127,9 @@ pub fn sweep_held(
     run_cells(trace, cells, options, progress, Extra::Held(bytes))
 }
 
-/// As [`sweep`], but that fetches take time: requests that come meanwhile are delayed hits.
+/// As [`sweep`], with fetches that take time: requests that arrive meanwhile are delayed hits. Work
+/// is not counted. O(records × log(fetches under way) × cells); each cell under way needs about 100
+/// bytes more for each fetch under way.
 ///
 /// Work is not counted. O(records × log(fetches under way) × cells); for each live cell
 /// about 100 bytes a fetch under way come to the memory.
@@ -155,8 +158,8 @@ pub fn sweep_delayed(
     run_cells(trace, cells, options, progress, Extra::Fetches(fetching))
 }
 
-/// How long the gets of each object wait, all together, in ticks of the fetches' clock: by the
-/// numbers that `trace` gives objects. Every object counts 1.
+/// Total wait of the gets of each object, in ticks of the fetches' clock, by the objects' numbers
+/// in `trace`. Every object counts 1.
 ///
 /// O(records × log(fetches under way)).
 ///
@@ -179,13 +182,13 @@ pub fn waits_by_object(trace: &Trace, cell: CellSpec, fetching: &Fetching) -> Ve
     delayed.into_waits()
 }
 
-/// Replays a schedule: an object that enters stays until it is let go, and nothing else is
-/// evicted as long as there is room for so many objects, whatever their sizes.
+/// Replays a schedule: an object that is admitted stays until the schedule evicts it. Nothing else
+/// is evicted while the objects fit, whatever their sizes.
 ///
-/// `leaving` is a record, from 0, and the object (a dense id) that is let go before it: after
-/// the request of the record before, and before what comes back between them is committed. An
-/// object in flight is then not admitted. In the order of records. Where there is not enough
-/// room, the oldest goes. O(records × log(fetches under way)).
+/// `leaving` has, in the order of records, the number of a record, from 0, and the object (a dense
+/// id) that is evicted before it: after the request of the record before, and before fetches that
+/// end in between are committed. An object in flight is then not admitted. If objects do not fit,
+/// the oldest is evicted. O(records × log(fetches under way)).
 ///
 /// ```
 /// use frazil_simulator::{

@@ -1,11 +1,10 @@
-//! What a workload looks like: how popular its objects are, how soon they are asked for again,
-//! how many there are as it goes on, and how large they are. Points to draw, where
+//! Profile of a workload: popularity, reuse, working set and sizes. It has points to draw;
 //! [`crate::trace::info`] has single numbers.
 //!
-//! Of a sample of the objects everything is told as of all of them: each stands for as many as
-//! the rate says, and so does each request between two of its own. Where the sample has more
-//! requests than a fair one, or fewer, those are hits of the hottest objects, which are in it or
-//! not, as for miss ratios (SHARDS-adj). Who is the most popular cannot be corrected.
+//! For a sample of the objects everything is scaled to all of them: each object counts as many as
+//! the rate says, and so does each request between two of its own. If the sample has more requests
+//! than a fair one, or fewer, the difference is hits of the hottest objects, as for miss ratios
+//! (SHARDS-adj). The most popular objects themselves cannot be corrected.
 //!
 //! One pass, and a sort of the objects. 20 bytes an object while it runs, 8 for each size.
 
@@ -16,7 +15,7 @@ const STEPS: usize = 60;
 /// Points of popularity and of sizes, evenly by the logarithm.
 const POINTS: u32 = 48;
 
-/// How many objects there were, after so many requests.
+/// Distinct objects after so many requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorkingSet {
     /// Requests so far.
@@ -27,14 +26,14 @@ pub struct WorkingSet {
     pub recent: u64,
 }
 
-/// Objects up to a size.
+/// Share of the objects up to a size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UpToSize {
     /// The size.
     pub bytes: u64,
     /// The share of the objects that are no larger.
     pub objects: f64,
-    /// The share of the footprint that they are.
+    /// Their share of the footprint.
     pub footprint: f64,
 }
 
@@ -45,21 +44,21 @@ pub struct WorkloadProfile {
     pub popularity: Vec<(u64, u64)>,
     /// [`crate::trace::TraceInfo::zipf_alpha`].
     pub zipf_alpha: Option<f64>,
-    /// The share of the requests that ask for what was asked for at most so many requests before.
+    /// Share of the requests whose object was requested at most so many requests before.
     pub reuse: Vec<(u64, f64)>,
     /// At even distances, from the beginning to the end.
     pub working_set: Vec<WorkingSet>,
     /// The share of the objects that were requested once.
     pub one_hit_objects: f64,
-    /// The share of the requests that were for them.
+    /// Share of the requests for these.
     pub one_hit_requests: f64,
     /// By size at the first record; `None` where the trace has none.
     pub sizes: Option<Vec<UpToSize>>,
 }
 
 impl WorkloadProfile {
-    /// Looks at a trace that holds the records for a share of all objects, `rate`; `correction` is
-    /// what its requests must be multiplied by to be as many as a fair sample has
+    /// Profiles a trace with the records for a share of all objects, `rate`. `correction` is the
+    /// factor between its requests and those of a fair sample
     /// ([`crate::trace::Origin::correction`]).
     ///
     /// O(records + objects × log(objects)).

@@ -30,8 +30,8 @@ impl Candidate {
         let fixed = frozen.map(|base| format!("frozen:share=1+{base}"));
         let knows_the_future = |name: &str| {
             Failure::usage(anyhow!(
-                "policy `{name}` knows the future and can't be recommended; compare with it in \
-                 `frazil simulate`"
+                "policy `{name}` is offline and can't be recommended; compare it in `frazil \
+                 simulate`"
             ))
         };
         let spec = fixed.as_deref().unwrap_or(name).parse::<PolicySpec>();
@@ -41,12 +41,12 @@ impl Candidate {
         })?;
         match spec {
             PolicySpec::MadOfAll(_) => Err(Failure::usage(anyhow!(
-                "policy `{spec}` remembers without a bound and can't be recommended; compare \
-                 with it in `frazil simulate`"
+                "policy `{spec}` keeps an unbounded history and can't be recommended; compare it \
+                 in `frazil simulate`"
             ))),
             PolicySpec::GlCache(_) | PolicySpec::Lrb(_) => Err(Failure::usage(anyhow!(
-                "policy `{spec}` stops to train its model and can't be recommended; compare with \
-                 it in `frazil simulate`"
+                "policy `{spec}` pauses to train its model and can't be recommended; compare it \
+                 in `frazil simulate`"
             ))),
             _ if spec.is_offline() => Err(knows_the_future(&spec.to_string())),
             PolicySpec::Frozen { base, .. } if frozen.is_some() => Ok(Candidate::Frozen(base)),

@@ -233,30 +233,30 @@ fn assumptions(advice: &Advice<'_>) -> Vec<String> {
             grouped(mpl as u64)
         ),
         format!(
-            "What operations cost was measured on {}, with {}{}.",
+            "The costs of operations were measured on {}, with {}{}.",
             advice.forecast.machine(),
             counted(advice.forecast.measured_cores(), "core"),
             if advice.forecast.is_measured() {
                 ""
             } else {
-                ": contention of more is extrapolated, and may be off by more than the range that \
-                 is told"
+                ": contention among more cores is extrapolated, and may be off by more than the \
+                 printed range"
             }
         ),
-        "Predicted is what the cache itself can serve: values that are copied, a protocol and the \
-         program around it come on top."
+        "The prediction covers the cache alone. Copying values, a protocol and the rest of the \
+         program take time in addition."
             .to_owned(),
-        "The trace is what is to come: its objects, their popularity and the order of requests."
+        "Future requests are assumed to be like the trace: its objects, popularity and order."
             .to_owned(),
-        "A tie is within 5 % of throughput; it goes to the fewest misses. A size is worth its \
-         memory up to where a further percent of it avoids less than a percent of the avoidable \
-         misses, unless something else was asked for."
+        "Throughputs within 5 % are a tie, which the fewest misses win. Without a goal a size is \
+         worth its memory as long as one more percent of memory avoids at least one percent of \
+         the avoidable misses."
             .to_owned(),
     ];
     if advice.cases.iter().any(|case| case.delays) {
         assumed.push(format!(
-            "Delayed hits hold a place of those in flight while they wait. That is known before a \
-             backend of {backend_us} µs; before others they are left out."
+            "A delayed hit is a request in flight while it waits. Delayed hits are known for a \
+             backend of {backend_us} µs, and left out for other backends."
         ));
     }
     // Of what was sampled here, and not when it was recorded, `sure` tells more.
@@ -264,7 +264,7 @@ fn assumptions(advice: &Advice<'_>) -> Vec<String> {
     for case in advice.cases.iter().filter(|case| case.loaded.origin.rate() < 1.0).filter(recorded)
     {
         assumed.push(format!(
-            "Of {} the records of {} of the objects were replayed, at that share of each size.",
+            "{}: the records of {} of the objects were replayed, at that share of each size.",
             case.title(),
             percent(case.loaded.origin.rate())
         ));

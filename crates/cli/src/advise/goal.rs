@@ -23,49 +23,49 @@ const USED_UP: f64 = 0.98;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "What it is to reach, or may cost")]
 pub(crate) struct GoalArgs {
-    /// The best cache of at most this size: objects, a share, or bytes.
+    /// The fastest cache of at most this size: objects, a share, or bytes.
     #[arg(long, value_name = "N|N%|NGiB", allow_hyphen_values = true)]
     budget: Option<CapacitySpec>,
 
-    /// The smallest that misses at most this share of requests.
+    /// The smallest cache that misses at most this share of requests.
     #[arg(long, value_name = "N%", value_parser = parse_percent, allow_hyphen_values = true)]
     target_miss: Option<f64>,
 
-    /// The smallest at which requests take this long at most, as predicted: in the mean (mean=400us),
-    /// or 99 % of them (p99=2ms).
+    /// The smallest cache with at most this predicted latency: the mean (mean=400us) or the 99th
+    /// percentile (p99=2ms).
     #[arg(long, value_name = "mean=D|p99=D", value_parser = parse_latency,
           allow_hyphen_values = true)]
     target_latency: Option<LatencyTarget>,
 
-    /// The smallest that is predicted to serve so many requests a second: 150K, 2M.
+    /// The smallest cache with at least this predicted throughput, in requests a second: 150K, 2M.
     #[arg(long, value_name = "N", value_parser = parse_rate, allow_hyphen_values = true)]
     target_throughput: Option<f64>,
 
-    /// The cheapest at prices of a vendor's list, whose sources and dates the answer tells; a price
-    /// that is given goes before.
+    /// The cheapest cache at list prices of a vendor. The answer names their sources and dates.
+    /// --memory-price and --miss-price override them.
     #[arg(long, value_name = "NAME")]
     prices: Option<PriceList>,
 
-    /// The cheapest: what a GiB costs a month, in any currency. With --miss-price, or --prices.
+    /// The cheapest cache, with this price of a GiB for a month, in any currency. Needs
+    /// --miss-price or --prices.
     #[arg(long, value_name = "PER_GIB_MONTH", value_parser = parse_price, allow_hyphen_values = true)]
     memory_price: Option<f64>,
 
-    /// What a million misses cost.
+    /// Price of a million misses.
     #[arg(long, value_name = "PER_MILLION", value_parser = parse_price, allow_hyphen_values = true)]
     miss_price: Option<f64>,
 
-    /// Requests a second, for delayed hits and to price misses [default: as many as in the trace, if
-    /// it has times].
+    /// Requests a second, for delayed hits and prices [default: the trace's rate, if it has times].
     #[arg(long, value_name = "N", value_parser = parse_rate, allow_hyphen_values = true)]
     pub(crate) request_rate: Option<f64>,
 
-    /// Bytes of a value, where objects are counted [default: the mean of the trace's objects, if
-    /// it has sizes].
+    /// Bytes of a value, with --unit objects [default: the mean size in the trace, if it has
+    /// sizes].
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     value_bytes: Option<u32>,
 
-    /// Bytes of a key, which memory has beside the value and what the policy keeps of an entry.
+    /// Bytes of a key. Memory holds the key beside the value and the policy's own data.
     #[arg(long, value_name = "N", default_value_t = 8)]
     key_bytes: u32,
 }
@@ -122,16 +122,18 @@ impl GoalArgs {
     pub(crate) fn check(&self, unit: Unit, traces: usize) -> Result<(), Failure> {
         let problem = match self.two_prices() {
             (Some(_), None) => {
-                "--memory-price goes with --miss-price: what a million misses cost; --prices has both"
+                "--memory-price goes with --miss-price: what a million misses cost; --prices has \
+                 both"
             }
             (None, Some(_)) => {
                 "--miss-price goes with --memory-price: what a GiB costs a month; --prices has both"
             }
             (Some(_), Some(_)) if traces > 1 && self.request_rate.is_none() => {
-                "several traces have several rates of requests; say --request-rate"
+                "several traces have different request rates; give --request-rate"
             }
             _ if unit == Unit::Bytes && self.value_bytes.is_some() => {
-                "--value-bytes is for --unit objects; with --unit bytes the trace says what each takes"
+                "--value-bytes is for --unit objects; with --unit bytes the trace says what each \
+                 takes"
             }
             _ => return Ok(()),
         };
@@ -189,7 +191,7 @@ impl GoalArgs {
         }
         let of_trace = || cases.first().and_then(Case::requests_per_second);
         let rate = self.request_rate.or_else(of_trace).ok_or_else(|| {
-            let why = "the trace has no times to price its misses by; say --request-rate";
+            let why = "the trace has no times, so the price of misses needs --request-rate";
             Failure::usage(anyhow!("{why}"))
         })?;
         Ok(Some(Money {
@@ -204,7 +206,7 @@ impl GoalArgs {
 
 fn no_sizes(flag: &str) -> Failure {
     Failure::usage(anyhow!(
-        "{flag} is of bytes, and the trace has no object sizes; say --value-bytes"
+        "{flag} is in bytes, but the trace has no object sizes; give --value-bytes"
     ))
 }
 
@@ -248,7 +250,7 @@ impl Budget {
         };
         let smallest = cases.iter().filter_map(Case::smallest_bytes).reduce(f64::min);
         if memory.least_entry(smallest).is_none_or(|entry| (bytes as f64) < entry) {
-            return Err(Failure::usage(anyhow!("--budget: {spec} is room for no object")));
+            return Err(Failure::usage(anyhow!("--budget: {spec} has room for no object")));
         }
         Ok(Budget::Bytes { bytes, about: memory.about(bytes).unwrap_or_default() })
     }

@@ -54,41 +54,41 @@ const DEFAULT_TRACE: &str = "mix:objects=200K:requests=4M:seed=1";
 /// at eight sizes takes half a minute then, on two cores.
 const RECORDS: usize = 16_000_000;
 
-/// Say which policy and size to use for a trace, and why.
+/// Recommend a policy and a size for a trace, and explain why.
 ///
-/// Without a trace for a workload made up: mix:objects=200K:requests=4M:seed=1.
+/// Without a trace it uses a generated workload: mix:objects=200K:requests=4M:seed=1.
 ///
-/// Replays the trace against every policy and size, and predicts from hit ratios, counted work
-/// and measured costs what each delivers on so many cores before such a backend. Per size the
-/// highest throughput wins; within 5 % it is a tie, which goes to the fewest misses, and within
-/// half a point of those to the fastest.
+/// It replays the trace against every policy and size. From the hit ratios, the counted work and
+/// measured costs it predicts the throughput of each on --cores before --backend. At each size the
+/// highest throughput wins. Throughputs within 5 % are a tie, which the fewest misses win; if
+/// misses are within half a point too, the faster wins.
 ///
-/// Of the misses that room for everything avoids, a frugal size avoids half and an ample one
-/// 95 %. The balanced one is recommended: from there on a further percent of memory avoids less
-/// than a percent of them. Where the curve bends more sizes are replayed than those of the first
-/// grid.
+/// A cache of unlimited size avoids all misses but the first of each object. The frugal size avoids
+/// half of these avoidable misses, the ample size 95 %. The balanced size is recommended: beyond it
+/// one more percent of memory avoids less than one percent of the avoidable misses. Where the curve
+/// bends, additional sizes are replayed.
 ///
-/// With a goal it is the best within a --budget, the smallest that reaches what is targeted, or the
-/// cheapest at a price for memory and one for misses; several go together.
+/// With goals the answer is the best cache within --budget, the smallest that reaches all targets,
+/// or the cheapest at given prices. Goals can be combined.
 ///
-/// Predicted is what the cache itself can serve: values that are copied, a protocol and the
-/// program around it come on top.
+/// The prediction covers the cache alone. Copying values, a protocol and the rest of the program
+/// take time in addition.
 ///
-/// Of `frozen+POLICY`, a cache that freezes what is hottest by itself, a few shares are replayed,
-/// none among them, and the fastest counts: frozen once, when the cache is warm, to the end.
+/// `frozen+POLICY` is a cache that freezes its hottest entries while that pays. A few frozen shares
+/// are replayed, 0 among them, each frozen once when the cache is warm. The fastest counts.
 ///
-/// How long requests take is told for hits, delayed hits, which wait for a fetch that another began,
-/// and misses. For that the answer's sizes are replayed once more, with fetches that take as long as
-/// the --backend by the trace's times, or at the --request-rate. With a --target-latency all are,
-/// and where delayed hits are enough to change a throughput, which then has them in it.
+/// Latencies are printed for hits, for delayed hits, which wait for a fetch that an earlier request
+/// started, and for misses. For this the sizes of the answer are replayed once more, with fetches
+/// that take --backend, by the trace's times or at --request-rate. With --target-latency all sizes
+/// are; throughputs then include delayed hits if these matter.
 ///
-/// Of several traces each is replayed at the same sizes. A policy is then judged by the trace on
-/// which it is furthest behind the best there, and that trace is named.
+/// Several traces are replayed at the same sizes. The worst trace decides about a policy: the one
+/// on which it is furthest behind the best policy. The answer names that trace.
 ///
 /// Of a long trace a sample of the objects is replayed, at the same share of each size, and the
-/// answer says how far its miss ratios are likely to be off. Of such a sample, and of a trace that
-/// a cache has recorded at a rate below 1, capacities are those for all keys; requests and
-/// objects are those of the sample.
+/// likely error of the miss ratios is printed. In this case, and if a cache has recorded the trace
+/// at a rate below 1, capacities are those for all keys, and requests and objects are those of the
+/// sample.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil advise
@@ -108,9 +108,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     traces: TraceFiles,
 
-    /// Policies to compare; online ones only. (`sieve` misses exactly as often as
-    /// `mobius`.) With frozen+ before its name, or frozen:share=S+, a part of it is frozen,
-    /// where that can be.
+    /// Online policies to compare. (`sieve` misses exactly as often as `mobius`.) The prefix
+    /// frozen+ or frozen:share=S+ freezes a part of the cache, for policies that allow it.
     #[arg(
         long,
         value_name = "NAME[:KEY=VALUE],…",
@@ -121,21 +120,21 @@ pub(crate) struct Args {
     )]
     policy: Vec<String>,
 
-    /// Sizes to compare, and no others, written as in `frazil simulate`. A share is of the largest
-    /// trace [default: 0.5%,1%,2%,4%,8%,16%,32%,64%,100%, and more where the curve bends].
+    /// Sizes to compare, as for `frazil simulate`; no others are compared. A share is of the
+    /// largest trace [default: 0.5%,1%,2%,4%,8%,16%,32%,64%,100%, and more where the curve bends].
     #[arg(long, value_name = "N|N%|NMiB,…", value_delimiter = ',')]
     capacity: Vec<CapacitySpec>,
 
-    /// Which objects are replayed: all, a share (1%), or so many at most (200K)
-    /// [default: 500K, of 16M records at most].
+    /// Objects to replay: all, a share (1%), or at most so many (200K) [default: 500K, of at most
+    /// 16M records].
     #[arg(long, value_name = "all|N%|N")]
     sample: Option<SampleArg>,
 
-    /// Also write a report for people: one HTML file that needs nothing else, with charts.
+    /// Also write a report: one self-contained HTML file with charts.
     #[arg(long, value_name = "FILE.html")]
     report: Option<PathBuf>,
 
-    /// Also write the charts into a folder, as SVG.
+    /// Also write the charts as SVG files into a folder.
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
 
@@ -306,7 +305,7 @@ fn check_known(policies: &[Candidate], forecast: &Forecast) -> Result<(), Failur
     }
     let names = policies().map(|policy| policy.to_string()).collect::<Vec<_>>().join(",");
     let how = format!("`frazil calibrate --policy {names} --output FILE` measures that");
-    Err(anyhow!("the profile does not say what {names} cost; {how}").into())
+    Err(anyhow!("the profile has no costs of {names}; {how}").into())
 }
 
 /// The traces, or what is kept of them.
@@ -318,7 +317,7 @@ fn cases(args: &Args, backend_us: f64) -> Result<Vec<Case<'_>>, Failure> {
         names.push(DEFAULT_TRACE);
     }
     if names.iter().filter(|&&name| name == "-").count() > 1 {
-        return Err(Failure::usage(anyhow!("standard input can be read once")));
+        return Err(Failure::usage(anyhow!("standard input can be read only once")));
     }
     let bounds = args.sample.map_or_else(
         || SampleBounds {

@@ -219,7 +219,7 @@ pub(super) fn answer(advice: &Advice<'_>) -> String {
             return "Use no cache: at these prices none is worth its memory.".to_owned();
         }
         Verdict::Unmet => {
-            return "Use none of these: no size compared is what was asked for.".to_owned();
+            return "Use none of these: no size compared reaches the goal.".to_owned();
         }
         Verdict::Balanced | Verdict::Goal => {}
     }
@@ -306,8 +306,8 @@ pub(super) fn hopeless(advice: &Advice<'_>) -> Option<String> {
     let none_helps = most < WORTHWHILE || matches!(advice.choice.verdict, Verdict::Hopeless);
     none_helps.then(|| {
         format!(
-            "Beware: nothing compared hits more than {} of requests. If that is a surprise, \
-             look whether the ids are what was read (frazil trace info, --format, --columns).",
+            "Beware: no cache compared hits more than {} of requests. If that is a surprise, \
+             check that the right column was read as ids (frazil trace info, --format, --columns).",
             percent(most)
         )
     })
@@ -333,9 +333,10 @@ fn sampled(advice: &Advice<'_>, case: &Case<'_>) -> Option<String> {
     let capacity = advice.choice.winner.chosen.capacity;
     let error = case.error(capacity)?;
     Some(format!(
-        "Sampled: {} of the objects{} were replayed, at that share of each size; at this size \
-         LRU's miss ratio is likely to be within {:.2} points of what all give (two standard \
-         errors). Others' mostly are; W-TinyLFU's and SIEVE's have been seen up to 2 points off.",
+        "Sampled: {} of the objects{} were replayed, at that share of each size. At this size \
+         LRU's miss ratio is likely to be within {:.2} points of that of all objects (two \
+         standard errors). That mostly holds for other policies; W-TinyLFU and SIEVE have been \
+         off by up to 2 points.",
         percent(rate),
         if advice.cases.len() > 1 { format!(" of {}", case.title()) } else { String::new() },
         error * 200.0
@@ -350,8 +351,8 @@ fn what_is_frozen(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
         let name = &advice.policies[cell.measured.policy];
         let FrozenPart { share, hits } = cell.frozen?;
         Some(match hits {
-            None => format!("{name} nothing, as the trace ends before the cache is warm"),
-            Some(_) if share == 0.0 => format!("{name} nothing, as no share is faster"),
+            None => format!("{name} nothing, because the trace ends before the cache is warm"),
+            Some(_) if share == 0.0 => format!("{name} nothing, because no share is faster"),
             Some(hits) => {
                 format!(
                     "{name} {} of the entries, for {} of the hits",
@@ -371,13 +372,14 @@ pub(super) fn frozen_assumptions(advice: &Advice<'_>) -> String {
     let look = if advice.forecast.knows_frozen() {
         "as long as the profile says"
     } else {
-        "as long as the policy's own look-up, as the profile has no other"
+        "as long as the policy's own look-up, because the profile has no other time"
     };
     format!(
-        "Assumed of what is frozen: it is frozen once, when the cache is warm, and not renewed, \
-         which is too little where the trace drifts; of frozen+ the fastest of {} or nothing, \
-         which its controller finds by the clock; a look takes {look}; and turns that fewer take \
-         cost no more each, which flatters it where nearly all hit.",
+        "Assumptions about freezing: entries are frozen once, when the cache is warm, and not \
+         renewed, which is too little if the trace drifts; frozen+ freezes the fastest share of \
+         {} or nothing, which its controller finds by measuring; a look-up in the frozen part \
+         takes {look}; and a turn costs no more when fewer requests take turns, which flatters \
+         freezing if nearly all hit.",
         shares.join(", ")
     )
 }

@@ -349,10 +349,10 @@ fn within(advice: &Advice<'_>, goal: &Goal) -> String {
 
 /// What is targeted, as what a cache does.
 fn targets(goal: &Goal) -> Vec<String> {
-    let miss = goal.miss_ratio.map(|limit| format!("misses {} at most", percent(limit)));
+    let miss = goal.miss_ratio.map(|limit| format!("misses at most {}", percent(limit)));
     let latency = goal.latency.map(|target| match target {
-        LatencyTarget::Mean(us) => format!("answers in {} in the mean", time(us)),
-        LatencyTarget::P99(us) => format!("answers 99 % in {}", time(us)),
+        LatencyTarget::Mean(us) => format!("has a mean latency of at most {}", time(us)),
+        LatencyTarget::P99(us) => format!("answers 99 % of requests within {}", time(us)),
     });
     let rate = goal
         .requests_per_second
@@ -369,9 +369,8 @@ fn unmet(advice: &Advice<'_>) -> String {
     let mean = kept.response_us.map_or_else(String::new, mean);
     let p99 = kept.p99_us.map_or_else(String::new, |us| format!(", 99 % within {}", time(us)));
     format!(
-        "Size: none compared{within} {}; nearest is {} with {} ({}): {} of misses, {} M/s{mean}{p99}. \
-         Room \
-         for everything misses {}.",
+        "Size: none of those compared{within} {}. The nearest is {} with {} ({}): {} of misses, {} \
+         M/s{mean}{p99}. With room for everything {} of requests miss.",
         targets(goal).join(" and "),
         advice.policies[chosen.policy],
         amount(advice.unit, chosen.capacity),
@@ -387,8 +386,8 @@ fn too_dear(advice: &Advice<'_>) -> String {
     let chosen = &advice.choice.winner.chosen;
     let [memory, misses] = a_month(advice, money);
     format!(
-        "Size: none, as all misses cost {} a month without a cache, and the cheapest compared, {} of \
-         {}, {} for memory and {} for misses.",
+        "Size: none, because without a cache misses cost {} a month, and the cheapest size compared, \
+         {} of {}, costs {} for memory and {} for misses.",
         price(money.without_cache()),
         amount(advice.unit, chosen.capacity),
         advice.policies[chosen.policy],

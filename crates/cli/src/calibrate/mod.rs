@@ -28,28 +28,28 @@ use agreement::agreement;
 use assemble::{Common, Measured, Point, gives_chances};
 use measure::{Figures, Ground, Skips, Tally};
 
-/// Measure what operations cost in the cache on this machine, for frazil model --profile.
+/// Measure the costs of cache operations on this machine, for --profile of `advise` and `model`.
 ///
-/// Drives the real cache: hits and misses, by one thread and by as many as there are cores, at
-/// several capacities, in rounds in which the policies take turns. Written are the time that
-/// requests compute, the time that they keep others from a lock or a queue, and what an item
-/// costs that an eviction skips, each with its spread over the rounds; and the bytes that an
-/// entry takes beside its key and value.
+/// `calibrate` drives the real cache with hits and misses, with one thread up to one for each core,
+/// at several capacities. In each round every policy is measured once. The profile has, with the
+/// spread over the rounds: the time that requests compute, the time that they occupy a lock or
+/// queue, and the cost of each entry that an eviction skips. It also has the memory of an entry
+/// beyond its key and value.
 ///
-/// Only moments count in which every thread had its core; runs that had too few are repeated,
-/// three times at most. FIFO, whose hits take no turn, is always measured, for comparison.
+/// Only periods count in which every thread had a core to itself. Runs with too few of them are
+/// repeated, at most three times. FIFO, whose hits take no turn, is always measured for comparison.
 ///
-/// Every second round and the others are two calibrations. If what they predict for this machine
-/// is too far apart, or too many runs were disturbed, the figures are noise, and no profile is
-/// written. How far the rounds are apart in what they predict for up to 64 cores is written too:
-/// advise makes its ranges of that.
+/// The odd and the even rounds are compared as two calibrations. If their predictions for this
+/// machine differ too much, or if too many runs were disturbed, the figures are noise, and no
+/// profile is written. The profile also has the spread of the rounds' predictions for up to 64
+/// cores, from which `advise` makes its ranges.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil calibrate --output machine.toml
   frazil calibrate --policy lru,sieve,w-tinylfu --seconds 30 --output machine.toml
   frazil model --profile machine.toml --network lru --capacity 10K --backend 5us")]
 pub(crate) struct Args {
-    /// Policies, as frazil bench takes them.
+    /// Policies, as for `frazil bench`.
     #[arg(
         long,
         value_name = "NAME[:KEY=VALUE],…",
@@ -64,7 +64,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
 
-    /// How long to measure, about; on a disturbed machine at most twice that.
+    /// Seconds to measure, about. Filling the caches and repeating disturbed runs comes on top; on a
+    /// machine that other programs use, the whole command can take several times as long.
     #[arg(long, value_name = "S", default_value_t = 90.0, value_parser = parse_seconds,
           allow_negative_numbers = true)]
     seconds: f64,
@@ -133,8 +134,8 @@ pub(crate) fn run(args: &Args) -> Done {
     std::fs::write(&args.output, text).with_context(failed)?;
     if tally.disturbed > 0 {
         note(&format!(
-            "{} of {} runs were disturbed, or their cores further apart than at other times: the figures are \
-             worth less; measure again on a quieter machine",
+            "{} of {} runs were disturbed: another program ran, or the host had moved the cores \
+             apart; the profile is less exact; calibrate again on a quieter machine",
             tally.disturbed, tally.runs
         ));
     }
@@ -159,8 +160,8 @@ fn refuse_noise(quality: &Quality) -> anyhow::Result<()> {
                 let [median, tenth, worst] = apart.map(output::percent);
                 let most = MOST_APART.map(output::percent);
                 why.push(format!(
-                    "what its halves predict is {median} apart, {tenth} in a tenth of all cases and \
-                     {worst} at worst, more than {}, {} or {}",
+                    "the predictions of its halves are {median} apart, {tenth} in a tenth of all \
+                     cases and {worst} at worst, more than {}, {} or {}",
                     most[0], most[1], most[2]
                 ));
             }
@@ -171,8 +172,8 @@ fn refuse_noise(quality: &Quality) -> anyhow::Result<()> {
         return Ok(());
     }
     bail!(
-        "the measurements are noise: {}; nothing is written; measure on a quieter machine, or \
-         with --force to have it all the same",
+        "the measurements are noise: {}; no profile is written; calibrate on a quieter machine, \
+         or write it anyway with --force",
         why.join("; ")
     )
 }
@@ -376,8 +377,7 @@ impl Plan {
     }
 }
 
-/// This machine, for people.
-/// The machine as it was measured, by so many threads with a core each.
+/// The machine as measured with so many threads, each on a core of its own.
 fn machine(cores: usize, tally: &Tally) -> Machine {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -420,12 +420,12 @@ fn summary(profile: &Profile, capacities: &[u64], file: &Path, tally: &Tally) ->
     let headers = ["policy", "hit ns", "miss ns", "hit's turn", "miss's turn", "item skipped"];
     let look = profile.think.get(Profile::FROZEN_HIT);
     let look = look.map_or("nothing can be frozen here".to_owned(), |it| {
-        format!("a hit of what is frozen takes {} ns", ns(&it.mean_us, middle))
+        format!("a hit in the frozen part takes {} ns", ns(&it.mean_us, middle))
     });
     let halves = profile.quality.and_then(|quality| quality.halves);
     let apart = halves.map_or(String::new(), |Halves { median, worst, .. }| {
         let [median, worst] = [median, worst].map(output::percent);
-        format!("; what its halves predict is {median} apart, {worst} at worst")
+        format!("; predictions of its halves are {median} apart, {worst} at worst")
     });
     format!(
         "{}\nAt {} entries, with 1, 2, … threads; {look}. {} runs, {} of them measured again{apart}. \

@@ -81,7 +81,7 @@
   /** What the size after the recommended one gains, for the setting that was asked for. */
   function stepCard() {
     const { step } = data.recommended;
-    return data.setting === state.setting ? step : [step[0], '–', `told for ${settingOf(data.setting)}`];
+    return data.setting === state.setting ? step : [step[0], '–', `known for ${settingOf(data.setting)}`];
   }
 
   function fillCards() {
@@ -95,7 +95,7 @@
     const range = low === high ? '' : `${low} to ${high}, ${data.range_source}; `;
     const guess = cores > data.measured_cores ? `, extrapolated from ${data.measured_cores} cores` : '';
     const on = data.traces.length > 1 ? `on ${trace().name}, ` : '';
-    const anything = ['All that can be avoided', format.percent(data.avoidable), 'of misses, with room for everything'];
+    const anything = ['Avoidable misses', format.percent(data.avoidable), 'of misses, with room for everything'];
     definitions(byId('cards'), !data.recommended.is_size ? [anything] : [
       ['Throughput', here ? `${format.mops(here.mops)} M/s` : 'unknown', `${on}${range}${cores} core${cores === 1 ? '' : 's'}${guess}`],
       ['Misses', format.percent(cell.miss_ratio), `${on}with ${amount(capacity, policy)}`],
@@ -104,7 +104,7 @@
     ]);
     const other = data.setting !== state.setting;
     byId('other').hidden = !other;
-    byId('other').textContent = other ? `Shown is ${settingName()}. The advice and its reasons are for ${settingOf(data.setting)}: with others another policy or size may be better.` : '';
+    byId('other').textContent = other ? `The charts are for ${settingName()}. The advice and its reasons are for ${settingOf(data.setting)}; for other settings another policy or size may be better.` : '';
   }
 
   function option(value, text) {
@@ -248,9 +248,9 @@
     const past = trace().cells.some((cell) => !state.hidden.has(cell.policy) && isPast(cell));
     const growth = data.setting === state.setting ? data.growth : null;
     byId('key').textContent = [
-      data.recommended.is_size ? 'Dashed: the size that is recommended, ringed what is. Dotted: the other sizes that are named.' : 'No size is recommended.',
+      data.recommended.is_size ? 'Dashed line and ring: the recommended size and policy. Dotted lines: the other named sizes.' : 'No size is recommended.',
       lruCurve() ? 'Thin: lru at every size.' : '',
-      past ? 'Ringed in another colour: more hits than p*, the hit ratio from which on more of them make it slower.' : '',
+      past ? 'Ring in another colour: a hit ratio above p*, beyond which more hits lower the throughput.' : '',
       growth ?? '',
       `For ${settingName()}.`,
     ].filter(Boolean).join(' ');
@@ -334,10 +334,10 @@
     const percent = (n) => `${+n.toPrecision(3)} %`;
     const { popularity, reuse, working_set: sets, sizes: bytes } = workload;
     workloadChart('Popularity', `requests by rank of the object; a straight line is Zipf’s law${trace().sample_rate < 1 ? '; the hottest may be missing from a sample' : ''}`, { x: column(popularity, 0), series: [line('requests', 0, column(popularity, 1))], logX: true, logY: true, xName: format.short, yName: format.short });
-    if (reuse.some((row) => row[1] > 0)) workloadChart('Reuse', '% of requests for what was asked for at most so many requests before', { x: column(reuse, 0), series: [line('requests', 1, column(reuse, 1, 100))], logX: true, xName: format.short, yName: percent });
+    if (reuse.some((row) => row[1] > 0)) workloadChart('Reuse', '% of requests whose object was requested at most so many requests before', { x: column(reuse, 0), series: [line('requests', 1, column(reuse, 1, 100))], logX: true, xName: format.short, yName: percent });
     workloadChart('Working set', 'distinct objects so far, and since the last point, by requests', { x: column(sets, 0), series: [line('so far', 4, column(sets, 1)), line('recent', 1, column(sets, 2))], xName: format.short, yName: format.short });
     byId('workload').classList.toggle('four', bytes !== null);
-    if (bytes) workloadChart('Sizes', '% of objects and of bytes that are no larger', { x: column(bytes, 0), series: [line('objects', 4, column(bytes, 1, 100)), line('bytes', 1, column(bytes, 2, 100))], logX: true, xName: format.shortBytes, yName: percent });
+    if (bytes) workloadChart('Sizes', '% of objects, and of bytes, in objects no larger', { x: column(bytes, 0), series: [line('objects', 4, column(bytes, 1, 100)), line('bytes', 1, column(bytes, 2, 100))], logX: true, xName: format.shortBytes, yName: percent });
   }
 
   function resize() {

@@ -1,4 +1,4 @@
-//! How far the queueing model is from the cache: throughput foretold from a calibration, and
+//! How far the queueing model is from the cache: throughput predicted from a calibration, and
 //! measured, by policy, hit ratio, threads and backend. The paper's prototype and its
 //! simulation agree within 5 % (figures 3, 5, 7, 8 and 10).
 //!
@@ -86,7 +86,7 @@ struct Place {
     frozen_hits: Option<f64>,
 }
 
-/// What is foretold and measured.
+/// What is predicted and measured.
 struct Cell<'p> {
     place: &'p Place,
     threads: usize,
@@ -106,7 +106,7 @@ impl Cell<'_> {
         median(&self.measured)
     }
 
-    /// Foretold over measured, less 1.
+    /// Predicted over measured, less 1.
     fn error(&self) -> f64 {
         self.predicted / self.mops().max(1e-9) - 1.0
     }
@@ -469,7 +469,7 @@ fn report(all: &[Cell<'_>]) -> Report {
     }
 }
 
-/// A row for each policy and hit ratio: foretold, measured, and how far apart.
+/// A row for each policy and hit ratio: predicted, measured, and how far apart.
 fn table(cells: &[Cell<'_>]) -> String {
     let table = rows(cells);
     format!("M requests/s foretold and measured, and the error; * is not scored.\n\n{table}")

@@ -8,7 +8,7 @@ use crate::draw::{self, Look, Series};
 use crate::median::median;
 use crate::output;
 
-/// What a policy should be foretold to.
+/// What a policy should be predicted to.
 const CLOSE: f64 = 0.05;
 /// Above it probabilistic LRU is FIFO-like in the paper, which has 0.5 and 1 - 1/72.
 const HIGH_Q: f64 = 0.9;
@@ -260,7 +260,7 @@ fn table(curves: &[Curve<'_>]) -> String {
     output::table(&headers, &["policy", "by"], rows)
 }
 
-/// How many points are foretold, with either order in which those that are due get a core.
+/// How many points are predicted, with either order in which those that are due get a core.
 fn orders(cells: &[Cell]) -> String {
     let mut text = String::from("\npoints foretold to 5 %, and the worst\n");
     type Foretold = fn(&Cell) -> f64;

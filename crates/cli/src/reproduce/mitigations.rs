@@ -1,5 +1,5 @@
 //! What helps where hits are too many for their lock: requests that pass the cache by, promotions
-//! that are left out (paper 1, §5.2), and entries that are frozen (paper 2). Foretold by the
+//! that are left out (paper 1, §5.2), and entries that are frozen (paper 2). Predicted by the
 //! model, and measured.
 //!
 //! Paper 1 names the first two in a sentence each and measures neither; paper 2 has no model.
@@ -222,7 +222,7 @@ fn measure(
     Ok(())
 }
 
-/// Foretells the cells of one place, which differ in what is done, at the hit ratio that was
+/// Predicts the cells of one place, which differ in what is done, at the hit ratio that was
 /// measured without doing anything; and says which bypass would be best.
 fn predict(cells: &mut [Cell], profile: &Profile, threads: usize) -> Result<f64, Failure> {
     let Some(first) = cells.first() else { return Ok(0.0) };

@@ -48,12 +48,12 @@ use crate::calibrate::{calibrate, setups};
 use crate::failure::Failure;
 use crate::output::{self, Output, Row, row};
 
-/// Repeat a paper's experiment, and say what of it was seen.
+/// Repeat a paper's experiment, and compare its claims with the result.
 ///
-/// Writes the measurements as JSON and the figures as SVG into a folder, and prints what
-/// should be seen and whether it was. Where a machine has fewer cores than the paper's,
-/// peaks cannot be shown: expectations are ratios, the contenders take turns, and what is
-/// counted (hits, writes to shared lines) stands beside what is timed.
+/// The command writes measurements as JSON and figures as SVG into a folder. It prints each
+/// expectation of the paper and whether it was met. A machine with fewer cores than the paper's
+/// cannot show the peaks. So expectations are ratios, the contenders take turns, and counts (hits,
+/// writes to shared lines) stand beside times.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil reproduce mobius
@@ -78,33 +78,33 @@ pub(crate) struct Args {
     #[arg(value_enum, value_name = "NAME")]
     name: Experiment,
 
-    /// The folder for data and figures, made if need be [default: reproduce-NAME].
+    /// Folder for data and figures, created if absent [default: reproduce-NAME].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// A short run of a small trace: shows that it works, and little else.
+    /// A short run on a small trace, to see that it works.
     #[arg(long)]
     quick: bool,
 
-    /// Of accuracy and advice: a profile by frazil calibrate. Without one accuracy measures it
-    /// first, and advice is asked with the profile that comes with frazil.
+    /// For accuracy and advice: a profile written by `frazil calibrate` [default: accuracy
+    /// calibrates first, advice uses the built-in profile].
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 
-    /// Of advice, advice-sizes, frozenhot, delayed-hits, gl-cache, mobius-traces and prototype: a folder with
-    /// the traces that docs/reproduce-frozenhot.md, docs/reproduce-mobius-traces.md and
-    /// docs/reproduce-prototype.md name, such as arc/OLTP.lis.zst; of advice and advice-sizes any
-    /// folder, of which all traces take part.
-    /// Without it generated ones must do.
+    /// For advice, advice-sizes, frozenhot, delayed-hits, gl-cache, mobius-traces and prototype: a
+    /// folder with the traces named in docs/reproduce-frozenhot.md, docs/reproduce-mobius-traces.md
+    /// and docs/reproduce-prototype.md, such as arc/OLTP.lis.zst. advice and advice-sizes use all
+    /// traces in any folder [default: generated traces].
     #[arg(long, value_name = "DIR")]
     traces: Option<PathBuf>,
 
-    /// Of rocksdb: the folder with what cargo xtask cache-bench, db-bench and ycsb have made.
+    /// For rocksdb: the folder with programs built by `cargo xtask cache-bench`, `db-bench` and
+    /// `ycsb`.
     #[arg(long, value_name = "DIR")]
     programs: Option<PathBuf>,
 
-    /// Of frozenhot: some of its workloads alone, by the names in its tables, such as p3. Of rocksdb some of
-    /// figure13, figure14 and figure17.
+    /// For frozenhot: only these workloads, by their names in its tables, such as p3. For rocksdb:
+    /// figure13, figure14 or figure17.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     workloads: Vec<String>,
 
@@ -123,50 +123,53 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum Experiment {
-    /// Mobius beside SIEVE, LRU, OptLRU, W-TinyLFU and 2Q with a lock, and S3-FIFO, CLOCK and
-    /// FIFO without: paper 3, figures 2, 4 and 7 to 10. Some eleven minutes on two cores.
+    /// Paper 3, figures 2, 4 and 7 to 10: Mobius beside SIEVE, LRU, OptLRU, W-TinyLFU and 2Q under
+    /// a lock, and S3-FIFO, CLOCK and FIFO without. About eleven minutes on two cores.
     Mobius,
-    /// The same policies on real traces: paper 3, figures 11 and 12. Some four minutes on two cores.
+    /// Paper 3, figures 11 and 12: the same policies on real traces. About four minutes on two
+    /// cores.
     MobiusTraces,
-    /// FIFO, LRU, LFU and Mobius beside themselves with what is worth it frozen: paper 2,
-    /// figures 5 and 8 to 16; 17 is in rocksdb. Half an hour and more with real traces.
+    /// Paper 2, figures 5 and 8 to 16: FIFO, LRU, LFU and Mobius with and without freezing. Figure
+    /// 17 is in rocksdb. Over half an hour with real traces.
     Frozenhot,
-    /// The share that freezing finds beside the best of fixed ones, where all is best, a part, and
-    /// none, by a clock that only requests move: paper 2, figures 10 and 14. A few minutes.
+    /// Paper 2, figures 10 and 14: the share that freezing chooses beside the best fixed one, on
+    /// workloads where freezing all, a part or nothing is best, by a clock that only requests
+    /// advance. A few minutes.
     FrozenShare,
-    /// MAD over LRU, ARC and LHD, what came after it, and what knows the future, where fetches
-    /// take time: paper 5, figures 14 and 16 to 21 (15 is of a prototype and left out), and a
-    /// survey of every trace. Counted and not timed; eight minutes of processor time with real traces.
+    /// Paper 5, figures 14 and 16 to 21 (15 needs a prototype): MAD over LRU, ARC and LHD, later
+    /// policies, and offline ones, with delayed hits; and a survey of all traces. Counted, not
+    /// timed; eight minutes of processor time with real traces.
     DelayedHits,
-    /// Groups that are learned beside LRU, LeCaR, CACHEUS, Hyperbolic, LHD, LRB and oracles: paper 4,
-    /// figures 2, 5 and 7 to 13, but for 6, which is of a prototype. About a minute with real traces.
+    /// Paper 4, figures 2, 5 and 7 to 13 (6 needs a prototype): GL-Cache beside LRU, LeCaR,
+    /// CACHEUS, Hyperbolic, LHD, LRB and oracles. About a minute with real traces.
     GlCache,
-    /// Throughput by hit ratio of LRU, FIFO, probabilistic LRU, CLOCK, SLRU and S3-FIFO, with the
-    /// paper's service times: paper 1, figures 3, 5, 7, 8, 10, 12 and 14; and table 2 of all
-    /// policies, from the work that they do. Under a minute.
+    /// Paper 1, figures 3, 5, 7, 8, 10, 12 and 14: predicted throughput by hit ratio of LRU, FIFO,
+    /// probabilistic LRU, CLOCK, SLRU and S3-FIFO with the paper's service times; and table 2 of
+    /// all policies, from counted work. Under a minute.
     Queueing,
-    /// The fall itself: LRU, SLRU, probabilistic LRU, FIFO, CLOCK and S3-FIFO with list operations
-    /// that cost what the paper's do, foretold and measured by hit ratio: paper 1, figures 3, 5, 7,
-    /// 10, 12 and 14; and a bypass under load. Some four minutes on two cores.
+    /// Paper 1, figures 3, 5, 7, 10, 12 and 14, measured: throughput by hit ratio of LRU, SLRU,
+    /// probabilistic LRU, FIFO, CLOCK and S3-FIFO with list operations as slow as the paper's,
+    /// beside the prediction; and a bypass under load. About four minutes on two cores.
     Fall,
-    /// What the queueing model foretells beside what the cache does, at eight policies, six hit
-    /// ratios, one and two threads, and three backends. Some nine minutes on two cores.
+    /// The queueing model's predictions beside measured throughput: eight policies, six hit ratios,
+    /// one and two threads, three backends. About nine minutes on two cores.
     Accuracy,
-    /// What frazil advise recommends for each trace and a dozen settings, measured beside all else
-    /// that it could have, and beside fixed rules. Some twenty minutes with real traces.
+    /// The recommendations of `frazil advise` for each trace in a dozen settings, measured beside
+    /// all alternatives and fixed rules. About twenty minutes with real traces.
     Advice,
-    /// The sizes that frazil advise tells of each trace, as a table and drawn on its curve. Half a
+    /// The sizes that `frazil advise` prints for each trace, as a table and on its curve. Half a
     /// minute with real traces.
     AdviceSizes,
-    /// What a bypass and skipped promotions buy LRU where its lock is the bottleneck: paper 1,
-    /// section 5.2, foretold and measured. Some three minutes.
+    /// Paper 1, section 5.2: gain of a bypass and of skipped promotions for LRU when its lock is
+    /// the bottleneck, predicted and measured. About three minutes.
     Mitigations,
-    /// A client, a load balancer, cache shards, flow and network manager, each in threads of its
-    /// own, before origins that answer after 68, 103 and 226 ms: LRU against LRU-MAD, and the
-    /// latencies beside the simulator's: paper 5, figures 14 and 15. Some three minutes.
+    /// Paper 5, figures 14 and 15: LRU against LRU-MAD in a prototype, with a client, load
+    /// balancer, cache shards, flow and network manager in threads, before origins with latencies
+    /// of 68, 103 and 226 ms; beside the simulator's latencies. About three minutes.
     Prototype,
-    /// RocksDB with Mobius beside its LRU and HyperClockCache, by its own benchmarks, and YCSB with freezing:
-    /// paper 3, figures 13 and 14, and paper 2, figure 17. Runs programs of --programs; some ten minutes.
+    /// Paper 3, figures 13 and 14, and paper 2, figure 17: RocksDB with Mobius, its LRU and
+    /// HyperClockCache, by its own benchmarks, and YCSB with freezing. Runs programs of --programs.
+    /// About ten minutes.
     Rocksdb,
 }
 

@@ -80,7 +80,7 @@ fn bad_usage_exits_with_2() {
     run("lru", "64MiB", &["64MiB", "--unit bytes"]);
     fails(&["simulate", "--policy", "lru", "--capacity", "1"], 2, &["--trace"]);
     fails(&["simulat"], 2, &["simulat"]);
-    fails(&["advise", "--trace", GENERATED, "--policy", "belady"], 2, &["belady", "future"]);
+    fails(&["advise", "--trace", GENERATED, "--policy", "belady"], 2, &["belady", "offline"]);
     fails(&simulate("zipf:one", "lru", "10"), 2, &["zipf:one"]);
     let mut bytes = simulate(GENERATED, "lru", "10");
     bytes.extend(["--unit", "bytes"]);
@@ -263,7 +263,7 @@ fn belatedly_stands_beside_policies() {
     fails(&simulate(SHORT, "belated", "20"), 2, &["unknown", "belady-mad, belatedly"]);
     for policy in ["belady", "belatedly", "frozen:share=0.5+belatedly"] {
         fails(&["bench", "--policy", policy], 2, &["future"]);
-        fails(&["advise", "--policy", policy], 2, &["knows the future", "frazil simulate"]);
+        fails(&["advise", "--policy", policy], 2, &["is offline", "frazil simulate"]);
     }
 }
 
@@ -355,7 +355,7 @@ fn curves_are_printed_for_every_policy() {
         (&sampled["method"], &sampled["sample_rate"]),
         (&"sampled stack".into(), &0.1.into())
     );
-    fails(&["mrc", "--trace", trace, "--policy", "belady"], 2, &["belady", "future"]);
+    fails(&["mrc", "--trace", trace, "--policy", "belady"], 2, &["belady", "offline"]);
     fails(&["mrc", "--trace", trace, "--unit", "bytes"], 2, &["no object sizes"]);
 }
 
@@ -484,7 +484,7 @@ fn bench_drives_every_workload() {
 fn bench_refuses_what_makes_no_sense() {
     let refuses = |more: &[&str], words: &[&str]| fails(&bench(more), 2, words);
     refuses(&["--policy", "lruu"], &["unknown policy", "lruu"]);
-    refuses(&["--policy", "belady"], &["belady", "future"]);
+    refuses(&["--policy", "belady"], &["belady", "offline"]);
     refuses(&["--policy", "adaptive+lruu"], &["unknown policy", "lruu"]);
     refuses(&["--policy", "frozen+sieve"], &["`sieve` cannot be frozen", "mobius"]);
     refuses(&["--policy", "frozen:share=2+lru"], &["a share from 0 to 1"]);

@@ -73,7 +73,7 @@ fn a_column_is_replayed_unless_a_flag_says_else() {
             let (curve, _) = rows(&[&["mrc"], &at[..], flags].concat());
             let (advised, _) = rows(&[&["advise"], &at[..], flags].concat());
             let none = flags.contains(&"none");
-            let note = "(median 30 s of the first) are ignored, as --ttl none says";
+            let note = "(median 30 s of the first) are ignored because of --ttl none";
             assert_eq!(notes.matches(note).count(), usize::from(none), "{notes}");
             assert_eq!(notes.contains("ignored"), none, "{notes}");
             let told = advised.last().unwrap()["cautions"].to_string();
@@ -124,7 +124,7 @@ fn what_cannot_be_replayed_is_said() {
             rows(&[verb, "--trace", untimed.name(), "--capacity", "2", "--policy", "fifo"]);
         assert_eq!(notes.matches("its lifetimes are ignored").count(), 1, "{notes}");
     }
-    assert!(fails(&plain, &["--ttl", "trace"]).contains("says nothing of lifetimes"));
+    assert!(fails(&plain, &["--ttl", "trace"]).contains("has no lifetimes"));
     assert!(fails(&plain, &["--ttl", "10"]).contains("expected a duration"));
     let fetches = ["--ttl", "5s", "--fetch-latency", "3"];
     assert!(fails(&timed, &fetches).contains("--fetch-latency"));
@@ -141,7 +141,7 @@ fn what_cannot_be_replayed_is_said() {
     ]);
     assert!(notes.contains("its lifetimes are ignored"), "{notes}");
     let belady = ["simulate", "--trace", timed.name(), "--capacity", "2", "--policy", "belady"];
-    assert!(failure(&belady).contains("knows what is asked for"));
+    assert!(failure(&belady).contains("can't take expiry into account"));
     assert_eq!(run(&[&belady[..], &["--ttl", "none"]].concat()).0, Some(0));
 }
 
@@ -164,8 +164,8 @@ fn a_recording_says_what_it_leaves_out() {
         (Lifetimes::Told, [Some(10 * S), None, Some(FOR_EVER)], 3, ""),
         (Lifetimes::Told, [Some(15 * S), None, None], 2, ""),
         (Lifetimes::Told, [None; 3], 1, "entries of its cache could expire"),
-        (Lifetimes::Moved, [Some(15 * S), None, None], 2, "uses of entries moved their ends"),
-        (Lifetimes::Unknown, [None; 3], 1, "was recorded before recordings told of lifetimes"),
+        (Lifetimes::Moved, [Some(15 * S), None, None], 2, "uses extended lifetimes"),
+        (Lifetimes::Unknown, [None; 3], 1, "from a version that recorded no lifetimes"),
     ] {
         let file = recording("left-out.frazil", lifetimes, told);
         for policy in ["lru", "lru,fifo"] {
@@ -188,7 +188,7 @@ fn a_copy_keeps_lifetimes_where_its_format_has_them() {
         notes
     };
     for to in ["csv", "frazil", "twitter"] {
-        assert!(!convert(to).contains("says lifetimes"));
+        assert!(!convert(to).contains("has lifetimes"));
         let (rows, _) = rows(&["trace", "info", copy.name(), "--format", to]);
         let told = if to == "twitter" { 1 } else { 2 };
         assert_eq!(rows[0]["lifetimes"], told, "{to}");
@@ -197,7 +197,7 @@ fn a_copy_keeps_lifetimes_where_its_format_has_them() {
     }
     let text = run(&["trace", "info", file.name()]).1;
     assert!(text.contains("lifetimes           of 2 records, median 15 s, longest 15 s"), "{text}");
-    assert!(convert("plain").contains("says lifetimes, which plain can't"));
+    assert!(convert("plain").contains("has lifetimes, which format plain can't hold"));
 }
 
 /// What room for everything would avoid is known although only a small size is compared.

@@ -1,4 +1,4 @@
-//! Settings that would be of no effect are refused.
+//! Refusal of settings that would have no effect.
 
 use crate::build_error::BuildError;
 use crate::builder::Builder;

@@ -1,4 +1,4 @@
-//! What a builder is told of fetches, of those that fail, and of entries that are loaded anew.
+//! Settings of fetches, of failed fetches, and of refresh ahead.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::features::fetch::fetching::{Fetching, OnError};
 use crate::{Cache, Policy};
 
 impl<K, V, S> Builder<K, V, S> {
-    /// How [`get_or_fetch`](Cache::get_or_fetch) waits, and what becomes of errors.
+    /// How [`get_or_fetch`](Cache::get_or_fetch) waits, and who gets errors.
     ///
     /// ```
     /// use frazil::{Cache, FetchError, Fetching, OnError};
@@ -33,12 +33,12 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Which backend a key is fetched from: then a policy that weighs delay, [`Policy::Mad`] or
-    /// [`Policy::GuardedMad`], takes a fetch to last as long as fetches from that backend do on the
-    /// whole (a moving average, 1/16), and not as long as the object's own last one.
+    /// The backend that a key is fetched from. A policy that weighs delay, [`Policy::Mad`] or
+    /// [`Policy::GuardedMad`], then predicts the duration of a fetch from all fetches from that
+    /// backend (a moving average, 1/16) instead of from the object's own last fetch.
     ///
-    /// For backends whose answers differ much from one to the next. Called once for each fetch,
-    /// outside all locks. Refused for the other policies.
+    /// Use it if fetch times from one backend vary much. The cache calls it once for each fetch,
+    /// outside all locks. `build` refuses it for other policies.
     ///
     /// ```
     /// use frazil::Cache;
@@ -54,9 +54,10 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// How long each error of this type answers later callers too, in the place of
-    /// [`Fetching::negative_ttl`](crate::Fetching::negative_ttl), which holds for those of other types. Zero: not at all. Called
-    /// once for each error, outside all locks. Refused without [`OnError::Share`](crate::OnError::Share).
+    /// How long the cache returns an error of this type to later callers, instead of
+    /// [`Fetching::negative_ttl`](crate::Fetching::negative_ttl), which holds for other types.
+    /// Zero: not at all. The cache calls it once for each error, outside all locks. `build` refuses
+    /// it without [`OnError::Share`](crate::OnError::Share).
     ///
     /// ```
     /// use frazil::{Cache, Fetching, OnError};
@@ -82,21 +83,20 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// How long before the end of its lifetime an entry is *due*: it is answered as before, and
-    /// one of those who load or fetch its key loads it anew. Never unless set.
+    /// How long before the end of its lifetime an entry is *due*: hits still return it, and one of
+    /// the callers that load or fetch its key reloads it. By default never.
     ///
-    /// With a [`time_to_live`](Builder::time_to_live) of a minute and 15 seconds of this an entry
-    /// is fresh for 45 seconds; whoever asks in the last 15 gets what is there at once, but for
-    /// one, who loads and gets what it has loaded. What that caller brings replaces the entry,
-    /// unless the key was written meanwhile. If its loader fails it gets what is there as well,
-    /// and the next one tries; a [remembered](crate::Fetching::negative_ttl) error keeps others
-    /// from it for a while. At the end of its lifetime the entry goes, loaded or not.
+    /// With a [`time_to_live`](Builder::time_to_live) of a minute and a value of 15 seconds here,
+    /// an entry is fresh for 45 seconds. In the last 15 callers get the old value at once, except
+    /// one, which loads and gets the new value. That value replaces the entry, unless the key was
+    /// written meanwhile. If the loader fails, its caller gets the old value too, and the next
+    /// caller tries; a [remembered](crate::Fetching::negative_ttl) error keeps callers from trying
+    /// for a while. At the end of its lifetime the entry expires, reloaded or not.
     ///
-    /// To have nobody wait ask [`is_due`](crate::Cache::is_due) after a `get`, and load in a task or a
-    /// thread of your own. [`get`](crate::Cache::get) itself loads nothing, and a hit of it costs
-    /// what it did; a hit of the loading calls looks for the deadline once more. By the lifetime
-    /// that an entry was given, so one that lives clearly shorter than this is due at once; the time
-    /// to idle does not count.
+    /// So that no caller waits, ask [`is_due`](crate::Cache::is_due) after a `get`, and load in a
+    /// task or thread of your own. [`get`](crate::Cache::get) itself loads nothing, and its hits
+    /// cost no more; hits of the loading calls read the deadline once more. An entry whose own
+    /// lifetime is clearly shorter than this is due at once. The time to idle does not count.
     ///
     /// ```
     /// use frazil::Cache;
@@ -116,7 +116,7 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Finds a setting of which nothing would follow.
+    /// Finds a setting that would have no effect.
     pub(super) fn check_fetching(&self) -> Result<(), BuildError> {
         if self.fetch.backends.is_some() && !weighs_delay(self.policy) {
             return Err(BuildError::BackendsUnasked(self.policy));

@@ -1,4 +1,4 @@
-//! What a builder is told of freezing.
+//! Settings of freezing.
 
 #[cfg(doc)]
 use crate::Cache;
@@ -8,11 +8,11 @@ use crate::core::order::takes_lock;
 use crate::features::frozen::{Copies, Freezing};
 
 impl<K, V, S> Builder<K, V, S> {
-    /// When the hottest entries are frozen: set aside for a while from what the policy decides, and
-    /// hit without locks and marks. Never unless set; see [`Cache::freeze`].
+    /// When to freeze the hottest entries: the policy does not decide about frozen entries, and
+    /// their hits take no lock and set no mark. Default: never; see [`Cache::freeze`].
     ///
-    /// Of these policies nothing can be frozen, and it is refused: SIEVE, LIRS, and those that
-    /// sample or learn.
+    /// `build` refuses it for SIEVE, LIRS, and policies that sample or learn, because they cannot
+    /// freeze.
     ///
     /// ```
     /// use frazil::{Cache, Freezing};
@@ -25,14 +25,15 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// How many times as long as it took to measure the cache without, which is a second or more,
-    /// the same stays frozen under [`Freezing::Learned`]; 20 unless set, 1 at least.
+    /// How long the same entries stay frozen under [`Freezing::Learned`], as a multiple of the time
+    /// for which the cache was measured without freezing, a second or more; default 20, at least 1.
     ///
-    /// Then it is frozen anew, in the order of the day, after about two seconds without. More
-    /// makes those rarer, less keeps up with a workload that moves on (§3.2.3 of the FrozenHot
-    /// paper, and its figure 14). What becomes slow is thawed sooner whatever this is; and what pays
-    /// only because less is missed has to prove it first, after twice as long as it was measured
-    /// without, and then twice as long each time. Refused unless freezing is learned.
+    /// After that the cache measures about two seconds without freezing, and freezes anew in the
+    /// policy's present order. A larger value makes these interruptions rarer, a smaller one
+    /// follows a changing workload more closely (§3.2.3 of the FrozenHot paper, and its figure 14).
+    /// A frozen part that becomes slow is thawed sooner in any case. One that pays only by fewer
+    /// misses has to prove it first, after twice the time measured without, and then after twice as
+    /// long each time. `build` refuses it unless freezing is learned.
     ///
     /// ```
     /// use frazil::{Cache, Freezing};
@@ -45,14 +46,14 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// As [`freezing`](Builder::freezing), with copies of keys and values in a table of their own: a
-    /// frozen hit reads one line of memory and not two.
+    /// As [`freezing`](Builder::freezing), with copies of keys and values in a separate table: a
+    /// frozen hit reads one line of memory instead of two.
     ///
-    /// Refused for keys and values of more than 48 bytes together, and where the builder gives
-    /// all entries a lifetime: an entry that is to expire is not copied. The memory, laid out when something is
-    /// first frozen, is 40 bytes an entry for keys and values of 8. [`Cache::freeze`] waits for
-    /// [pins](crate::Pin) that are older than the last thaw, for some milliseconds at most, and
-    /// else returns 0.
+    /// `build` refuses it for keys and values of more than 48 bytes together, and if all entries
+    /// have a lifetime, because entries that can expire are not copied. The memory, reserved when
+    /// something is first frozen, is 40 bytes an entry for keys and values of 8. [`Cache::freeze`]
+    /// waits for [pins](crate::Pin) older than the last thaw, for some milliseconds at most, and
+    /// returns 0 if one remains.
     ///
     /// ```
     /// use frazil::{Cache, Freezing};
@@ -70,7 +71,7 @@ impl<K, V, S> Builder<K, V, S> {
         self.freezing(freezing)
     }
 
-    /// Finds a setting of which nothing would follow.
+    /// Finds a setting that would have no effect.
     pub(super) fn check_freezing(&self) -> Result<(), BuildError> {
         let (policy, freezing) = (self.policy, self.freezing.freezing);
         if self.freezing.lifetime.is_some() && freezing != Freezing::Learned {

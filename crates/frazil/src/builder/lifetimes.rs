@@ -1,4 +1,4 @@
-//! What a builder is told of lifetimes.
+//! Settings of lifetimes.
 
 use std::time::Duration;
 
@@ -11,12 +11,11 @@ use crate::builder::Builder;
 const LIFETIME_MAX: Duration = Duration::from_secs(1_000 * 365 * 86_400);
 
 impl<K, V, S> Builder<K, V, S> {
-    /// How long an entry lives from its insertion, or its replacement, on; for ever unless
-    /// set.
+    /// Lifetime of an entry from its insertion or replacement; default for ever.
     ///
-    /// From then on no look-up finds it. Never earlier; at most some milliseconds later,
-    /// because look-ups read the coarse clock of the system, and an eighth of a second
-    /// with lifetimes of 8 seconds and more, because insertions read it then too.
+    /// After that no look-up finds it. It never expires earlier. It may expire some milliseconds
+    /// later, because look-ups read the system's coarse clock, and up to an eighth of a second
+    /// later with lifetimes of 8 seconds and more, because insertions read that clock then too.
     ///
     /// ```
     /// use std::time::Duration;
@@ -31,12 +30,12 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// How long an entry lives from its last use on: from the last `get` that found it, or
-    /// from its insertion. For ever unless set.
+    /// Lifetime of an entry from its last use: the last `get` that found it, or its insertion;
+    /// default for ever.
     ///
-    /// Never shorter; up to a 64th longer, and some milliseconds, because a use that would
-    /// change next to nothing is not noted. A hit writes to memory that threads share at
-    /// most 64 times in that span. `peek`, `contains_key` and `iter` are no use.
+    /// It is never shorter. It may be up to a 64th and some milliseconds longer, because a use that
+    /// would change the deadline by less is not noted. So hits write to shared memory at most 64
+    /// times in that span. `peek`, `contains_key` and `iter` are not uses.
     ///
     /// ```
     /// use std::time::Duration;
@@ -51,11 +50,11 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// How long an entry lives, by key and value, in the place of
-    /// [`time_to_live`](Builder::time_to_live). `None`: for ever, but for the time to idle.
+    /// Lifetime of an entry by key and value, instead of [`time_to_live`](Builder::time_to_live).
+    /// `None`: for ever, except for the time to idle.
     ///
-    /// Called once for each entry that is put in, before anything is held; for one that replaces
-    /// another too, unless [`expire_after_update`](Builder::expire_after_update) is set. The
+    /// The cache calls it once for each entry that is inserted, before it holds anything; for
+    /// replacements too, unless [`expire_after_update`](Builder::expire_after_update) is set. The
     /// shorter of this and the time to idle holds.
     ///
     /// ```
@@ -76,17 +75,17 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// How long an entry lives that replaces another, from then on: by key, new value, and how long
-    /// the old one had left. What was left keeps the end as it was; `None` is for ever, but for
-    /// the time to idle.
+    /// Lifetime of an entry that replaces another, by key, new value, and the time that the old
+    /// entry had left. Returning that time keeps the deadline. `None`: for ever, except for the
+    /// time to idle.
     ///
-    /// Called once for each insertion and computation that finds an entry of its key, before
-    /// anything is held, in the place of [`expire_after`](Builder::expire_after) and of
-    /// [`time_to_live`](Builder::time_to_live); those are for new keys then. If another thread puts
-    /// the key in or takes it out just then, what was found decides. An insertion looks its key up
-    /// once more for it. [`insert_for`](Cache::insert_for) does not ask.
+    /// The cache calls it once for each insertion and computation that finds an entry of its key,
+    /// before it holds anything, instead of [`expire_after`](Builder::expire_after) and
+    /// [`time_to_live`](Builder::time_to_live); these then apply to new keys. If another thread
+    /// inserts or removes the key at that moment, the entry that was found decides. An insertion
+    /// needs one more look-up for this. [`insert_for`](Cache::insert_for) does not call it.
     ///
-    /// With time to idle the old one had no more left than that.
+    /// With a time to idle the time left is at most that.
     ///
     /// ```
     /// use std::time::Duration;
@@ -109,23 +108,23 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// How long an entry lives that is read, from then on: by key, value, and how long it has left.
-    /// What is left keeps the end as it was; `None` is for ever, but for the time to idle.
+    /// Lifetime of an entry from a read on, by key, value, and the time left. Returning the time
+    /// left keeps the deadline. `None`: for ever, except for the time to idle.
     ///
-    /// Called once for each look-up that is a hit, by the thread that looks: `get`, `get_many`,
-    /// `Pin::get`, and loads that find their key. Not by `peek`, `contains_key` and iterators.
-    /// Let it be quick. It holds up what is to be reclaimed as a value's `Clone` does, may use the
-    /// cache, and its panic is that look-up's. Where several threads read an entry at the same
-    /// time the answer of one of them holds.
+    /// The cache calls it once for each look-up that hits, on the thread of the look-up: `get`,
+    /// `get_many`, `Pin::get`, and loads that find their key. `peek`, `contains_key` and iterators
+    /// do not call it. Let it be quick: it delays reclamation as a value's `Clone` does. It may use
+    /// the cache, and its panic becomes the look-up's. If several threads read an entry at the same
+    /// time, the answer of one of them holds.
     ///
-    /// With [`time_to_live`](Builder::time_to_live) no answer prolongs a life beyond that, from
-    /// the insertion on; what an insertion itself was given is not cut. The shorter of this and
-    /// the time to idle holds.
+    /// With [`time_to_live`](Builder::time_to_live) no answer extends a life beyond that, counted
+    /// from the insertion; a longer lifetime given to the insertion itself is not cut. The shorter
+    /// of this and the time to idle holds.
     ///
-    /// Such a hit always reads the deadline and a clock, and writes the deadline if it has changed,
-    /// which it does once in a tick of the system's coarse clock (1 to 10 ms) if each read begins
-    /// a new life. One that shortens a life may take a lock for it. An entry is never gone earlier
-    /// than this says, and two such ticks later at most.
+    /// Such a hit always reads the deadline and a clock. It writes the deadline if that changed:
+    /// once in a tick of the system's coarse clock (1 to 10 ms) if each read starts a new life. A
+    /// hit that shortens a life may take a lock. An entry never expires earlier than this says, and
+    /// at most two ticks later.
     ///
     /// ```
     /// use std::time::Duration;
@@ -148,15 +147,15 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// By what share each lifetime is shortened at most, by chance: from 0, which it is unless set,
-    /// to 1. So entries that are loaded together do not expire together, and are not all loaded
-    /// again at one moment.
+    /// Shortens each lifetime by a random share of at most this much, from 0, the default, to 1. So
+    /// entries loaded together do not expire together and are not all reloaded at one moment.
     ///
-    /// Of those that an insertion begins with: [`time_to_live`](Builder::time_to_live),
-    /// [`expire_after`](Builder::expire_after), [`insert_for`](Cache::insert_for), and what
-    /// [`expire_after_update`](Builder::expire_after_update) does not leave as it was. Not of those
-    /// that reads begin, nor of the time to idle: uses are spread by themselves. `build` refuses
-    /// another share.
+    /// It applies to lifetimes that start with an insertion:
+    /// [`time_to_live`](Builder::time_to_live), [`expire_after`](Builder::expire_after),
+    /// [`insert_for`](Cache::insert_for), and changed deadlines of
+    /// [`expire_after_update`](Builder::expire_after_update). It does not apply to lifetimes that
+    /// start with a read, nor to the time to idle, because uses are spread already. `build` refuses
+    /// shares outside 0 to 1.
     ///
     /// ```
     /// use std::time::Duration;
@@ -173,7 +172,7 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// Finds a lifetime that is none.
+    /// Finds an invalid lifetime.
     pub(super) fn check_lifetimes(&self) -> Result<(), BuildError> {
         let lifetimes = [self.terms.to_live, self.terms.to_idle].into_iter().flatten();
         if let Some(lifetime) = lifetimes.max().filter(|&lifetime| lifetime > LIFETIME_MAX) {

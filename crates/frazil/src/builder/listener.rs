@@ -1,4 +1,4 @@
-//! Whom a builder is told to tell.
+//! The setting of the listener.
 
 #[cfg(doc)]
 use crate::Cache;
@@ -6,23 +6,23 @@ use crate::builder::Builder;
 use crate::features::listen::Cause;
 
 impl<K, V, S> Builder<K, V, S> {
-    /// Who is told of every entry that goes or is not admitted, and why.
+    /// A function that the cache calls for every entry that leaves it or is not admitted, with the
+    /// cause.
     ///
-    /// Called once for each entry that was admitted and is not there any more, except for
-    /// those that are there when the cache is dropped: [`clear`](Cache::clear) it before,
-    /// if they matter. Called once, too, for a newcomer that is not admitted
-    /// ([`Cause::Refused`]), after what it would have replaced ([`Cause::Replaced`]); but not
-    /// for one that comes from the listener itself, or from a `Hash` or `Eq` that runs inside an
-    /// operation: it could be refused again and again. Such code asks
-    /// [`try_insert`](Cache::try_insert).
+    /// The cache calls it once for each admitted entry that is no longer there, except for entries
+    /// still there when the cache is dropped; call [`clear`](Cache::clear) before if they matter.
+    /// It also calls it once for an entry that is not admitted ([`Cause::Refused`]), after the
+    /// entry that it would have replaced ([`Cause::Replaced`]). It does not for insertions by the
+    /// listener itself, or by a `Hash` or `Eq` inside an operation, because they could be refused
+    /// again and again; such code can use [`try_insert`](Cache::try_insert).
     ///
-    /// The thread that caused it calls, before its operation returns, and holds nothing
-    /// but a [pin](crate::Pin): the listener may use the cache, this one too, and sees the
-    /// entry gone already. What it makes go itself is told after it has returned. While
-    /// it runs nothing is reclaimed that went meanwhile, so let it be quick: send what
-    /// takes long to another thread. Calls for one key from several threads come in no
-    /// order. If it panics the panic goes on to the caller of the operation, which has
-    /// taken effect, after the other entries of that operation have been told.
+    /// The thread that caused the event calls the listener before its operation returns, holding
+    /// nothing but a [pin](crate::Pin). The listener may use the cache, this one too, and does not
+    /// find the entry any more. Entries that the listener itself removes are reported after it has
+    /// returned. While it runs, entries removed meanwhile are not reclaimed, so let it be quick and
+    /// send long work to another thread. Calls for one key from several threads have no order. A
+    /// panic of the listener becomes that of the operation, which has taken effect, after the other
+    /// entries of that operation have been reported.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering};

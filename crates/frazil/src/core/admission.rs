@@ -1,9 +1,9 @@
-//! What became of an insertion.
+//! Results of insertions.
 
 use std::error::Error;
 use std::fmt;
 
-/// How an entry was admitted: what [`Cache::try_insert`](crate::Cache::try_insert) answers.
+/// How an entry was admitted: the result of [`Cache::try_insert`](crate::Cache::try_insert).
 ///
 /// ```
 /// use frazil::{Admitted, Cache};
@@ -15,7 +15,7 @@ use std::fmt;
 pub enum Admitted {
     /// Its key was absent.
     New,
-    /// It has taken the place of another entry of its key.
+    /// It replaced another entry of its key.
     Replaced,
 }
 
@@ -29,13 +29,13 @@ pub enum Admitted {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// It weighs more than the whole capacity, or that is 0.
+    /// Its weight exceeds the capacity, or the capacity is 0.
     TooHeavy,
-    /// The policy would rather keep what would go for it.
+    /// The policy prefers to keep the entries that it would have to evict.
     Unwanted,
-    /// Nothing could go for it, or no slot was free: [pins](crate::Pin) hold up what has gone,
-    /// or all that is there is [frozen](crate::Cache::freeze) or [held](crate::Held), or other threads took again
-    /// and again what had been made free.
+    /// Nothing could be evicted for it, or no slot was free: [pins](crate::Pin) hold removed
+    /// entries, or all entries are [frozen](crate::Cache::freeze) or [held](crate::Held), or other
+    /// threads took again and again what had been made free.
     NoRoom,
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// An entry that was not admitted, handed back by [`Cache::try_insert`](crate::Cache::try_insert).
+/// An entry that was not admitted, returned by [`Cache::try_insert`](crate::Cache::try_insert).
 ///
 /// ```
 /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(0).build();
@@ -62,7 +62,7 @@ pub struct Refused<K, V> {
     pub key: K,
     /// Its value.
     pub value: V,
-    /// Why.
+    /// The reason.
     pub reason: Refusal,
 }
 

@@ -73,8 +73,12 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
     /// others are not set aside.
     #[cfg(feature = "freezing")]
     pub(crate) fn expected_slots(&self) -> u32 {
-        let expected = usual_slots(self.resize.expected());
         let used = self.reclaim.used().end.saturating_mul(2);
+        if H::Refs::COUNTED {
+            // A sum of charges says little of how many there will be.
+            return used;
+        }
+        let expected = usual_slots(self.resize.expected());
         used.max(expected).min(slots_for(self.entry_budget.capacity()))
     }
 

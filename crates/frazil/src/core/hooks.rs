@@ -53,6 +53,13 @@ pub(crate) trait PerThread: Sized {
         false
     }
 
+    /// Whether that was so, what comes is admitted beyond the capacity, and has been: `in_force` is more than
+    /// was asked for.
+    #[inline(always)]
+    fn admits_beyond(&self, _in_force: u64) -> bool {
+        false
+    }
+
     /// Whether an eviction has passed over slots of which it is not known whether they are held.
     #[inline(always)]
     fn is_in_doubt(&self) -> bool {

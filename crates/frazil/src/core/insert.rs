@@ -455,6 +455,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
             Decision::Refuse => Err(FailureKind::Refused(Refusal::Unwanted)),
             Decision::Held => Err(FailureKind::Held),
+            // Others have all in hand, which was held when they looked at it.
+            Decision::Empty if self.admits_beyond() => Err(FailureKind::Held),
             Decision::Empty => Err(FailureKind::Shortage),
         }
     }

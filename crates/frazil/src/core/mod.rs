@@ -55,7 +55,7 @@ use local::{Buffers, Reads, Stripe, Stripes};
 use order::locked::turns::ListCosts;
 use order::locked::{Locked, Promotion};
 use order::queue::Queue;
-use order::{Headers, Order};
+use order::{HELD_MAX, HELD_MAX_AGAIN, Headers, Order};
 #[cfg(all(test, feature = "loading", not(any(loom, shuttle))))]
 pub(crate) use reclaim::{YIELDS, YIELDS_MAX};
 use resize::{Resize, WEIGHT_STEP_FROM, entries_max_for, fitting_step};
@@ -264,6 +264,13 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
     /// The capacity in force, in entries or in weight.
     pub(crate) fn capacity(&self) -> u64 {
         self.weights.as_deref().unwrap_or(&self.entry_budget).capacity()
+    }
+
+    /// Whether so much is held that it is cheaper to admit what comes beyond the capacity, and to evict when
+    /// others have let go, than to look at all again.
+    #[inline(always)]
+    pub(crate) fn admits_beyond(&self) -> bool {
+        self.hooks.admits_beyond(self.capacity())
     }
 
     /// Bytes of address space laid out so far.
@@ -500,6 +507,10 @@ impl<K: Hash, V, S: BuildHasher, H: PerThread> Headers for Core<K, V, S, H> {
     #[inline(always)]
     fn gave_up_lately(&self) -> bool {
         self.hooks.gave_up_lately()
+    }
+    #[inline(always)]
+    fn held_max(&self) -> u32 {
+        if self.admits_beyond() { HELD_MAX_AGAIN } else { HELD_MAX }
     }
     #[inline(always)]
     fn leaves_queue(&self, slot: u32) -> bool {

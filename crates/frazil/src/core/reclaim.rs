@@ -114,6 +114,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
     }
 
+    /// Takes over what all threads have in hand that are not at work: a heavy fence for each.
+    pub(crate) fn empty_all(&self) {
+        for mut held in self.stripes.claims() {
+            self.empty(&mut held);
+        }
+    }
+
     /// Sends all that a stripe has in hand to where others find it.
     fn empty(&self, held: &mut Held<'_, H::Local>) {
         self.with_queue_ctx(held, |ctx| self.order.flush(ctx));
@@ -149,9 +156,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     /// slots were left in them.
     #[cold]
     pub(crate) fn scavenge(&self, pack: bool) {
-        for mut held in self.stripes.claims() {
-            self.empty(&mut held);
-        }
+        self.empty_all();
         // First, because it gives back segments, with which dead slots can be retired.
         self.reclaim();
         let mut held = self.hold();

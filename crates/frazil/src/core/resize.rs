@@ -18,7 +18,7 @@ use std::hash::{BuildHasher, Hash};
 
 use crate::core::hooks::Hooks;
 use crate::core::local::Held;
-use crate::core::order::{Decision, HELD_MAX};
+use crate::core::order::{Decision, Headers as _};
 use crate::core::steps::Steps;
 use crate::core::{Core, Ending, SCAVENGES};
 use crate::smr::refs::SlotRefs as _;
@@ -32,7 +32,7 @@ const AT_ONCE: u32 = if CHECKED { 2 } else { 32 };
 const FURTHER: u32 = 4;
 
 /// How often such an insertion takes what idle threads have in hand.
-const GATHER_EVERY: u32 = if CHECKED { 1 } else { 64 };
+const GATHER_EVERY: u32 = if CHECKED { 1 } else { 256 };
 
 /// The most that may be in force, or resident, beyond what was asked for: sums of a few such are below 2^64.
 pub(crate) const EXCESS_MAX: u64 = 1 << 60;
@@ -226,7 +226,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 Progress::None
                     if H::Refs::COUNTED && refused && passed <= 2 * self.reclaim.slots() =>
                 {
-                    passed += u64::from(HELD_MAX);
+                    passed += u64::from(self.held_max());
                 }
                 // Others have the rest in hand.
                 Progress::None if idle < SCAVENGES => {
@@ -268,7 +268,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         // Before anything is evicted for it. Not each time: it is a heavy fence for each thread there is, and where
         // all is held every insertion comes here.
         if self.resize.further.fetch_add(1, Relaxed).is_multiple_of(GATHER_EVERY) {
-            self.gather_credit();
+            self.empty_all();
         }
         let operation = H::operation(self);
         let mut held = self.hold();

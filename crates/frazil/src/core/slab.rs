@@ -60,12 +60,6 @@ impl Header {
         self.state.swap(DEAD, AcqRel) & LOOSE != 0
     }
 
-    /// Whether its queue has dropped it.
-    #[inline]
-    pub(crate) fn is_loose(&self) -> bool {
-        self.state.load(Relaxed) & LOOSE != 0
-    }
-
     /// Declares it dead, and leaves it to whoever comes to it in a queue or takes it back.
     pub(crate) fn die_later(&self) {
         // Release: as in `die`.
@@ -105,6 +99,12 @@ impl Header {
     /// Whether it is there and is to stay.
     pub(crate) fn is_settled(&self) -> bool {
         self.state.load(Relaxed) & (OCCUPIED | DEAD | LEAVING) == OCCUPIED
+    }
+
+    /// Whether its queue has dropped it.
+    #[inline]
+    pub(crate) fn is_loose(&self) -> bool {
+        self.state.load(Relaxed) & LOOSE != 0
     }
 
     /// Whether it is there and is set aside.

@@ -35,7 +35,8 @@ use crate::smr::protect::Pinned;
 /// Notes for which a thread keeps memory.
 const KEPT: usize = 64;
 
-/// Why an entry is no longer there: what a [listener](crate::Builder::listener) is told.
+/// Why an entry left the cache or was not admitted; an argument of the
+/// [listener](crate::Builder::listener).
 ///
 /// ```
 /// use frazil::Cause;
@@ -44,18 +45,18 @@ const KEPT: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
-    /// It made room: for a newcomer, for an entry that has grown heavier, or because the
-    /// capacity was lowered.
+    /// Evicted: for a new entry, for an entry that became heavier, or because the capacity was
+    /// lowered.
     Size,
-    /// Its time was over.
+    /// Its lifetime ended.
     Expired,
-    /// Its value is out of date: another was inserted under its key, admitted or not. Of
-    /// two first insertions of a key at the same time one ends like this.
+    /// Another value was inserted under its key, admitted or not. If two threads insert an absent
+    /// key at the same time, one of the two entries ends like this.
     Replaced,
     /// The program removed it: `remove`, `invalidate`, `retain`, `clear`.
     Removed,
-    /// It was never there: an insertion, or a load, of which the cache did not admit what it
-    /// brought. [`Cache::try_insert`](crate::Cache::try_insert) says [why](crate::Refusal).
+    /// Not admitted: the entry of an insertion or a load that the cache refused.
+    /// [`Cache::try_insert`](crate::Cache::try_insert) returns the [reason](crate::Refusal).
     Refused,
 }
 
@@ -70,8 +71,8 @@ impl Cause {
         }
     }
 
-    /// Whether it went without the program's asking for that. Not of what was refused, which
-    /// was never there.
+    /// Whether it left without a request of the program: evicted or expired. False for a refused
+    /// entry, which was never there.
     ///
     /// ```
     /// assert!(frazil::Cause::Expired.was_evicted());

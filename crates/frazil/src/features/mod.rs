@@ -125,7 +125,8 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
     #[cfg(feature = "loading")]
     #[inline(always)]
     fn arrived<S>(core: &Featured<K, V, S>, hash: u64, weight: u64, term: &Term) {
-        if frozen::arrive(&core.stripe().local, hash) {
+        let local = &core.stripe().local;
+        if frozen::arrive(&local.reads, &local.features.frozen, hash) {
             core.end_timed_miss();
         }
         core.hooks.recorder.note_insertion(hash, weight, term);
@@ -149,7 +150,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
     #[inline(always)]
     fn queueing(&self, slot: u32, replaced: Option<u32>) {
         if let Some(frozen) = &self.frozen {
-            frozen.queueing(slot, replaced);
+            frozen.overlay.queueing(slot, replaced);
         }
     }
 
@@ -162,13 +163,13 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
 
     #[inline(always)]
     fn may_evict(&self) -> bool {
-        !self.frozen.as_ref().is_some_and(|frozen| frozen.is_whole())
+        !self.frozen.as_ref().is_some_and(|frozen| frozen.overlay.is_whole())
     }
 
     #[inline(always)]
     fn queues_changed(&self) {
         if let Some(frozen) = &self.frozen {
-            frozen.clear_whole();
+            frozen.overlay.clear_whole();
         }
     }
 
@@ -179,7 +180,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
 
     #[inline(always)]
     fn claims(&self, header: &Header) -> bool {
-        self.frozen.as_ref().is_some_and(|frozen| frozen.claims(header))
+        self.frozen.as_ref().is_some_and(|frozen| frozen.overlay.claims(header))
     }
 
     #[inline(always)]
@@ -195,6 +196,37 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
         core.note(slot, ending);
         (ending, true)
     }
+}
+
+#[cfg(feature = "freezing")]
+impl<K: Hash + Eq, V> frozen::Freezes<K, V> for Features<K, V> {
+    fn overlay(&self) -> Option<&frozen::Overlay> {
+        self.frozen.as_ref().map(|frozen| &frozen.overlay)
+    }
+
+    fn copies(&self) -> Option<&frozen::Copies<K, V>> {
+        self.frozen.as_ref()?.copies.as_ref()
+    }
+
+    fn gate(&self) -> &gate::Gate {
+        self.recorder.gate()
+    }
+
+    fn watched(local: &Local) -> &frozen::Local {
+        &local.frozen
+    }
+
+    fn stats<S>(core: &Featured<K, V, S>) -> stats::Stats {
+        core.stats()
+    }
+
+    fn wanted_capacity(&self) -> Option<u64> {
+        None
+    }
+
+    fn has_set_aside<S>(_: &Featured<K, V, S>, _: &[u32]) {}
+
+    fn has_taken_back<S>(_: &Featured<K, V, S>) {}
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Operation<K, V> for Option<Telling<'_, K, V, S>> {

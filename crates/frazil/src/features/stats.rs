@@ -32,54 +32,52 @@ use std::time::Duration;
 pub struct Stats {
     /// Gets that found their key.
     pub hits: u64,
-    /// Those of them that found it among what is [frozen](crate::Cache::freeze).
+    /// Hits in the [frozen](crate::Cache::freeze) part; `hits` includes them.
     pub frozen_hits: u64,
-    /// Gets that did not, and for which nothing was on its way, so that the caller was the
-    /// one to load it; or that waited and got no value (see
-    /// [`FetchStats`](crate::FetchStats)).
+    /// Gets that did not find their key and found no load under way, so that the caller had to
+    /// load; or that waited and got no value (see [`FetchStats`](crate::FetchStats)).
     pub misses: u64,
-    /// Requests that were told to [bypass](crate::Cache::bypasses) the cache; neither hits nor
+    /// Requests for which [`bypasses`](crate::Cache::bypasses) returned true; neither hits nor
     /// misses.
     pub bypassed: u64,
-    /// Gets that did not, but found it being loaded, waited and shared what came. Hits,
-    /// delayed hits and misses together are the requests.
+    /// Gets that found their key being loaded, waited, and got the loaded value. Hits, delayed hits
+    /// and misses together are the requests.
     pub delayed_hits: u64,
     /// Values that loaders have returned.
     pub loads: u64,
     /// Loaders that returned an error, panicked, or were dropped before their end.
     pub load_failures: u64,
-    /// How long the loads took together, from their beginning to their value, in
-    /// nanoseconds; failed ones are not in it.
+    /// Total time of the loads that returned a value, in nanoseconds.
     pub load_nanoseconds: u64,
-    /// Entries admitted for keys that were not there.
+    /// Entries admitted for absent keys.
     pub insertions: u64,
     /// Entries that replaced one of the same key.
     pub replacements: u64,
-    /// Entries that went to make room.
+    /// Entries evicted by the policy.
     pub evictions: u64,
-    /// Entries that were removed, one by one or all together.
+    /// Entries removed, one by one or all together.
     pub removals: u64,
-    /// Entries that were taken out because their time had come.
+    /// Entries removed because they had expired.
     pub expirations: u64,
-    /// Newcomers not admitted: heavier than the capacity, not wanted by the policy, or
-    /// without a slot, because pins hold too many up.
+    /// New entries not admitted: heavier than the capacity, rejected by the policy, or without a
+    /// slot because pins hold too many.
     pub refusals: u64,
-    /// Hits of which a policy under a lock was not told, because the lock was taken.
+    /// Hits that a policy under a lock did not apply, because the lock was taken.
     pub promotions_skipped: u64,
-    /// Contention: attempts that another thread's progress made vain, and locks that were
-    /// found taken. Against the other counts it says how much threads hinder each other.
+    /// Contention: attempts that failed because another thread made progress, and locks found
+    /// taken. Compared with the other counts it shows how much threads hinder each other.
     pub retries: u64,
-    /// Writes to lines that every thread writes: the ends of queues and stacks, what is
-    /// left of the capacity, sums. Each moves a line from one core to another where
-    /// threads are at work, and most carry a batch of entries. For a policy under a lock:
-    /// two for the lock, two for the neighbours in each change of a list, one for the free
-    /// list, one for the clock of those that have one. What belongs to one entry (its word in the index, its slot, its place in a
-    /// queue, a ghost) is not in it, nor is a vain attempt, which is a retry.
+    /// Writes to lines that every thread writes: the ends of queues and stacks, the free capacity,
+    /// sums. With several threads each moves a line between cores, and most carry a batch of
+    /// entries. For a policy under a lock: two for the lock, two for the neighbours in each change
+    /// of a list, one for the free list, one for the clock of policies that have one. Writes that
+    /// concern one entry (its word in the index, its slot, its place in a queue, a ghost) are not
+    /// counted, nor are failed attempts, which are retries.
     pub shared_writes: u64,
-    /// Entries that are gone but wait to be dropped, because a reader might still see
-    /// them. Together with those that are there, at most the entries that the cache was
-    /// built for, a quarter of that, 512, and 16 for each up to 16,384. What a thread has collected
-    /// and not handed in yet, up to 16 entries, is not counted.
+    /// Removed entries that wait to be dropped, because a reader might still see them. Together
+    /// with the present entries they are at most the entries that the cache was built for, a
+    /// quarter of that, 512, and 16 for each up to 16,384. Up to 16 entries that a thread has
+    /// collected and not handed in yet are not counted.
     pub waiting: u64,
 }
 
@@ -94,7 +92,7 @@ impl Stats {
         if gets == 0 { 0.0 } else { self.hits as f64 / gets as f64 }
     }
 
-    /// How long a load took on average; zero before the first.
+    /// Mean time of a load; zero before the first.
     ///
     /// ```
     /// use std::time::Duration;

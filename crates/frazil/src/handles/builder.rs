@@ -12,6 +12,9 @@ use crate::build_error::BuildError;
 use crate::builder::ENTRIES_MAX;
 use crate::clock::Clock;
 use crate::core::Settings;
+use crate::features::frozen::MaybeOverlay;
+#[cfg(feature = "freezing")]
+use crate::features::frozen::{Freezing, Overlay};
 use crate::features::handles::{Counting, Handles};
 use crate::{Policy, Promotion};
 
@@ -27,6 +30,8 @@ pub struct HandleBuilder<K, V, S = RandomState> {
     capacity: u64,
     policy: Policy,
     strict: bool,
+    #[cfg(feature = "freezing")]
+    freezing: Freezing,
     hasher: S,
     holds: PhantomData<fn(K, V)>,
 }
@@ -37,6 +42,8 @@ impl<K, V> HandleBuilder<K, V> {
             capacity,
             policy: Policy::Mobius,
             strict: false,
+            #[cfg(feature = "freezing")]
+            freezing: Freezing::Never,
             hasher: RandomState::default(),
             holds: PhantomData,
         }
@@ -77,6 +84,28 @@ impl<K, V, S> HandleBuilder<K, V, S> {
         self
     }
 
+    /// When the hottest entries are frozen: set aside for a while from what the policy decides. Never
+    /// unless set; see [`HandleCache::freeze`].
+    ///
+    /// ```
+    /// use frazil::{Freezing, HandleCache};
+    /// let cache: HandleCache<u64, u64> = HandleCache::builder(100).freezing(Freezing::ByHand).build();
+    /// cache.insert(1, 10, 1);
+    /// assert_eq!((cache.freeze(1.0), *cache.hold(&1).unwrap()), (1, 10));
+    /// ```
+    #[cfg(feature = "freezing")]
+    pub fn freezing(mut self, freezing: Freezing) -> Self {
+        self.freezing = freezing;
+        self
+    }
+
+    fn overlay(&self) -> MaybeOverlay {
+        #[cfg(feature = "freezing")]
+        return Overlay::new(self.freezing, None).map(Box::new);
+        #[cfg(not(feature = "freezing"))]
+        None
+    }
+
     /// How keys are hashed: `foldhash`, seeded by chance, unless set.
     ///
     /// ```
@@ -86,8 +115,15 @@ impl<K, V, S> HandleBuilder<K, V, S> {
     /// assert!(cache.hold(&1).is_none());
     /// ```
     pub fn with_hasher<T>(self, hasher: T) -> HandleBuilder<K, V, T> {
-        let HandleBuilder { capacity, policy, strict, .. } = self;
-        HandleBuilder { capacity, policy, strict, hasher, holds: PhantomData }
+        HandleBuilder {
+            capacity: self.capacity,
+            policy: self.policy,
+            strict: self.strict,
+            #[cfg(feature = "freezing")]
+            freezing: self.freezing,
+            hasher,
+            holds: PhantomData,
+        }
     }
 }
 
@@ -123,6 +159,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleBuilder<K, V, S> {
     ///
     /// [`BuildError::CannotHold`], if the policy forgets what it knows of an entry when it chooses it.
     pub fn try_build(self) -> Result<HandleCache<K, V, S>, BuildError> {
+        let overlay = self.overlay();
         let HandleBuilder { capacity, policy, strict, hasher, .. } = self;
         let can_hold = matches!(
             policy,
@@ -148,7 +185,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleBuilder<K, V, S> {
             #[cfg(feature = "measure")]
             list_costs: None,
         };
-        let core = Box::new(Counting::new(settings, Handles::new(capacity, strict)));
+        let core = Box::new(Counting::new(settings, Handles::new(capacity, strict, overlay)));
         Ok(HandleCache { core: NonNull::from(Box::leak(core)), owns: PhantomData })
     }
 }

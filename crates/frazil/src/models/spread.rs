@@ -33,9 +33,19 @@ struct Store {
 // SAFETY: whether the cell is reached by one at a time is what loom looks for.
 unsafe impl Sync for Store {}
 
+/// Where holders of the entry are counted at first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum At {
+    Word,
+    /// As where threads meet.
+    Threads,
+    /// As where it is frozen.
+    Frozen,
+}
+
 impl Store {
-    /// With an entry, published, and spread perhaps.
-    fn new(is_spread: bool) -> Self {
+    /// With an entry, published.
+    fn new(at: At) -> Self {
         let [refs, beside] = [SLOT, BESIDE].map(|slot| {
             let refs = Refs::default();
             refs.prepare(slot);
@@ -52,11 +62,13 @@ impl Store {
             dropped: AtomicU32::new(0),
         };
         // So its place is not the first one.
-        store.spread.spread(BESIDE, &store.beside, store.owns());
-        if is_spread {
-            store.spread_out();
-            assert!(store.refs.look().is_spread());
+        store.spread.spread(BESIDE, &store.beside);
+        match at {
+            At::Word => {}
+            At::Threads => store.spread_out(),
+            At::Frozen => assert!(store.spread.table().1.spread_aside(SLOT, &store.refs)),
         }
+        assert_eq!(store.refs.look().is_spread(), at != At::Word);
         store.let_go();
         store
     }
@@ -66,7 +78,7 @@ impl Store {
     }
 
     fn spread_out(&self) {
-        self.spread.spread(SLOT, &self.refs, self.owns());
+        self.spread.spread(SLOT, &self.refs);
     }
 
     fn let_go(&self) {
@@ -200,12 +212,12 @@ const HOLDS: [fn(&Store); 2] = [|store| store.hold(0), |store| store.hold(1)];
 
 #[test]
 fn what_is_erased_while_it_is_spread_is_dropped_by_the_last() {
-    loom::model(|| run(Store::new(true), &[HOLDS[0], Store::erase]));
+    loom::model(|| run(Store::new(At::Threads), &[HOLDS[0], Store::erase]));
 }
 
 #[test]
 fn what_is_spread_is_not_evicted_while_it_is_held() {
-    loom::model(|| run(Store::new(true), &[HOLDS[0], Store::evict]));
+    loom::model(|| run(Store::new(At::Threads), &[HOLDS[0], Store::evict]));
 }
 
 #[test]
@@ -218,16 +230,16 @@ fn those_who_are_counted_are_counted_again() {
     };
     let recount: fn(&Store) = |store| _ = store.recount(true);
     let evict: fn(&Store) = Store::evict_at_once;
-    loom::model(move || run(Store::new(false), &[HOLDS[0], spread]));
-    loom::model(move || run(Store::new(true), &[HOLDS[0], recount]));
-    large_model(move || run(Store::new(true), &[HOLDS[0], HOLDS[1], recount]));
-    large_model(move || run(Store::new(true), &[HOLDS[0], recount, evict]));
+    loom::model(move || run(Store::new(At::Word), &[HOLDS[0], spread]));
+    loom::model(move || run(Store::new(At::Threads), &[HOLDS[0], recount]));
+    large_model(move || run(Store::new(At::Threads), &[HOLDS[0], HOLDS[1], recount]));
+    large_model(move || run(Store::new(At::Threads), &[HOLDS[0], recount, evict]));
 }
 
 /// A look-up that has read the index word before the slot was used for another key.
 #[test]
 fn a_slot_that_is_used_again_is_not_taken_for_what_it_was() {
-    loom::model(|| run(Store::new(true), &[HOLDS[0], Store::use_again]));
+    loom::model(|| run(Store::new(At::Threads), &[HOLDS[0], Store::use_again]));
 }
 
 /// One holds it in its own line, and another lets go of that.
@@ -236,7 +248,48 @@ fn a_handle_goes_to_another_thread() {
     let erase: fn(&Store) = Store::erase;
     let release: fn(&Store) = |store| store.release(&store.owns[1]);
     loom::model(move || {
-        let store = Store::new(true);
+        let store = Store::new(At::Threads);
+        assert!(store.find(&store.owns[0]));
+        run(store, &[release, erase]);
+    });
+}
+
+/// A freeze, and then a thaw: what is erased meanwhile is dropped by the last, and what is not is as it was.
+#[test]
+fn what_is_frozen_is_counted_as_what_is_spread() {
+    let (erase, use_again): (fn(&Store), fn(&Store)) = (Store::erase, Store::use_again);
+    let thaw: fn(&Store) = |store| _ = store.recount(true);
+    let freeze: fn(&Store) = |store| {
+        if store.find(&store.owns[2]) {
+            store.spread.table().1.spread_aside(SLOT, &store.refs);
+            store.release(&store.owns[2]);
+        }
+    };
+    loom::model(move || run(Store::new(At::Frozen), &[HOLDS[0], erase]));
+    loom::model(move || run(Store::new(At::Frozen), &[HOLDS[0], use_again]));
+    loom::model(move || run(Store::new(At::Frozen), &[HOLDS[0], thaw]));
+    loom::model(move || run(Store::new(At::Word), &[HOLDS[0], freeze]));
+    large_model(move || run(Store::new(At::Frozen), &[HOLDS[0], thaw, erase]));
+    // Frozen, thawed, and frozen again in the same place.
+    let again: fn(&Store) = |store| {
+        if store.recount(true) && store.find(&store.owns[2]) {
+            let mut table = store.spread.table().1;
+            table.begin_aside();
+            table.spread_aside(SLOT, &store.refs);
+            drop(table);
+            store.release(&store.owns[2]);
+        }
+    };
+    loom::model(move || run(Store::new(At::Frozen), &[HOLDS[0], again]));
+}
+
+/// Frozen, held in one thread's line, and let go of in another's.
+#[test]
+fn a_handle_of_what_is_frozen_goes_to_another_thread() {
+    let erase: fn(&Store) = Store::erase;
+    let release: fn(&Store) = |store| store.release(&store.owns[1]);
+    loom::model(move || {
+        let store = Store::new(At::Frozen);
         assert!(store.find(&store.owns[0]));
         run(store, &[release, erase]);
     });

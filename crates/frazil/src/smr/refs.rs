@@ -398,15 +398,22 @@ impl Refs {
         false
     }
 
-    /// Its holders are to be counted here again.
-    pub(crate) fn recount_soon(&self) {
+    /// Its holders are to be counted here again. Their place, if it is spread and nobody has said so before.
+    pub(crate) fn recount_soon(&self) -> Option<u32> {
         let mut seen = self.look();
         while seen.is_spread() && seen.0 & DUE == 0 {
-            match self.word.compare_exchange(seen.0, seen.0 | DUE, Relaxed, Relaxed) {
-                Ok(_) => return,
+            // Acquire: the place; partner is the Release of `spread`.
+            match self.word.compare_exchange(seen.0, seen.0 | DUE, Acquire, Relaxed) {
+                Ok(_) => return Some(self.next.load(Relaxed)),
                 Err(now) => seen = Seen(now),
             }
         }
+        None
+    }
+
+    /// Where holders are counted, if the word has a share for them and the caller is at the table of those.
+    pub(crate) fn place_of_share(&self) -> u32 {
+        self.next.load(Relaxed)
     }
 
     /// A spread word says that it is not, if it is due, or in any case.

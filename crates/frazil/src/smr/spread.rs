@@ -2,14 +2,16 @@
 //!
 //! Where threads hold the same slot again and again, the line of its word goes from one processor to the
 //! other twice a hold. So the word of such a slot is *spread*: it has a share that stands for all who are
-//! counted elsewhere, and each thread counts in a line of its own, without a locked instruction. An exact
+//! counted elsewhere, and each thread counts in a line of its own, without a locked instruction. What is frozen
+//! is spread at once, because it will be held often. An exact
 //! count is had by *recounting*: the word says that it is spread no more, threads that looked at it before
 //! have passed, and the sum of what they have counted takes the place of the share.
 
+use crate::chunks::Chunks;
 use crate::once_box::OnceBox;
 use crate::smr::fence;
 use crate::smr::fork;
-use crate::smr::refs::{LetGo, Refs, Seen};
+use crate::smr::refs::{LetGo, Refs};
 use crate::smr::stripe::add;
 use crate::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -17,8 +19,15 @@ use crate::sync::atomic::{
 };
 use crate::sync::{CHECKED, Mutex, MutexGuard, thread};
 
-/// Slots that may be spread at once. 2 KiB for each thread that holds one.
-pub(crate) const PLACES: usize = if CHECKED { 2 } else { 256 };
+/// Slots that may be spread at once because threads meet there. 2 KiB for each thread that holds one.
+const PLACES: usize = if CHECKED { 2 } else { 256 };
+
+/// Slots beside those that may be spread at once because they are frozen: their places come behind. 512 KiB
+/// for each thread that holds them, of which those are mapped that it has held.
+const ASIDE_PLACES: usize = if CHECKED { 2 } else { 1 << 16 };
+
+/// Places for which a word says which are due.
+const A_WORD: usize = u64::BITS as usize;
 
 /// How often who recounts looks at a thread that has not passed, before it leaves it to the next.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 1_000 };
@@ -29,30 +38,21 @@ const LOOKS: u32 = if cfg!(loom) { 2 } else { 1_000 };
 pub(crate) struct Own {
     /// Odd while the thread looks at a word, and counts.
     section: AtomicU64,
-    /// Those that it has let in, less those that it has let go, by place. They wrap.
-    counts: OnceBox<Counts>,
+    /// Those that it has let in, less those that it has let go, by place, in lines of its own. They wrap.
+    counts: OnceBox<Chunks<AtomicU64>>,
 }
 
 impl Default for Own {
     fn default() -> Self {
         let own = Own { section: AtomicU64::new(0), counts: OnceBox::new() };
         if CHECKED {
-            // A checker does not see how the box is shared.
-            own.counts.get_or_make(none);
+            // A checker does not see how these are shared.
+            own.make((PLACES + ASIDE_PLACES) as u32 - 1);
+            own.make(0);
         }
         own
     }
 }
-
-/// Nothing counted.
-fn none() -> Counts {
-    Counts(std::array::from_fn(|_| AtomicU64::new(0)))
-}
-
-/// In lines of the thread's own.
-#[derive(Debug)]
-#[repr(align(128))]
-struct Counts([AtomicU64; PLACES]);
 
 impl Own {
     /// Counts one more. False if the word is not spread any more, and nothing was done.
@@ -68,26 +68,51 @@ impl Own {
         self.count(refs, u64::MAX)
     }
 
-    #[inline(always)]
+    // Apart: what it needs took registers of all look-ups, which are of words that are not spread, and a sixth more
+    // instructions.
+    #[inline(never)]
     fn count(&self, refs: &Refs, amount: u64) -> bool {
-        let counts = self.counts.get_or_make(none);
+        let Some(counts) = self.counts.get() else { return self.count_first(refs, amount) };
         let section = self.section.load(Relaxed);
-        // Release: what was counted before, for who waits until it is not what it was, and finds this; partner is the
-        // Acquire of `has_passed`.
+        // Release: what was counted before, for who waits until it is not what it was, and finds this; partner is
+        // the Acquire of `has_passed`.
         self.section.store(section + 1, Release);
         // Partner: the heavy fence of `recount`. Either this finds the word recounted, or the other waits for it.
         fence::light();
         let place = refs.place();
-        if let Some(place) = place {
-            add(&counts.0[place as usize % PLACES], amount);
+        let counter = place.and_then(|place| counts.get(place));
+        if let Some(counter) = counter {
+            add(counter, amount);
         }
         // Release: the count, and what was read of the content; partner is the Acquire of `has_passed`.
         self.section.store(section + 2, Release);
-        place.is_some()
+        counter.is_some() || place.is_some() && self.count_first(refs, amount)
+    }
+
+    /// The same where there is no memory for it yet.
+    #[cold]
+    #[inline(never)]
+    fn count_first(&self, refs: &Refs, amount: u64) -> bool {
+        // Not in a section, for which others wait.
+        match refs.place() {
+            Some(place) => self.make(place),
+            None => return false,
+        }
+        self.count(refs, amount)
+    }
+
+    fn make(&self, place: u32) {
+        self.counts.get_or_make(Chunks::default).ensure(place);
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.counts.get().map_or(0, Chunks::heap_bytes)
     }
 
     fn counted(&self, place: usize) -> u64 {
-        self.counts.get().map_or(0, |counts| counts.0[place].load(Relaxed))
+        let counter = self.counts.get().and_then(|counts| counts.get(place as u32));
+        counter.map_or(0, |counter| counter.load(Relaxed))
     }
 
     /// Whether the thread of this number does not count by what it saw before the caller's heavy fence.
@@ -109,7 +134,7 @@ impl Own {
 }
 
 /// A slot that is spread, or is being recounted.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Place {
     /// 0 for none.
     slot: u32,
@@ -125,29 +150,43 @@ pub(crate) struct Spread {
     table: Mutex<Table>,
     /// Whether there is one that is to be recounted.
     due: AtomicBool,
+    /// Which those are of what is frozen: a bit for each place. The others' words are looked at.
+    due_aside: Box<[AtomicU64]>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    places: [Place; PLACES],
+    /// Those for what threads meet at, and behind them as many for what is frozen as there ever were at once.
+    places: Vec<Place>,
+    /// Where the next place is looked for that what is frozen may have.
+    #[cfg(feature = "freezing")]
+    next_aside: usize,
+    /// Places whose words say that they are spread no more.
+    over: Vec<usize>,
     /// How often there was no place since all were recounted.
     refused: u32,
-    /// Whether all are to be recounted.
+    /// Whether all that threads have met at are to be recounted.
     is_all_due: bool,
     /// Whether none is to be spread any more.
     is_closed: bool,
 }
 
-/// Refusals after which all that is spread is recounted, because it may be hot no more.
+/// Refusals after which all that threads have met at is recounted, because it may be hot no more.
 const REFUSED_MAX: u32 = if CHECKED { 2 } else { 1 << 12 };
 
 impl Spread {
     pub(crate) fn new() -> Self {
-        let places = [Place { slot: 0, base: 0, is_over: false }; PLACES];
-        Spread {
-            table: Mutex::new(Table { places, refused: 0, is_all_due: false, is_closed: false }),
-            due: AtomicBool::new(false),
-        }
+        let table = Table {
+            places: vec![Place::default(); PLACES],
+            #[cfg(feature = "freezing")]
+            next_aside: PLACES,
+            over: Vec::new(),
+            refused: 0,
+            is_all_due: false,
+            is_closed: false,
+        };
+        let due_aside = (0..ASIDE_PLACES.div_ceil(A_WORD)).map(|_| AtomicU64::new(0)).collect();
+        Spread { table: Mutex::new(table), due: AtomicBool::new(false), due_aside }
     }
 
     /// Whether something is to be recounted.
@@ -159,7 +198,11 @@ impl Spread {
     /// A slot that is spread is to be recounted: it was not used of late, or its residency is over.
     #[cold]
     pub(crate) fn recount_soon(&self, refs: &Refs) {
-        refs.recount_soon();
+        if let Some(at) = refs.recount_soon().and_then(|place| (place as usize).checked_sub(PLACES))
+        {
+            // Release: that it is due, which its word says; partner is the Acquire of `recount`.
+            self.due_aside[at / A_WORD].fetch_or(1 << (at % A_WORD), Release);
+        }
         self.set_due();
     }
 
@@ -181,21 +224,13 @@ impl Spread {
     /// Spreads a slot in which the caller is counted, if it is resident, there is a place, and nobody else
     /// is at it. Waits for nobody, and drops nothing.
     #[cold]
-    pub(crate) fn spread<'o>(
-        &self,
-        slot: u32,
-        refs: &Refs,
-        owns: impl Iterator<Item = (u32, &'o Own)>,
-    ) {
+    pub(crate) fn spread(&self, slot: u32, refs: &Refs) {
         let Some((_unforked, mut table)) = self.try_table() else { return };
-        if table.is_closed {
+        // If another was faster, or it is being recounted.
+        if table.is_closed || refs.look().has_share() {
             return;
         }
-        if table.places.iter().any(|place| place.slot == slot) {
-            // Another was faster, or it is being recounted.
-            return;
-        }
-        let Some(free) = table.places.iter().position(|place| place.slot == 0) else {
+        let Some(free) = table.places[..PLACES].iter().position(|place| place.slot == 0) else {
             table.refused += 1;
             if table.refused >= REFUSED_MAX {
                 table.is_all_due = true;
@@ -203,10 +238,8 @@ impl Spread {
             }
             return;
         };
-        // Nobody counts here: who did has passed before the place became free.
-        let base = sum(owns, free);
         if refs.spread(free as u32) {
-            table.places[free] = Place { slot, base, is_over: false };
+            table.places[free].slot = slot;
         }
     }
 }
@@ -216,23 +249,62 @@ fn sum<'o>(owns: impl Iterator<Item = (u32, &'o Own)>, place: usize) -> u64 {
 }
 
 impl Table {
-    /// Whether somebody is counted in a slot whose word has `seen`, wherever, and there is something for that.
+    /// Whether somebody is counted in a slot, wherever, and there is something for that.
     pub(crate) fn is_held<'o>(
         &self,
         slot: u32,
-        seen: Seen,
+        refs: &Refs,
         owns: impl Iterator<Item = (u32, &'o Own)>,
     ) -> bool {
-        let mut places = self.places.iter().enumerate();
-        match seen.has_share().then(|| places.find(|(_, place)| place.slot == slot)).flatten() {
-            Some((at, place)) => seen.is_held_by(sum(owns, at).wrapping_sub(place.base)),
-            None => seen.is_held(),
+        let seen = refs.look();
+        let at = seen.has_share().then(|| refs.place_of_share() as usize);
+        match at.and_then(|at| Some((at, self.places.get(at)?))) {
+            Some((at, place)) if place.slot == slot => {
+                seen.is_held_by(sum(owns, at).wrapping_sub(place.base))
+            }
+            _ => seen.is_held(),
         }
     }
 
     /// None is spread from here on.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
+    }
+
+    /// Others are frozen from here on: their places are looked for from the first.
+    #[cfg(feature = "freezing")]
+    pub(crate) fn begin_aside(&mut self) {
+        self.next_aside = PLACES;
+    }
+
+    /// Spreads a slot in which the caller is counted, and which is frozen, if it is resident. False if there is no place
+    /// for it, nor for others.
+    #[cfg(feature = "freezing")]
+    pub(crate) fn spread_aside(&mut self, slot: u32, refs: &Refs) -> bool {
+        let is_taken = |place: &Place| place.slot != 0;
+        while self.places.get(self.next_aside).is_some_and(is_taken) {
+            self.next_aside += 1;
+        }
+        let at = self.next_aside;
+        if self.is_closed || at == PLACES + ASIDE_PLACES {
+            return false;
+        }
+        if at == self.places.len() {
+            self.places.push(Place::default());
+        }
+        if !refs.look().has_share() && refs.spread(at as u32) {
+            self.places[at].slot = slot;
+        }
+        true
+    }
+
+    /// Says in the word of a place that it is spread no more, if it is due, or in any case.
+    fn end<'r>(&mut self, at: usize, in_any_case: bool, refs: impl Fn(u32) -> &'r Refs) {
+        let Some(place) = self.places.get_mut(at) else { return };
+        if place.slot != 0 && !place.is_over && refs(place.slot).recount(in_any_case) {
+            place.is_over = true;
+            self.over.push(at);
+        }
     }
 
     /// Recounts what is due, or all, of these threads, and shows each slot with what letting go of the share
@@ -247,14 +319,22 @@ impl Table {
     ) -> bool {
         // Acquire: partner is the Release of `set_due`.
         spread.due.swap(false, Acquire);
-        let all = std::mem::take(&mut self.is_all_due) || all;
-        for place in self.places.iter_mut().filter(|place| place.slot != 0 && !place.is_over) {
-            place.is_over = refs(place.slot).recount(all);
-        }
-        if self.places.iter().all(|place| !place.is_over) {
-            return true;
+        let all_met = std::mem::take(&mut self.is_all_due) || all;
+        (0..PLACES).for_each(|at| self.end(at, all_met, &refs));
+        let aside = PLACES..self.places.len();
+        for (word, first) in spread.due_aside.iter().zip(aside.clone().step_by(A_WORD)) {
+            // Acquire: partner is the Release of `recount_soon`.
+            let due = if word.load(Relaxed) == 0 { 0 } else { word.swap(0, Acquire) };
+            let bits = (0..A_WORD).filter(|bit| due >> bit & 1 != 0);
+            bits.for_each(|bit| self.end(first + bit, false, &refs));
         }
         if all {
+            aside.for_each(|at| self.end(at, true, &refs));
+        }
+        if self.over.is_empty() {
+            return true;
+        }
+        if all_met {
             self.refused = 0;
         }
         // Partner: the light fence of `count`.
@@ -263,12 +343,14 @@ impl Table {
             spread.set_due();
             return false;
         }
-        for (at, place) in self.places.iter_mut().enumerate() {
-            if std::mem::take(&mut place.is_over) {
-                let slot = std::mem::take(&mut place.slot);
-                let counted = sum(owns(), at).wrapping_sub(place.base);
-                recounted(slot, refs(slot).take_back_share(counted));
-            }
+        for at in std::mem::take(&mut self.over) {
+            let place = &mut self.places[at];
+            let slot = std::mem::take(&mut place.slot);
+            place.is_over = false;
+            let counted = sum(owns(), at).wrapping_sub(place.base);
+            // Nobody counts here until it is another's place.
+            place.base = place.base.wrapping_add(counted);
+            recounted(slot, refs(slot).take_back_share(counted));
         }
         true
     }

@@ -19,6 +19,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let core = self.core();
         core.recount_all();
         let mut survey = core.survey();
+        #[cfg(feature = "freezing")]
+        core.survey_frozen(&mut survey);
         core.survey_held(&mut survey);
         let indexed = core.check_index(&mut survey);
         let (charged, uncharged) = core.check_words(&mut survey, &indexed);
@@ -65,8 +67,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
         for slot in self.reclaim.used() {
             let (word, weight) = (self.slab.refs(slot).look(), self.slab.weight(slot));
             let fits = match survey.slots[slot as usize] {
-                Some(Whereabouts::Queued { .. }) if indexed[slot as usize] => word.is_resident(),
-                Some(Whereabouts::Queued { .. }) => {
+                Some(Whereabouts::Queued { .. } | Whereabouts::Loose) if indexed[slot as usize] => {
+                    word.is_resident()
+                }
+                Some(Whereabouts::Queued { .. } | Whereabouts::Loose) => {
                     !word.is_dequeued()
                         && (word.is_orphan() && word.count() > 0 && !word.is_dropped()
                             || word.is_ended()

@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 
 use frazil::{HandleCache, Outcome, Policy};
 
-use crate::handles::{POLICIES, validate};
+use crate::handle_model::{POLICIES, validate};
 
 type Tested = HandleCache<u64, u64>;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use frazil::{HandleCache, Policy, Priority};
 
-use crate::handles::validate;
+use crate::handle_model::validate;
 
 /// Those that heed priorities.
 const POLICIES: [Policy; 5] = [

@@ -25,6 +25,8 @@ mod fused;
 mod growth;
 mod handle_charges;
 mod handle_counts;
+mod handle_frozen;
+mod handle_model;
 mod handle_priorities;
 mod handles;
 mod identity;

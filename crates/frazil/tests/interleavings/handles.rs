@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use crate::schedules::explore;
 use crate::tracked::{Census, Chance, Tracked};
-use frazil::{HandleCache, Held, Policy, Priority};
+use frazil::{Freezing, HandleCache, Held, Policy, Priority};
 use shuttle::rand::{RngCore, thread_rng};
 
 const ROOM: u64 = 5;
@@ -25,14 +25,21 @@ type Hashes = BuildHasherDefault<DefaultHasher>;
 type Tested<'c> = HandleCache<u64, Tracked<'c>, Hashes>;
 type Handle<'c> = Held<u64, Tracked<'c>, Hashes>;
 
-/// What one thread does. What it still holds.
-fn work<'c>(cache: &Tested<'c>, census: &'c Census, mut chance: Chance) -> Vec<Handle<'c>> {
+/// What one thread does; it freezes and thaws if the cache `freezes`. What it still holds.
+fn work<'c>(
+    cache: &Tested<'c>,
+    census: &'c Census,
+    mut chance: Chance,
+    freezes: bool,
+) -> Vec<Handle<'c>> {
     let mut held: Vec<Handle<'c>> = Vec::new();
     for _ in 0..OPERATIONS {
         let key = chance.below(KEYS);
         let value = || Tracked::new(census, key);
         let priority = [Priority::Bottom, Priority::Low, Priority::High][chance.below(3) as usize];
-        match chance.below(13) {
+        match chance.below(if freezes { 17 } else { 13 }) {
+            13..16 => _ = cache.freeze([0.5, 1.0][chance.below(2) as usize]),
+            16 => cache.thaw(),
             0..4 => held.extend(cache.hold(&key)),
             4 | 5 => {
                 let new = cache.insert_held_with(key, value(), 1, priority);
@@ -54,19 +61,21 @@ fn work<'c>(cache: &Tested<'c>, census: &'c Census, mut chance: Chance) -> Vec<H
     held
 }
 
-fn play(policy: Policy) {
+fn play(policy: Policy, freezes: bool) {
     let mut chance = Chance(thread_rng().next_u64());
     let census = Census::default();
     let strict = chance.below(2) == 0;
     let builder = HandleCache::builder(ROOM).policy(policy).strict(strict);
-    let mut cache: Tested<'_> = builder.with_hasher(Hashes::default()).build();
+    let freezing = if freezes { Freezing::ByHand } else { Freezing::Never };
+    let builder = builder.freezing(freezing).with_hasher(Hashes::default());
+    let mut cache: Tested<'_> = builder.build();
     (0..chance.below(ROOM)).for_each(|key| _ = cache.insert(key, Tracked::new(&census, key), 1));
     let held: Vec<Vec<Handle<'_>>> = shuttle::thread::scope(|scope| {
         let (cache, census) = (&cache, &census);
         let threads: Vec<_> = (0..3)
             .map(|_| {
                 let chance = Chance(chance.below(u64::MAX));
-                scope.spawn(move || work(cache, census, chance))
+                scope.spawn(move || work(cache, census, chance, freezes))
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
@@ -102,7 +111,33 @@ fn play(policy: Policy) {
 #[test]
 fn handles_against_all_else() {
     for policy in POLICIES {
-        explore(SCHEDULES, move || play(policy));
+        explore(SCHEDULES, move || play(policy, false));
+    }
+}
+
+#[test]
+fn handles_against_all_else_while_some_is_frozen() {
+    for policy in POLICIES {
+        explore(SCHEDULES, move || play(policy, true));
+    }
+}
+
+/// Who lowers the capacity thaws, and may come while all is being frozen.
+#[test]
+fn the_capacity_falls_though_all_is_being_frozen() {
+    for policy in [Policy::Mobius, Policy::Lru] {
+        explore(SCHEDULES, move || {
+            let builder = HandleCache::builder(4).policy(policy).freezing(Freezing::ByHand);
+            let cache: HandleCache<u64, u64, Hashes> =
+                builder.with_hasher(Hashes::default()).build();
+            (0..4).for_each(|key| _ = cache.insert(key, key, 1));
+            shuttle::thread::scope(|scope| {
+                scope.spawn(|| _ = cache.freeze(1.0));
+                scope.spawn(|| _ = cache.set_capacity(2));
+            });
+            (10..14).for_each(|key| _ = cache.insert(key, key, 1));
+            assert!(cache.usage() <= 2, "{policy}: {}", cache.usage());
+        });
     }
 }
 

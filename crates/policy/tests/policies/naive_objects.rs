@@ -313,7 +313,7 @@ fn models_are_trained_and_residents_grow_old_meanwhile() {
     );
 }
 
-/// A loop that is larger than the cache: LRU never hits, and who foretells requests does.
+/// A loop that is larger than the cache: LRU never hits, and who predicts requests does.
 #[test]
 fn it_learns_a_loop() {
     fn hits(policy: impl Policy) -> usize {

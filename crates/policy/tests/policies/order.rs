@@ -1,4 +1,4 @@
-//! `coldest_first` against what it foretells: the victims of one eviction after another.
+//! `coldest_first` against what it predicts: the victims of one eviction after another.
 //!
 //! Each policy by its name, after a random course of requests, deletions and changes
 //! of capacity, in weights that differ and that don't. It must list every resident
@@ -20,7 +20,7 @@ use frazil_policy::{
 use proptest::prelude::*;
 
 /// The policies that are not exact, the least rank correlation (Spearman's) of what they
-/// foretell with what comes of it, and why it is not 1.
+/// predict with what comes of it, and why it is not 1.
 const LOOSE: [(&str, f64, &str); 8] = [
     ("random", -1.0, "any may go, so any order is as good as another"),
     ("lru-sampled", 0.8, "the oldest of five is seldom the oldest of all"),
@@ -77,7 +77,7 @@ struct Course<'a> {
     heaviest: u64,
 }
 
-/// What was foretold, and what came of it.
+/// What was predicted, and what came of it.
 struct Outcome {
     listed: Vec<Slot>,
     /// The same asked of a host whose objects have become heavier without a word.

@@ -159,7 +159,7 @@ fn classes_are_those_of_the_paper() {
 }
 
 #[test]
-fn bypass_and_skipped_promotions_buy_what_they_were_found_to() {
+fn bypass_and_skipped_promotions_gain_as_once_computed() {
     let lru = |backend_us| PaperNetwork::Lru.network(0.99, backend_us, Use::Exact).unwrap();
     for (backend_us, share, mops) in [(100.0, 0.286, 1.941), (500.0, 0.054, 1.514)] {
         let best = best_bypass(&lru(backend_us), 72).unwrap();

@@ -14,7 +14,8 @@ namespace frazil {
 struct BlockCacheOptions {
   // In the unit of charges: bytes.
   size_t capacity = 0;
-  // What decides which blocks go: mobius, s3-fifo, clock, lru or fifo.
+  // What decides which blocks go: mobius, s3-fifo, clock, lru or fifo. Behind frozen+, as in frozen+lru, the hottest
+  // are set aside from that as long as it pays: a thread of the cache's own finds out.
   std::string policy = "mobius";
   // Whether an insertion that asks for a handle fails where there is no room.
   bool strict_capacity_limit = false;

@@ -208,7 +208,7 @@ impl Evictor {
         alone.into_iter().collect()
     }
 
-    /// The segment that is the least useful as the model foretells, and its neighbours. `None`: there is no
+    /// The segment that is the least useful as the model predicts, and its neighbours. `None`: there is no
     /// ranking, or all of it was used.
     fn ranked(&mut self, store: &Store, chains: &Chains) -> Option<Vec<u32>> {
         let learner = store.learner.as_ref()?;

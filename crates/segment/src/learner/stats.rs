@@ -31,7 +31,7 @@ pub struct LearnerStats {
     pub rankings: u64,
     /// Segments that were chosen as the least useful, each of which was merged with its neighbours.
     pub chosen_segments: u64,
-    /// Mean of what those were foretold to save, in units of `error`.
+    /// Mean of what those were predicted to save, in units of `error`.
     pub chosen_utility: f64,
     /// Entries that went in these merges.
     pub chosen_items: u64,
@@ -59,7 +59,7 @@ pub struct SegmentLearned {
     pub requests: u64,
     /// Items that were requested since they were written.
     pub active_items: u32,
-    /// What it was foretold to save when segments were ranked last, in units of
+    /// What it was predicted to save when segments were ranked last, in units of
     /// [`LearnerStats::error`]; `None` if it was not ranked yet.
     pub utility: Option<f32>,
 }

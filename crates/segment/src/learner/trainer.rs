@@ -14,7 +14,7 @@ pub(crate) struct Ranked {
     pub(crate) segment: u32,
     /// If it was freed since then, it is another.
     pub(crate) generation: u32,
-    /// What it was foretold to save.
+    /// What it was predicted to save.
     pub(crate) utility: f32,
 }
 

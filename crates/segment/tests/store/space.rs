@@ -139,7 +139,7 @@ fn a_scan_meets_each_entry_once_while_the_index_grows() {
 
 #[test]
 #[cfg_attr(miri, ignore = "tens of thousands of writes")]
-fn what_is_over_goes_in_bulk_before_anything_is_evicted() {
+fn expired_items_go_in_bulk_before_any_eviction() {
     let now_ms = Arc::new(AtomicU64::new(0));
     let builder = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(Eviction::Fifo);
     let store = builder.clock(Arc::clone(&now_ms)).build().unwrap();
@@ -167,7 +167,7 @@ fn what_is_over_goes_in_bulk_before_anything_is_evicted() {
 /// was written first.
 #[test]
 #[cfg_attr(miri, ignore = "tens of thousands of writes")]
-fn what_is_over_behind_what_is_not_goes_before_anything_is_evicted() {
+fn expired_items_behind_live_ones_go_before_any_eviction() {
     for eviction in ALL {
         let now_ms = Arc::new(AtomicU64::new(0));
         let builder = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(eviction).seed(3);

@@ -390,7 +390,7 @@ pub(super) fn decode_file(
             }
             at += decoded.map_err(|mut error| {
                 if guessed {
-                    error.problem += &format!("; the content was taken for {format}");
+                    error.problem += &format!("; the content was read as {format}");
                 }
                 error.in_file(file)
             })?;
@@ -695,7 +695,9 @@ mod tests {
         ) {
             for format in Format::ALL {
                 let file = Temporary::with(&damaged(sample(format), &changes, cut));
-                let options = options(format);
+                // A separator is guessed from the first block, so here that is told.
+                let csv = CsvLayout { separator: Some(b','), ..CsvLayout::default() };
+                let options = ReadOptions { csv, ..options(format) };
                 let whole = read_in(BLOCK_BYTES, &file.0, &options);
                 let cut = read_in(block, &file.0, &options);
                 prop_assert_eq!(whole, cut);

@@ -1,5 +1,4 @@
-//! What can go wrong with a trace, told in one line that names the file, the
-//! place and what was expected there.
+//! Errors of traces, each in one line that names the file, the place and what was expected there.
 //!
 //! Decoders report a [`RecordError`], which knows the place but not the file;
 //! the driver adds the file. Foreign bytes are shown escaped and cut, so that a
@@ -25,7 +24,7 @@ pub enum TraceError {
     Io {
         /// The file.
         file: String,
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
     /// The path names a directory.
@@ -85,7 +84,7 @@ pub enum TraceError {
         /// The file.
         file: String,
     },
-    /// Every line was left out as none is a record.
+    /// No line could be read, and all were skipped.
     #[error("{file}: holds no records; {skipped_rows} lines were skipped, the first at {first}")]
     AllSkipped {
         /// The file.
@@ -100,18 +99,18 @@ pub enum TraceError {
     Unrecognised {
         /// The file.
         file: String,
-        /// What the content looks like.
+        /// A description of the content.
         seen: String,
     },
-    /// The trace is larger than can be held.
+    /// The trace is too large.
     #[error("{file}: {problem}")]
     TooLarge {
         /// The file, or the generator's specification.
         file: String,
-        /// Which bound is passed.
+        /// The bound that was exceeded.
         problem: String,
     },
-    /// The layout asked for a CSV file makes no sense.
+    /// The layout given for a CSV file is invalid.
     #[error("CSV layout: {problem}")]
     Layout {
         /// What is wrong with it.
@@ -125,18 +124,18 @@ pub enum TraceError {
         /// What is wrong with it.
         problem: String,
     },
-    /// A format can't carry what a trace holds.
+    /// A format can't hold what the trace has.
     #[error("{format} cannot hold this trace: {problem}")]
     Unwritable {
-        /// The format asked for.
+        /// The format to write.
         format: Format,
-        /// What it can't carry.
+        /// What it can't hold.
         problem: String,
     },
     /// The output could not be written.
     #[error("cannot write the trace: {error}")]
     Output {
-        /// What the system said.
+        /// The error of the system.
         error: io::Error,
     },
 }

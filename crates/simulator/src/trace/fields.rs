@@ -193,7 +193,7 @@ pub(super) fn parse_size(field: &Field<'_>) -> Result<u64, String> {
 
 /// The largest size of an object, 1 TiB: more is a column of something else.
 const SIZE_MAX: u64 = 1 << 40;
-const SIZE_LIMIT: &str = "1 TiB, the largest of an object";
+const SIZE_LIMIT: &str = "1 TiB, the largest object size";
 
 /// A size within bounds.
 pub(super) fn size_of(size: u64) -> Result<u64, String> {
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(parse_size(&field("1099511627776")), Ok(SIZE_MAX));
         assert_eq!(
             parse_size(&field("1099511627777")).unwrap_err(),
-            "size 1099511627777 beyond 1 TiB, the largest of an object"
+            "size 1099511627777 beyond 1 TiB, the largest object size"
         );
         assert_eq!(
             parse_size(&field("-5")).unwrap_err(),

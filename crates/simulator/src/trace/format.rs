@@ -17,7 +17,7 @@ use std::str::FromStr;
 pub enum Format {
     /// Packed little-endian `u32 time_s, u64 object, u32 size, i64 next_access` (libCacheSim).
     OracleGeneral,
-    /// Separated columns, told by a [`CsvLayout`], the header line, or their order.
+    /// Separated columns, given by a [`CsvLayout`], the header line, or their order.
     Csv,
     /// JSON lines: an object a line, whose members have the names of a CSV file's columns.
     Json,
@@ -30,7 +30,7 @@ pub enum Format {
     Msr,
     /// One id a line; blank lines and lines that begin with `#` are skipped.
     Plain,
-    /// `start count ignored request_number`: asks for `count` successive blocks.
+    /// `start count ignored request_number`: requests `count` successive blocks.
     Arc,
     /// One block a line; lines that hold `*` are skipped.
     Lirs,
@@ -40,7 +40,7 @@ pub enum Format {
     AdaptSize,
     /// `timestamp;object`; an empty line is a slot without a request.
     DelayedHits,
-    /// What a running cache has recorded (`frazil::Cache::record`): a sample of its requests.
+    /// Recorded by a running cache (`frazil::Cache::record`): a sample of its requests.
     Frazil,
 }
 
@@ -109,7 +109,7 @@ impl FromStr for Format {
     }
 }
 
-/// A name that is not among the known ones.
+/// An unknown name.
 ///
 /// ```
 /// use frazil_simulator::trace::TimeUnit;
@@ -122,7 +122,7 @@ impl FromStr for Format {
 pub struct UnknownName {
     what: &'static str,
     name: String,
-    /// What was likely meant, as part of the message.
+    /// The nearest known name, as part of the message.
     near: String,
     known: String,
 }
@@ -217,13 +217,12 @@ impl FromStr for TimeUnit {
     }
 }
 
-/// Where a CSV file has its columns, as far as the user told.
+/// Where a CSV file has its columns, as far as the user has set them.
 ///
-/// A column is told by its number, counted from 1, or by its name in the header line. A column
-/// that is not told is found by the name it usually has: `time` or `timestamp`; `id`, `key`, `object` or `obj_id`;
-/// `size`; `op` or `operation`; `latency`; `ttl`; and a few more of the kind. Where there is no
-/// such header and no column was told, the columns are `time, id, size`; of
-/// two, `time, id`; of one, `id`.
+/// A column is set by its number, counted from 1, or by its name in the header line. A column that
+/// is not set is found by its usual name: `time` or `timestamp`; `id`, `key`, `object` or `obj_id`;
+/// `size`; `op` or `operation`; `latency`; `ttl`; and a few more. Without such a header and without
+/// settings the columns are `time, id, size`; of two, `time, id`; of one, `id`.
 ///
 /// ```
 /// use frazil_simulator::trace::{CsvLayout, TimeUnit};
@@ -242,7 +241,7 @@ pub struct CsvLayout {
     /// The byte between two columns; a space stands for any run of blanks. `None`: comma,
     /// semicolon, bar or tab, whichever divides the first lines most evenly.
     pub separator: Option<u8>,
-    /// Whether the first line is a header; `None`: see for yourself.
+    /// Whether the first line is a header; `None`: guess.
     pub header: Option<bool>,
     /// Column of the time.
     pub time: Option<CsvColumn>,
@@ -252,14 +251,14 @@ pub struct CsvLayout {
     pub size: Option<CsvColumn>,
     /// Column of the operation.
     pub operation: Option<CsvColumn>,
-    /// Column of how long a fetch of the object takes, if it is missed at this record.
+    /// Column of the duration of a fetch that a miss of this record starts.
     pub latency: Option<CsvColumn>,
-    /// Column of how long an entry lives that the record inserts: in the unit of the times, or
-    /// `never` or -1; empty or 0 where it does not say.
+    /// Column of the lifetime of an entry that the record inserts: in the unit of the times, or
+    /// `never` or -1; empty or 0 if unknown.
     pub lifetime: Option<CsvColumn>,
-    /// What the time column counts; also holds for `adaptsize` and `delayed-hits`. `None`: seconds,
-    /// unless the first time of a CSV file is as large as milliseconds, microseconds or
-    /// nanoseconds since 1970 are.
+    /// Unit of the time column; also for `adaptsize` and `delayed-hits`. `None`: seconds, unless
+    /// the first time of a CSV file is as large as milliseconds, microseconds or nanoseconds since
+    /// 1970 are.
     pub time_unit: Option<TimeUnit>,
 }
 
@@ -275,7 +274,7 @@ pub struct CsvLayout {
 pub enum CsvColumn {
     /// Counted from 1.
     Number(usize),
-    /// By its name in the header line, in any case if no name is spelt exactly so.
+    /// By its name in the header line; case is ignored if no name matches exactly.
     Named(String),
 }
 

@@ -207,7 +207,7 @@ fn is_json(line: &[u8]) -> bool {
 fn nearest_format(lines: &[(u64, &[u8])], csv: Option<Trial>, layout: &CsvLayout) -> String {
     let first = lines.first().map_or(&b""[..], |(_, line)| *line).trim_ascii_start();
     if first.starts_with(b"[") {
-        return "JSON that is not one object a line, which `jq -c '.[]' FILE` makes of a list"
+        return "JSON that is not one object a line, convert a list with `jq -c '.[]' FILE`"
             .to_owned();
     }
     let of = |format| Trial::of(format, lines, layout);

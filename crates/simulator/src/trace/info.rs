@@ -1,5 +1,5 @@
-//! What a trace is like, in a few numbers: one pass, and a sort of the objects'
-//! request counts. 12 bytes an object while it runs.
+//! Statistics of a trace: one pass, and a sort of the objects' request counts. 12 bytes an object
+//! while it runs.
 
 use super::{Operation, Trace};
 

@@ -1,4 +1,4 @@
-//! How long entries live: by which rule a replay goes, and what a trace says.
+//! Lifetimes of entries: the rule of a replay, and those in a trace.
 
 use hdrhistogram::Histogram;
 
@@ -6,7 +6,7 @@ use super::Record;
 
 pub use frazil_recording::{FOR_EVER, Lifetimes as RecordedLifetimes};
 
-/// By which lifetimes entries of a replayed cache expire.
+/// The lifetimes of entries in a replay.
 ///
 /// ```
 /// use frazil_simulator::trace::Lifetimes;
@@ -20,9 +20,9 @@ pub enum Lifetimes {
     /// None: nothing expires.
     #[default]
     Ignored,
-    /// Those that the trace says, if it says any and has times.
+    /// Those in the trace, if it has any and has times.
     OfTrace,
-    /// All live so many nanoseconds from their insertion on, whatever the trace says.
+    /// The same for all, in nanoseconds from their insertion, whatever the trace has.
     Fixed(u64),
 }
 
@@ -45,10 +45,10 @@ impl std::str::FromStr for Lifetimes {
     }
 }
 
-/// What the records of a trace say of lifetimes.
+/// Statistics of the lifetimes in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LifetimeSummary {
-    /// Records that say one, an endless one among them.
+    /// Records that have one, endless ones included.
     pub records: u64,
     /// Median of those that end, to three digits; `None` if none does.
     pub median_ns: Option<u64>,

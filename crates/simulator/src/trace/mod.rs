@@ -51,7 +51,7 @@ pub use sizes::Sizes;
 pub use source::Compression;
 pub use write::write;
 
-/// What a record asks of the cache.
+/// The operation of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Operation {
@@ -75,11 +75,11 @@ pub struct Record {
     pub size: u64,
     /// What is asked.
     pub operation: Operation,
-    /// How long a fetch takes that a miss of this record begins, as [`ReadOptions::latencies`]
-    /// has it; 0 where the format has none.
+    /// Duration of a fetch that a miss of this record starts, in the unit of
+    /// [`ReadOptions::latencies`]; 0 if the format has none.
     pub latency: u64,
-    /// How long an entry lives that this record inserts, in nanoseconds, or [`FOR_EVER`]; 0 where
-    /// the record does not say, or [`ReadOptions::lifetimes`] does not ask for it.
+    /// Lifetime of an entry that this record inserts, in nanoseconds, or [`FOR_EVER`]; 0 if the
+    /// record has none, or [`ReadOptions::lifetimes`] does not need it.
     pub lifetime_ns: u64,
 }
 
@@ -90,17 +90,17 @@ pub struct Trace {
     pub ids: Vec<u32>,
     /// Size in bytes per record; empty where the trace has no sizes.
     pub sizes: Sizes,
-    /// Time per record in nanoseconds; empty unless the format has times and they were asked for, or
-    /// a record has a lifetime and these were. Where only these were it is 0 for all records of the
-    /// batches before the first with one, in which nothing can expire.
+    /// Time per record in nanoseconds; empty unless the format has times and the options ask for
+    /// them, or for lifetimes and a record has one. In the latter case it is 0 for all records of
+    /// the batches before the first with a lifetime, in which nothing can expire.
     pub times_ns: Vec<u64>,
     /// Operation per record; empty where every record is a get.
     pub operations: Vec<Operation>,
-    /// How long a fetch takes that a miss of the record begins; empty unless the format has
-    /// that and it was asked for.
+    /// Duration of a fetch that a miss of the record starts; empty unless the format has it and the
+    /// options ask for it.
     pub latencies: Vec<u64>,
-    /// How long an entry lives that the record inserts, in nanoseconds, or [`FOR_EVER`], or 0 where
-    /// the record does not say. Empty unless a record does and it was asked for.
+    /// Lifetime of the entry that the record inserts, in nanoseconds, or [`FOR_EVER`], or 0 if the
+    /// record has none. Empty unless a record has one and the options ask for it.
     pub lifetimes_ns: Vec<u64>,
     /// Original id per dense object number.
     pub objects: Vec<u64>,
@@ -170,8 +170,8 @@ impl Trace {
     }
 }
 
-/// Told the bytes of the file read so far and the file's length (0 for a pipe); of a generated
-/// trace, the requests so far and in all.
+/// A function that gets the bytes of the file read so far and the file's length (0 for a pipe); for
+/// a generated trace, the requests so far and in all.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
 /// What to read, and how.
@@ -190,7 +190,7 @@ pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 pub struct ReadOptions<'a> {
     /// The format; `None`: guess it from the content.
     pub format: Option<Format>,
-    /// Where a CSV file has its columns, and the unit of a text format's times.
+    /// Columns of a CSV file, and the unit of a text format's times.
     pub csv: CsvLayout,
     /// Stop after so many records.
     pub limit: Option<u64>,
@@ -198,13 +198,13 @@ pub struct ReadOptions<'a> {
     pub times: bool,
     /// Keep the sizes. By default they are.
     pub sizes: bool,
-    /// Keep how long fetches take, if the trace says it. By default it is not kept.
+    /// Keep the durations of fetches, if the trace has them. By default they are not kept.
     pub latencies: Option<LatencyUnit>,
-    /// By which lifetimes the trace is to be replayed, and so what is kept for that: lifetimes,
-    /// and from the first record that has one on the times; or the times. By default nothing.
+    /// The lifetimes that the trace is to be replayed with, which decides what is kept: lifetimes,
+    /// and the times from the first record with one on; or all times. By default nothing.
     pub lifetimes: Lifetimes,
-    /// Whether a line of a text format that is no record is left out and counted
-    /// ([`Oddities::skipped_rows`]). By default it is an error.
+    /// Whether a bad line of a text format is skipped and counted ([`Oddities::skipped_rows`]). By
+    /// default it is an error.
     pub skip_bad_rows: bool,
     /// Called once per block.
     pub progress: Option<Progress<'a>>,
@@ -242,7 +242,7 @@ pub enum LatencyUnit {
     Time,
 }
 
-/// How a trace came about.
+/// The origin of a trace.
 #[derive(Clone, Debug)]
 pub struct Origin {
     /// The file's format; `None` for a generated trace.
@@ -253,16 +253,16 @@ pub struct Origin {
     pub compression: Compression,
     /// Wall-clock time of the decoding, or of the generation.
     pub decode_seconds: f64,
-    /// How it was recorded; `None` unless the format is [`Format::Frazil`].
+    /// Data about the recording; `None` unless the format is [`Format::Frazil`].
     pub recording: Option<Recording>,
-    /// What was kept of it, if not all was ([`load_sample`]).
+    /// The sample that was kept, if not all was ([`load_sample`]).
     pub sampled: Option<Sampled>,
-    /// What its records say of lifetimes. `None` if nothing, or nobody asked for it.
+    /// Statistics of its lifetimes; `None` if it has none, or the options did not ask for them.
     pub lifetimes: Option<LifetimeSummary>,
-    /// What was odd in its file.
+    /// Oddities of its file.
     pub oddities: Oddities,
-    /// Nanoseconds from its earliest record to its latest. `None` unless [`load_sample`] was asked
-    /// for times, and there are some.
+    /// Nanoseconds from its earliest record to its latest; `None` unless [`load_sample`] had to
+    /// keep times, and there are some.
     pub span_ns: Option<u64>,
 }
 
@@ -274,8 +274,8 @@ impl Origin {
         recorded * self.sampled.map_or(1.0, |sampled| sampled.rate)
     }
 
-    /// What the number of gets in the trace must be multiplied by to be what it should be
-    /// ([`Recording::correction`]), of a sample of a sample too.
+    /// Factor between the number of gets in the trace and that of a fair sample
+    /// ([`Recording::correction`]), also for a sample of a sample.
     pub fn correction(&self, gets: u64) -> f64 {
         let read = self.sampled.map_or(gets, |sampled| sampled.gets);
         let recorded = self.recording.map_or(1.0, |recording| recording.correction(read));
@@ -284,21 +284,20 @@ impl Origin {
     }
 }
 
-/// What a recorded trace says of itself.
+/// Data about a recorded trace, from its file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Recording {
     /// The share of all keys whose requests it holds, above 0 and at most 1.
     pub rate: f64,
     /// When it began, in nanoseconds since 1970.
     pub start_unix_ns: u64,
-    /// Records that were lost because they came too fast; `None` if the end of the file was
-    /// not read: behind a limit, or not there, because the file was cut short or is still
-    /// written.
+    /// Records lost because they came too fast; `None` if the end of the file was not read: beyond
+    /// a limit, or absent because the file was cut short or is still being written.
     pub lost: Option<u64>,
-    /// Gets of all keys while it was recorded; `None` if it does not say, or its end was
+    /// Gets of all keys during the recording; `None` if the file does not have it, or its end was
     /// not read.
     pub gets: Option<u64>,
-    /// What the cache had of lifetimes.
+    /// The lifetimes that the cache had.
     pub lifetimes: RecordedLifetimes,
 }
 

@@ -337,7 +337,7 @@ fn thousands_of_ends_at_one_time_are_all_kept() {
 /// It would have to know what will have expired.
 #[test]
 #[should_panic(expected = "policy `belady` knows what is asked for")]
-fn who_knows_the_future_is_refused_where_entries_expire() {
+fn offline_policies_are_refused_if_entries_expire() {
     let trace = random_trace(&mut Rng::new(1), 10);
     let belady = "belady".parse().unwrap();
     let for_ever = replayed(&trace, belady, 2, &SweepOptions::default());

@@ -6,7 +6,7 @@
 use frazil_policy::Priority;
 
 use super::queue::Queue;
-use super::{Decision, HELD_MAX, Headers, Newcomer, Order, QueueCtx};
+use super::{Decision, Headers, Newcomer, Order, QueueCtx};
 use crate::core::slab::SlotRef;
 use crate::sync::CHECKED;
 
@@ -65,7 +65,7 @@ impl Order {
         }
         match (self.evict_own(ctx, newcomer), decision) {
             (Decision::Held | Decision::Empty, Decision::Held) => {
-                self.evict_bottom(ctx, queue, HELD_MAX)
+                self.evict_bottom(ctx, queue, ctx.headers.held_max())
             }
             (own, _) => own,
         }
@@ -79,7 +79,7 @@ impl Order {
         queue: &Queue,
         held_max: u32,
     ) -> Decision {
-        let mut held = 0;
+        let (mut held, mut first) = (0, 0);
         // Others may fill the queue meanwhile: no more than there are entries.
         for _ in 0..ctx.reclaim.slots() {
             // Each time: where entries are published one by one each that leaves takes a segment.
@@ -101,8 +101,12 @@ impl Order {
             }
             ctx.push_again(queue, candidate);
             held += 1;
-            if held == held_max {
+            // Once round, as in `PassedOver`.
+            if held == held_max || first == candidate.slot {
                 break;
+            }
+            if first == 0 {
+                first = candidate.slot;
             }
         }
         if held > 0 { Decision::Held } else { Decision::Empty }

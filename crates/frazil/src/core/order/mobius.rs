@@ -156,12 +156,13 @@ impl Mobius {
                     return Decision::Victim(candidate.slot);
                 }
                 // As if it had been visited.
-                if held.is_too_many() {
+                if held.is_too_many(candidate.slot, ctx.headers.held_max()) {
                     ctx.push_again(self.dormant(pass), candidate);
                     return Decision::Held;
                 }
             } else {
                 chances += 1;
+                held.go_round_again();
             }
             let dormant = self.dormant(pass);
             ctx.push_again(dormant, candidate);

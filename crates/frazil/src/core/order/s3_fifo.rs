@@ -276,7 +276,7 @@ impl S3Fifo {
                 if !ctx.headers.claim(candidate.slot) {
                     // It is in use: it is promoted, and keeps its count.
                     ctx.push_again(&self.queues[MAIN], candidate);
-                    if held.is_too_many() {
+                    if held.is_too_many(candidate.slot, ctx.headers.held_max()) {
                         return None;
                     }
                     continue;
@@ -293,6 +293,7 @@ impl S3Fifo {
                 return Some(candidate.slot);
             }
             candidate.header.mark.clear();
+            held.go_round_again();
             ctx.push_again(&self.queues[MAIN], candidate);
         }
         None
@@ -312,12 +313,13 @@ impl S3Fifo {
                     return Some(candidate.slot);
                 }
                 ctx.push_again(&self.queues[MAIN], candidate);
-                if held.is_too_many() {
+                if held.is_too_many(candidate.slot, ctx.headers.held_max()) {
                     return None;
                 }
                 continue;
             }
             chances -= 1;
+            held.go_round_again();
             ctx.push_again(&self.queues[MAIN], candidate);
         }
         None

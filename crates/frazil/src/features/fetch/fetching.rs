@@ -21,22 +21,22 @@ use crate::features::fetch::table::Flights;
 use crate::features::fetch::{FetchMode, FetchState, Request, park};
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// What becomes of the error of a fetch, for those who wait for it.
+/// Who gets the error of a fetch, of those that wait for it.
 ///
 /// ```
 /// assert_eq!(frazil::OnError::default(), frazil::OnError::Retry);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnError {
-    /// The next of them runs its own fetch, and so on: each error is its fetcher's. For origins
+    /// Only the caller that fetched. The next that waits runs its own fetch, and so on. For origins
     /// that fail now and then.
     #[default]
     Retry,
-    /// All of them get it at once. For origins that would fail for all.
+    /// All callers that wait, at once. For origins whose failure would hit every caller.
     Share,
 }
 
-/// How [`Cache::get_or_fetch`](crate::Cache::get_or_fetch) waits, and what becomes of errors:
+/// How [`Cache::get_or_fetch`](crate::Cache::get_or_fetch) waits, and who gets errors:
 /// [`Builder::fetching`](crate::Builder::fetching).
 ///
 /// ```
@@ -48,25 +48,25 @@ pub enum OnError {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetching {
-    /// How many callers may wait for one key's fetch; 65,536 unless set. One more gets
+    /// How many callers may wait for one key's fetch; default 65,536. One more gets
     /// [`FetchError::TooManyWaiters`] at once. With 0 nobody waits.
     pub waiters_max: usize,
-    /// How long a caller waits for others' fetches, all together; for ever unless set. Then it
-    /// gets [`FetchError::TimedOut`], and nothing else changes. A caller's own fetch is not cut
-    /// off, nor is one that others wait for: put a timeout into that.
+    /// How long a caller waits for other callers' fetches in total; default for ever. Then it gets
+    /// [`FetchError::TimedOut`], and nothing else changes. Neither a caller's own fetch nor one
+    /// that others wait for is cut off: put a timeout into the fetch itself.
     pub timeout: Option<Duration>,
-    /// Whether an error is its fetcher's own, or reaches those who wait; the former unless set.
+    /// Who gets an error; default [`OnError::Retry`].
     pub on_error: OnError,
-    /// How long an error answers later callers too, by the cache's
-    /// [clock](crate::Builder::clock); not at all (zero) unless set. Refused without
-    /// [`OnError::Share`]. An insertion, a removal and a computation of the key end it, and
-    /// [`clear`](crate::Cache::clear). A cache remembers 8,192 errors at most, of keys alike in hash 256;
-    /// then the oldest is forgotten. [`Builder::negative_ttl`](crate::Builder::negative_ttl) may
-    /// say it of each error.
+    /// How long later callers get a remembered error, by the cache's
+    /// [clock](crate::Builder::clock); default zero, not at all. `build` refuses it without
+    /// [`OnError::Share`]. An insertion, removal or computation of the key ends it, and
+    /// [`clear`](crate::Cache::clear) ends all. A cache remembers at most 8,192 errors, and at most
+    /// 256 of keys whose hashes collide; then it forgets the oldest.
+    /// [`Builder::negative_ttl`](crate::Builder::negative_ttl) can set it for each error.
     pub negative_ttl: Duration,
     /// How long a [detached](crate::Entry::or_fetch_detached) fetch that its last caller has left
-    /// waits for another, by the cache's clock; ten seconds unless set. Such fetches are bounded
-    /// as remembered errors are, together with them.
+    /// waits for another caller, by the cache's clock; default ten seconds. The bounds of
+    /// remembered errors hold for such fetches and errors together.
     pub linger: Duration,
 }
 
@@ -93,13 +93,13 @@ impl Default for Fetching {
 /// ```
 #[derive(Debug, PartialEq, Eq)]
 pub enum FetchError<E> {
-    /// A fetch failed: the caller's own, or with [`OnError::Share`] the one that it waited for,
-    /// or one that is remembered.
+    /// A fetch failed: the caller's own, or with [`OnError::Share`] the one it waited for, or a
+    /// remembered one.
     Failed(Arc<E>),
     /// Another caller's fetch took longer than [`Fetching::timeout`].
     TimedOut,
-    /// As many wait as may ([`Fetching::waiters_max`]), or the system has no thread that could
-    /// end the wait in time.
+    /// [`Fetching::waiters_max`] callers wait already, or the system has no thread to end the wait
+    /// in time.
     TooManyWaiters,
 }
 
@@ -149,7 +149,7 @@ impl<E> Clone for FetchError<E> {
     }
 }
 
-/// What fetches, and loads, have counted: [`Cache::fetch_stats`](crate::Cache::fetch_stats).
+/// Counts of fetches and loads: [`Cache::fetch_stats`](crate::Cache::fetch_stats).
 ///
 /// ```
 /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -160,29 +160,28 @@ impl<E> Clone for FetchError<E> {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FetchStats {
-    /// How long fetches took that brought a value, in nanoseconds of the cache's
+    /// Durations of fetches that returned a value, in nanoseconds of the cache's
     /// [clock](crate::Builder::clock).
     pub latency: Distribution,
-    /// How long [delayed hits](crate::Stats::delayed_hits) waited until the value was there, in
-    /// nanoseconds.
+    /// How long [delayed hits](crate::Stats::delayed_hits) waited for the value, in nanoseconds.
     pub delay: Distribution,
-    /// How many waited when the value was there, for each fetch that brought one.
+    /// Number of waiting callers when the value arrived, for each fetch that returned one.
     pub waiters: Distribution,
-    /// Callers who got the error of a fetch that they waited for.
+    /// Callers that got the error of a fetch they waited for.
     pub shared_errors: u64,
-    /// Callers who were answered by an error that was remembered.
+    /// Callers that got a remembered error.
     pub remembered_errors: u64,
-    /// Callers who gave up.
+    /// Callers that waited until the timeout.
     pub timed_out: u64,
-    /// Callers who were not let wait.
+    /// Callers that were refused because too many waited.
     pub too_many_waiters: u64,
-    /// Threads that blocked for what a task loads. If those are threads of that task's executor,
-    /// it stands still meanwhile.
+    /// Threads that blocked while a task loads. If they belong to that task's executor, it stands
+    /// still meanwhile.
     pub blocked: u64,
-    /// Threads that were kept from that, because they had polled a loader that was not done, or were
-    /// running one: such a call loads by itself, and stores nothing.
+    /// Threads that did not block, because they had polled a pending loader or were running one:
+    /// such a call loads by itself, and stores nothing.
     pub unblocked: u64,
-    /// Errors that are remembered now, with those that have expired and were not met yet.
+    /// Errors remembered now, with expired ones that no caller has met yet.
     pub errors: u64,
 }
 

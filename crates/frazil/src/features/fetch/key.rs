@@ -9,12 +9,11 @@ use std::sync::Arc;
 
 use equivalent::Equivalent;
 
-/// What a key can be made of, where a load has to put one in: whatever is [`Equivalent`] to
-/// the key.
+/// What a key can be made of when a load inserts one: anything that is [`Equivalent`] to the key.
 ///
-/// There for keys themselves that can be cloned; for the borrowed forms of strings, slices and
-/// paths, as `str` for `String`, `Arc<str>` and `Box<str>`; and for what you write it for. It is
-/// asked for a key on a miss, twice: one for those who wait, and one for the entry.
+/// Implemented for keys that can be cloned, and for the borrowed forms of strings, slices and
+/// paths, such as `str` for `String`, `Arc<str>` and `Box<str>`. Implement it for your own types.
+/// On a miss a load makes two keys: one for the callers that wait, and one for the entry.
 ///
 /// ```
 /// use frazil::{Cache, Equivalent, ToKey};

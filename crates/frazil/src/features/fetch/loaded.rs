@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// What a fetch of [`Entry::or_fetch`](crate::Entry::or_fetch) brings: a value, perhaps with a
+/// The result of a fetch of [`Entry::or_fetch`](crate::Entry::or_fetch): a value, perhaps with a
 /// lifetime and a weight. A value alone is one too.
 ///
 /// ```
@@ -26,7 +26,7 @@ pub struct Loaded<V> {
 }
 
 impl<V> Loaded<V> {
-    /// A value of which the cache's builder says how long it lives and what it weighs.
+    /// A value whose lifetime and weight the builder's settings decide.
     ///
     /// ```
     /// assert_eq!(frazil::Loaded::new(7), frazil::Loaded::from(7));
@@ -35,7 +35,7 @@ impl<V> Loaded<V> {
         Loaded { value, lifetime: None, weight: None }
     }
 
-    /// The entry goes after so long, whatever the builder says, as with
+    /// The entry expires after this time, whatever the builder says, as with
     /// [`insert_for`](crate::Cache::insert_for).
     ///
     /// ```
@@ -52,8 +52,8 @@ impl<V> Loaded<V> {
         self
     }
 
-    /// The entry weighs so much, and the weigher is not asked. Without effect in a cache
-    /// that has no [`weigher`](crate::Builder::weigher): its capacity is a number of entries.
+    /// The entry has this weight, and the weigher is not called. No effect in a cache without a
+    /// [`weigher`](crate::Builder::weigher), whose capacity is a number of entries.
     ///
     /// ```
     /// use frazil::{Cache, Loaded};

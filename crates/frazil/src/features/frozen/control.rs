@@ -9,10 +9,12 @@ use frazil_freezing::{
 use frazil_policy::Online;
 
 use super::learn::Watch;
+use super::{Freezes, Overlay};
+use crate::core::Core;
+use crate::core::hooks::PerThread;
 use crate::core::order::Order;
 use crate::events;
 use crate::features::gate::Gate;
-use crate::features::{Featured, Features};
 use crate::sync::Mutex;
 
 /// The longest that the thread sleeps before it looks whether the cache is still there.
@@ -48,17 +50,10 @@ impl Learned {
     }
 }
 
-impl<K, V> Features<K, V> {
-    /// What is learnt of freezing, in a cache that learns.
-    pub(crate) fn learned(&self) -> Option<&Learned> {
-        self.frozen.as_ref()?.learned.as_deref()
-    }
-}
-
-impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
     /// One step of the controller. How long there will be nothing to do.
     pub(crate) fn step_freezing(&self, now: Duration) -> Duration {
-        let Some(learned) = self.hooks.learned() else { return LOOK };
+        let Some(learned) = self.learned() else { return LOOK };
         let Some(mut held) = learned.steering.try_lock() else { return LOOK };
         let step = held.step(now, &Learning { core: self, watch: &learned.watch });
         let state = step.state;
@@ -85,14 +80,25 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         step.idle
     }
 
+    /// What is learnt of freezing, in a cache that learns.
+    pub(crate) fn learned(&self) -> Option<&Learned> {
+        self.hooks.overlay()?.learned.as_deref()
+    }
+
+    /// Who controls that: nobody, of a cache that does not.
+    pub(crate) fn controlled(&self) -> &Controlled {
+        static NEVER: Controlled = Controlled::new();
+        self.learned().map_or(&NEVER, |learned| &learned.controlled)
+    }
+
     fn coldest_first(&self) -> Vec<u32> {
         self.order.coldest_first(self, &self.segments, &self.stripes)
     }
 
     /// Leaves the cache as if nothing had ever been frozen.
     pub(crate) fn end_freezing(&self) {
-        let Some(learned) = self.hooks.learned() else { return };
-        let gate = self.hooks.recorder.gate();
+        let Some(learned) = self.learned() else { return };
+        let gate = self.hooks.gate();
         learned.watch.learner.stop(gate);
         learned.watch.learner.stop_timing(gate);
         // Not waited for: code of the user's may run in a step.
@@ -105,16 +111,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
 }
 
 /// A cache that learns.
-struct Learning<'c, K, V, S> {
-    core: &'c Featured<K, V, S>,
+struct Learning<'c, K, V, S, H: PerThread> {
+    core: &'c Core<K, V, S, H>,
     watch: &'c Watch,
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Subject for Learning<'_, K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Subject for Learning<'_, K, V, S, H> {
     type Gate = Gate;
 
     fn gate(&self) -> &Gate {
-        self.core.hooks.recorder.gate()
+        self.core.hooks.gate()
     }
 
     fn learner(&self) -> &Learner {
@@ -137,7 +143,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Subject for Learning<'_, K, V, S> {
     }
 
     fn counts(&self) -> Counts {
-        let stats = self.core.stats();
+        let stats = H::stats(self.core);
         Counts {
             frozen_hits: stats.frozen_hits,
             hits: stats.hits,
@@ -150,11 +156,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> Subject for Learning<'_, K, V, S> {
 
     fn samples(&self) -> impl Iterator<Item = &Samples> {
         let stripes = self.core.stripes.iter();
-        stripes.filter_map(|stripe| Some(&**stripe.local.features.frozen.samples.get()?))
+        stripes.filter_map(|stripe| Some(&**H::watched(&stripe.local.features).samples.get()?))
     }
 
     fn is_frozen(&self) -> bool {
-        self.core.hooks.frozen.as_ref().is_some_and(|frozen| frozen.is_in_use())
+        self.core.hooks.overlay().is_some_and(Overlay::is_in_use)
     }
 
     fn set_all(&self, byte: u8) {

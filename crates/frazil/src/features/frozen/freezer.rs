@@ -5,14 +5,15 @@ use std::hash::{BuildHasher, Hash};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::Frozen;
 use super::copies::{Copies, Filling};
+use super::{Freezes, Overlay};
+use crate::core::Core;
 use crate::core::index::{Tour, mix};
 use crate::core::order::Order;
 use crate::core::order::locked::Locked;
 use crate::ensure::Ensure;
-use crate::features::Featured;
 use crate::smr::fence;
+use crate::smr::refs::SlotRefs as _;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::{CHECKED, thread};
 
@@ -55,24 +56,29 @@ impl Work {
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
     /// The same, of which nobody is told: by a caller who holds something. `None` if it can't be
     /// done just now.
     pub(crate) fn freeze_untold(&self, share: f64) -> Option<u64> {
-        let Some(frozen) = &self.hooks.frozen else { return Some(0) };
-        let mut work = frozen.work.try_lock()?;
-        self.thaw_all(frozen, &mut work);
+        let Some(overlay) = self.hooks.overlay() else { return Some(0) };
+        let mut work = overlay.work.try_lock()?;
+        self.thaw_all(overlay, &mut work);
+        let wanted = self.hooks.wanted_capacity();
+        // What is too much could not be evicted.
+        if wanted.is_some_and(|wanted| self.capacity() > wanted) {
+            return None;
+        }
         let share = if share > 0.0 { share.min(1.0) } else { 0.0 };
         let count = (self.entries() as f64 * share).round() as u64;
         if count == 0 {
             return Some(0);
         }
-        let filling = match &frozen.copies {
+        let filling = match self.hooks.copies() {
             None => None,
             Some(copies) => Some(self.begin_filling(copies, count, &work)?),
         };
         // Should the user's hasher panic, all is as it was.
-        let unfinished = Ensure::new(&mut *work, |work| self.thaw_all(frozen, work));
+        let unfinished = Ensure::new(&mut *work, |work| self.thaw_all(overlay, work));
         let work = &mut *unfinished.on;
         match &self.order {
             Order::Locked(locked) => self.set_lists_aside(filling.as_ref(), locked, share, work),
@@ -81,13 +87,18 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         if work.entries == 0 {
             return Some(0);
         }
-        self.declare_whole(frozen, work);
+        H::has_set_aside(self, &work.slots);
+        self.declare_whole(overlay, work);
         if let Some(filling) = filling {
             work.generation += 1;
             work.shown = true;
             filling.publish(work.generation);
         }
-        frozen.in_use.store(true, Relaxed);
+        overlay.in_use.store(true, Relaxed);
+        // Who lowers it thaws, and may have found this at work.
+        if self.hooks.wanted_capacity() != wanted {
+            return None;
+        }
         let entries = work.entries;
         unfinished.waive();
         Some(entries)
@@ -95,10 +106,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
 
     /// Hands what is frozen back to the policy, unless another thread freezes or thaws.
     pub(crate) fn thaw(&self) {
-        let Some(frozen) = &self.hooks.frozen else { return };
+        let Some(overlay) = self.hooks.overlay() else { return };
         // Not waited for: the user's code that runs in there may have called.
-        if let Some(mut work) = frozen.work.try_lock() {
-            self.thaw_all(frozen, &mut work);
+        if let Some(mut work) = overlay.work.try_lock() {
+            self.thaw_all(overlay, &mut work);
         }
         self.reclaim_if_due();
     }
@@ -108,7 +119,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         match &self.order {
             Order::Locked(locked) => locked.aside(),
             _ => {
-                let work = self.hooks.frozen.as_ref().and_then(|frozen| frozen.work.try_lock());
+                let work = self.hooks.overlay().and_then(|overlay| overlay.work.try_lock());
                 work.map_or_else(Vec::new, |work| work.slots.clone())
             }
         }
@@ -116,7 +127,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
 
     /// Adds what is frozen to an order, the hottest last; nothing while it is being changed.
     pub(crate) fn append_frozen(&self, coldest_first: &mut Vec<u32>) {
-        let work = self.hooks.frozen.as_ref().and_then(|frozen| frozen.work.try_lock());
+        let work = self.hooks.overlay().and_then(|overlay| overlay.work.try_lock());
         if let Some(work) = work {
             let queued = |slot: &u32| self.slab.header(*slot).is_loose();
             coldest_first.extend(work.slots.iter().rev().copied().filter(queued));
@@ -124,16 +135,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     }
 
     /// Has newcomers refused at once if nothing is left that could go for them.
-    fn declare_whole(&self, frozen: &Frozen<K, V>, work: &Work) {
+    fn declare_whole(&self, overlay: &Overlay, work: &Work) {
         if self.holds_more(work) {
             return;
         }
-        frozen.whole.store(true, Relaxed);
+        overlay.whole.store(true, Relaxed);
         // Whoever admits an entry or ends a residency has counted it before this, or finds the
         // flag. Partner: the light fence of `clear_whole`.
         fence::heavy();
         if self.holds_more(work) {
-            frozen.whole.store(false, Relaxed);
+            overlay.whole.store(false, Relaxed);
         }
     }
 
@@ -174,7 +185,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// 0 if there is no room for it.
     fn copy(&self, filling: &Filling<'_, K, V>, slot: u32) -> (u64, u32) {
         // SAFETY: the caller has seen it in the index or in a place of the policy's, so it was
-        // not retired, and the pin has named it.
+        // not retired, and the pin has named it, which keeps it where there are copies.
         let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
         let hash = self.hasher.hash_one(key);
         // A copy does not show that it has expired.
@@ -193,13 +204,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         let mut walk = locked.walk(self, share);
         let (mut slots, mut copied) = (Vec::new(), Vec::new());
         loop {
-            let pinned = self.pinned();
-            if !walk.next(&pinned, &mut slots) {
+            // Whose headers are exchanged, and no more, nobody need keep.
+            let pinned = filling.map(|_| self.pinned());
+            if !walk.next(pinned.as_ref(), &mut slots) {
                 return;
             }
             work.entries += slots.len() as u64;
             work.slots.extend_from_slice(&slots);
-            let Some(filling) = filling else { continue };
+            let (Some(filling), Some(pinned)) = (filling, pinned) else { continue };
             copied.clear();
             copied.extend(slots.iter().map(|&slot| self.copy(filling, slot)));
             fence::heavy();
@@ -218,7 +230,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     /// Has the queues leave their hottest alone, and copies them if they are to be.
     fn set_queues_aside(&self, filling: Option<&Filling<'_, K, V>>, share: f64, work: &mut Work) {
         let mut order = self.order.coldest_first(self, &self.segments, &self.stripes);
-        if let Some(watch) = self.hooks.frozen.as_ref().and_then(|frozen| frozen.watch()) {
+        if let Some(watch) = self.hooks.overlay().and_then(Overlay::watch) {
             watch.sort_by_rank(&mut order);
         }
         let dynamic = (order.len() as f64 * (1.0 - share)).round() as usize;
@@ -233,7 +245,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             // Should one have gone and another have its slot by now, that is frozen. It may be
             // unpublished: then the queue drops it when it comes there, as if it had been.
             let stays = |slot: &u32| self.slab.header(*slot).set_aside();
-            work.slots.extend(hottest.iter().rev().copied().filter(stays));
+            // What is not charged for goes with who holds it.
+            let is_charged = |slot: &u32| self.slab.refs(*slot).is_charged();
+            let hottest = hottest.iter().rev().copied();
+            work.slots.extend(hottest.filter(is_charged).filter(stays));
         }
         work.entries = work.slots.len() as u64;
         let mut held = self.hold();
@@ -298,17 +313,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     }
 
     /// Shows copies no more, and gives the policy back what was frozen.
-    fn thaw_all(&self, frozen: &Frozen<K, V>, work: &mut Work) {
-        frozen.in_use.store(false, Relaxed);
-        if let Some(copies) = &frozen.copies {
+    fn thaw_all(&self, overlay: &Overlay, work: &mut Work) {
+        overlay.in_use.store(false, Relaxed);
+        if let Some(copies) = self.hooks.copies() {
             copies.withdraw();
         }
         if std::mem::take(&mut work.shown) {
             // After the heavy fence of the withdrawal.
             work.shown_until = self.reclaim.end_epoch();
         }
-        frozen.whole.store(false, Relaxed);
-        work.entries = 0;
+        overlay.whole.store(false, Relaxed);
+        if std::mem::take(&mut work.entries) > 0 {
+            H::has_taken_back(self);
+        }
         if let Order::Locked(locked) = &self.order {
             let replacements = locked.take_back(self);
             // Some have gone since, and may be other entries' by now: those are not set aside.

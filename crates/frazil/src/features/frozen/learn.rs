@@ -2,16 +2,18 @@
 //! entries, by slot, and the requests that have come through the gate (`gate.rs`). What is learnt
 //! from them is the learner's of `frazil-freezing`.
 
+use std::hash::Hash;
 use std::sync::OnceLock;
 
 use frazil_freezing::{Learner, NEWCOMER, Samples, byte_of_rank};
 
+use super::{Freezes, Overlay};
 use crate::chunks::Chunks;
 use crate::clock::{Clock, exact_ns};
+use crate::core::Core;
 use crate::core::index::mix;
-use crate::core::local::{self, Reads};
+use crate::core::local::Reads;
 use crate::features::gate::{self, Asker, Gate};
-use crate::features::{self, Featured};
 use crate::sync::ZeroDefault;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
@@ -130,9 +132,8 @@ impl Local {
 /// Counts the arrival of a key that a thread is about to insert. Whether it ends a miss that is
 /// timed.
 #[inline(always)]
-pub(crate) fn arrive(local: &local::Local<features::Local>, hash: u64) -> bool {
-    local.reads.arrive(hash)
-        && local.features.frozen.timed_miss.load(Relaxed) == Reads::missing(hash)
+pub(crate) fn arrive(reads: &Reads, local: &Local, hash: u64) -> bool {
+    reads.arrive(hash) && local.timed_miss.load(Relaxed) == Reads::missing(hash)
 }
 
 /// A get that is looked at.
@@ -148,11 +149,11 @@ pub(crate) struct Look<'c> {
     frozen_hits: u64,
 }
 
-impl<K, V, S> Featured<K, V, S> {
+impl<K: Hash + Eq, V, S, H: Freezes<K, V>> Core<K, V, S, H> {
     /// Begins to look at a get of this thread, if somebody wants it.
     pub(crate) fn begin_look(&self) -> Option<Look<'_>> {
         let mut look = self.begin_look_untimed()?;
-        if look.watch.learner.is_to_be_timed(look.samples, self.hooks.recorder.gate()) {
+        if look.watch.learner.is_to_be_timed(look.samples, self.hooks.gate()) {
             // Last: what comes from here on is the request's.
             look.began = Some(look.clock.exact());
         }
@@ -161,9 +162,9 @@ impl<K, V, S> Featured<K, V, S> {
 
     /// The same of one of many gets at once.
     pub(crate) fn begin_look_untimed(&self) -> Option<Look<'_>> {
-        let watch = self.hooks.frozen.as_ref()?.watch()?;
+        let watch = self.hooks.overlay().and_then(Overlay::watch)?;
         let local = &self.stripe().local;
-        let (reads, local) = (&local.reads, &local.features.frozen);
+        let (reads, local) = (&local.reads, H::watched(&local.features));
         let samples = local.samples.get_or_init(Box::default);
         let frozen_hits = reads.hook_hits.load(Relaxed);
         let clock = &self.clock;
@@ -173,7 +174,7 @@ impl<K, V, S> Featured<K, V, S> {
     /// The insertion has come for which a miss of this thread was waiting.
     #[cold]
     pub(crate) fn end_timed_miss(&self) {
-        let local = &self.stripe().local.features.frozen;
+        let local = H::watched(&self.stripe().local.features);
         local.timed_miss.store(0, Relaxed);
         if let Some(samples) = local.samples.get() {
             samples.arrived(self.clock.exact());
@@ -214,12 +215,12 @@ mod tests {
     #[test]
     fn a_miss_that_is_not_timed_ends_none() {
         for hash in [0, 1] {
-            let local = local::Local::<features::Local>::default();
-            local.reads.miss(hash);
-            assert!(!arrive(&local, hash), "{hash}");
-            local.features.frozen.note_timed_miss(hash);
-            local.reads.miss(hash);
-            assert!(arrive(&local, hash), "{hash}");
+            let (reads, local) = (Reads::default(), Local::default());
+            reads.miss(hash);
+            assert!(!arrive(&reads, &local, hash), "{hash}");
+            local.note_timed_miss(hash);
+            reads.miss(hash);
+            assert!(arrive(&reads, &local, hash), "{hash}");
         }
     }
 

@@ -1,5 +1,5 @@
 //! FrozenHot (paper 2): the hottest entries, for a while set aside from the policy, which manages
-//! the rest. Their hits take no lock and leave no mark.
+//! the rest. Their hits take no lock and leave no mark. Caches with handles have it as others do.
 //!
 //! They are found in the index like all others, or, where keys and values can be copied, in
 //! `copies.rs` before that. `freezer.rs` is what sets them aside and gives them back.
@@ -16,10 +16,16 @@ pub(crate) mod learn;
 mod shown;
 mod tags;
 
+use std::hash::Hash;
+
 use equivalent::Equivalent;
 
+use crate::core::Core;
+use crate::core::hooks::Hooks;
 use crate::core::index::mix;
 use crate::core::slab::Header;
+use crate::features::gate::Gate;
+use crate::features::stats::Stats;
 use crate::smr::fence;
 use crate::smr::protect::Protect;
 use crate::sync::Mutex;
@@ -63,13 +69,49 @@ impl<K, V> Default for Settings<K, V> {
     }
 }
 
-/// What every cache has for it.
+/// Hooks of caches that may freeze.
+pub(crate) trait Freezes<K: Hash + Eq, V>: Hooks<K, V> {
+    /// What the cache has for it, if it freezes.
+    fn overlay(&self) -> Option<&Overlay>;
+
+    /// Where entries are copied. Only where a pin protects the slots that it names.
+    fn copies(&self) -> Option<&Copies<K, V>>;
+
+    /// What decides which operations are looked at.
+    fn gate(&self) -> &Gate;
+
+    /// What is kept for each thread.
+    fn watched(local: &Self::Local) -> &Local;
+
+    /// What all threads have counted.
+    fn stats<S>(core: &Core<K, V, S, Self>) -> Stats;
+
+    /// The capacity that was asked for, of a cache that may have more in force, and comes down to it as
+    /// entries go.
+    fn wanted_capacity(&self) -> Option<u64>;
+
+    /// These slots were set aside, the hottest first. They may be other entries' by now.
+    fn has_set_aside<S>(core: &Core<K, V, S, Self>, slots: &[u32]);
+
+    /// What was set aside is given back.
+    fn has_taken_back<S>(core: &Core<K, V, S, Self>);
+}
+
+/// What every cache has for it that may copy.
 pub(crate) type MaybeFrozen<K, V> = Option<Box<Frozen<K, V>>>;
 
-/// What a cache that freezes has for it.
+/// What a cache that freezes has for it, and may copy.
 pub(crate) struct Frozen<K, V> {
     /// What look-ups find before they go to the index, by hash; `None` where they find all there.
     pub(crate) copies: Option<Copies<K, V>>,
+    pub(crate) overlay: Overlay,
+}
+
+/// What every cache with handles has for it.
+pub(crate) type MaybeOverlay = Option<Box<Overlay>>;
+
+/// What a cache that freezes has for it.
+pub(crate) struct Overlay {
     /// Whether a hit of what is set aside is a frozen one. Written by the freezer alone.
     in_use: AtomicBool,
     /// Whether all is frozen that there is: newcomers for which something would have to go are
@@ -82,13 +124,48 @@ pub(crate) struct Frozen<K, V> {
 impl<K, V> Frozen<K, V> {
     pub(crate) fn new(settings: Settings<K, V>) -> Option<Box<Self>> {
         let Settings { freezing, lifetime, copies } = settings;
+        let overlay = Overlay::new(freezing, lifetime)?;
         // A copy does not show that it has expired: no such builder comes here.
-        let copies = copies.flatten();
+        Some(Box::new(Frozen { copies: copies.flatten(), overlay }))
+    }
+
+    /// The copy of a key's value. The protection is not asked for another while it is looked at.
+    #[inline(always)]
+    pub(crate) fn find<'p, Q: Equivalent<K> + ?Sized>(
+        &'p self,
+        protection: &'p impl Protect,
+        hash: u64,
+        key: &Q,
+    ) -> Option<&'p V> {
+        let copies = self.copies.as_ref()?;
+        copies.find(protection, mix(hash), |copied| key.equivalent(copied))
+    }
+
+    /// The residency of a slot is about to end: before the exchange of its index word.
+    #[inline(always)]
+    pub(crate) fn leave(&self, header: &Header, slot: u32) {
+        self.overlay.leave(header);
+        // A copy does not show that its entry is leaving.
+        if let Some(copies) = &self.copies {
+            copies.take_out(slot);
+        }
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let copies = self.copies.as_ref().map_or(0, Copies::heap_bytes);
+        size_of::<Option<Copies<K, V>>>() + copies + self.overlay.heap_bytes()
+    }
+}
+
+impl Overlay {
+    /// `None` where nothing is ever frozen. What is lasts so many times as long as its construction.
+    pub(crate) fn new(freezing: Freezing, lifetime: Option<u32>) -> Option<Self> {
         (freezing != Freezing::Never).then(|| {
             let work = Mutex::new(Work::default());
             let learned = (freezing == Freezing::Learned).then(|| Box::new(Learned::new(lifetime)));
             let (in_use, whole) = (AtomicBool::new(false), AtomicBool::new(false));
-            Box::new(Frozen { copies, in_use, whole, work, learned })
+            Overlay { in_use, whole, work, learned }
         })
     }
 
@@ -114,22 +191,16 @@ impl<K, V> Frozen<K, V> {
         }
     }
 
-    /// The copy of a key's value. The protection is not asked for another while it is looked at.
-    #[inline(always)]
-    pub(crate) fn find<'p, Q: Equivalent<K> + ?Sized>(
-        &'p self,
-        protection: &'p impl Protect,
-        hash: u64,
-        key: &Q,
-    ) -> Option<&'p V> {
-        let copies = self.copies.as_ref()?;
-        copies.find(protection, mix(hash), |copied| key.equivalent(copied))
-    }
-
     /// Whether a hit of an entry through the index is a frozen one.
     #[inline(always)]
     pub(crate) fn claims(&self, header: &Header) -> bool {
         header.is_aside() && self.is_in_use()
+    }
+
+    /// The residency of an entry is about to end, which is not copied: before the exchange of its index word.
+    #[inline(always)]
+    pub(crate) fn leave(&self, header: &Header) {
+        header.leave();
     }
 
     /// Whether nothing may be evicted.
@@ -148,26 +219,10 @@ impl<K, V> Frozen<K, V> {
         }
     }
 
-    /// The residency of a slot is about to end: before the exchange of its index word.
-    #[inline(always)]
-    pub(crate) fn leave(&self, header: &Header, slot: u32) {
-        header.leave();
-        // A copy does not show that its entry is leaving.
-        if let Some(copies) = &self.copies {
-            copies.take_out(slot);
-        }
-    }
-
-    /// The slots of which there are copies. For tests.
-    pub(crate) fn copied(&self) -> Vec<u32> {
-        self.copies.as_ref().map_or_else(Vec::new, Copies::listed)
-    }
-
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let work = self.work.try_lock().map_or(0, |work| work.heap_bytes());
-        let copies = self.copies.as_ref().map_or(0, Copies::heap_bytes);
         let learned = self.learned.as_ref().map_or(0, |learned| learned.heap_bytes());
-        size_of::<Self>() + copies + work + learned
+        size_of::<Self>() + work + learned
     }
 }

@@ -10,7 +10,7 @@ use super::{Counted, Counting, EARNED, Handles, LOOKS, Local};
 use crate::core::Ending;
 use crate::core::hooks::{Hooks, Operation, PerThread};
 use crate::core::order::queue::Queue;
-use crate::core::slab::At;
+use crate::core::slab::{At, Header};
 use crate::smr::protect::Protect;
 use crate::smr::refs::{Evicted, Refs, SlotRefs as _};
 use crate::smr::stripe::Reader;
@@ -93,6 +93,11 @@ impl PerThread for Handles {
     #[inline(always)]
     fn gave_up_lately(&self) -> bool {
         self.earned.load(Relaxed) < EARNED
+    }
+
+    #[inline(always)]
+    fn admits_beyond(&self, in_force: u64) -> bool {
+        in_force > self.asked_capacity() && self.gave_up_lately() && !self.is_strict()
     }
 
     #[inline(always)]
@@ -210,16 +215,43 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
     }
 
     #[inline(always)]
-    fn queueing(&self, _: u32, _: Option<u32>) {}
+    fn queueing(&self, slot: u32, replaced: Option<u32>) {
+        if let Some(overlay) = &self.overlay {
+            overlay.queueing(slot, replaced);
+        }
+    }
 
     #[inline(always)]
     fn queued(&self, _: u32) {}
 
     #[inline(always)]
-    fn queues_changed(&self) {}
+    fn may_evict(&self) -> bool {
+        !self.overlay.as_ref().is_some_and(|overlay| overlay.is_whole())
+    }
 
     #[inline(always)]
-    fn before_unlink<S>(_: &Counting<K, V, S>, _: u32) {}
+    fn queues_changed(&self) {
+        if let Some(overlay) = &self.overlay {
+            overlay.clear_whole();
+        }
+    }
+
+    #[inline(always)]
+    fn sets_aside(&self) -> bool {
+        self.overlay.is_some()
+    }
+
+    #[inline(always)]
+    fn claims(&self, header: &Header) -> bool {
+        self.is_frozen(header)
+    }
+
+    #[inline(always)]
+    fn before_unlink<S>(core: &Counting<K, V, S>, slot: u32) {
+        if let Some(overlay) = &core.hooks.overlay {
+            overlay.leave(core.slab.header(slot));
+        }
+    }
 
     #[inline(always)]
     fn removed<S>(

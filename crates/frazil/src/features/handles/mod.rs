@@ -6,6 +6,8 @@
 
 mod counted;
 mod detach;
+#[cfg(feature = "freezing")]
+mod freezing;
 mod hooks;
 mod release;
 mod spread;
@@ -23,7 +25,9 @@ use frazil_policy::Priority;
 
 use crate::core::hooks::Hooks as _;
 use crate::core::order::queue::{End, Queue};
+use crate::core::slab::Header;
 use crate::core::{Core, Ending};
+use crate::features::frozen::{self, MaybeOverlay};
 use crate::features::record::Recorder;
 use crate::smr::refs::{Open, SlotRefs as _};
 use crate::smr::spread::{Own, Spread};
@@ -46,6 +50,7 @@ pub(crate) struct Handles {
     open: Open,
     spread: Spread,
     pub(crate) recorder: Recorder,
+    overlay: MaybeOverlay,
     /// Slots to be given back for which there was no segment, by [`Refs::next`](crate::smr::refs::Refs).
     lost: AtomicU32,
     /// Whether what is held is charged against the capacity until it is dropped.
@@ -61,11 +66,12 @@ pub(crate) struct Handles {
 }
 
 impl Handles {
-    pub(crate) fn new(capacity: u64, strict: bool) -> Self {
+    pub(crate) fn new(capacity: u64, strict: bool, overlay: MaybeOverlay) -> Self {
         Handles {
             open: Open::new(),
             spread: Spread::new(),
             recorder: Recorder::new(),
+            overlay,
             lost: AtomicU32::new(0),
             strict: AtomicBool::new(strict),
             earned: AtomicU32::new(EARNED),
@@ -95,6 +101,17 @@ impl Handles {
         self.strict.store(strict, Relaxed);
     }
 
+    /// Whether an entry is frozen, whose header this is: its hits are none of the policy's business.
+    #[inline(always)]
+    pub(crate) fn is_frozen(&self, header: &Header) -> bool {
+        self.overlay.as_ref().is_some_and(|overlay| overlay.claims(header))
+    }
+
+    /// Whether anything is frozen.
+    pub(crate) fn is_anything_frozen(&self) -> bool {
+        self.overlay.as_ref().is_some_and(|overlay| overlay.is_in_use())
+    }
+
     /// The capacity that was asked for last.
     #[inline(always)]
     pub(crate) fn asked_capacity(&self) -> u64 {
@@ -105,6 +122,7 @@ impl Handles {
 /// What is kept for each thread, which alone writes it.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
+    pub(crate) frozen: frozen::Local,
     /// What orphans weigh, and residents that the capacity is not charged for.
     orphaned: Charges,
     /// The share of newcomers that were not to have high priority, lately, in 65,536ths.
@@ -154,7 +172,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
     /// Whether more is in force than was asked for.
     #[inline(always)]
     pub(crate) fn exceeds_capacity(&self) -> bool {
-        self.capacity() > self.hooks.asked_capacity()
+        let asked = self.hooks.asked_capacity();
+        // What is charged nothing would fit into nothing: there, entries are what is too much.
+        self.capacity() > asked || asked == 0 && self.entry_budget.capacity() > 0
     }
 
     /// Ends the residency of an entry in which the caller is counted. Whether it was resident.
@@ -190,7 +210,7 @@ impl<K, V, S> Counting<K, V, S> {
         // Slots are counted as handed out before there is memory for them.
         let made = |slot| self.slab.refs_if_made(slot).map(|refs| (slot, refs));
         let made = self.reclaim.used().filter_map(made);
-        let held = made.filter(|(slot, refs)| table.is_held(*slot, refs.look(), self.owns()));
+        let held = made.filter(|(slot, refs)| table.is_held(*slot, refs, self.owns()));
         saturated(held.map(|(_, refs)| i128::from(refs.weight())).sum())
     }
 

@@ -30,7 +30,7 @@ impl<K, V, S> Counting<K, V, S> {
         let refs = self.slab.refs(slot);
         // One that is not charged for has to go when the last one lets go of it.
         if refs.is_charged() {
-            self.hooks.spread.spread(slot, refs, self.owns());
+            self.hooks.spread.spread(slot, refs);
         }
     }
 
@@ -41,7 +41,7 @@ impl<K, V, S> Counting<K, V, S> {
         refs.look().is_spread() && self.counts().own.hold(refs)
     }
 
-    pub(super) fn owns(&self) -> impl Iterator<Item = (u32, &Own)> {
+    pub(crate) fn owns(&self) -> impl Iterator<Item = (u32, &Own)> {
         self.stripes.numbered().map(|(number, stripe)| (number, &stripe.local.features.own))
     }
 
@@ -79,7 +79,7 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    fn drop_what_is_due(&self) {
+    pub(super) fn drop_what_is_due(&self) {
         let local = self.counts();
         if local.due.load(Relaxed) != 0 {
             self.drop_due(local);

@@ -5,7 +5,7 @@ use crate::core::order::PASSED_OVER;
 use crate::core::order::s3_fifo::WINDOWS;
 use crate::smr::fence::EXECUTED;
 use crate::sync::atomic::Ordering::Relaxed;
-use crate::{HandleCache, Held, Outcome, Policy};
+use crate::{HandleCache, Held, Outcome, Policy, Priority};
 
 type Tested = HandleCache<u64, u64>;
 
@@ -37,7 +37,7 @@ fn costs(calls: u64, call: impl FnMut(u64)) -> [f64; 3] {
     [0, 1, 2].map(|cost: usize| (after[cost] - before[cost]) as f64 / calls as f64)
 }
 
-/// Each looks at some of what is held. What idle threads have in hand is asked for at one in 64.
+/// Each looks at some of what is held. What idle threads have in hand is asked for at one in 256.
 #[test]
 fn an_insertion_beyond_the_capacity_looks_at_few_and_takes_no_heavy_fence() {
     type Call = fn(&Tested, u64);
@@ -61,11 +61,123 @@ fn an_insertion_beyond_the_capacity_looks_at_few_and_takes_no_heavy_fence() {
                 let (cache, held) = overfull(policy, count, fits);
                 let [fences, passed, ghosts] = costs(1_000, |number| call(&cache, 10_000 + number));
                 assert!(fences < 0.5, "{policy}, {count}, {what}: {fences} fences");
-                assert!(passed < 200.0, "{policy}, {count}, {what}: {passed} passed over");
+                // Fewer while more is in force than was asked for.
+                let passed_max = if fits < count { 30.0 } else { 140.0 };
+                assert!(passed < passed_max, "{policy}, {count}, {what}: {passed} passed over");
                 assert!(ghosts < 0.01, "{policy}, {count}, {what}: {ghosts} times all ghosts");
                 assert!(held.iter().all(|held| cache.hold(held.key()).is_some()), "{policy}");
             }
         }
+    }
+}
+
+/// What is let go of by a thread that does no more lies in its hands, where no eviction comes to it.
+#[test]
+fn what_another_thread_has_let_go_of_goes() {
+    for policy in POLICIES {
+        for count in [4, 50, 400] {
+            let cache: Tested = HandleCache::builder(2 * CHARGE).policy(policy).build();
+            let insert = |key| cache.insert_held(key, key, CHARGE).expect("it is not strict").held;
+            std::thread::scope(|scope| {
+                scope.spawn(|| (0..count).map(insert).collect::<Vec<_>>().clear());
+            });
+            assert!(cache.usage() >= 2 * CHARGE);
+            (1_000..1_600).for_each(|key| _ = cache.release(insert(key), false));
+            let usage = cache.usage();
+            assert!(usage <= cache.capacity(), "{policy}, {count}: {usage}");
+        }
+    }
+}
+
+/// Those come first with LRU, and are not all that it looks at.
+#[test]
+fn held_entries_of_the_lowest_priority_hide_no_others() {
+    for policy in POLICIES {
+        let (cache, held) = overfull(policy, 100, 20);
+        let insert = |key, priority| {
+            let new = cache.insert_held_with(key, key, CHARGE, priority);
+            new.expect("it is not strict").held
+        };
+        let _lowest: Vec<_> = (200..208).map(|key| insert(key, Priority::Bottom)).collect();
+        drop(held);
+        (1_000..1_600).for_each(|key| _ = cache.release(insert(key, Priority::Low), false));
+        assert_eq!(cache.core().capacity(), cache.capacity(), "{policy}");
+    }
+}
+
+/// Who meets what is held again has not seen that all is held if it has lowered marks meanwhile.
+#[test]
+fn entries_that_were_used_go_where_others_are_held() {
+    for policy in POLICIES {
+        let cache: Tested = HandleCache::builder(10).policy(policy).strict(true).build();
+        let mut held: Vec<_> = (0..10)
+            .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
+            .collect();
+        // Now none is looked for behind what an eviction gives up at.
+        assert!(cache.insert(10, 10, 1).is_err(), "{policy}: all is held");
+        held.truncate(1);
+        for _ in 0..4 {
+            assert!((1..10).all(|key| cache.hold(&key).is_some()), "{policy}");
+        }
+        assert!(cache.insert(10, 10, 1).is_ok(), "{policy}");
+    }
+}
+
+/// An empty queue counts as held only while more is in force than was asked for.
+#[test]
+fn what_an_idle_thread_has_in_hand_goes_for_another_s_insertion() {
+    // S3-FIFO takes none that is so heavy.
+    for policy in POLICIES.into_iter().filter(|&policy| policy != Policy::S3Fifo) {
+        let cache: Tested = HandleCache::builder(4 * CHARGE).policy(policy).build();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let insert = |key| cache.insert_held(key, key, CHARGE).expect("it fits").held;
+                let held: Vec<_> = (0..4).map(insert).collect();
+                assert!(cache.insert(4, 4, CHARGE).is_err(), "{policy}: all is held");
+                drop(held);
+            });
+        });
+        let inserted = cache.insert(5, 5, CHARGE);
+        assert!(inserted.is_ok(), "{policy}: {inserted:?}");
+    }
+}
+
+/// One thread may have taken all that is queued, to look at it: that it is held others learn from that it gave up.
+#[test]
+fn an_insertion_does_not_look_for_what_another_thread_looks_at() {
+    for policy in [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius] {
+        let (cache, _held) = overfull(policy, 8, 4);
+        cache.release(cache.insert_held(100, 100, CHARGE).expect("it is not strict").held, false);
+        let core = cache.core();
+        let (taken, wait) = std::sync::mpsc::channel();
+        let (done, until) = std::sync::mpsc::channel::<()>();
+        let insert = |key| {
+            let key = 1_000 + key;
+            let new = cache.insert_held(key, key, CHARGE).expect("it is not strict");
+            assert_eq!(new.outcome, Outcome::New);
+        };
+        let [fences, ..] = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                core.scavenge(false);
+                let mut stripe = core.hold();
+                core.with_queue_ctx(&mut stripe, |ctx| {
+                    let mut slots = Vec::new();
+                    for queue in core.order.queues() {
+                        slots.extend(std::iter::from_fn(|| ctx.pop(queue)));
+                    }
+                    taken.send(()).expect("the test waits");
+                    _ = until.recv();
+                    slots
+                        .into_iter()
+                        .for_each(|slot| ctx.push_again(&core.order.queues()[0], slot));
+                });
+            });
+            wait.recv().expect("it has taken all");
+            let costs = costs(1, insert);
+            drop(done);
+            costs
+        });
+        assert_eq!(fences, 0.0, "{policy}");
     }
 }
 

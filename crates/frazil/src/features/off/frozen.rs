@@ -6,9 +6,10 @@ use std::marker::PhantomData;
 
 use equivalent::Equivalent;
 
-use crate::core::local;
+use crate::core::Core;
+use crate::core::hooks::Hooks;
+use crate::core::local::Reads;
 use crate::core::slab::Header;
-use crate::features::{self, Featured};
 use crate::smr::protect::Protect;
 
 /// What a builder says of it.
@@ -24,7 +25,16 @@ impl<K, V> Default for Settings<K, V> {
 pub(crate) type MaybeFrozen<K, V> = Option<Frozen<K, V>>;
 
 /// What a cache that freezes has for it: there is none.
-pub(crate) struct Frozen<K, V>(Infallible, PhantomData<fn(K, V)>);
+pub(crate) struct Frozen<K, V> {
+    pub(crate) overlay: Overlay,
+    of: PhantomData<fn(K, V)>,
+}
+
+/// What every cache with handles has for it.
+pub(crate) type MaybeOverlay = Option<Overlay>;
+
+/// The same of one with handles.
+pub(crate) struct Overlay(Infallible);
 
 /// What is kept for each thread.
 #[derive(Debug, Default)]
@@ -41,6 +51,25 @@ impl<K, V> Frozen<K, V> {
         None
     }
 
+    pub(crate) fn leave(&self, _: &Header, _: u32) {
+        match self.overlay.0 {}
+    }
+
+    pub(crate) fn find<'p, Q: Equivalent<K> + ?Sized>(
+        &'p self,
+        _: &'p impl Protect,
+        _: u64,
+        _: &Q,
+    ) -> Option<&'p V> {
+        match self.overlay.0 {}
+    }
+
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self.overlay.0 {}
+    }
+}
+
+impl Overlay {
     pub(crate) fn queueing(&self, _: u32, _: Option<u32>) {
         match self.0 {}
     }
@@ -53,16 +82,7 @@ impl<K, V> Frozen<K, V> {
         match self.0 {}
     }
 
-    pub(crate) fn leave(&self, _: &Header, _: u32) {
-        match self.0 {}
-    }
-
-    pub(crate) fn find<'p, Q: Equivalent<K> + ?Sized>(
-        &'p self,
-        _: &'p impl Protect,
-        _: u64,
-        _: &Q,
-    ) -> Option<&'p V> {
+    pub(crate) fn leave(&self, _: &Header) {
         match self.0 {}
     }
 
@@ -70,16 +90,12 @@ impl<K, V> Frozen<K, V> {
         match self.0 {}
     }
 
-    pub(crate) fn copied(&self) -> Vec<u32> {
-        match self.0 {}
-    }
-
-    pub(crate) fn heap_bytes(&self) -> usize {
+    pub(crate) fn is_in_use(&self) -> bool {
         match self.0 {}
     }
 }
 
-impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
+impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     #[inline(always)]
     pub(crate) fn thaw(&self) {}
 
@@ -89,15 +105,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
 
 /// Counts the arrival of a key that a thread is about to insert. It ends no miss that is timed.
 #[inline(always)]
-pub(crate) fn arrive(local: &local::Local<features::Local>, hash: u64) -> bool {
-    local.reads.arrive(hash);
+pub(crate) fn arrive(reads: &Reads, _: &Local, hash: u64) -> bool {
+    reads.arrive(hash);
     false
 }
 
 /// A get that is looked at: there is none.
 pub(crate) struct Look(Infallible);
 
-impl<K, V, S> Featured<K, V, S> {
+impl<K: Hash + Eq, V, S, H: Hooks<K, V>> Core<K, V, S, H> {
     #[inline(always)]
     pub(crate) fn begin_look(&self) -> Option<Look> {
         None

@@ -69,7 +69,7 @@ impl Csv {
                 return wrong(format!("expected a column from 1 to {MAX_COLUMNS}, found {column}"));
             }
             if columns[..index].contains(&column) {
-                return wrong(format!("column {column} is asked for twice"));
+                return wrong(format!("column {column} has two roles"));
             }
         }
         let separator = layout.separator.unwrap_or(b',');
@@ -147,7 +147,7 @@ impl Csv {
             let other =
                 |&(it, column): &(Role, Option<usize>)| it != *role && column == Some(number);
             if self.told.iter().any(other) {
-                return Err(format!("column {number} is asked for twice"));
+                return Err(format!("column {number} has two roles"));
             }
             let told = self.told.iter_mut().filter(|(it, _)| it == role);
             told.for_each(|(_, column)| *column = Some(number));
@@ -202,14 +202,15 @@ impl Csv {
                 self.by_order = by_order;
                 read.map_err(|problem| {
                     format!(
-                        "{problem}; without a header the columns are taken for time, id, size: \
-                     --columns says what they are"
+                        "{problem}; without a header the columns are read as time, id, size; set \
+                         others with --columns"
                     )
                 })
             }
             ByOrder::Named => {
                 self.roles = vec![Role::Id];
-                self.layout = Some("ids are column 1, as no name says which are".to_owned());
+                self.layout =
+                    Some("ids are column 1, because no column has a usual name for ids".to_owned());
                 self.record(line)
             }
         }
@@ -456,7 +457,7 @@ mod tests {
         let absent = told(layout("t", "key"), "t,k\n1,2\n").unwrap_err();
         assert!(absent.contains("a header with the column \"key\", found \"t,k\""), "{absent}");
         let twice = told(layout("k", "k"), "t,k\n1,2\n").unwrap_err();
-        assert!(twice.contains("column 2 is asked for twice"), "{twice}");
+        assert!(twice.contains("column 2 has two roles"), "{twice}");
         let bare = CsvLayout { header: Some(false), ..layout("t", "k") };
         assert!(Csv::new(&bare, true, None, true).is_err());
     }
@@ -485,7 +486,7 @@ mod tests {
         for (id, size, separator, expected) in [
             (Some(0), None, b',', "expected a column from 1 to 1024, found 0"),
             (Some(1025), None, b',', "found 1025"),
-            (Some(2), Some(2), b',', "column 2 is asked for twice"),
+            (Some(2), Some(2), b',', "column 2 has two roles"),
             (None, None, b'5', "a separator can't be a digit"),
         ] {
             let (id, size) = (id.map(CsvColumn::Number), size.map(CsvColumn::Number));
@@ -507,7 +508,8 @@ mod tests {
             ("1,,3\n", "line 1: expected an id, found nothing"),
             (
                 "-1,2,3\n",
-                "line 1: expected a time (unsigned number, or as 2026-11-26T16:28:18Z), found \"-1\"",
+                "line 1: expected a time (unsigned number, or as 2026-11-26T16:28:18Z), found \
+                 \"-1\"",
             ),
             ("99999999999,2,3\n", "line 1: time \"99999999999\" beyond 64 bits in nanoseconds"),
             ("1,\"2,3\n", "line 1: expected a closing quote"),

@@ -134,7 +134,7 @@ mod tests {
         let large = file(&[written(0, Some((1 << 40) + 1), Op::Get)]);
         assert_eq!(
             problem(Format::Frazil, &large),
-            "byte 40: size 1099511627777 beyond 1 TiB, the largest of an object"
+            "byte 40: size 1099511627777 beyond 1 TiB, the largest object size"
         );
         assert!(problem(Format::Frazil, &large[..39]).starts_with("byte 0: expected a header"));
         assert!(problem(Format::Frazil, b"1\n2\n").starts_with("byte 0: expected the beginning"));

@@ -734,8 +734,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Sets some aside, and says their slots, which the pin keeps. False when it is over.
-    pub(crate) fn next(&mut self, pinned: &Pinned<'_>, slots: &mut Vec<u32>) -> bool {
+    /// Sets some aside, and says their slots, which the pin keeps if there is one. False when it is over.
+    pub(crate) fn next(&mut self, pinned: Option<&Pinned<'_>>, slots: &mut Vec<u32>) -> bool {
         slots.clear();
         while let [policy_shard, ..] = self.policy_shards {
             policy_shard.set_aside_next(&self.caller, self.left.min(ASIDE_BATCH), pinned, slots);

@@ -576,13 +576,13 @@ impl PolicyShard {
     }
 
     /// Sets the next so many of the walk aside, and adds their slots to `slots`; the pin keeps
-    /// them. Their headers say so from here on. The lock is held for some 20 ns a slot.
+    /// them, if there is one. Their headers say so from here on. The lock is held for some 20 ns a slot.
     #[cfg(feature = "freezing")]
     pub(super) fn set_aside_next(
         &self,
         caller: &Caller<'_>,
         count: u64,
-        pinned: &Pinned<'_>,
+        pinned: Option<&Pinned<'_>>,
         slots: &mut Vec<u32>,
     ) {
         let mut entered = self.enter(caller, &mut Traffic::default());
@@ -593,13 +593,17 @@ impl PolicyShard {
             let is_seated = |place: Slot| table.slots[place.index()] != 0;
             let Some(place) = aside.next(&mut **policy, is_seated) else { break };
             let Some(hot_first) = policy.hot_first() else { break };
+            let slot = table.slots[place.index()];
+            // What is not charged for goes with who holds it.
+            if !caller.headers.is_charged(slot) {
+                continue;
+            }
             let mut view = table.view(caller, now);
             hot_first.set_aside(&mut view, place);
             let weight = view.weight(place);
             aside.add(place, weight);
-            let slot = table.slots[place.index()];
             // Under the lock, without which nobody takes it out of its place and retires it.
-            pinned.keep(slot);
+            pinned.into_iter().for_each(|pinned| pinned.keep(slot));
             caller.headers.prefetch(slot);
             slots.push(slot);
         }
