@@ -326,6 +326,7 @@ fn keys_of_line<'i>(
         lookups.flush(turn);
         if !lookups.is_stopped() {
             reply(turn, BAD_FORMAT);
+            session.state = State::Command;
         }
         return (bytes, Flow::Go);
     }
