@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -112,8 +113,7 @@ fn tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
 }
 
 fn unix(path: &Path, backlog: i32) -> io::Result<std::os::unix::net::UnixListener> {
-    // What a server that has gone has left: nobody answers there.
-    if path.exists() && std::os::unix::net::UnixStream::connect(path).is_err() {
+    if is_abandoned(path) {
         std::fs::remove_file(path)?;
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
@@ -121,6 +121,20 @@ fn unix(path: &Path, backlog: i32) -> io::Result<std::os::unix::net::UnixListene
     socket.bind(&socket2::SockAddr::unix(path)?)?;
     socket.listen(backlog)?;
     Ok(OwnedFd::from(socket).into())
+}
+
+/// Whether a path is a socket that a server has left behind. Any other file, and a socket of which that
+/// is not certain, stays, and the path cannot be bound.
+fn is_abandoned(path: &Path) -> bool {
+    let is_socket =
+        std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    let connect = || -> io::Result<()> {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        // A server whose backlog is full lives, and is not waited for.
+        socket.set_nonblocking(true)?;
+        socket.connect(&socket2::SockAddr::unix(path)?)
+    };
+    is_socket && connect().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 /// A connection's socket.
