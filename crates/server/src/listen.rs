@@ -62,9 +62,15 @@ impl Listener {
         match address {
             Address::Tcp(address) => {
                 let mut bound = *address;
+                let is_shared = threads > 1;
+                if is_shared && bound.port() != 0 {
+                    // A socket that may share a port is bound beside another server's of the same user. One
+                    // that may not is refused there.
+                    bind_tcp(bound, false)?;
+                }
                 let mut listeners = Vec::with_capacity(threads);
                 for _ in 0..threads {
-                    let listener = tcp(bound, backlog)?;
+                    let listener = tcp(bound, backlog, is_shared)?;
                     bound = listener.local_addr()?;
                     listeners.push(Listener::Tcp(listener));
                 }
@@ -99,17 +105,22 @@ impl Listener {
     }
 }
 
-fn tcp(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
+fn tcp(address: SocketAddr, backlog: i32, is_shared: bool) -> io::Result<TcpListener> {
+    let socket = bind_tcp(address, is_shared)?;
+    socket.listen(backlog)?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
+fn bind_tcp(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
+    socket.set_reuse_port(is_shared)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
-    socket.listen(backlog)?;
-    Ok(TcpListener::from_std(socket.into()))
+    Ok(socket)
 }
 
 fn unix(path: &Path, backlog: i32) -> io::Result<std::os::unix::net::UnixListener> {

@@ -4,5 +4,6 @@ mod bounds;
 mod client;
 mod dialects;
 mod hostile;
+mod listen;
 mod pieces;
 mod times;

@@ -1,0 +1,48 @@
+//! Where a server listens, and where it does not.
+
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+use frazil_server::{Address, Server, Settings, StartError};
+
+use crate::client::{address, settings};
+
+/// A path of this test in a folder for temporary files.
+fn path(name: &str) -> PathBuf {
+    std::env::temp_dir().join(format!("frazil-{name}-{}", std::process::id()))
+}
+
+fn start(at: &Address, threads: usize) -> Result<Server, StartError> {
+    Server::start(Settings { memcached: vec![at.clone()], threads, ..settings() })
+}
+
+#[test]
+fn only_a_socket_without_a_server_is_replaced() {
+    let path = path("replaced");
+    let at = Address::Unix(path.clone());
+    std::fs::write(&path, "data").unwrap();
+    let on_file = start(&at, 1);
+    let kept = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    assert!(matches!(on_file, Err(StartError::Listen(..))), "{on_file:?}");
+    assert_eq!(kept, b"data");
+
+    drop(UnixListener::bind(&path).unwrap());
+    let server = start(&at, 1).unwrap();
+    let second = start(&at, 1);
+    assert!(matches!(second, Err(StartError::Listen(..))), "{second:?}");
+    UnixStream::connect(&path).unwrap();
+    drop(server);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_port_belongs_to_one_server() {
+    for threads in [1, 2] {
+        let server = start(&"127.0.0.1:0".parse().unwrap(), threads).unwrap();
+        let second = start(&Address::Tcp(address(&server)), 2);
+        assert!(matches!(second, Err(StartError::Listen(..))), "{second:?}");
+        let third = start(&Address::Tcp(address(&server)), 1);
+        assert!(matches!(third, Err(StartError::Listen(..))), "{third:?}");
+    }
+}
