@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::Entry;
 use crate::store::Store;
 
 /// An entry that was copied out ([`Store::scan`]).
@@ -43,16 +44,8 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn scan(&self, cursor: u64, out: &mut Vec<Scanned>) -> Option<u64> {
-        let mut held = Vec::new();
-        let next = self.index.scan(cursor, &self.segments, |locked, place, word| {
-            let found = self.found_locked(locked, place, word);
-            if !self.is_gone(&found) {
-                held.push(self.guard(&found));
-            }
-        });
-        out.extend(held.iter().map(|held| {
-            let entry = held.entry();
-            Scanned {
+        self.scan_with(cursor, |entry| {
+            out.push(Scanned {
                 key: entry.key.to_vec(),
                 value: entry.value.to_vec(),
                 flags: entry.flags,
@@ -61,8 +54,32 @@ impl Store {
                 opened_ms: entry.opened_ms,
                 cas: entry.cas,
                 lifetime: entry.lifetime,
+            });
+        })
+    }
+
+    /// As [`Store::scan`], but shows the entries where they lie and copies nothing. `each` runs under
+    /// guards: the segments of the entries it is shown are not evicted meanwhile.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// let (mut bytes, mut cursor) = (0, Some(0));
+    /// while let Some(at) = cursor {
+    ///     cursor = store.scan_with(at, |entry| bytes += entry.value.len());
+    /// }
+    /// assert_eq!(bytes, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn scan_with(&self, cursor: u64, mut each: impl FnMut(&Entry<'_>)) -> Option<u64> {
+        let mut held = Vec::new();
+        let next = self.index.scan(cursor, &self.segments, |locked, place, word| {
+            let found = self.found_locked(locked, place, word);
+            if !self.is_gone(&found) {
+                held.push(self.guard(&found));
             }
-        }));
+        });
+        held.iter().for_each(|held| each(held.entry()));
         next
     }
 }

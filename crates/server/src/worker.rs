@@ -26,6 +26,8 @@ pub(crate) const WAKE: Token = Token(usize::MAX);
 pub(crate) const READ_BYTES: usize = 64 << 10;
 /// Replies of one connection in a wake-up; what is beyond is served in the next.
 const REPLY_BYTES: usize = 256 << 10;
+/// Bytes of entries that are written anew for a connection in a wake-up, and one entry.
+const WORK_BYTES: usize = 1 << 20;
 /// Replies that are collected before they are sent.
 const COLLECTED_BYTES: usize = 1 << 20;
 /// What the buffer of replies keeps of its memory from one wake-up to the next.
@@ -47,7 +49,16 @@ pub(crate) struct Turn<'a> {
     /// No request is begun when `out` is as long.
     pub(crate) out_max: usize,
     pub(crate) scratch: &'a mut Vec<u8>,
+    /// Bytes that may be copied beside input and replies. No request is begun when it is 0.
+    pub(crate) work_left: usize,
     pub(crate) now_ms: u64,
+}
+
+impl Turn<'_> {
+    /// Counts work that neither the length of the input nor that of the replies bounds.
+    pub(crate) fn spend(&mut self, bytes: usize) {
+        self.work_left = self.work_left.saturating_sub(bytes);
+    }
 }
 
 /// What became of requests.
@@ -347,6 +358,7 @@ impl Worker {
             out: &mut self.out,
             out_max: begin + REPLY_BYTES,
             scratch: &mut self.scratch,
+            work_left: WORK_BYTES,
             now_ms: self.now_ms,
         };
         let Served { consumed, next } = memcached::serve(&mut connection.session, input, &mut turn);

@@ -174,7 +174,7 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
         some => some,
     };
     let next = loop {
-        if turn.out.len() >= turn.out_max || requests == requests_max {
+        if turn.out.len() >= turn.out_max || turn.work_left == 0 || requests == requests_max {
             break Next::Send;
         }
         requests += 1;

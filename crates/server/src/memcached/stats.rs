@@ -6,7 +6,7 @@ use std::fmt::Display;
 use std::io::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-use frazil_segment::{Scanned, Stats};
+use frazil_segment::{Entry, Stats};
 use parking_lot::Mutex;
 
 use super::{BAD_FORMAT, State, Tokens, number, operate, reply};
@@ -259,6 +259,10 @@ fn detail(what: &[u8], turn: &mut Turn<'_>) {
     }
 }
 
+/// What a step of a dump counts of the work of a turn. It looks at about ten entries, which takes microseconds
+/// whether they are shown or not.
+const STEP_BYTES: usize = 4 << 10;
+
 /// How far a dump has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Dump {
@@ -308,18 +312,16 @@ pub(super) fn crawler(tokens: &Tokens<'_>, turn: &mut Turn<'_>) -> State {
 /// Dumps some more entries.
 pub(super) fn go_on(dump: Dump, turn: &mut Turn<'_>) -> State {
     let Dump { cursor, mut left } = dump;
-    let mut entries = Vec::new();
-    let next = turn.shared.items.store.scan(cursor, &mut entries);
-    for entry in &entries {
-        match &mut left {
-            None => metadump(entry, turn),
-            Some(0) => {}
-            Some(left) => {
-                *left -= 1;
-                cachedump(entry, turn);
-            }
+    let shared = turn.shared;
+    let next = shared.items.store.scan_with(cursor, |entry| match &mut left {
+        None => metadump(entry, turn),
+        Some(0) => {}
+        Some(left) => {
+            *left -= 1;
+            cachedump(entry, turn);
         }
-    }
+    });
+    turn.spend(STEP_BYTES);
     match next {
         Some(cursor) if left != Some(0) => State::Dump(Dump { cursor, left }),
         _ => {
@@ -330,25 +332,25 @@ pub(super) fn go_on(dump: Dump, turn: &mut Turn<'_>) -> State {
 }
 
 /// The time when an entry ends, in seconds since 1970.
-fn end(entry: &Scanned, turn: &Turn<'_>) -> Option<u64> {
+fn end(entry: &Entry<'_>, turn: &Turn<'_>) -> Option<u64> {
     entry.lifetime.map(|left| turn.shared.items.clock.unix() + left.as_secs())
 }
 
-fn cachedump(entry: &Scanned, turn: &mut Turn<'_>) {
+fn cachedump(entry: &Entry<'_>, turn: &mut Turn<'_>) {
     let end = end(entry, turn).unwrap_or(0);
     turn.out.extend_from_slice(b"ITEM ");
-    turn.out.extend_from_slice(&entry.key);
+    turn.out.extend_from_slice(entry.key);
     let _ = write!(turn.out, " [{} b; {end} s]\r\n", entry.value.len());
 }
 
-fn metadump(entry: &Scanned, turn: &mut Turn<'_>) {
+fn metadump(entry: &Entry<'_>, turn: &mut Turn<'_>) {
     let end = end(entry, turn).map_or(-1, |end| end as i64);
     let written = turn.shared.items.clock.started_unix() + entry.opened_ms / 1000;
     turn.out.extend_from_slice(b"key=");
     if entry.marks & operate::BINARY != 0 {
-        super::base64::encode(&entry.key, turn.out);
+        super::base64::encode(entry.key, turn.out);
     } else {
-        encode_uri(&entry.key, turn.out);
+        encode_uri(entry.key, turn.out);
     }
     let fetched = if entry.requested { "yes" } else { "no" };
     let binary = if entry.marks & operate::BINARY != 0 { " b" } else { "" };
