@@ -4,9 +4,7 @@
 //! fetched together ([`Store::get_many`](frazil_segment::Store::get_many)). They lie in the input; nothing is
 //! copied but the value into the replies.
 
-use frazil_segment::Update;
-
-use super::{KEY_BYTES_MAX, number, push_number, split};
+use super::{KEY_BYTES_MAX, number, operate, push_number, split};
 use crate::worker::Turn;
 
 const GATHERED: usize = 16;
@@ -196,12 +194,7 @@ fn look_up(key: &[u8], shape: Shape, turn: &mut Turn<'_>) -> bool {
 /// anew, it stays as it is.
 fn touch(key: &[u8], shape: Shape, time: i32, turn: &mut Turn<'_>) -> bool {
     let lifetime = turn.shared.items.lifetime(time.into());
-    let updated = turn.shared.items.store.update(key, turn.scratch, |entry, value| {
-        value.extend_from_slice(entry.value);
-        let flags = entry.flags;
-        Update::Write { flags, marks: entry.marks, lifetime: Some(lifetime), result: flags }
-    });
-    let Ok(updated) = updated else { return look_up(key, shape, turn) };
+    let Ok(updated) = operate::touch(key, lifetime, turn) else { return look_up(key, shape, turn) };
     if let Some((flags, cas)) = updated {
         let number = shape.cas.then_some(if turn.shared.settings.options.cas { cas } else { 0 });
         answer(turn.out, key, flags, turn.scratch, number);

@@ -327,7 +327,7 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
     let lifetime = |time: i32| items.lifetime(time.into());
     let recache = recache_time.and_then(lifetime);
     for _ in 0..VIVIFY_TRIES {
-        let updated = items.store.update(meta.key, turn.scratch, |entry, value| {
+        let updated = operate::update(meta.key, turn, |entry, value| {
             value.extend_from_slice(entry.value);
             let has_token = entry.marks & WON != 0;
             let is_soon = entry.lifetime.zip(recache).is_some_and(|(left, below)| left < below);
@@ -542,7 +542,7 @@ fn delete(meta: &Meta<'_>, turn: &mut Turn<'_>) {
 fn invalidate(meta: &Meta<'_>, cas: Option<u64>, time: Option<i32>, turn: &mut Turn<'_>) -> Stored {
     let items = &turn.shared.items;
     let lifetime = time.map(|time| items.lifetime(time.into()));
-    let updated = items.store.update(meta.key, turn.scratch, |entry, value| {
+    let updated = operate::update(meta.key, turn, |entry, value| {
         if cas.is_some_and(|cas| cas != entry.cas) {
             return Update::Leave(Stored::Exists);
         }

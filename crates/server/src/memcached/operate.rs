@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use frazil_segment::{Attributes, Expect, StoreError, Stored, Update};
+use frazil_segment::{Attributes, Entry, Expect, StoreError, Stored, Update};
 
 use crate::worker::Turn;
 
@@ -89,7 +89,7 @@ fn attempt(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), Store
 
 fn extend(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreError> {
     let Store { mode, key, value: more, cas, .. } = store;
-    let updated = turn.shared.items.store.update(key, turn.scratch, |entry, value| {
+    let updated = update(key, turn, |entry, value| {
         if cas != 0 && entry.cas != cas {
             return Update::Leave(Stored::Exists);
         }
@@ -110,7 +110,7 @@ fn extend(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreE
 /// stale value that ends when the entry would have.
 fn replace_stale(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreError> {
     let Store { key, value: new, attributes, cas, .. } = store;
-    let updated = turn.shared.items.store.update(key, turn.scratch, |entry, value| {
+    let updated = update(key, turn, |entry, value| {
         if cas == 0 {
             return Update::Leave(Stored::Exists);
         }
@@ -124,6 +124,33 @@ fn replace_stale(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64),
         Update::Write { flags, marks, lifetime: None, result: Stored::Stored }
     })?;
     Ok(updated.unwrap_or((Stored::NotFound, 0)))
+}
+
+/// Changes an entry as [`frazil_segment::Store::update`] does; its new value is in the turn's scratch
+/// buffer after it, and counts as work of the turn.
+pub(super) fn update<R>(
+    key: &[u8],
+    turn: &mut Turn<'_>,
+    decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
+) -> Result<Option<(R, u64)>, StoreError> {
+    let updated = turn.shared.items.store.update(key, turn.scratch, decide);
+    if !matches!(updated, Ok(None)) {
+        turn.spend(turn.scratch.len());
+    }
+    updated
+}
+
+/// Gives an entry another lifetime, and says its flags and its number for `cas`.
+pub(super) fn touch(
+    key: &[u8],
+    lifetime: Option<Duration>,
+    turn: &mut Turn<'_>,
+) -> Result<Option<(u32, u64)>, StoreError> {
+    update(key, turn, |entry, value| {
+        value.extend_from_slice(entry.value);
+        let flags = entry.flags;
+        Update::Write { flags, marks: entry.marks, lifetime: Some(lifetime), result: flags }
+    })
 }
 
 /// How a number is changed.
@@ -155,7 +182,7 @@ pub(super) fn count(
 ) -> Result<(Counted, u64, Option<Duration>), StoreError> {
     let Count { up, by, cas, lifetime } = count;
     let mut left = None;
-    let updated = turn.shared.items.store.update(key, turn.scratch, |entry, value| {
+    let updated = update(key, turn, |entry, value| {
         left = lifetime.unwrap_or(entry.lifetime);
         if cas != 0 && entry.cas != cas {
             return Update::Leave(Counted::Exists);

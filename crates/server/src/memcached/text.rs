@@ -200,12 +200,12 @@ fn touch(request: &mut Request<'_, '_>, turn: &mut Turn<'_>) {
     };
     let lifetime = turn.shared.items.lifetime(time.into());
     turn.counters.touches.add(1);
-    let line = match turn.shared.items.store.touch(key, lifetime) {
-        Ok(true) => {
+    let line = match operate::touch(key, lifetime, turn) {
+        Ok(Some(_)) => {
             turn.counters.touch_hits.add(1);
             &b"TOUCHED"[..]
         }
-        Ok(false) => {
+        Ok(None) => {
             turn.counters.touch_misses.add(1);
             b"NOT_FOUND"
         }

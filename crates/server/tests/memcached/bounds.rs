@@ -215,6 +215,37 @@ fn a_turn_ends_after_as_many_requests() {
     assert!(client.stat("conn_yields") >= 3);
 }
 
+/// Of entries that are flushed a dump shows none, and looks at their places all the same.
+#[test]
+fn a_dump_that_shows_nothing_takes_many_turns() {
+    let server = Server::start(settings()).unwrap();
+    let mut client = Client::new(&server);
+    let sets: String = (0..40_000).map(|key| format!("set {key} 0 0 1 noreply\r\nv\r\n")).collect();
+    client.expect(&sets, "");
+    client.expect("flush_all\r\n", "OK\r\n");
+    let before = client.stat("conn_yields");
+    client.expect("lru_crawler metadump all\r\n", "END\r\n");
+    let yields = client.stat("conn_yields") - before;
+    assert!(yields >= 4, "{yields}");
+}
+
+/// Short requests that each copy a large value.
+#[test]
+fn a_turn_ends_after_as_many_bytes_are_written_anew() {
+    let server = Server::start(settings()).unwrap();
+    let mut client = Client::new(&server);
+    let value = "v".repeat(900_000);
+    client.expect(&format!("set big 0 0 900000\r\n{value}\r\n"), "STORED\r\n");
+    for request in
+        ["touch big 0 noreply\r\n", "append big 0 0 0 noreply\r\n\r\n", "mg big T0 q k\r\n"]
+    {
+        let before = client.stat("conn_yields");
+        client.ask(request.repeat(40).as_bytes());
+        let yields = client.stat("conn_yields") - before;
+        assert!(yields >= 10, "{request}: {yields}");
+    }
+}
+
 #[test]
 fn the_binary_protocol_is_not_spoken() {
     let server = Server::start(settings()).unwrap();
