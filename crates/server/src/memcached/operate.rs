@@ -89,9 +89,13 @@ fn attempt(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), Store
 
 fn extend(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreError> {
     let Store { mode, key, value: more, cas, .. } = store;
+    let items = &turn.shared.items;
     let updated = update(key, turn, |entry, value| {
         if cas != 0 && entry.cas != cas {
-            return Update::Leave(Stored::Exists);
+            return Update::Leave(Ok(Stored::Exists));
+        }
+        if items.is_too_large(key.len(), entry.value.len() + more.len()) {
+            return Update::Leave(Err(StoreError::TooLarge));
         }
         if mode == Mode::Append {
             value.extend_from_slice(entry.value);
@@ -101,9 +105,10 @@ fn extend(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreE
             value.extend_from_slice(entry.value);
         }
         let (flags, marks) = (entry.flags, entry.marks);
-        Update::Write { flags, marks, lifetime: None, result: Stored::Stored }
+        Update::Write { flags, marks, lifetime: None, result: Ok(Stored::Stored) }
     })?;
-    Ok(updated.unwrap_or((Stored::NotStored, 0)))
+    let (stored, cas) = updated.unwrap_or((Ok(Stored::NotStored), 0));
+    Ok((stored?, cas))
 }
 
 /// Stores a value for the number that the entry has; or, for another, which then is of an older entry, as a

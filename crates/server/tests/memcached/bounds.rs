@@ -38,6 +38,22 @@ fn a_value_that_is_too_large_is_passed_over() {
     assert_eq!(client.stat("store_too_large"), 2);
 }
 
+#[test]
+fn an_item_does_not_grow_beyond_the_limit() {
+    let server = limited(Limits { item_bytes: 10_000, ..Limits::default() });
+    let mut client = Client::new(&server);
+    let half = "v".repeat(5_000);
+    client.expect(&format!("set key 0 0 5000\r\n{half}\r\n"), "STORED\r\n");
+    for request in ["append key 0 0", "prepend key 0 0"] {
+        client.expect(
+            &format!("{request} 5000\r\n{half}\r\n"),
+            "SERVER_ERROR object too large for cache\r\n",
+        );
+    }
+    client.expect(&format!("append key 0 0 4997\r\n{}\r\n", &half[3..]), "STORED\r\n");
+    client.expect("mg key s\r\n", "HD s9997\r\n");
+}
+
 /// As large as a segment at most, whatever the limit.
 #[test]
 fn an_item_fits_into_a_segment() {
@@ -149,6 +165,29 @@ fn values_that_do_not_come_take_a_bounded_share_of_memory() {
         failed += usize::from(client.rest() != b"STORED\r\n");
     }
     assert!(failed >= 10, "{failed}");
+}
+
+/// Where connections go to threads is chance, so this is tried often: the clients that hold little are to
+/// be served wherever those are that hold much.
+#[test]
+fn who_holds_little_is_served_whatever_other_threads_hold() {
+    for _ in 0..12 {
+        let server = Server::start(Settings { threads: 2, ..settings() }).unwrap();
+        let mut watcher = Client::new(&server);
+        let mut half = |value: usize, sent: usize| {
+            let mut client = Client::new(&server);
+            let before = watcher.stat("bytes_read");
+            client.send(format!("set k 0 0 {value}\r\n{}", "v".repeat(sent)).as_bytes());
+            while watcher.stat("bytes_read") < before + sent as u64 {}
+            client
+        };
+        let _large: Vec<Client> = (0..2).map(|_| half(1_000_000, 999_000)).collect();
+        let small: Vec<Client> = (0..8).map(|_| half(20_000, 18_000)).collect();
+        for mut client in small {
+            client.send("v".repeat(2_000).as_bytes());
+            client.expect("\r\n", "STORED\r\n");
+        }
+    }
 }
 
 #[test]
