@@ -103,6 +103,10 @@ impl Shared {
     /// Has all threads end.
     pub(crate) fn stop(&self) {
         self.stops.store(true, Relaxed);
+        self.wake();
+    }
+
+    pub(crate) fn wake(&self) {
         for waker in &self.wakers {
             // A thread that cannot be woken looks once a second.
             let _ = waker.wake();

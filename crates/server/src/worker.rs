@@ -98,6 +98,8 @@ pub(crate) struct Worker {
     scratch: Vec<u8>,
     now_ms: u64,
     swept_ms: u64,
+    /// What the connections of this thread hold of the bytes that all do.
+    held_bytes: usize,
 }
 
 impl Worker {
@@ -126,6 +128,7 @@ impl Worker {
             scratch: Vec::new(),
             now_ms: 0,
             swept_ms: 0,
+            held_bytes: 0,
         })
     }
 
@@ -261,8 +264,9 @@ impl Worker {
     }
 
     /// A connection holds other memory than before. Most never hold any.
-    fn hold(&self, before: usize, now: usize) {
+    fn hold(&mut self, before: usize, now: usize) {
         if before != now {
+            self.held_bytes = self.held_bytes - before + now;
             self.shared.held_bytes.fetch_add(now.wrapping_sub(before), Relaxed);
         }
     }
@@ -417,14 +421,20 @@ impl Worker {
         self.relieve();
     }
 
-    /// If connections hold more than they may together, closes those of this thread that hold the most.
+    /// If connections hold more than they may together, closes those of this thread that hold the most, as
+    /// long as the thread holds more than its part. If it does not, another thread does.
     fn relieve(&mut self) {
         while self.shared.held_bytes.load(Relaxed) > self.shared.shares.buffer_bytes {
+            let part = self.shared.shares.buffer_bytes / self.shared.settings.threads;
+            if self.held_bytes <= part {
+                // It may sleep, and looks at what it holds when it wakes.
+                self.shared.wake();
+                return;
+            }
             let held = |slot: &usize| {
                 self.connections[*slot].as_ref().map_or(0, |connection| connection.held_bytes())
             };
             let slot = (0..self.connections.len()).max_by_key(held);
-            // What other threads' connections hold is theirs to give up.
             let Some(slot) = slot.filter(|slot| held(slot) > 0) else { return };
             self.counters().full_kicks.add(1);
             self.close(slot);
