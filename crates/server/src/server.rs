@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use frazil_segment::BuildError;
 use mio::Waker;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::counters::{Counters, Counts};
 use crate::items::Items;
@@ -54,6 +55,9 @@ pub enum StartError {
     Listen(Address, io::Error),
     /// A file of users cannot be read.
     Users(io::Error),
+    /// The process may not have as many files open as there may be connections: how many it wants, and how
+    /// many it may have at most.
+    TooFewFiles(u64, u64),
     /// The system has no thread, or nothing to wait for sockets with.
     System(io::Error),
 }
@@ -68,6 +72,11 @@ impl fmt::Display for StartError {
             StartError::Store(error) => write!(f, "no store: {error}"),
             StartError::Listen(address, error) => write!(f, "cannot listen at {address}: {error}"),
             StartError::Users(error) => write!(f, "the file of users: {error}"),
+            StartError::TooFewFiles(wanted, most) => write!(
+                f,
+                "so many connections want {wanted} open files, and the process may have {most} \
+                 (`ulimit -Hn`): allow more, or fewer connections"
+            ),
             StartError::System(error) => write!(f, "no thread: {error}"),
         }
     }
@@ -115,7 +124,8 @@ impl Shared {
 }
 
 impl Server {
-    /// Binds all addresses and starts the threads.
+    /// Binds all addresses and starts the threads. Raises the limit of open files of the process if it is
+    /// too low for the connections.
     ///
     /// # Errors
     ///
@@ -127,6 +137,7 @@ impl Server {
         if settings.threads == 0 {
             return Err(StartError::NoThreads);
         }
+        allow_files(&settings)?;
         let shares = Shares::of(&settings);
         let items = Items::new(&settings, shares).map_err(StartError::Store)?;
         let memcached = Memcached::new(&settings.options).map_err(StartError::Users)?;
@@ -188,6 +199,27 @@ impl Drop for Server {
             let _ = thread.join();
         }
     }
+}
+
+/// Files that a program has open beside its sockets.
+const FILES_BESIDE: usize = 64;
+
+/// Has the process allow as many open files as the server wants, as memcached does: at the limit a connection
+/// would neither be accepted nor refused.
+fn allow_files(settings: &Settings) -> Result<(), StartError> {
+    let Settings { threads, limits, memcached, .. } = settings;
+    // A thread has a poll, a waker and a socket for each address.
+    let of_threads = threads.saturating_mul(2 + memcached.len());
+    let wanted = limits.connections.saturating_add(of_threads).saturating_add(FILES_BESIDE) as u64;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    if let Some(most) = limit.maximum.filter(|&most| most < wanted) {
+        return Err(StartError::TooFewFiles(wanted, most));
+    }
+    let raised = Rlimit { current: Some(wanted), ..limit };
+    setrlimit(Resource::Nofile, raised).map_err(|error| StartError::System(error.into()))
 }
 
 /// By thread, its listeners.

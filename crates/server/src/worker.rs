@@ -181,7 +181,7 @@ impl Worker {
             return;
         }
         if token.0 < self.listeners.len() {
-            self.accepting.push(token.0);
+            self.accept_later(token.0);
             return;
         }
         let slot = token.0 - self.listeners.len();
@@ -211,7 +211,13 @@ impl Worker {
                 Err(_) => break,
             }
         }
-        self.accepting.push(listener);
+        self.accept_later(listener);
+    }
+
+    fn accept_later(&mut self, listener: usize) {
+        if !self.accepting.contains(&listener) {
+            self.accepting.push(listener);
+        }
     }
 
     fn admit(&mut self, mut stream: Stream) {

@@ -3,7 +3,7 @@
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
-use frazil_server::{Address, Server, Settings, StartError};
+use frazil_server::{Address, Limits, Server, Settings, StartError};
 
 use crate::client::{address, settings};
 
@@ -34,6 +34,24 @@ fn only_a_socket_without_a_server_is_replaced() {
     UnixStream::connect(&path).unwrap();
     drop(server);
     std::fs::remove_file(&path).unwrap();
+}
+
+/// The limit of files is the process's, so this raises it for the other tests as well.
+#[test]
+fn connections_beyond_the_limit_of_files_are_refused_at_the_start() {
+    let most = std::fs::read_to_string("/proc/self/limits").unwrap();
+    let line = most.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let most = line.split_whitespace().nth(4).unwrap().parse::<usize>();
+    let limits = |connections| Limits { connections, ..Limits::default() };
+    let start = |connections| {
+        Server::start(Settings { limits: limits(connections), ..settings() }).map(drop)
+    };
+    // `unlimited` is no number.
+    if let Ok(most) = most {
+        let refused = start(most);
+        assert!(matches!(refused, Err(StartError::TooFewFiles(..))), "{refused:?}");
+        start(most - 100).unwrap();
+    }
 }
 
 #[test]
