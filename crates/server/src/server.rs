@@ -163,7 +163,12 @@ impl Server {
             let worker = Worker::new(Arc::clone(&shared), number, poll, listeners);
             let worker = worker.map_err(StartError::System)?;
             let thread = std::thread::Builder::new().name(format!("serve-{number}"));
-            let thread = thread.spawn(move || worker.run()).map_err(StartError::System)?;
+            let stops = StopsAll(Arc::clone(&shared));
+            let run = move || {
+                let _stops = stops;
+                worker.run()
+            };
+            let thread = thread.spawn(run).map_err(StartError::System)?;
             server.threads.push(thread);
         }
         Ok(server)
@@ -188,6 +193,16 @@ impl Server {
             ended = ended.and(result);
         }
         ended
+    }
+}
+
+/// Has all threads end when one does, by an error or a panic as well: its connections hang, and clients would
+/// go on coming to its sockets.
+struct StopsAll(Arc<Shared>);
+
+impl Drop for StopsAll {
+    fn drop(&mut self) {
+        self.0.stop();
     }
 }
 

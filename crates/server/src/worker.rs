@@ -372,7 +372,8 @@ impl Worker {
             now_ms: self.now_ms,
         };
         let Served { consumed, next } = memcached::serve(&mut connection.session, input, &mut turn);
-        if consumed > 0 {
+        // A dump goes on without input.
+        if consumed > 0 || next == Next::Send {
             connection.served_ms = self.now_ms;
             connection.stalled_ms = self.now_ms;
         }
@@ -452,7 +453,7 @@ impl Worker {
         self.swept_ms = self.now_ms;
         let limits = self.shared.settings.limits.clone();
         let is_over = |since: u64, seconds: u64| {
-            seconds > 0 && self.now_ms.saturating_sub(since) > seconds * 1000
+            seconds > 0 && self.now_ms.saturating_sub(since) > seconds.saturating_mul(1000)
         };
         let mut over = Vec::new();
         for (slot, connection) in self.connections.iter().enumerate() {
