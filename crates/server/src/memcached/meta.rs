@@ -15,6 +15,7 @@ use super::text::{NOT_A_NUMBER, refusal};
 use super::{
     BAD_FORMAT, Flow, KEY_BYTES_MAX, Request, TOO_LARGE, base64, number, push_number, reply,
 };
+use crate::items::Items;
 use crate::worker::Turn;
 
 /// Tokens of a request, with command and key.
@@ -322,22 +323,20 @@ impl Seen {
 
 /// A look-up that gives the entry another lifetime, makes one, or may win.
 fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
-    let Flags { time, vivify_time, recache_time, .. } = meta.flags;
+    let Flags { time, vivify_time, .. } = meta.flags;
     let items = &turn.shared.items;
-    let lifetime = |time: i32| items.lifetime(time.into());
-    let recache = recache_time.and_then(lifetime);
     for _ in 0..VIVIFY_TRIES {
         let updated = operate::update(meta.key, turn, |entry, value| {
             value.extend_from_slice(entry.value);
             let has_token = entry.marks & WON != 0;
-            let is_soon = entry.lifetime.zip(recache).is_some_and(|(left, below)| left < below);
+            let (left, is_soon) = lifetime_after(meta, items, entry.lifetime, false);
             let won = !has_token && (is_soon || entry.marks & STALE != 0);
             let marks = if won { entry.marks | WON } else { entry.marks };
             let seen = Seen { won, ..Seen::of(entry) };
             if !won && time.is_none() {
                 return Update::Leave(seen);
             }
-            let (flags, lifetime) = (entry.flags, time.map(lifetime));
+            let (flags, lifetime) = (entry.flags, time.map(|_| left));
             Update::Write { flags, marks, lifetime, result: seen }
         });
         match updated.map_err(refusal)? {
@@ -348,8 +347,9 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
             None => {
                 let Some(vivify) = vivify_time else { break };
                 let binary = if meta.flags.is_binary { BINARY } else { 0 };
-                let attributes =
-                    Attributes { flags: 0, marks: WON | binary, lifetime: lifetime(vivify) };
+                let vivified = items.lifetime(vivify.into());
+                let (lifetime, _) = lifetime_after(meta, items, vivified, true);
+                let attributes = Attributes { flags: 0, marks: WON | binary, lifetime };
                 let made = items.store.write(meta.key, b"", attributes, Expect::Nothing);
                 if let (Stored::Stored, cas) = made.map_err(refusal)? {
                     answer_made(meta, attributes, cas, turn);
@@ -361,6 +361,31 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
     count_get(meta, false, turn);
     push_miss(meta, turn);
     Ok(())
+}
+
+/// The lifetime of an entry after the flags, which memcached goes through in their order, and whether
+/// `R` finds that it ends soon.
+fn lifetime_after(
+    meta: &Meta<'_>,
+    items: &Items,
+    before: Option<Duration>,
+    is_made: bool,
+) -> (Option<Duration>, bool) {
+    let Flags { time, vivify_time, recache_time, .. } = meta.flags;
+    let lifetime = |time: Option<i32>| time.and_then(|time| items.lifetime(time.into()));
+    let (mut left, mut is_soon) = (before, false);
+    for token in meta.tokens {
+        match token[0] {
+            b'T' => left = lifetime(time),
+            b'N' if is_made => left = lifetime(vivify_time),
+            b'R' if !is_made => {
+                let both = left.zip(lifetime(recache_time));
+                is_soon |= both.is_some_and(|(left, below)| left < below);
+            }
+            _ => {}
+        }
+    }
+    (left, is_soon)
 }
 
 fn answer_changed(meta: &Meta<'_>, seen: Seen, cas: u64, turn: &mut Turn<'_>) {
@@ -577,7 +602,9 @@ fn arithmetic(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
         match counted {
             Counted::NotANumber => return Err(NOT_A_NUMBER),
             Counted::Is(number) => {
-                answer_counted(meta, number, cas, left, turn);
+                if !flags.quiet {
+                    answer_counted(meta, number, cas, (left, time.unwrap_or(left)), turn);
+                }
                 return Ok(());
             }
             Counted::Exists => {
@@ -587,18 +614,16 @@ fn arithmetic(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
             Counted::NotFound => {}
         }
         let Some(vivify) = flags.vivify_time else { break };
-        let lifetime = match time {
-            Some(lifetime) => lifetime,
-            None => turn.shared.items.lifetime(vivify.into()),
-        };
+        let items = &turn.shared.items;
+        let (lifetime, _) = lifetime_after(meta, items, items.lifetime(vivify.into()), true);
         let marks = if flags.is_binary { BINARY } else { 0 };
         let attributes = Attributes { flags: 0, marks, lifetime };
         let mut buffer = itoa::Buffer::new();
         let initial = buffer.format(flags.initial).as_bytes();
-        let store = &turn.shared.items.store;
-        let made = store.write(meta.key, initial, attributes, Expect::Nothing);
+        let made = items.store.write(meta.key, initial, attributes, Expect::Nothing);
         if let (Stored::Stored, cas) = made.map_err(no_memory)? {
-            answer_counted(meta, flags.initial, cas, lifetime, turn);
+            // memcached answers this also where it is to be quiet.
+            answer_counted(meta, flags.initial, cas, (lifetime, lifetime), turn);
             return Ok(());
         }
     }
@@ -616,12 +641,11 @@ fn answer_counted(
     meta: &Meta<'_>,
     number: u64,
     cas: u64,
-    left: Option<Duration>,
+    (before, after): (Option<Duration>, Option<Duration>),
     turn: &mut Turn<'_>,
 ) {
-    if meta.flags.quiet {
-        return;
-    }
+    // `t` before `T` shows what was left before.
+    let mut left = before;
     let mut buffer = itoa::Buffer::new();
     let digits = buffer.format(number).as_bytes();
     let out = &mut *turn.out;
@@ -633,6 +657,7 @@ fn answer_counted(
     }
     for token in meta.tokens {
         match token[0] {
+            b'T' => left = after,
             b'c' if turn.shared.settings.options.cas => push_flag(out, b'c', cas),
             b'c' => push_flag(out, b'c', 0),
             b't' => push_left(out, left),

@@ -179,7 +179,7 @@ pub(super) enum Counted {
     Exists,
 }
 
-/// Changes a number, and says which number for `cas` its entry has then, and how long it lives.
+/// Changes a number, and says which number for `cas` its entry has then, and how long it would have lived before.
 pub(super) fn count(
     key: &[u8],
     count: Count,
@@ -188,7 +188,7 @@ pub(super) fn count(
     let Count { up, by, cas, lifetime } = count;
     let mut left = None;
     let updated = update(key, turn, |entry, value| {
-        left = lifetime.unwrap_or(entry.lifetime);
+        left = entry.lifetime;
         if cas != 0 && entry.cas != cas {
             return Update::Leave(Counted::Exists);
         }

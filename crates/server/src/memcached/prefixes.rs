@@ -65,7 +65,10 @@ impl Prefixes {
     pub(super) fn dump(&self, out: &mut Vec<u8>) {
         for (prefix, Counts { gets, hits, sets, deletes }) in &self.counts {
             out.extend_from_slice(b"PREFIX ");
-            out.extend_from_slice(prefix);
+            // A key that was written in base 64 may hold any bytes, also the end of a line.
+            out.extend(
+                prefix.iter().map(|&byte| if byte.is_ascii_control() { b'?' } else { byte }),
+            );
             let counts = format!(" get {gets} hit {hits} set {sets} del {deletes}\r\n");
             out.extend_from_slice(counts.as_bytes());
         }

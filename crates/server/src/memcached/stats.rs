@@ -339,7 +339,12 @@ fn end(entry: &Entry<'_>, turn: &Turn<'_>) -> Option<u64> {
 fn cachedump(entry: &Entry<'_>, turn: &mut Turn<'_>) {
     let end = end(entry, turn).unwrap_or(0);
     turn.out.extend_from_slice(b"ITEM ");
-    turn.out.extend_from_slice(entry.key);
+    if entry.marks & operate::BINARY != 0 {
+        // It may hold any bytes, also the end of a line.
+        super::base64::encode(entry.key, turn.out);
+    } else {
+        turn.out.extend_from_slice(entry.key);
+    }
     let _ = write!(turn.out, " [{} b; {end} s]\r\n", entry.value.len());
 }
 

@@ -110,6 +110,11 @@ fn meta_numbers_are_counted_and_made() {
         ("ma n MD D50 v", "VA 1\r\n0"),
         ("ma n q\r\nma n v", "VA 1\r\n2"),
         ("ma n T60 t", "HD t60"),
+        ("ma n t T90 t", "CLIENT_ERROR invalid or duplicate flag"),
+        ("ma n t T90", "HD t60"),
+        ("ma n T0 t", "HD t-1"),
+        ("ma made N30 T60 q", "HD"),
+        ("mg made t", "HD t60"),
         ("ma n C5", "EX"),
         ("ma n MX", "CLIENT_ERROR invalid mode for ma M token"),
         ("ma n Dx", "CLIENT_ERROR invalid or duplicate flag"),
@@ -139,6 +144,12 @@ fn one_client_wins() {
         ("mg a v N30 R50", "VA 1\r\nx"),
         ("mg a v R200", "VA 1 W\r\nx"),
         ("mg a v R200", "VA 1 Z\r\nx"),
+        ("ms r 1 T100\r\nx", "HD"),
+        ("mg r R60 T30", "HD"),
+        ("ms r 1 T100\r\nx", "HD"),
+        ("mg r T30 R60", "HD W"),
+        ("mg made N30 T60", "HD W"),
+        ("mg made t", "HD t60 Z"),
         ("ms a 1 T100\r\ny", "HD"),
         ("md a I T30", "HD"),
         ("mg a v t", "VA 1 t30 X W\r\ny"),
@@ -191,4 +202,17 @@ fn requests_are_counted() {
     }
     client.expect("stats reset\r\n", "RESET\r\n");
     assert_eq!(client.stat("get_hits") + client.stat("cmd_set"), 0);
+}
+
+/// A key in base 64 may hold ends of lines, which are not to be taken for those of replies.
+#[test]
+fn keys_of_any_bytes_do_not_make_lines() {
+    // `a\r\nEND:b`
+    talk(&[
+        ("stats detail on", "OK"),
+        ("ms YQ0KRU5EOmI= 1 b\r\nx", "HD"),
+        ("mg YQ0KRU5EOmI= b v", "VA 1\r\nx"),
+        ("stats detail dump", "PREFIX a??END get 1 hit 1 set 0 del 0\r\nEND"),
+        ("stats cachedump 1 0", "ITEM YQ0KRU5EOmI= [1 b; 0 s]\r\nEND"),
+    ]);
 }
