@@ -1,10 +1,11 @@
 //! Addresses, listening sockets and streams: TCP and Unix.
 
 use std::fmt;
+use std::fs::Permissions;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileTypeExt as _;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -12,6 +13,8 @@ use mio::event::Source;
 use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::settings::Settings;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,9 +59,9 @@ impl Listener {
     /// spreads connections; of a path the same socket for all.
     pub(crate) fn bind(
         address: &Address,
-        threads: usize,
-        backlog: i32,
+        settings: &Settings,
     ) -> io::Result<(Address, Vec<Listener>)> {
+        let (threads, backlog) = (settings.threads, settings.limits.backlog);
         match address {
             Address::Tcp(address) => {
                 let mut bound = *address;
@@ -77,7 +80,7 @@ impl Listener {
                 Ok((Address::Tcp(bound), listeners))
             }
             Address::Unix(path) => {
-                let listener = unix(path, backlog)?;
+                let listener = unix(path, settings.unix_mode, backlog)?;
                 let clones = (0..threads).map(|_| {
                     listener.try_clone().map(|one| Listener::Unix(UnixListener::from_std(one)))
                 });
@@ -123,13 +126,21 @@ fn bind_tcp(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn unix(path: &Path, backlog: i32) -> io::Result<std::os::unix::net::UnixListener> {
+fn unix(
+    path: &Path,
+    mode: Option<u32>,
+    backlog: i32,
+) -> io::Result<std::os::unix::net::UnixListener> {
     if is_abandoned(path) {
         std::fs::remove_file(path)?;
     }
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     socket.bind(&socket2::SockAddr::unix(path)?)?;
+    if let Some(mode) = mode {
+        // Before it listens, so that nobody connects who may not.
+        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    }
     socket.listen(backlog)?;
     Ok(OwnedFd::from(socket).into())
 }

@@ -244,7 +244,7 @@ fn bind(settings: &Settings) -> Result<(Vec<Address>, Listeners), StartError> {
     let mut by_thread: Listeners = (0..settings.threads).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
     for address in &settings.memcached {
-        let bound = Listener::bind(address, settings.threads, settings.limits.backlog);
+        let bound = Listener::bind(address, settings);
         let (bound, listeners) =
             bound.map_err(|error| StartError::Listen(address.clone(), error))?;
         addresses.push(bound);

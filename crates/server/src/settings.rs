@@ -13,6 +13,8 @@ pub const ITEM_BYTES_MAX: usize = 1 << 20;
 pub struct Settings {
     /// Where memcached's protocol is spoken.
     pub memcached: Vec<Address>,
+    /// Who may connect to Unix sockets, as bits of `chmod`; `None`: as the process's umask says.
+    pub unix_mode: Option<u32>,
     /// Bytes for items, index and the buffers of connections together, at least [`MEMORY_BYTES_MIN`].
     pub memory_bytes: usize,
     /// Whether entries are evicted to make room; without, a value that finds none is refused.
@@ -30,6 +32,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             memcached: Vec::new(),
+            unix_mode: None,
             memory_bytes: 64 << 20,
             evicts: true,
             threads: 1,

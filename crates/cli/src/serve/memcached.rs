@@ -1,7 +1,8 @@
 //! `frazil memcached`: the server by memcached's own flags, so that its units and scripts start it.
 //!
 //! Flags are parsed as `getopt` does: `-m 64`, `-m64`, `-vv`, `--memory-limit=64`. One that the server
-//! cannot honour is refused by name; it is not passed over, because whoever gave it relies on it.
+//! cannot honour is refused by name, because whoever gave it relies on it. Passed over are what concerns
+//! slabs and crawlers, which there are not, and a port for UDP, of which a note tells.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ const HELP: &str = "frazil memcached: a cache server with memcached's protocol a
 -a, --unix-mask=<mask>    access to the Unix socket, octal (default: 0700)
 -A, --enable-shutdown     enable the command `shutdown`
 -l, --listen=<addr>       address, or several with commas, each perhaps with a port
+                          (default: all of IPv4, as memcached; without -Y there are no users)
 -u, --user=<user>         must be who starts it: users are not switched
 -m, --memory-limit=<num>  megabytes for items, index and buffers together (default: 64)
 -c, --conn-limit=<num>    connections at once (default: 1024)
@@ -44,7 +46,7 @@ const HELP: &str = "frazil memcached: a cache server with memcached's protocol a
 -M, --disable-evictions   refuse a value where there is no room, and evict nothing
 -P, --pidfile=<file>      write the process's number to a file
 -R, --max-reqs-per-event  requests of a connection before others have their turn (default: by bytes)
--U, --udp-port=<num>      0; other ports are not listened at
+-U, --udp-port=<num>      taken; UDP is not spoken, and a note says so for ports other than 0
 -v, --verbose             taken, and shown by `stats settings`
 -W, --disable-watch       there is no `watch`
 -X, --disable-dumping     disable `stats cachedump` and `lru_crawler metadump`
@@ -131,12 +133,14 @@ pub(crate) fn run(args: &Args) -> Done {
         std::fs::write(path, format!("{}\n", std::process::id()))
             .with_context(|| format!("-P {}", path.display()))?;
     }
-    let server = Server::start(flags.settings).map_err(anyhow::Error::from)?;
-    if let Some(path) = &flags.socket {
-        use std::os::unix::fs::PermissionsExt as _;
-        let access = std::fs::Permissions::from_mode(flags.access);
-        std::fs::set_permissions(path, access).with_context(|| format!("-a {:o}", flags.access))?;
+    let is_open =
+        |address: &Address| matches!(address, Address::Tcp(address) if !address.ip().is_loopback());
+    if flags.settings.options.users.is_none() && flags.settings.memcached.iter().any(is_open) {
+        note(
+            "other machines can reach it, and without users (-Y) anybody there can read and change everything",
+        );
     }
+    let server = Server::start(flags.settings).map_err(anyhow::Error::from)?;
     tell_ports(&server)?;
     Ok(server.join().context("serving")?)
 }
@@ -209,7 +213,10 @@ impl Flags {
             number => Ok(number),
         };
         match flag {
-            'p' => self.port = value.parse().with_context(|| format!("`-p {value}`: no port"))?,
+            'p' => {
+                let port = value.parse().ok().filter(|port| (-1..=65535).contains(port));
+                self.port = port.with_context(|| format!("`-p {value}`: no port"))?;
+            }
             's' => self.socket = Some(PathBuf::from(value)),
             'a' => {
                 self.access = u32::from_str_radix(value, 8)
@@ -218,7 +225,11 @@ impl Flags {
             'A' => options.shutdown = true,
             'l' => self.interfaces.extend(value.split(',').map(str::to_owned)),
             'u' => check_user(value)?,
-            'm' => self.settings.memory_bytes = at_least_one()? << 20,
+            'm' => {
+                self.settings.memory_bytes = at_least_one()?
+                    .checked_mul(1 << 20)
+                    .with_context(|| format!("`-m {value}`: more than this machine can count"))?;
+            }
             'c' => limits.connections = at_least_one()?,
             't' => self.settings.threads = at_least_one()?,
             'b' => limits.backlog = at_least_one()?.try_into().context("-b")?,
@@ -271,6 +282,7 @@ impl Flags {
         let shown = &mut self.settings.options.shown;
         shown.port = u16::try_from(self.port).unwrap_or(0);
         shown.access = self.access;
+        self.settings.unix_mode = Some(self.access);
         shown.interface = Some(self.interfaces.join(",")).filter(|all| !all.is_empty());
         if let Some(path) = &self.socket {
             shown.socket = Some(path.display().to_string());
@@ -279,7 +291,7 @@ impl Flags {
         }
         // Port 0 is none, and -1 is any, which the system calls 0.
         if self.port == 0 {
-            return Ok(());
+            bail!("`-p 0` without `-s`: the server would listen nowhere");
         }
         let port = shown.port;
         if self.interfaces.is_empty() {

@@ -1,5 +1,6 @@
 //! Where a server listens, and where it does not.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 
@@ -34,6 +35,17 @@ fn only_a_socket_without_a_server_is_replaced() {
     UnixStream::connect(&path).unwrap();
     drop(server);
     std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn a_socket_has_the_mode_that_was_asked_for() {
+    let path = path("mode");
+    let memcached = vec![Address::Unix(path.clone())];
+    let server = Server::start(Settings { memcached, unix_mode: Some(0o604), ..settings() });
+    let mode = std::fs::metadata(&path).map(|found| found.permissions().mode() & 0o777);
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(mode.unwrap(), 0o604);
+    drop(server.unwrap());
 }
 
 /// The limit of files is the process's, so this raises it for the other tests as well.
