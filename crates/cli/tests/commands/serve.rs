@@ -73,6 +73,9 @@ fn memcacheds_flags_are_taken_or_refused_by_name() {
         (&["-m"], "`-m` wants"),
         (&["-u", "nobody-of-that-name"], "nobody-of-that-name"),
         (&["-I", "1000"], "`-I 1000`"),
+        (&["-p", "70000"], "`-p 70000`"),
+        (&["-p", "0"], "nowhere"),
+        (&["-m", "18446744073709551615"], "`-m 18446744073709551615`"),
         (&["-l", "no.such.host.invalid"], "no.such.host.invalid"),
     ] {
         let output = output(&[&["memcached"], args].concat());
