@@ -198,10 +198,12 @@ impl Spread {
     /// A slot that is spread is to be recounted: it was not used of late, or its residency is over.
     #[cold]
     pub(crate) fn recount_soon(&self, refs: &Refs) {
-        if let Some(at) = refs.recount_soon().and_then(|place| (place as usize).checked_sub(PLACES))
-        {
+        let at = refs.recount_soon().and_then(|place| (place as usize).checked_sub(PLACES));
+        // No place at all, where it was recounted since the word said that it is due, and its link leads to another
+        // slot by now. A bit too many does no harm: the word is asked.
+        if let Some((at, word)) = at.and_then(|at| Some((at, self.due_aside.get(at / A_WORD)?))) {
             // Release: that it is due, which its word says; partner is the Acquire of `recount`.
-            self.due_aside[at / A_WORD].fetch_or(1 << (at % A_WORD), Release);
+            word.fetch_or(1 << (at % A_WORD), Release);
         }
         self.set_due();
     }
@@ -353,5 +355,30 @@ impl Table {
             recounted(slot, refs(slot).take_back_share(counted));
         }
         true
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::smr::refs::SlotRefs as _;
+
+    /// A slot that is spread, whose link leads to another slot: as a thread finds it that was kept from running since it
+    /// has looked at the word, while others have recounted the slot and come to own what is in it.
+    fn overtaken(spread: &Spread) -> Refs {
+        let refs = Refs::default();
+        refs.prepare(1);
+        refs.publish();
+        spread.spread(1, &refs);
+        assert!(refs.look().is_spread());
+        refs.next.store(1 << 20, Relaxed);
+        refs
+    }
+
+    #[test]
+    fn a_link_to_another_slot_is_no_place_that_is_due() {
+        let spread = Spread::new();
+        spread.recount_soon(&overtaken(&spread));
+        assert!(spread.is_due());
     }
 }
