@@ -7,6 +7,8 @@
 //! count is had by *recounting*: the word says that it is spread no more, threads that looked at it before
 //! have passed, and the sum of what they have counted takes the place of the share.
 
+use std::ops::{Deref, DerefMut};
+
 use crate::chunks::Chunks;
 use crate::once_box::OnceBox;
 use crate::smr::fence;
@@ -154,6 +156,26 @@ pub(crate) struct Spread {
     due_aside: Box<[AtomicU64]>,
 }
 
+/// The table, of who is at it. It is given back first, and only then may the process be forked.
+pub(crate) struct Locked<'s> {
+    table: MutexGuard<'s, Table>,
+    _unforked: fork::Unforked,
+}
+
+impl Deref for Locked<'_> {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut Table {
+        &mut self.table
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Those for what threads meet at, and behind them as many for what is frozen as there ever were at once.
@@ -214,20 +236,23 @@ impl Spread {
     }
 
     /// The process is not forked meanwhile.
-    pub(crate) fn table(&self) -> (fork::Unforked, MutexGuard<'_, Table>) {
-        (fork::Unforked::new(), self.table.lock())
+    pub(crate) fn table(&self) -> Locked<'_> {
+        let unforked = fork::Unforked::new();
+        Locked { table: self.table.lock(), _unforked: unforked }
     }
 
     /// The same, for who waits for nobody.
-    pub(crate) fn try_table(&self) -> Option<(fork::Unforked, MutexGuard<'_, Table>)> {
-        fork::Unforked::try_new().zip(self.table.try_lock())
+    pub(crate) fn try_table(&self) -> Option<Locked<'_>> {
+        // First, as above: else a child would find the table locked.
+        let unforked = fork::Unforked::try_new()?;
+        Some(Locked { table: self.table.try_lock()?, _unforked: unforked })
     }
 
     /// Spreads a slot in which the caller is counted, if it is resident, there is a place, and nobody else
     /// is at it. Waits for nobody, and drops nothing.
     #[cold]
     pub(crate) fn spread(&self, slot: u32, refs: &Refs) {
-        let Some((_unforked, mut table)) = self.try_table() else { return };
+        let Some(mut table) = self.try_table() else { return };
         // If another was faster, or it is being recounted.
         if table.is_closed || refs.look().has_share() {
             return;

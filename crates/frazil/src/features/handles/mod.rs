@@ -206,7 +206,7 @@ impl<K, V, S> Counting<K, V, S> {
 
     /// What is held.
     pub(crate) fn held_usage(&self) -> u64 {
-        let (_unforked, table) = self.hooks.spread.table();
+        let table = self.hooks.spread.table();
         // Slots are counted as handed out before there is memory for them.
         let made = |slot| self.slab.refs_if_made(slot).map(|refs| (slot, refs));
         let made = self.reclaim.used().filter_map(made);

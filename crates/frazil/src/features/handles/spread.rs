@@ -49,7 +49,7 @@ impl<K, V, S> Counting<K, V, S> {
     #[cold]
     #[inline(never)]
     pub(crate) fn recount_all(&self) {
-        self.recount_under(&mut self.hooks.spread.table().1, true);
+        self.recount_under(&mut self.hooks.spread.table(), true);
         self.drop_what_is_due();
     }
 
@@ -59,9 +59,9 @@ impl<K, V, S> Counting<K, V, S> {
     pub(crate) fn recount_due(&self) {
         // Twice: another thread may have found the table in use, and left its slot to this one.
         for _ in 0..2 {
-            let Some((unforked, mut table)) = self.hooks.spread.try_table() else { break };
+            let Some(mut table) = self.hooks.spread.try_table() else { break };
             let is_done = self.recount_under(&mut table, false);
-            drop((unforked, table));
+            drop(table);
             // Asked after the table is free: who finds it in use says before that something is due.
             if !is_done || !self.hooks.spread.is_due() {
                 break;
@@ -117,7 +117,7 @@ impl<K, V, S> Counting<K, V, S> {
     /// system keeps from running for a second, the core stays.
     pub(super) fn recount_for_good(&self) {
         for _ in 0..LAST_ATTEMPTS {
-            let (_unforked, mut table) = self.hooks.spread.table();
+            let mut table = self.hooks.spread.table();
             table.close();
             if self.recount_under(&mut table, true) {
                 return;
