@@ -23,6 +23,7 @@ use crate::core::{Ending, Spot, insert};
 use crate::features::frozen;
 use crate::features::handles::{Counted, Counting, Newcomer};
 use crate::features::record::Event;
+use crate::smr::fence;
 use crate::smr::refs::SlotRefs as _;
 use crate::smr::stripe::add;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -709,6 +710,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         steps.take(|| core.thaw());
         core.recount_all();
         let in_force = core.set_capacity(&steps, capacity);
+        // Either this finds what was frozen meanwhile, or who has frozen it what was asked for. Partner: the heavy fence of
+        // `freeze_untold`.
+        fence::light();
         if in_force <= capacity || !core.hooks.is_anything_frozen() {
             return in_force;
         }
