@@ -601,8 +601,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
             || core.exceeds_capacity() && !core.hooks.is_frozen(core.slab.header(refs.slot()));
         let is_to_go = erase_if_last || exceeds() || !refs.is_charged();
         if is_to_go {
-            core.recount_slot(refs);
-            match refs.let_go_beside_others() {
+            match core.let_go_beside_others(refs) {
                 Ok(()) => {
                     std::mem::forget(held);
                     return false;

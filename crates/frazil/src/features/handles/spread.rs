@@ -1,7 +1,7 @@
 //! When holders are counted by their threads, and when in the word again.
 
 use super::{Counting, Local};
-use crate::smr::refs::{LetGo, Refs, SlotRefs as _};
+use crate::smr::refs::{LetGo, Refs, Seen, SlotRefs as _};
 use crate::smr::spread::{Own, Table};
 use crate::sync::atomic::Ordering::Relaxed;
 
@@ -77,6 +77,28 @@ impl<K, V, S> Counting<K, V, S> {
             self.hooks.spread.recount_soon(refs);
             self.recount_due();
         }
+    }
+
+    /// Counts the calling thread in an entry no more, as [`Refs::let_go_beside_others`], and has its word say first who
+    /// is counted. What is frozen is spread though one alone holds it: for such an entry this waits for who is at the table, where
+    /// none of the user's code runs.
+    pub(crate) fn let_go_beside_others(&self, refs: &Refs) -> Result<(), Seen> {
+        if !self.slab.header(refs.slot()).is_aside() {
+            self.recount_slot(refs);
+            return refs.let_go_beside_others();
+        }
+        let seen = refs.look();
+        if seen.is_held_once() {
+            return Err(seen);
+        }
+        // Until the caller has let go: who spreads a slot is counted there, with the table in hand.
+        let mut table = self.hooks.spread.table();
+        self.hooks.spread.recount_soon(refs);
+        self.recount_under(&mut table, false);
+        let let_go = refs.let_go_beside_others();
+        drop(table);
+        self.drop_what_is_due();
+        let_go
     }
 
     pub(super) fn drop_what_is_due(&self) {

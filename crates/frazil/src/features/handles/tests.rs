@@ -195,3 +195,29 @@ fn who_lets_go_of_an_orphan_writes_no_count_of_the_buffers() {
     assert_eq!((counted(), cache.usage()), (before, 0));
     assert!(cache.insert(2, 20, 60).is_ok());
 }
+
+/// The counts of what is frozen are looked at by one at a time, for whom a release waits that has to know them.
+#[cfg(feature = "freezing")]
+#[test]
+fn a_release_that_is_the_last_erases_what_is_frozen_while_another_counts() {
+    for policy in POLICIES {
+        let builder = HandleCache::builder(8).policy(policy).freezing(crate::Freezing::ByHand);
+        let cache: Tested = builder.build();
+        (0..8).for_each(|key| assert!(cache.insert(key, key, 1).is_ok()));
+        assert_eq!(cache.freeze(1.0), 8, "{policy}");
+        let held = cache.hold(&3).expect("it is frozen");
+        let (taken, wait) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let cache = &cache;
+            scope.spawn(move || {
+                let table = cache.core().hooks.spread.table();
+                taken.send(()).expect("the test waits");
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                drop(table);
+            });
+            wait.recv().expect("it has the table");
+            assert!(cache.release(held, true), "{policy}: nobody else holds it");
+        });
+        assert!(cache.hold(&3).is_none(), "{policy}");
+    }
+}
