@@ -670,7 +670,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         steps.take(|| core.thaw());
         core.recount_all();
         // The sweep itself is counted in what it looks at.
-        core.sweep(&steps, |slot| core.slab.refs(slot).look().is_held_once());
+        core.sweep(&steps, |slot| core.is_held_once(slot));
         steps.take(|| core.scavenge(false));
     }
 

@@ -101,6 +101,23 @@ impl<K, V, S> Counting<K, V, S> {
         let_go
     }
 
+    /// Whether nobody else holds an entry in which the calling thread is counted by its word. What it comes to own is dropped
+    /// at the end of its outermost operation.
+    pub(crate) fn is_held_once(&self, slot: u32) -> bool {
+        let refs = self.slab.refs(slot);
+        let is_held_once = refs.look().is_held_once();
+        if is_held_once || !self.slab.header(slot).is_aside() {
+            return is_held_once;
+        }
+        // It was frozen meanwhile, so it may be spread, or about to be: as above.
+        let mut table = self.hooks.spread.table();
+        if refs.look().has_share() {
+            // All: others will be asked for.
+            self.recount_under(&mut table, true);
+        }
+        refs.look().is_held_once()
+    }
+
     pub(super) fn drop_what_is_due(&self) {
         let local = self.counts();
         if local.due.load(Relaxed) != 0 {
