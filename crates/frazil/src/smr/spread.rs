@@ -97,8 +97,9 @@ impl Own {
     fn count_first(&self, refs: &Refs, amount: u64) -> bool {
         // Not in a section, for which others wait.
         match refs.place() {
-            Some(place) => self.make(place),
-            None => return false,
+            Some(place) if (place as usize) < PLACES + ASIDE_PLACES => self.make(place),
+            // Nor if its link leads to another slot: then it was recounted since the word was looked at.
+            _ => return false,
         }
         self.count(refs, amount)
     }
@@ -405,5 +406,12 @@ mod tests {
         let spread = Spread::new();
         spread.recount_soon(&overtaken(&spread));
         assert!(spread.is_due());
+    }
+
+    #[test]
+    fn no_memory_is_laid_out_for_a_link_to_another_slot() {
+        let own = Own::default();
+        assert!(!own.hold(&overtaken(&Spread::new())), "it is for the word to count");
+        assert_eq!(own.heap_bytes(), 0);
     }
 }
