@@ -212,11 +212,10 @@ impl<K, V, S> HandleCache<K, V, S> {
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(1_000_000).build();
-    /// assert!(cache.reserved_bytes() < 4_096);
+    /// assert!(cache.reserved_bytes() < 20_000);
     /// ```
     pub fn reserved_bytes(&self) -> usize {
-        let core = self.core();
-        core.heap_bytes() + core.owns().map(|(_, own)| own.heap_bytes()).sum::<usize>()
+        self.core().reserved_bytes()
     }
 
     /// Whether no entry is resident. O(threads).

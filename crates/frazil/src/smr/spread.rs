@@ -236,6 +236,13 @@ impl Spread {
         self.due.swap(true, Release);
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let table = self.table();
+        let (places, over) = (table.places.capacity(), table.over.capacity());
+        places * size_of::<Place>() + over * size_of::<usize>() + size_of_val(&*self.due_aside)
+    }
+
     /// The process is not forked meanwhile.
     pub(crate) fn table(&self) -> Locked<'_> {
         let unforked = fork::Unforked::new();

@@ -112,6 +112,12 @@ impl Handles {
         self.overlay.as_ref().is_some_and(|overlay| overlay.is_in_use())
     }
 
+    /// Bytes on the heap, beside what is kept for each thread.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let overlay = self.overlay.as_ref().map_or(0, |overlay| overlay.heap_bytes());
+        self.spread.heap_bytes() + overlay
+    }
+
     /// The capacity that was asked for last.
     #[inline(always)]
     pub(crate) fn asked_capacity(&self) -> u64 {
@@ -202,6 +208,13 @@ impl<K, V, S> Counting<K, V, S> {
     /// What residents weigh that the capacity is not charged for.
     pub(crate) fn uncharged_weight(&self) -> u64 {
         self.hooks.uncharged.weight()
+    }
+
+    /// Bytes on the heap.
+    pub(crate) fn reserved_bytes(&self) -> usize {
+        let locals = self.stripes.iter().map(|stripe| &stripe.local.features);
+        let of_threads = locals.map(|local| local.own.heap_bytes() + local.frozen.heap_bytes());
+        self.heap_bytes() + self.hooks.heap_bytes() + of_threads.sum::<usize>()
     }
 
     /// What is held.

@@ -221,3 +221,18 @@ fn a_release_that_is_the_last_erases_what_is_frozen_while_another_counts() {
         assert!(cache.hold(&3).is_none(), "{policy}");
     }
 }
+
+/// What is frozen, and where each of it is counted, takes memory of the cache.
+#[cfg(feature = "freezing")]
+#[test]
+fn what_freezing_takes_is_reserved() {
+    const ENTRIES: u64 = 10_000;
+    let builder = HandleCache::builder(ENTRIES).freezing(crate::Freezing::ByHand);
+    let cache: Tested = builder.build();
+    (0..ENTRIES).for_each(|key| assert!(cache.insert(key, key, 1).is_ok()));
+    let before = cache.reserved_bytes();
+    assert_eq!(cache.freeze(1.0), ENTRIES);
+    let more = cache.reserved_bytes() - before;
+    // The number of its slot, and its place.
+    assert!((28 * ENTRIES as usize..60 * ENTRIES as usize).contains(&more), "{more}");
+}
