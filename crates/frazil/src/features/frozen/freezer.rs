@@ -81,7 +81,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         let mut work = overlay.work.try_lock()?;
         self.thaw_all(overlay, &mut work);
         // What is too much could not be evicted.
-        if self.hooks.wanted_capacity().is_some_and(|wanted| self.capacity() > wanted) {
+        if H::exceeds_capacity(self) {
             return None;
         }
         let share = if share > 0.0 { share.min(1.0) } else { 0.0 };

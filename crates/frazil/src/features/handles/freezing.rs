@@ -1,6 +1,6 @@
 //! What freezing is in a cache with handles: `docs/design/frozen.md`.
 
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 
 use super::{Counting, Handles, Local};
 use crate::Stats;
@@ -35,6 +35,10 @@ impl<K: Hash + Eq, V> Freezes<K, V> for Handles {
 
     fn wanted_capacity(&self) -> Option<u64> {
         Some(self.asked_capacity())
+    }
+
+    fn exceeds_capacity<S: BuildHasher>(core: &Counting<K, V, S>) -> bool {
+        core.exceeds_capacity()
     }
 
     fn has_set_aside<S>(core: &Counting<K, V, S>, slots: &[u32]) {

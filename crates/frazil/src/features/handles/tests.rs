@@ -236,3 +236,17 @@ fn what_freezing_takes_is_reserved() {
     // The number of its slot, and its place.
     assert!((28 * ENTRIES as usize..60 * ENTRIES as usize).contains(&more), "{more}");
 }
+
+/// There all that is resident is too much, and goes when it is let go of.
+#[cfg(feature = "freezing")]
+#[test]
+fn nothing_is_frozen_where_the_capacity_is_nothing() {
+    for policy in POLICIES {
+        let builder = HandleCache::builder(0).policy(policy).freezing(crate::Freezing::ByHand);
+        let cache: Tested = builder.build();
+        let held = cache.insert_held(1, 10, 0).expect("it is not strict").held;
+        assert_eq!((cache.len(), cache.freeze(1.0)), (1, 0), "{policy}");
+        assert!(cache.release(held, false), "{policy}");
+        assert!(cache.is_empty(), "{policy}");
+    }
+}
