@@ -72,7 +72,7 @@ impl<K, V, S> Counting<K, V, S> {
 
     /// Recounts a slot, if it is spread.
     #[inline(always)]
-    pub(crate) fn recount_slot(&self, refs: &Refs) {
+    fn recount_slot(&self, refs: &Refs) {
         if refs.look().is_spread() {
             self.hooks.spread.recount_soon(refs);
             self.recount_due();
