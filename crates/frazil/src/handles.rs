@@ -23,6 +23,7 @@ use crate::core::{Ending, Spot, insert};
 use crate::features::frozen;
 use crate::features::handles::{Counted, Counting, Newcomer};
 use crate::features::record::Event;
+use crate::smr::fence;
 use crate::smr::refs::SlotRefs as _;
 use crate::smr::stripe::add;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -211,11 +212,10 @@ impl<K, V, S> HandleCache<K, V, S> {
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(1_000_000).build();
-    /// assert!(cache.reserved_bytes() < 4_096);
+    /// assert!(cache.reserved_bytes() < 20_000);
     /// ```
     pub fn reserved_bytes(&self) -> usize {
-        let core = self.core();
-        core.heap_bytes() + core.owns().map(|(_, own)| own.heap_bytes()).sum::<usize>()
+        self.core().reserved_bytes()
     }
 
     /// Whether no entry is resident. O(threads).
@@ -600,8 +600,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
             || core.exceeds_capacity() && !core.hooks.is_frozen(core.slab.header(refs.slot()));
         let is_to_go = erase_if_last || exceeds() || !refs.is_charged();
         if is_to_go {
-            core.recount_slot(refs);
-            match refs.let_go_beside_others() {
+            match core.let_go_beside_others(refs) {
                 Ok(()) => {
                     std::mem::forget(held);
                     return false;
@@ -670,7 +669,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         steps.take(|| core.thaw());
         core.recount_all();
         // The sweep itself is counted in what it looks at.
-        core.sweep(&steps, |slot| core.slab.refs(slot).look().is_held_once());
+        core.sweep(&steps, |slot| core.is_held_once(slot));
         steps.take(|| core.scavenge(false));
     }
 
@@ -709,6 +708,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         steps.take(|| core.thaw());
         core.recount_all();
         let in_force = core.set_capacity(&steps, capacity);
+        // Either this finds what was frozen meanwhile, or who has frozen it what was asked for. Partner: the heavy fence of
+        // `freeze_untold`.
+        fence::light();
         if in_force <= capacity || !core.hooks.is_anything_frozen() {
             return in_force;
         }

@@ -484,7 +484,7 @@ fn bench_drives_every_workload() {
 fn bench_refuses_what_makes_no_sense() {
     let refuses = |more: &[&str], words: &[&str]| fails(&bench(more), 2, words);
     refuses(&["--policy", "lruu"], &["unknown policy", "lruu"]);
-    refuses(&["--policy", "belady"], &["belady", "offline"]);
+    refuses(&["--policy", "belady"], &["belady", "needs the future"]);
     refuses(&["--policy", "adaptive+lruu"], &["unknown policy", "lruu"]);
     refuses(&["--policy", "frozen+sieve"], &["`sieve` cannot be frozen", "mobius"]);
     refuses(&["--policy", "frozen:share=2+lru"], &["a share from 0 to 1"]);

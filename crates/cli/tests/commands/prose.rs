@@ -35,6 +35,7 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("docs/limits.md", "4 GiB or", "a bound of a type"),
     ("docs/limits.md", "up to 255 bytes", "a bound"),
     ("docs/limits.md", "up to 1 MiB", "a bound"),
+    ("docs/limits.md", "hottest 65,536 entries", "a bound"),
     ("docs/guide/advise.md", "ample size 95 %", "a definition"),
     ("docs/guide/advise.md", "ratio below 1 %", "arithmetic"),
     ("docs/guide/advise.md", "policy 27 bytes", "of the profile, which is no page"),

@@ -224,6 +224,10 @@ impl<K: Hash + Eq, V> frozen::Freezes<K, V> for Features<K, V> {
         None
     }
 
+    fn exceeds_capacity<S: BuildHasher>(_: &Featured<K, V, S>) -> bool {
+        false
+    }
+
     fn has_set_aside<S>(_: &Featured<K, V, S>, _: &[u32]) {}
 
     fn has_taken_back<S>(_: &Featured<K, V, S>) {}

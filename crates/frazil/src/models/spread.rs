@@ -66,7 +66,7 @@ impl Store {
         match at {
             At::Word => {}
             At::Threads => store.spread_out(),
-            At::Frozen => assert!(store.spread.table().1.spread_aside(SLOT, &store.refs)),
+            At::Frozen => assert!(store.spread.table().spread_aside(SLOT, &store.refs)),
         }
         assert_eq!(store.refs.look().is_spread(), at != At::Word);
         store.let_go();
@@ -139,7 +139,7 @@ impl Store {
             SLOT => self.owned(let_go),
             _ => assert_eq!(let_go, LetGo::Counted),
         };
-        let mut table = self.spread.table().1;
+        let mut table = self.spread.table();
         let refs = |slot| if slot == SLOT { &self.refs } else { &self.beside };
         table.recount(&self.spread, all, refs, || self.owns(), recounted)
     }
@@ -261,7 +261,7 @@ fn what_is_frozen_is_counted_as_what_is_spread() {
     let thaw: fn(&Store) = |store| _ = store.recount(true);
     let freeze: fn(&Store) = |store| {
         if store.find(&store.owns[2]) {
-            store.spread.table().1.spread_aside(SLOT, &store.refs);
+            store.spread.table().spread_aside(SLOT, &store.refs);
             store.release(&store.owns[2]);
         }
     };
@@ -273,7 +273,7 @@ fn what_is_frozen_is_counted_as_what_is_spread() {
     // Frozen, thawed, and frozen again in the same place.
     let again: fn(&Store) = |store| {
         if store.recount(true) && store.find(&store.owns[2]) {
-            let mut table = store.spread.table().1;
+            let mut table = store.spread.table();
             table.begin_aside();
             table.spread_aside(SLOT, &store.refs);
             drop(table);

@@ -7,6 +7,8 @@
 //! count is had by *recounting*: the word says that it is spread no more, threads that looked at it before
 //! have passed, and the sum of what they have counted takes the place of the share.
 
+use std::ops::{Deref, DerefMut};
+
 use crate::chunks::Chunks;
 use crate::once_box::OnceBox;
 use crate::smr::fence;
@@ -95,8 +97,9 @@ impl Own {
     fn count_first(&self, refs: &Refs, amount: u64) -> bool {
         // Not in a section, for which others wait.
         match refs.place() {
-            Some(place) => self.make(place),
-            None => return false,
+            Some(place) if (place as usize) < PLACES + ASIDE_PLACES => self.make(place),
+            // Nor if its link leads to another slot: then it was recounted since the word was looked at.
+            _ => return false,
         }
         self.count(refs, amount)
     }
@@ -154,6 +157,26 @@ pub(crate) struct Spread {
     due_aside: Box<[AtomicU64]>,
 }
 
+/// The table, of who is at it. It is given back first, and only then may the process be forked.
+pub(crate) struct Locked<'s> {
+    table: MutexGuard<'s, Table>,
+    _unforked: fork::Unforked,
+}
+
+impl Deref for Locked<'_> {
+    type Target = Table;
+
+    fn deref(&self) -> &Table {
+        &self.table
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut Table {
+        &mut self.table
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct Table {
     /// Those for what threads meet at, and behind them as many for what is frozen as there ever were at once.
@@ -198,10 +221,12 @@ impl Spread {
     /// A slot that is spread is to be recounted: it was not used of late, or its residency is over.
     #[cold]
     pub(crate) fn recount_soon(&self, refs: &Refs) {
-        if let Some(at) = refs.recount_soon().and_then(|place| (place as usize).checked_sub(PLACES))
-        {
+        let at = refs.recount_soon().and_then(|place| (place as usize).checked_sub(PLACES));
+        // No place at all, where it was recounted since the word said that it is due, and its link leads to another
+        // slot by now. A bit too many does no harm: the word is asked.
+        if let Some((at, word)) = at.and_then(|at| Some((at, self.due_aside.get(at / A_WORD)?))) {
             // Release: that it is due, which its word says; partner is the Acquire of `recount`.
-            self.due_aside[at / A_WORD].fetch_or(1 << (at % A_WORD), Release);
+            word.fetch_or(1 << (at % A_WORD), Release);
         }
         self.set_due();
     }
@@ -211,21 +236,31 @@ impl Spread {
         self.due.swap(true, Release);
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let table = self.table();
+        let (places, over) = (table.places.capacity(), table.over.capacity());
+        places * size_of::<Place>() + over * size_of::<usize>() + size_of_val(&*self.due_aside)
+    }
+
     /// The process is not forked meanwhile.
-    pub(crate) fn table(&self) -> (fork::Unforked, MutexGuard<'_, Table>) {
-        (fork::Unforked::new(), self.table.lock())
+    pub(crate) fn table(&self) -> Locked<'_> {
+        let unforked = fork::Unforked::new();
+        Locked { table: self.table.lock(), _unforked: unforked }
     }
 
     /// The same, for who waits for nobody.
-    pub(crate) fn try_table(&self) -> Option<(fork::Unforked, MutexGuard<'_, Table>)> {
-        fork::Unforked::try_new().zip(self.table.try_lock())
+    pub(crate) fn try_table(&self) -> Option<Locked<'_>> {
+        // First, as above: else a child would find the table locked.
+        let unforked = fork::Unforked::try_new()?;
+        Some(Locked { table: self.table.try_lock()?, _unforked: unforked })
     }
 
     /// Spreads a slot in which the caller is counted, if it is resident, there is a place, and nobody else
     /// is at it. Waits for nobody, and drops nothing.
     #[cold]
     pub(crate) fn spread(&self, slot: u32, refs: &Refs) {
-        let Some((_unforked, mut table)) = self.try_table() else { return };
+        let Some(mut table) = self.try_table() else { return };
         // If another was faster, or it is being recounted.
         if table.is_closed || refs.look().has_share() {
             return;
@@ -353,5 +388,37 @@ impl Table {
             recounted(slot, refs(slot).take_back_share(counted));
         }
         true
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+    use crate::smr::refs::SlotRefs as _;
+
+    /// A slot that is spread, whose link leads to another slot: as a thread finds it that was kept from running since it
+    /// has looked at the word, while others have recounted the slot and come to own what is in it.
+    fn overtaken(spread: &Spread) -> Refs {
+        let refs = Refs::default();
+        refs.prepare(1);
+        refs.publish();
+        spread.spread(1, &refs);
+        assert!(refs.look().is_spread());
+        refs.next.store(1 << 20, Relaxed);
+        refs
+    }
+
+    #[test]
+    fn a_link_to_another_slot_is_no_place_that_is_due() {
+        let spread = Spread::new();
+        spread.recount_soon(&overtaken(&spread));
+        assert!(spread.is_due());
+    }
+
+    #[test]
+    fn no_memory_is_laid_out_for_a_link_to_another_slot() {
+        let own = Own::default();
+        assert!(!own.hold(&overtaken(&Spread::new())), "it is for the word to count");
+        assert_eq!(own.heap_bytes(), 0);
     }
 }

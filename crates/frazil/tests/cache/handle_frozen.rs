@@ -1,7 +1,8 @@
 //! Values that are held, of a cache that is frozen meanwhile.
 
-use std::sync::Arc;
+use std::hash::{BuildHasher, DefaultHasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
@@ -236,6 +237,49 @@ fn what_is_frozen_is_held_without_a_change_of_its_word() {
     drop(held);
     thread::scope(|scope| _ = scope.spawn(hold_all));
     assert!(cache.reserved_bytes() <= before + beside + 4_096);
+}
+
+/// Hashes as ever, but that another thread goes first, once, when it is armed.
+#[derive(Clone)]
+struct Giving(Arc<(AtomicBool, Barrier)>);
+
+impl BuildHasher for Giving {
+    type Hasher = DefaultHasher;
+
+    fn build_hasher(&self) -> DefaultHasher {
+        if self.0.0.swap(false, Relaxed) {
+            // Its turn, and ours again.
+            (0..2).for_each(|_| _ = self.0.1.wait());
+        }
+        DefaultHasher::new()
+    }
+}
+
+/// One that is spread for all who may hold it is held by nobody all the same.
+#[test]
+fn what_is_frozen_while_all_is_cleared_that_nobody_holds_goes() {
+    for policy in POLICIES {
+        let turn = Arc::new((AtomicBool::new(false), Barrier::new(2)));
+        let builder = HandleCache::builder(100).policy(policy).freezing(Freezing::ByHand);
+        let mut cache: HandleCache<u64, u64, Giving> =
+            builder.with_hasher(Giving(turn.clone())).build();
+        (0..100).for_each(|key| assert!(cache.insert(key, key, 1).is_ok(), "{policy}"));
+        let held = cache.hold(&3).expect("it is there");
+        turn.0.store(true, Relaxed);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                turn.1.wait();
+                assert_eq!(cache.freeze(1.0), 100, "{policy}");
+                turn.1.wait();
+            });
+            // The first that goes is hashed, when the others are still there.
+            cache.clear_unheld();
+        });
+        assert_eq!((cache.len(), *held), (1, 3), "{policy}");
+        assert!(cache.release(held, true), "{policy}");
+        assert!(cache.is_empty(), "{policy}");
+        cache.validate().unwrap_or_else(|findings| panic!("{policy}: {findings}"));
+    }
 }
 
 /// Another capacity thaws, and nothing is frozen while more is in force than was asked for.

@@ -61,11 +61,27 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
     /// done just now.
     pub(crate) fn freeze_untold(&self, share: f64) -> Option<u64> {
         let Some(overlay) = self.hooks.overlay() else { return Some(0) };
+        let wanted = self.hooks.wanted_capacity();
+        let frozen = self.freeze_alone(overlay, share);
+        if wanted.is_some() {
+            // Who lowers it says so, then thaws, and may have found this at work until now. Partner: the light fence of
+            // `HandleCache::set_capacity`.
+            fence::heavy();
+            if self.hooks.wanted_capacity() != wanted {
+                // Should another be at work by now, it has not begun to look, or comes here as well.
+                self.thaw();
+                return None;
+            }
+        }
+        frozen
+    }
+
+    /// The same while nobody else freezes or thaws.
+    fn freeze_alone(&self, overlay: &Overlay, share: f64) -> Option<u64> {
         let mut work = overlay.work.try_lock()?;
         self.thaw_all(overlay, &mut work);
-        let wanted = self.hooks.wanted_capacity();
         // What is too much could not be evicted.
-        if wanted.is_some_and(|wanted| self.capacity() > wanted) {
+        if H::exceeds_capacity(self) {
             return None;
         }
         let share = if share > 0.0 { share.min(1.0) } else { 0.0 };
@@ -95,10 +111,6 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
             filling.publish(work.generation);
         }
         overlay.in_use.store(true, Relaxed);
-        // Who lowers it thaws, and may have found this at work.
-        if self.hooks.wanted_capacity() != wanted {
-            return None;
-        }
         let entries = work.entries;
         unfinished.waive();
         Some(entries)

@@ -16,7 +16,7 @@ pub(crate) mod learn;
 mod shown;
 mod tags;
 
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 
 use equivalent::Equivalent;
 
@@ -89,6 +89,9 @@ pub(crate) trait Freezes<K: Hash + Eq, V>: Hooks<K, V> {
     /// The capacity that was asked for, of a cache that may have more in force, and comes down to it as
     /// entries go.
     fn wanted_capacity(&self) -> Option<u64>;
+
+    /// Whether such a cache has more in force than that.
+    fn exceeds_capacity<S: BuildHasher>(core: &Core<K, V, S, Self>) -> bool;
 
     /// These slots were set aside, the hottest first. They may be other entries' by now.
     fn has_set_aside<S>(core: &Core<K, V, S, Self>, slots: &[u32]);

@@ -1,6 +1,6 @@
 //! What freezing is in a cache with handles: `docs/design/frozen.md`.
 
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash};
 
 use super::{Counting, Handles, Local};
 use crate::Stats;
@@ -37,11 +37,15 @@ impl<K: Hash + Eq, V> Freezes<K, V> for Handles {
         Some(self.asked_capacity())
     }
 
+    fn exceeds_capacity<S: BuildHasher>(core: &Counting<K, V, S>) -> bool {
+        core.exceeds_capacity()
+    }
+
     fn has_set_aside<S>(core: &Counting<K, V, S>, slots: &[u32]) {
         let local = core.counts();
-        core.hooks.spread.table().1.begin_aside();
+        core.hooks.spread.table().begin_aside();
         for slots in slots.chunks(AT_ONCE) {
-            let (_unforked, mut table) = core.hooks.spread.table();
+            let mut table = core.hooks.spread.table();
             let spread = |&slot: &u32| {
                 let refs = core.slab.refs(slot);
                 // Another entry may be in it by now, or none: as for a look-up, that does no harm.

@@ -112,6 +112,12 @@ impl Handles {
         self.overlay.as_ref().is_some_and(|overlay| overlay.is_in_use())
     }
 
+    /// Bytes on the heap, beside what is kept for each thread.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let overlay = self.overlay.as_ref().map_or(0, |overlay| overlay.heap_bytes());
+        self.spread.heap_bytes() + overlay
+    }
+
     /// The capacity that was asked for last.
     #[inline(always)]
     pub(crate) fn asked_capacity(&self) -> u64 {
@@ -204,9 +210,16 @@ impl<K, V, S> Counting<K, V, S> {
         self.hooks.uncharged.weight()
     }
 
+    /// Bytes on the heap.
+    pub(crate) fn reserved_bytes(&self) -> usize {
+        let locals = self.stripes.iter().map(|stripe| &stripe.local.features);
+        let of_threads = locals.map(|local| local.own.heap_bytes() + local.frozen.heap_bytes());
+        self.heap_bytes() + self.hooks.heap_bytes() + of_threads.sum::<usize>()
+    }
+
     /// What is held.
     pub(crate) fn held_usage(&self) -> u64 {
-        let (_unforked, table) = self.hooks.spread.table();
+        let table = self.hooks.spread.table();
         // Slots are counted as handed out before there is memory for them.
         let made = |slot| self.slab.refs_if_made(slot).map(|refs| (slot, refs));
         let made = self.reclaim.used().filter_map(made);

@@ -1,7 +1,7 @@
 //! When holders are counted by their threads, and when in the word again.
 
 use super::{Counting, Local};
-use crate::smr::refs::{LetGo, Refs, SlotRefs as _};
+use crate::smr::refs::{LetGo, Refs, Seen, SlotRefs as _};
 use crate::smr::spread::{Own, Table};
 use crate::sync::atomic::Ordering::Relaxed;
 
@@ -49,7 +49,7 @@ impl<K, V, S> Counting<K, V, S> {
     #[cold]
     #[inline(never)]
     pub(crate) fn recount_all(&self) {
-        self.recount_under(&mut self.hooks.spread.table().1, true);
+        self.recount_under(&mut self.hooks.spread.table(), true);
         self.drop_what_is_due();
     }
 
@@ -59,9 +59,9 @@ impl<K, V, S> Counting<K, V, S> {
     pub(crate) fn recount_due(&self) {
         // Twice: another thread may have found the table in use, and left its slot to this one.
         for _ in 0..2 {
-            let Some((unforked, mut table)) = self.hooks.spread.try_table() else { break };
+            let Some(mut table) = self.hooks.spread.try_table() else { break };
             let is_done = self.recount_under(&mut table, false);
-            drop((unforked, table));
+            drop(table);
             // Asked after the table is free: who finds it in use says before that something is due.
             if !is_done || !self.hooks.spread.is_due() {
                 break;
@@ -72,11 +72,50 @@ impl<K, V, S> Counting<K, V, S> {
 
     /// Recounts a slot, if it is spread.
     #[inline(always)]
-    pub(crate) fn recount_slot(&self, refs: &Refs) {
+    fn recount_slot(&self, refs: &Refs) {
         if refs.look().is_spread() {
             self.hooks.spread.recount_soon(refs);
             self.recount_due();
         }
+    }
+
+    /// Counts the calling thread in an entry no more, as [`Refs::let_go_beside_others`], and has its word say first who
+    /// is counted. What is frozen is spread though one alone holds it: for such an entry this waits for who is at the table, where
+    /// none of the user's code runs.
+    pub(crate) fn let_go_beside_others(&self, refs: &Refs) -> Result<(), Seen> {
+        if !self.slab.header(refs.slot()).is_aside() {
+            self.recount_slot(refs);
+            return refs.let_go_beside_others();
+        }
+        let seen = refs.look();
+        if seen.is_held_once() {
+            return Err(seen);
+        }
+        // Until the caller has let go: who spreads a slot is counted there, with the table in hand.
+        let mut table = self.hooks.spread.table();
+        self.hooks.spread.recount_soon(refs);
+        self.recount_under(&mut table, false);
+        let let_go = refs.let_go_beside_others();
+        drop(table);
+        self.drop_what_is_due();
+        let_go
+    }
+
+    /// Whether nobody else holds an entry in which the calling thread is counted by its word. What it comes to own is dropped
+    /// at the end of its outermost operation.
+    pub(crate) fn is_held_once(&self, slot: u32) -> bool {
+        let refs = self.slab.refs(slot);
+        let is_held_once = refs.look().is_held_once();
+        if is_held_once || !self.slab.header(slot).is_aside() {
+            return is_held_once;
+        }
+        // It was frozen meanwhile, so it may be spread, or about to be: as above.
+        let mut table = self.hooks.spread.table();
+        if refs.look().has_share() {
+            // All: others will be asked for.
+            self.recount_under(&mut table, true);
+        }
+        refs.look().is_held_once()
     }
 
     pub(super) fn drop_what_is_due(&self) {
@@ -117,7 +156,7 @@ impl<K, V, S> Counting<K, V, S> {
     /// system keeps from running for a second, the core stays.
     pub(super) fn recount_for_good(&self) {
         for _ in 0..LAST_ATTEMPTS {
-            let (_unforked, mut table) = self.hooks.spread.table();
+            let mut table = self.hooks.spread.table();
             table.close();
             if self.recount_under(&mut table, true) {
                 return;

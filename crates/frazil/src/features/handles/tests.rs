@@ -195,3 +195,58 @@ fn who_lets_go_of_an_orphan_writes_no_count_of_the_buffers() {
     assert_eq!((counted(), cache.usage()), (before, 0));
     assert!(cache.insert(2, 20, 60).is_ok());
 }
+
+/// The counts of what is frozen are looked at by one at a time, for whom a release waits that has to know them.
+#[cfg(feature = "freezing")]
+#[test]
+fn a_release_that_is_the_last_erases_what_is_frozen_while_another_counts() {
+    for policy in POLICIES {
+        let builder = HandleCache::builder(8).policy(policy).freezing(crate::Freezing::ByHand);
+        let cache: Tested = builder.build();
+        (0..8).for_each(|key| assert!(cache.insert(key, key, 1).is_ok()));
+        assert_eq!(cache.freeze(1.0), 8, "{policy}");
+        let held = cache.hold(&3).expect("it is frozen");
+        let (taken, wait) = std::sync::mpsc::channel();
+        std::thread::scope(|scope| {
+            let cache = &cache;
+            scope.spawn(move || {
+                let table = cache.core().hooks.spread.table();
+                taken.send(()).expect("the test waits");
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                drop(table);
+            });
+            wait.recv().expect("it has the table");
+            assert!(cache.release(held, true), "{policy}: nobody else holds it");
+        });
+        assert!(cache.hold(&3).is_none(), "{policy}");
+    }
+}
+
+/// What is frozen, and where each of it is counted, takes memory of the cache.
+#[cfg(feature = "freezing")]
+#[test]
+fn what_freezing_takes_is_reserved() {
+    const ENTRIES: u64 = 10_000;
+    let builder = HandleCache::builder(ENTRIES).freezing(crate::Freezing::ByHand);
+    let cache: Tested = builder.build();
+    (0..ENTRIES).for_each(|key| assert!(cache.insert(key, key, 1).is_ok()));
+    let before = cache.reserved_bytes();
+    assert_eq!(cache.freeze(1.0), ENTRIES);
+    let more = cache.reserved_bytes() - before;
+    // The number of its slot, and its place.
+    assert!((28 * ENTRIES as usize..60 * ENTRIES as usize).contains(&more), "{more}");
+}
+
+/// There all that is resident is too much, and goes when it is let go of.
+#[cfg(feature = "freezing")]
+#[test]
+fn nothing_is_frozen_where_the_capacity_is_nothing() {
+    for policy in POLICIES {
+        let builder = HandleCache::builder(0).policy(policy).freezing(crate::Freezing::ByHand);
+        let cache: Tested = builder.build();
+        let held = cache.insert_held(1, 10, 0).expect("it is not strict").held;
+        assert_eq!((cache.len(), cache.freeze(1.0)), (1, 0), "{policy}");
+        assert!(cache.release(held, false), "{policy}");
+        assert!(cache.is_empty(), "{policy}");
+    }
+}

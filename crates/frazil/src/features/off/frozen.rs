@@ -70,6 +70,10 @@ impl<K, V> Frozen<K, V> {
 }
 
 impl Overlay {
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self.0 {}
+    }
+
     pub(crate) fn queueing(&self, _: u32, _: Option<u32>) {
         match self.0 {}
     }
