@@ -194,6 +194,11 @@ impl Overlay {
         }
     }
 
+    /// Whether an entry is set aside, be it that the freezer is still at work.
+    pub(crate) fn has_aside(&self, header: &Header) -> bool {
+        header.is_aside()
+    }
+
     /// Whether a hit of an entry through the index is a frozen one.
     #[inline(always)]
     pub(crate) fn claims(&self, header: &Header) -> bool {

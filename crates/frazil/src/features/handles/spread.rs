@@ -83,7 +83,7 @@ impl<K, V, S> Counting<K, V, S> {
     /// is counted. What is frozen is spread though one alone holds it: for such an entry this waits for who is at the table, where
     /// none of the user's code runs.
     pub(crate) fn let_go_beside_others(&self, refs: &Refs) -> Result<(), Seen> {
-        if !self.slab.header(refs.slot()).is_aside() {
+        if !self.is_aside(refs.slot()) {
             self.recount_slot(refs);
             return refs.let_go_beside_others();
         }
@@ -106,7 +106,7 @@ impl<K, V, S> Counting<K, V, S> {
     pub(crate) fn is_held_once(&self, slot: u32) -> bool {
         let refs = self.slab.refs(slot);
         let is_held_once = refs.look().is_held_once();
-        if is_held_once || !self.slab.header(slot).is_aside() {
+        if is_held_once || !self.is_aside(slot) {
             return is_held_once;
         }
         // It was frozen meanwhile, so it may be spread, or about to be: as above.
@@ -116,6 +116,11 @@ impl<K, V, S> Counting<K, V, S> {
             self.recount_under(&mut table, true);
         }
         refs.look().is_held_once()
+    }
+
+    fn is_aside(&self, slot: u32) -> bool {
+        let header = self.slab.header(slot);
+        self.hooks.overlay.as_ref().is_some_and(|overlay| overlay.has_aside(header))
     }
 
     pub(super) fn drop_what_is_due(&self) {

@@ -94,6 +94,10 @@ impl Overlay {
         match self.0 {}
     }
 
+    pub(crate) fn has_aside(&self, _: &Header) -> bool {
+        match self.0 {}
+    }
+
     pub(crate) fn is_in_use(&self) -> bool {
         match self.0 {}
     }
