@@ -63,7 +63,7 @@ fn run(store: &Store, map: &mut HashMap<Vec<u8>, Kept>, now_ms: &AtomicU64, oper
     }
     let lifetime_ms = (what & 8 != 0).then(|| u64::from(number));
     let lifetime = lifetime_ms.map(Duration::from_millis);
-    let attributes = Attributes { flags: u32::from(what >> 4), lifetime };
+    let attributes = Attributes { flags: u32::from(what >> 4), marks: 0, lifetime };
     let kept = (value.clone(), lifetime_ms.map(|lifetime| now + lifetime));
     match what % 8 {
         0 | 1 if store.set(&key, &value, attributes).is_ok() => _ = map.insert(key, kept),

@@ -9,7 +9,9 @@ use std::path::Path;
 
 use clap::ValueEnum;
 
-use crate::{book, nightly, publish, report, rocksdb, rocksdb_stress, step, targets, test};
+use crate::{
+    book, memcached, nightly, publish, report, rocksdb, rocksdb_stress, step, targets, test,
+};
 
 /// What looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -38,7 +40,9 @@ pub(crate) enum Checker {
     Rocksdb,
     /// The same under sanitizers, and RocksDB's `db_stress`: it builds RocksDB twice, an hour on two cores
     RocksdbStress,
-    /// All of them but the last
+    /// memcached's own units on `frazil memcached`
+    Memcached,
+    /// All of them but the last two
     All,
 }
 
@@ -61,6 +65,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Report => report::run(root),
         Checker::Book => book::run(root),
         Checker::Rocksdb => rocksdb::run(root, long),
+        Checker::Memcached => memcached::run(root),
         Checker::RocksdbStress => rocksdb_stress::run(root, long),
         Checker::All => {
             loom(root, long)?;

@@ -18,6 +18,7 @@ mod house;
 mod layers;
 mod licences;
 mod lint;
+mod memcached;
 mod mentions;
 mod mutants;
 mod nightly;

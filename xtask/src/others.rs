@@ -1,4 +1,4 @@
-//! What others have published and a command needs: by cargo and Maven, kept where they keep it.
+//! What others have published and a command needs: by cargo and Maven, kept where they keep it; by apt.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -67,4 +67,48 @@ pub(crate) fn from_jar(place: &Path, artifact: &str, content: &str) -> anyhow::R
     command.current_dir(place).arg("-qo").arg(jar).arg(content);
     step::run("unzip", &mut command)?;
     Ok(file)
+}
+
+/// The source of a Debian package as it was published, unpacked, unless it is there.
+///
+/// The lists of sources are this command's own, made of the system's: the system's stay as they are.
+pub(crate) fn debian_source(place: &Path, package: &str) -> anyhow::Result<PathBuf> {
+    let find = || -> Option<PathBuf> {
+        let mut entries = std::fs::read_dir(place).ok()?.filter_map(Result::ok);
+        let begins = format!("{package}-");
+        entries.find_map(|entry| {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            (name.starts_with(&begins) && entry.path().is_dir()).then(|| entry.path())
+        })
+    };
+    if let Some(found) = find() {
+        return Ok(found);
+    }
+    let lists = place.join("apt/lists/partial");
+    std::fs::create_dir_all(&lists).context("lists of sources")?;
+    let sources = place.join("apt/sources.sources");
+    let system = std::fs::read_to_string("/etc/apt/sources.list.d/debian.sources")
+        .context("no list of Debian's sources on this machine")?;
+    std::fs::write(&sources, system.replace("Types: deb\n", "Types: deb-src\n"))?;
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.current_dir(place).arg("-o");
+        command.arg(format!("Dir::Etc::sourcelist={}", sources.display()));
+        command.args(["-o", "Dir::Etc::sourceparts=-", "-o"]);
+        command.arg(format!("Dir::State::lists={}", place.join("apt/lists").display()));
+        command.args(["-o", "APT::Sandbox::User=root"]).args(arguments);
+        command
+    };
+    step::run("apt-get update, sources", &mut apt(&["update"]))?;
+    step::run(
+        &format!("apt-get source {package}"),
+        &mut apt(&["source", "--download-only", package]),
+    )?;
+    for entry in std::fs::read_dir(place)? {
+        let path = entry?.path();
+        if path.to_string_lossy().contains(".orig.tar.") {
+            step::run("tar", Command::new("tar").current_dir(place).arg("xf").arg(&path))?;
+        }
+    }
+    find().with_context(|| format!("the source of {package} has no folder of its name"))
 }

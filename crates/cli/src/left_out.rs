@@ -14,6 +14,10 @@ pub(crate) enum LeftOut {
     Bench(Anything),
     /// Not in this build: repeat a paper's experiment
     Reproduce(Anything),
+    /// Not in this build: serve memcached clients
+    Serve(Anything),
+    /// Not in this build: serve memcached clients, started by memcached's own flags
+    Memcached(Anything),
 }
 
 /// Arguments that nobody reads.
@@ -31,6 +35,8 @@ impl LeftOut {
             LeftOut::Calibrate(arguments) => ("calibrate", arguments),
             LeftOut::Bench(arguments) => ("bench", arguments),
             LeftOut::Reproduce(arguments) => ("reproduce", arguments),
+            LeftOut::Serve(arguments) => ("serve", arguments),
+            LeftOut::Memcached(arguments) => ("memcached", arguments),
         };
         Failure::usage(anyhow!(
             "this build does not include `{verb}`; `cargo build --release --features full` does"

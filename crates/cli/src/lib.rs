@@ -35,6 +35,8 @@ mod report;
 #[cfg(feature = "full")]
 mod reproduce;
 mod sample;
+#[cfg(feature = "full")]
+mod serve;
 mod simulate;
 mod trace_args;
 mod trace_command;
@@ -59,6 +61,7 @@ use left_out::LeftOut;
   frazil calibrate --output machine.toml
   frazil bench --policy mobius,s3-fifo --threads 1,2
   frazil reproduce mobius
+  frazil serve --memcached 127.0.0.1:11211
   frazil trace info requests.csv.zst")]
 struct Cli {
     #[command(subcommand)]
@@ -78,6 +81,10 @@ enum Verb {
     Bench(bench::Args),
     #[cfg(feature = "full")]
     Reproduce(reproduce::Args),
+    #[cfg(feature = "full")]
+    Serve(serve::Args),
+    #[cfg(feature = "full")]
+    Memcached(serve::MemcachedArgs),
     Trace(trace_command::Args),
     Completions(completions::Args),
     Man(manual::Args),
@@ -100,6 +107,10 @@ pub fn main() {
             Verb::Bench(args) => bench::run(&args),
             #[cfg(feature = "full")]
             Verb::Reproduce(args) => reproduce::run(&args),
+            #[cfg(feature = "full")]
+            Verb::Serve(args) => serve::run(&args),
+            #[cfg(feature = "full")]
+            Verb::Memcached(args) => serve::run_memcached(&args),
             Verb::Trace(args) => trace_command::run(&args),
             Verb::Completions(args) => completions::run(&args, Cli::command()),
             Verb::Man(args) => manual::run(&args, Cli::command()),

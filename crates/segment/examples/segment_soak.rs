@@ -90,7 +90,7 @@ fn attributes(chance: &mut Xoshiro256PlusPlus) -> Attributes {
         2 => Some(Duration::from_secs(3_600)),
         _ => None,
     };
-    Attributes { flags: chance.random_range(0..3) * 200, lifetime }
+    Attributes { flags: chance.random_range(0..3) * 200, marks: 0, lifetime }
 }
 
 /// Requests are skewed, so that merges have something to keep.

@@ -48,6 +48,8 @@ pub enum Eviction {
     Random,
     /// The segment whose last item expires first.
     ClosestToExpiry,
+    /// No segment: a write that finds no room is refused, and only expired and deleted items make room.
+    Never,
     /// Merges three neighbours into one, the first of which has the lowest utility predicted by a
     /// model that learns from the requests; the items requested longest ago for their size are
     /// evicted (GL-Cache). A thread of the store trains the model. Before there is a model
@@ -176,7 +178,7 @@ impl Builder {
     ///
     /// let now_ms = Arc::new(AtomicU64::new(0));
     /// let store = Store::builder(16 << 20).clock(Arc::clone(&now_ms)).build()?;
-    /// let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(1)) };
+    /// let attributes = Attributes { flags: 0, marks: 0, lifetime: Some(Duration::from_secs(1)) };
     /// store.set(b"key", b"value", attributes)?;
     /// now_ms.store(1000, Ordering::Relaxed);
     /// assert!(!store.contains(b"key"));

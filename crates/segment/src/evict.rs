@@ -14,6 +14,7 @@
 mod choose;
 mod job;
 
+use crate::Eviction;
 use crate::hazards::Hazards;
 use crate::learner::Ranking;
 use crate::lifetimes::CLASSES;
@@ -128,7 +129,9 @@ impl Evictor {
         let run = self.choose(store, &chains);
         if run.is_empty() {
             drop(chains);
-            self.close_one(segments);
+            if store.eviction != Eviction::Never {
+                self.close_one(segments);
+            }
             return None;
         }
         let keep = match store.live_bytes(&run) {
@@ -165,7 +168,7 @@ impl Evictor {
         let merged = if keep == Keep::Nothing { None } else { self.spare.take() };
         if let Some(merged) = merged {
             let now_ms = store.clock.now_ms();
-            table.begin_merged(merged, class, now_ms, segments[0]);
+            table.begin_merged(merged, class, now_ms, segments);
             // A sum of eight times may be beyond 64 bits.
             let written = |&s: &u32| u128::from(table.get(s).written_ms.load(Relaxed));
             let mean = segments.iter().map(written).sum::<u128>() / segments.len() as u128;

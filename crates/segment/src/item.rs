@@ -1,9 +1,9 @@
-//! An item in its segment: a head of four to ten bytes, the key, the value.
+//! An item in its segment: a head of four to eleven bytes, the key, the value.
 //!
 //! ```text
 //! head = u32: key bytes (8 bits), value bytes (20), width of the flags (2: 0, 1, 2 or 4 bytes),
-//!        whether there is a deadline (1)
-//!        flags, as wide as they must be; u16 deadline, if there is one
+//!        whether there is a deadline (1), whether there are marks (1)
+//!        flags, as wide as they must be; u16 deadline, if there is one; u8 marks, if there are any
 //! ```
 //!
 //! All is little-endian and nothing is aligned: padding to four bytes would take 1.5 bytes an item.
@@ -22,6 +22,7 @@ const VALUE_SHIFT: u32 = 8;
 const WIDTH_SHIFT: u32 = 28;
 const DEADLINE: u32 = 1 << 30;
 const DEADLINE_BYTES: usize = 2;
+const MARKED: u32 = 1 << 31;
 /// Bytes of flags by the two bits that say how many.
 const WIDTHS: [usize; 4] = [0, 1, 2, 4];
 
@@ -33,6 +34,7 @@ pub(crate) struct Head {
     pub(crate) flags: u32,
     /// In units of its class from the base of its segment.
     pub(crate) deadline: Option<u16>,
+    pub(crate) marks: u8,
 }
 
 impl Head {
@@ -48,7 +50,7 @@ impl Head {
 
     pub(crate) fn bytes(&self) -> usize {
         let deadline = if self.deadline.is_some() { DEADLINE_BYTES } else { 0 };
-        WORD_BYTES + WIDTHS[self.width()] + deadline
+        WORD_BYTES + WIDTHS[self.width()] + deadline + usize::from(self.marks != 0)
     }
 
     pub(crate) fn item_bytes(&self) -> usize {
@@ -65,16 +67,23 @@ impl Head {
         let word = self.key_bytes as u32
             | (self.value_bytes as u32) << VALUE_SHIFT
             | (width as u32) << WIDTH_SHIFT
-            | if self.deadline.is_some() { DEADLINE } else { 0 };
+            | if self.deadline.is_some() { DEADLINE } else { 0 }
+            | if self.marks != 0 { MARKED } else { 0 };
         // SAFETY: the parts of the head lie in what the caller may write, one after the other.
         unsafe {
             ptr::copy_nonoverlapping(word.to_le_bytes().as_ptr(), at, WORD_BYTES);
             let at = at.add(WORD_BYTES);
             ptr::copy_nonoverlapping(self.flags.to_le_bytes().as_ptr(), at, WIDTHS[width]);
-            let at = at.add(WIDTHS[width]);
-            let Some(deadline) = self.deadline else { return at };
-            ptr::copy_nonoverlapping(deadline.to_le_bytes().as_ptr(), at, DEADLINE_BYTES);
-            at.add(DEADLINE_BYTES)
+            let mut at = at.add(WIDTHS[width]);
+            if let Some(deadline) = self.deadline {
+                ptr::copy_nonoverlapping(deadline.to_le_bytes().as_ptr(), at, DEADLINE_BYTES);
+                at = at.add(DEADLINE_BYTES);
+            }
+            if self.marks != 0 {
+                *at = self.marks;
+                at = at.add(1);
+            }
+            at
         }
     }
 
@@ -94,13 +103,18 @@ impl Head {
             if width > 0 {
                 ptr::copy_nonoverlapping(at, flags.as_mut_ptr(), width);
             }
-            let deadline = (word & DEADLINE != 0)
-                .then(|| u16::from_le_bytes(at.add(width).cast::<[u8; 2]>().read_unaligned()));
+            let mut at = at.add(width);
+            let mut deadline = None;
+            if word & DEADLINE != 0 {
+                deadline = Some(u16::from_le_bytes(at.cast::<[u8; 2]>().read_unaligned()));
+                at = at.add(DEADLINE_BYTES);
+            }
             Head {
                 key_bytes: (word & 0xff) as usize,
                 value_bytes: (word >> VALUE_SHIFT) as usize & VALUE_BYTES_MAX,
                 flags: u32::from_le_bytes(flags),
                 deadline,
+                marks: if word & MARKED != 0 { *at } else { 0 },
             }
         }
     }
@@ -144,8 +158,10 @@ mod tests {
         for flags in [0, 1, 0xff, 0x100, 0xffff, 0x1_0000, u32::MAX] {
             for deadline in [None, Some(0), Some(u16::MAX)] {
                 let longest = if cfg!(miri) { 1 << 12 } else { VALUE_BYTES_MAX };
-                for (key, value) in [(0, 0), (1, 3), (255, 1000), (16, longest)] {
-                    let head = Head { key_bytes: key, value_bytes: value, flags, deadline };
+                for (key, value, marks) in
+                    [(0, 0, 0), (0, 0, 9), (1, 3, 255), (255, 1000, 0), (16, longest, 1)]
+                {
+                    let head = Head { key_bytes: key, value_bytes: value, flags, deadline, marks };
                     let mut memory = vec![0xaa; head.item_bytes() + 1];
                     // SAFETY: the memory is as long as the item, and ours.
                     let item = unsafe {
@@ -158,7 +174,8 @@ mod tests {
                     assert!(item.key.len() == key && item.key.iter().all(|&byte| byte == b'k'));
                     assert!(item.value.iter().all(|&byte| byte == b'v'));
                     assert!(item.value.len() == value && memory.last() == Some(&0xaa));
-                    assert!(head.bytes() <= 8 || flags > 0xffff && deadline.is_some());
+                    let large = flags > 0xffff && deadline.is_some();
+                    assert!(head.bytes() - usize::from(marks != 0) <= 8 || large);
                 }
             }
         }

@@ -223,6 +223,11 @@ impl Learner {
         (note != requested).then_some(requested)
     }
 
+    /// Whether an item of this note was requested since it was written.
+    pub(crate) fn is_requested(note: u32) -> bool {
+        note & ACTIVE != 0
+    }
+
     /// Twice the epochs since an item was last requested or written, and one.
     pub(crate) fn age(&self, note: u32) -> u32 {
         2 * age(self.shared.epoch.load(Relaxed), note) + 1

@@ -2,16 +2,16 @@
 //!
 //! Values are copied into segments of up to 1 MiB, one after the other, and an index of eight bytes
 //! an item points to them. An item takes 4 bytes beside its key and its value, up to 4 more for
-//! flags and 2 for a lifetime, and about 11 in the index. The design follows Segcache (Yang et al.,
-//! NSDI 2021) and GL-Cache (FAST 2023): a segment holds items that expire at about the same time,
-//! and is evicted as a whole or merged.
+//! flags, 2 for a lifetime and 1 for marks, and about 11 in the index. The design follows Segcache
+//! (Yang et al., NSDI 2021) and GL-Cache (FAST 2023): a segment holds items that expire at about the
+//! same time, and is evicted as a whole or merged.
 //!
 //! ```
 //! use std::time::Duration;
 //! use frazil_segment::{Attributes, Eviction, Store};
 //!
 //! let store = Store::builder(64 << 20).eviction(Eviction::FifoMerge).build()?;
-//! let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(300)) };
+//! let attributes = Attributes { flags: 0, marks: 0, lifetime: Some(Duration::from_secs(300)) };
 //! store.set(b"session:17", b"a few bytes", attributes)?;
 //!
 //! let mut value = Vec::new();
@@ -87,6 +87,9 @@ use segments::Segment;
 pub struct Attributes {
     /// Any number; 0 takes no memory, others as many bytes as they have, or 4 for 3.
     pub flags: u32,
+    /// A number of the program that embeds the store, beside the user's flags; 0 takes no memory,
+    /// others a byte.
+    pub marks: u8,
     /// Lifetime of the entry, rounded up to whole milliseconds, from the last millisecond of the
     /// clock on; it may be up to 0.025 % shorter. So a lifetime of 100 us ends with the next
     /// millisecond, and a lifetime of zero has expired at once. `None`, or 34 years: no lifetime.
@@ -103,6 +106,14 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
     /// [`Attributes::flags`].
     pub flags: u32,
+    /// [`Attributes::marks`].
+    pub marks: u8,
+    /// Whether the key was requested before, as far as that is known: a replacement does not forget it,
+    /// and a merge may.
+    pub requested: bool,
+    /// Milliseconds of the clock when the entry's segment was opened, of a merged one the mean: the entry
+    /// was written then or later.
+    pub opened_ms: u64,
     /// A number that changes with each write of the key, and with merges. It repeats after the same
     /// piece of memory was reused 2^24 times.
     pub cas: u64,
@@ -131,6 +142,37 @@ impl Drop for Held<'_> {
     }
 }
 
+/// The condition of a write ([`Store::write`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expect {
+    /// None: there may be an entry or not.
+    Anything,
+    /// No entry of the key.
+    Nothing,
+    /// An entry of the key.
+    Something,
+    /// The entry that had this number ([`Entry::cas`]).
+    Exactly(u64),
+}
+
+/// What [`Store::update`] is to do with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update<R> {
+    /// Nothing.
+    Leave(R),
+    /// Store the value that was put together, with these flags and marks.
+    Write {
+        /// [`Attributes::flags`].
+        flags: u32,
+        /// [`Attributes::marks`].
+        marks: u8,
+        /// `None`: the entry expires when it would have. `Some`: as [`Attributes::lifetime`].
+        lifetime: Option<Option<Duration>>,
+        /// The answer.
+        result: R,
+    },
+}
+
 /// Result of a conditional write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
@@ -155,7 +197,8 @@ pub enum StoreError {
     /// The value is no decimal number of 64 bits.
     NotANumber,
     /// No segment became free: guards hold an item in each, or reads or writes are under way there.
-    /// A write is refused after ten thousand attempts, which take a tenth of a second or more.
+    /// A write is refused after ten thousand attempts, which take a tenth of a second or more. With
+    /// [`Eviction::Never`]: there is no room, and the write is refused at once.
     NoRoom,
 }
 

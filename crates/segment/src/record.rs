@@ -66,6 +66,7 @@ impl Tape {
             value_bytes: entry.value.len(),
             flags: entry.flags,
             deadline: entry.lifetime.map(|_| 0),
+            marks: entry.marks,
         };
         self.note(hash, Event::Hit, head.item_bytes(), 0);
     }

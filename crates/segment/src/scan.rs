@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::Entry;
 use crate::store::Store;
 
 /// An entry that was copied out ([`Store::scan`]).
@@ -14,6 +15,14 @@ pub struct Scanned {
     pub value: Vec<u8>,
     /// [`Attributes::flags`](crate::Attributes::flags).
     pub flags: u32,
+    /// [`Attributes::marks`](crate::Attributes::marks).
+    pub marks: u8,
+    /// [`Entry::requested`](crate::Entry::requested).
+    pub requested: bool,
+    /// [`Entry::opened_ms`](crate::Entry::opened_ms).
+    pub opened_ms: u64,
+    /// [`Entry::cas`](crate::Entry::cas).
+    pub cas: u64,
     /// What is left of its lifetime.
     pub lifetime: Option<Duration>,
 }
@@ -35,19 +44,42 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn scan(&self, cursor: u64, out: &mut Vec<Scanned>) -> Option<u64> {
-        let mut held = Vec::new();
-        let next = self.index.scan(cursor, &self.segments, |locked, place, word| {
-            held.push(self.guard(&self.found_locked(locked, place, word)));
-        });
-        out.extend(held.iter().filter(|held| !self.is_over(held.deadline_ms)).map(|held| {
-            let entry = held.entry();
-            Scanned {
+        self.scan_with(cursor, |entry| {
+            out.push(Scanned {
                 key: entry.key.to_vec(),
                 value: entry.value.to_vec(),
                 flags: entry.flags,
+                marks: entry.marks,
+                requested: entry.requested,
+                opened_ms: entry.opened_ms,
+                cas: entry.cas,
                 lifetime: entry.lifetime,
+            });
+        })
+    }
+
+    /// As [`Store::scan`], but shows the entries where they lie and copies nothing. `each` runs under
+    /// guards: the segments of the entries it is shown are not evicted meanwhile.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// let (mut bytes, mut cursor) = (0, Some(0));
+    /// while let Some(at) = cursor {
+    ///     cursor = store.scan_with(at, |entry| bytes += entry.value.len());
+    /// }
+    /// assert_eq!(bytes, 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn scan_with(&self, cursor: u64, mut each: impl FnMut(&Entry<'_>)) -> Option<u64> {
+        let mut held = Vec::new();
+        let next = self.index.scan(cursor, &self.segments, |locked, place, word| {
+            let found = self.found_locked(locked, place, word);
+            if !self.is_gone(&found) {
+                held.push(self.guard(&found));
             }
-        }));
+        });
+        held.iter().for_each(|held| each(held.entry()));
         next
     }
 }

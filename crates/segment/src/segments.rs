@@ -254,6 +254,8 @@ pub(crate) struct Segments {
     /// By class, the segment that is open for new items.
     open: [AtomicU32; CLASSES],
     chains: Mutex<Chains>,
+    /// Items of segments up to this place in the order of writing are gone ([`Segments::flush`]).
+    flushed: AtomicU64,
     free_count: AtomicU32,
     pub(crate) index_count: AtomicU32,
 }
@@ -278,6 +280,7 @@ impl Segments {
             table: (0..count).map(|_| Segment::default()).collect(),
             open: std::array::from_fn(|_| AtomicU32::new(NONE)),
             chains: Mutex::new(chains),
+            flushed: AtomicU64::new(0),
             free_count: AtomicU32::new(count),
             index_count: AtomicU32::new(0),
         }
@@ -413,6 +416,29 @@ impl Segments {
         self.get(segment).seal();
     }
 
+    /// Has all items be gone that were written so far: closes all open segments, so that what is written
+    /// from now on has a later place in the order of writing.
+    pub(crate) fn flush(&self) {
+        let chains = self.chains.lock();
+        for open in &self.open {
+            let segment = open.swap(NONE, Relaxed);
+            if segment != NONE {
+                self.get(segment).seal();
+            }
+        }
+        // Under the lock of the chains, where places are given out.
+        self.flushed.store(chains.sequence, Relaxed);
+    }
+
+    /// Whether the items of a segment were flushed. The segment is named, or its stripe locked, or it is
+    /// the evictor's: so it is not used anew meanwhile.
+    #[inline]
+    pub(crate) fn is_flushed(&self, segment: u32) -> bool {
+        let flushed = self.flushed.load(Relaxed);
+        // Most stores were never flushed, and read no line of the segment for this.
+        flushed > 0 && self.get(segment).sequence.load(Relaxed) <= flushed
+    }
+
     /// Takes a quiet segment out of its chain.
     pub(crate) fn detach(&self, chains: &mut Chains, segment: u32) {
         let state = self.get(segment).state();
@@ -422,8 +448,11 @@ impl Segments {
     }
 
     /// Makes a segment that was taken one that the evictor fills.
-    pub(crate) fn begin_merged(&self, segment: u32, class: usize, now_ms: u64, from: u32) {
-        let sequence = self.get(from).sequence.load(Relaxed);
+    pub(crate) fn begin_merged(&self, segment: u32, class: usize, now_ms: u64, run: &[u32]) {
+        let sequence = |segment: u32| self.get(segment).sequence.load(Relaxed);
+        // What was written after a flush is not to be merged into what was flushed.
+        let from = run.iter().find(|&&segment| !self.is_flushed(segment)).unwrap_or(&run[0]);
+        let sequence = sequence(*from);
         self.get(segment).begin(Phase::Taken, class, now_ms, sequence);
     }
 
@@ -432,5 +461,34 @@ impl Segments {
         let mut chains = self.chains.lock();
         self.get(segment).set(Phase::Sealed, class, filled);
         chains.link_after(class, previous, segment);
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// A flushed segment is dropped as a whole unless a writer is not done with it, so such a run is rare.
+    #[test]
+    fn what_is_merged_across_a_flush_is_not_flushed() {
+        let segments = Segments::new(Mapping::new(8 * 64).unwrap(), 64, 8);
+        let open = |before: u32| {
+            let segment = segments.take().unwrap();
+            segments.reopen(0, before, segment, 0);
+            segment
+        };
+        let before = open(NONE);
+        assert!(!segments.is_flushed(before));
+        segments.flush();
+        assert_eq!(segments.open(0), NONE);
+        let after = open(NONE);
+        assert!(segments.is_flushed(before) && !segments.is_flushed(after));
+        for (run, is_flushed) in
+            [(&[before, after][..], false), (&[after], false), (&[before], true)]
+        {
+            let merged = segments.take().unwrap();
+            segments.begin_merged(merged, 0, 0, run);
+            assert_eq!(segments.is_flushed(merged), is_flushed, "{run:?}");
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! ```text
 //! file   = magic "\x89frsegm\n"   u32 version (1)   block* end
 //! block  = u32 payload bytes   u32 records (> 0)   u64 checksum   payload
-//! record = u8 key bytes   u32 value bytes   u32 flags   u64 left, ms (all ones: no end)   key   value
+//! record = u8 key bytes   u24 value bytes   u8 marks   u32 flags   u64 left, ms (all ones: no end)   key   value
 //! end    = a block of no records; its payload: u64 records in all
 //! ```
 //!
@@ -87,22 +87,30 @@ fn checksum(before: u64, head: &[u8], payload: &[u8]) -> u64 {
 fn encode(entry: &Scanned, out: &mut Vec<u8>) {
     let left = entry.lifetime.map_or(NO_END, |left| left.as_millis() as u64);
     out.push(entry.key.len() as u8);
-    out.extend((entry.value.len() as u32).to_le_bytes());
+    out.extend((entry.value.len() as u32 | u32::from(entry.marks) << 24).to_le_bytes());
     out.extend(entry.flags.to_le_bytes());
     out.extend(left.to_le_bytes());
     out.extend(&entry.key);
     out.extend(&entry.value);
 }
 
+/// An entry as it lies in a file.
+struct Record<'a> {
+    key: &'a [u8],
+    value: &'a [u8],
+    attributes: Attributes,
+}
+
 /// The first record of a payload, and the rest.
-fn decode(payload: &[u8]) -> Option<(Scanned, &[u8])> {
+fn decode(payload: &[u8]) -> Option<(Record<'_>, &[u8])> {
     let (head, rest) = payload.split_at_checked(RECORD_HEAD)?;
     let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
     let (key, rest) = rest.split_at_checked(usize::from(head[0]))?;
-    let (value, rest) = rest.split_at_checked(word(1) as usize)?;
+    let (value, rest) = rest.split_at_checked(word(1) as usize & 0xff_ffff)?;
     let left = u64::from(word(9)) | u64::from(word(13)) << 32;
     let lifetime = (left != NO_END).then(|| Duration::from_millis(left));
-    Some((Scanned { key: key.to_vec(), value: value.to_vec(), flags: word(5), lifetime }, rest))
+    let attributes = Attributes { flags: word(5), marks: head[4], lifetime };
+    Some((Record { key, value, attributes }, rest))
 }
 
 struct Writer<W> {
@@ -129,7 +137,7 @@ impl<W: Write> Writer<W> {
 /// Goes through a file, and calls for each entry.
 fn read_all(
     file: &mut File,
-    mut each: impl FnMut(Scanned) -> Result<(), RestoreError>,
+    mut each: impl FnMut(Record<'_>) -> Result<(), RestoreError>,
 ) -> Result<u64, RestoreError> {
     let length = file.metadata()?.len();
     file.rewind()?;
@@ -261,8 +269,7 @@ impl Store {
         read_all(&mut file, |_| Ok(()))?;
         let mut stored = 0;
         read_all(&mut file, |entry| {
-            let attributes = Attributes { flags: entry.flags, lifetime: entry.lifetime };
-            match self.set(&entry.key, &entry.value, attributes) {
+            match self.set(entry.key, entry.value, entry.attributes) {
                 Ok(()) => stored += 1,
                 Err(StoreError::TooLarge) => {}
                 Err(error) => return Err(RestoreError::Refused(error)),

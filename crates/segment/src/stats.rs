@@ -15,11 +15,15 @@ pub struct Stats {
     pub hits: u64,
     /// Look-ups that found none.
     pub misses: u64,
+    /// Look-ups that found an entry which was over.
+    pub expired_reads: u64,
+    /// Look-ups that found an entry which was flushed.
+    pub flushed_reads: u64,
     /// Values stored.
     pub writes: u64,
     /// Entries evicted.
     pub evicted_items: u64,
-    /// Entries that had expired when their memory was needed.
+    /// Entries that had expired, or were flushed, when their memory was needed or their key written.
     pub expired_items: u64,
     /// Entries that merges kept.
     pub kept_items: u64,
@@ -79,6 +83,8 @@ impl Store {
         Stats {
             hits,
             misses,
+            expired_reads: counters.expired_reads.load(Relaxed),
+            flushed_reads: counters.flushed_reads.load(Relaxed),
             writes: counters.writes.load(Relaxed),
             evicted_items: counters.evicted_items.load(Relaxed),
             expired_items: counters.expired_items.load(Relaxed),

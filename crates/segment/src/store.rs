@@ -19,7 +19,7 @@ use crate::segments::{Chains, NONE, Reserved, Segments};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Relaxed, Release};
 use crate::sync::{Mutex, thread};
-use crate::{Attributes, Entry, Eviction, Held, StoreError, Stored};
+use crate::{Attributes, Entry, Eviction, Expect, Held, StoreError, Stored};
 
 /// Bytes that are gone through for each that is written while segments are few. To merge four segments,
 /// of which one stays, takes as long as to go through five, so it is over before a new one is full.
@@ -44,6 +44,8 @@ pub(crate) struct Counters {
     pub(crate) writes: AtomicU64,
     pub(crate) evicted_items: AtomicU64,
     pub(crate) expired_items: AtomicU64,
+    pub(crate) expired_reads: AtomicU64,
+    pub(crate) flushed_reads: AtomicU64,
     pub(crate) kept_items: AtomicU64,
     pub(crate) merges: AtomicU64,
 }
@@ -69,14 +71,12 @@ pub struct Store {
     pub(crate) tape: Tape,
 }
 
-/// What must be there for a write to happen.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Expect {
-    Anything,
-    Nothing,
-    Something,
-    /// The item of this number.
-    Exactly(u64),
+/// What a write keeps beside a value.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept {
+    pub(crate) flags: u32,
+    pub(crate) marks: u8,
+    pub(crate) deadline_ms: Option<u64>,
 }
 
 /// An item that the index leads to, in a segment that is named.
@@ -103,6 +103,35 @@ impl Store {
         hash: u64,
         hazard: &mut Option<Hazard<'a>>,
     ) -> Result<Option<Found<'a>>, NoRecord> {
+        Ok(self.find_any(key, hash, hazard)?.filter(|found| !self.is_gone(found)))
+    }
+
+    /// The same for a read, which counts what is none any more.
+    #[inline]
+    fn find_to_read<'a>(
+        &'a self,
+        key: &[u8],
+        hash: u64,
+        hazard: &mut Option<Hazard<'a>>,
+    ) -> Result<Option<Found<'a>>, NoRecord> {
+        let found = self.find_any(key, hash, hazard)?;
+        if let Some(found) = &found
+            && self.is_gone(found)
+        {
+            self.count_gone(found);
+            return Ok(None);
+        }
+        Ok(found)
+    }
+
+    /// Finds a key's item, be it over or not.
+    #[inline]
+    fn find_any<'a>(
+        &'a self,
+        key: &[u8],
+        hash: u64,
+        hazard: &mut Option<Hazard<'a>>,
+    ) -> Result<Option<Found<'a>>, NoRecord> {
         'again: loop {
             let version = self.index.version(hash);
             for (place, word) in self.index.look(hash, &self.segments) {
@@ -124,9 +153,6 @@ impl Store {
                         let segment = self.segments.get(segment);
                         lifetimes::unpack(segment, segment.state().class(), packed)
                     });
-                    if self.is_over(deadline_ms) {
-                        return Ok(None);
-                    }
                     return Ok(Some(Found { item, place, word: word_named, deadline_ms }));
                 }
             }
@@ -134,6 +160,15 @@ impl Store {
                 return Ok(None);
             }
         }
+    }
+
+    /// Counts a look-up that found what is none any more.
+    #[cold]
+    fn count_gone(&self, found: &Found<'_>) {
+        let is_flushed = self.segments.is_flushed(self.segments.of(found.word.location()));
+        let counters = &self.counters;
+        let counter = if is_flushed { &counters.flushed_reads } else { &counters.expired_reads };
+        counter.fetch_add(1, Relaxed);
     }
 
     /// A guard of a key's item where all records are taken, by threads that may wait for this one.
@@ -145,7 +180,7 @@ impl Store {
     fn hold_locked(&self, key: &[u8], hash: u64) -> Option<Held<'_>> {
         let locked = self.index.lock(hash);
         let found = self.find_locked(&locked, key, hash)?;
-        if self.is_over(found.deadline_ms) {
+        if self.is_gone(&found) {
             return None;
         }
         let number = self.hazards.hit_unnamed();
@@ -264,7 +299,7 @@ impl Store {
     #[inline]
     fn read_named<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
         let mut hazard = None;
-        match (&self.find(key, hash, &mut hazard), &hazard) {
+        match (&self.find_to_read(key, hash, &mut hazard), &hazard) {
             (Ok(Some(found)), Some(hazard)) => {
                 self.requested(hash, found, hazard);
                 Some(read(self.entry(found)))
@@ -288,10 +323,17 @@ impl Store {
     }
 
     pub(crate) fn entry<'a>(&'a self, found: &Found<'a>) -> Entry<'a> {
+        let segment = self.segments.get(self.segments.of(found.word.location()));
         Entry {
             key: found.item.key,
             value: found.item.value,
             flags: found.item.head.flags,
+            marks: found.item.head.marks,
+            requested: match self.learner {
+                Some(_) => Learner::is_requested(found.word.requests()),
+                None => found.word.requests() > 0,
+            },
+            opened_ms: segment.written_ms.load(Relaxed),
             cas: self.number(found.word),
             lifetime: found.deadline_ms.map(|deadline| {
                 Duration::from_millis(deadline.saturating_sub(self.clock.now_ms()))
@@ -427,10 +469,46 @@ impl Store {
         self.find(key, hash, &mut None).map_or_else(
             |NoRecord| {
                 let found = self.find_locked(&self.index.lock(hash), key, hash);
-                found.is_some_and(|found| !self.is_over(found.deadline_ms))
+                found.is_some_and(|found| !self.is_gone(&found))
             },
             |found| found.is_some(),
         )
+    }
+
+    /// Has `read` look at the entry of a key as [`Store::get_with`] does, and counts neither a request of it
+    /// nor a hit or a miss.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// assert_eq!(store.peek(b"key", |entry| entry.requested), Some(false));
+    /// assert_eq!(store.peek(b"key", |entry| entry.requested), Some(false));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn peek<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        let hash = self.hash(key);
+        // Until the end: the name is what keeps the entry in place.
+        let mut hazard = None;
+        match self.find(key, hash, &mut hazard) {
+            Ok(found) => found.map(|found| read(self.entry(&found))),
+            Err(NoRecord) => self.hold_locked(key, hash).map(|held| read(held.entry)),
+        }
+    }
+
+    /// Has all entries be gone. Their memory comes free when it is needed.
+    ///
+    /// Takes a lock and seals a segment of each class of lifetimes, whatever the number of entries. From
+    /// then on each look-up that finds a key reads the line of its segment.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// store.flush();
+    /// assert!(!store.contains(b"key"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn flush(&self) {
+        self.segments.flush();
     }
 
     pub(crate) fn wants_room(&self) -> bool {
@@ -459,6 +537,9 @@ impl Store {
             }
             let mut evictor = self.evictor.lock();
             if self.segments.free_count() == 0 && !evictor.advance(self, BYTES_A_WRITE) {
+                if self.eviction == Eviction::Never {
+                    break;
+                }
                 drop(evictor);
                 thread::yield_now();
             }
@@ -493,7 +574,7 @@ impl Store {
     /// # Safety
     ///
     /// The item's bytes from `location` on are the caller's, and nothing leads there yet.
-    pub(crate) unsafe fn write(&self, location: u64, head: Head, key: &[u8], value: [&[u8]; 2]) {
+    pub(crate) unsafe fn lay(&self, location: u64, head: Head, key: &[u8], value: [&[u8]; 2]) {
         // SAFETY: as the caller promises.
         unsafe {
             let mut at = head.write(self.segments.mapping.at(location as usize));
@@ -570,8 +651,11 @@ impl Store {
         Found { item, place, word, deadline_ms: item.head.deadline.map(end) }
     }
 
-    pub(crate) fn is_over(&self, deadline_ms: Option<u64>) -> bool {
-        deadline_ms.is_some_and(|deadline| deadline <= self.clock.now_ms())
+    /// Whether an item that the index leads to is none any more: it is over, or was flushed.
+    #[inline]
+    pub(crate) fn is_gone(&self, found: &Found<'_>) -> bool {
+        found.deadline_ms.is_some_and(|deadline| deadline <= self.clock.now_ms())
+            || self.segments.is_flushed(self.segments.of(found.word.location()))
     }
 
     /// When an entry of this lifetime ends.
@@ -587,13 +671,13 @@ impl Store {
         &self,
         key: &[u8],
         value: [&[u8]; 2],
-        flags: u32,
-        deadline_ms: Option<u64>,
+        kept: Kept,
         expect: Expect,
-    ) -> Result<Stored, StoreError> {
+    ) -> Result<(Stored, u64), StoreError> {
+        let Kept { flags, marks, deadline_ms } = kept;
         let value_bytes = value[0].len() + value[1].len();
         let deadline = deadline_ms.map(|_| 0);
-        let mut head = Head { key_bytes: key.len(), value_bytes, flags, deadline };
+        let mut head = Head { key_bytes: key.len(), value_bytes, flags, deadline, marks };
         let bytes = head.item_bytes();
         if key.len() > KEY_BYTES_MAX {
             return Err(StoreError::KeyTooLong);
@@ -613,7 +697,7 @@ impl Store {
             segment.deadline_ms.fetch_max(lifetimes::unpack(segment, class, packed), Relaxed);
         }
         // SAFETY: the space was reserved for this item.
-        unsafe { self.write(location, head, key, value) };
+        unsafe { self.lay(location, head, key, value) };
         let hash = self.hash(key);
         let mut tries = LINE_TRIES;
         let stored = loop {
@@ -621,6 +705,11 @@ impl Store {
                 break stored;
             }
             // The index is to have another line, and finds no segment to lay it in.
+            let is_last = tries == 0 || !self.index.may_have_page(&self.segments);
+            if is_last && self.eviction == Eviction::Never {
+                segment.finish();
+                return Err(StoreError::NoRoom);
+            }
             tries = match self.free_segment() {
                 Ok(segment) => {
                     self.index.add_overflow_page(&self.segments, segment);
@@ -629,6 +718,8 @@ impl Store {
                 Err(_) => 0,
             };
         };
+        // Before `finish`: until then the segment is not freed.
+        let cas = u64::from(segment.generation()) << 40 | location;
         segment.finish();
         if stored == Stored::Stored && self.tape.wants(hash) {
             self.tape.note_write(hash, bytes, left_ms);
@@ -639,7 +730,7 @@ impl Store {
                 self.hash(unsafe { self.item(location) }.key)
             });
         }
-        Ok(stored)
+        Ok((stored, cas))
     }
 
     /// Has the index lead to an item that was written, if what is there is as expected. `None`: the
@@ -655,7 +746,8 @@ impl Store {
     ) -> Option<Stored> {
         let locked = self.index.lock(hash);
         let there = self.find_locked(&locked, key, hash);
-        let living = there.as_ref().filter(|found| !self.is_over(found.deadline_ms));
+        let living = there.as_ref().filter(|found| !self.is_gone(found));
+        let is_gone = there.is_some() && living.is_none();
         match (expect, living) {
             (Expect::Nothing, Some(_)) | (Expect::Something, None) => {
                 return Some(Stored::NotStored);
@@ -669,6 +761,9 @@ impl Store {
         let written = self.learner.as_ref().map(Learner::note_of_written);
         self.forget(hash);
         if let Some(found) = there {
+            if is_gone {
+                self.counters.expired_items.fetch_add(1, Relaxed);
+            }
             let requests = written.unwrap_or_else(|| found.place.word().requests());
             let word = Word::new(hash, requests, location);
             self.unlinked(self.segments.of(found.word.location()), found.item.head.item_bytes());
@@ -676,7 +771,8 @@ impl Store {
         } else {
             let word = Word::new(hash, written.unwrap_or(0), location);
             if self.index.insert(&locked, hash, word, &self.segments).is_err() {
-                if !may_displace && self.index.may_have_page(&self.segments) {
+                let may_have_page = self.index.may_have_page(&self.segments);
+                if self.eviction == Eviction::Never || !may_displace && may_have_page {
                     return None;
                 }
                 let old = self.index.displace(&locked, hash, word, &self.segments);
@@ -700,17 +796,46 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn delete(&self, key: &[u8]) -> bool {
+        self.delete_as(key, Expect::Anything) == Stored::Stored
+    }
+
+    /// Removes an entry if it is the one that had the number `cas` ([`Entry::cas`]):
+    /// [`Stored::Stored`] if it was, else [`Stored::Exists`] or [`Stored::NotFound`].
+    ///
+    /// ```
+    /// use frazil_segment::Stored;
+    ///
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// let cas = store.get_with(b"key", |entry| entry.cas).unwrap();
+    /// assert_eq!(store.delete_exactly(b"key", cas + 1), Stored::Exists);
+    /// assert_eq!(store.delete_exactly(b"key", cas), Stored::Stored);
+    /// assert_eq!(store.delete_exactly(b"key", cas), Stored::NotFound);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn delete_exactly(&self, key: &[u8], cas: u64) -> Stored {
+        self.delete_as(key, Expect::Exactly(cas))
+    }
+
+    fn delete_as(&self, key: &[u8], expect: Expect) -> Stored {
         let hash = self.hash(key);
+        let locked = self.index.lock(hash);
+        let found = self.find_locked(&locked, key, hash);
+        if let (Some(found), Expect::Exactly(cas)) = (&found, expect)
+            && !self.is_gone(found)
+            && self.number(found.word) != cas
+        {
+            return Stored::Exists;
+        }
+        // One that has gone as well.
+        self.forget(hash);
         if self.tape.wants(hash) {
             self.tape.note(hash, Event::Remove, 0, 0);
         }
-        let locked = self.index.lock(hash);
-        // One that has gone as well.
-        self.forget(hash);
-        let Some(found) = self.find_locked(&locked, key, hash) else { return false };
+        let Some(found) = found else { return Stored::NotFound };
         self.unlinked(self.segments.of(found.word.location()), found.item.head.item_bytes());
         self.index.remove(&locked, hash, found.place, &self.segments);
-        !self.is_over(found.deadline_ms)
+        if self.is_gone(&found) { Stored::NotFound } else { Stored::Stored }
     }
 
     /// Stores a value, and replaces an existing one.
@@ -724,24 +849,13 @@ impl Store {
     /// use frazil_segment::Attributes;
     ///
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
-    /// let attributes = Attributes { flags: 7, lifetime: Some(Duration::from_secs(60)) };
+    /// let attributes = Attributes { flags: 7, marks: 0, lifetime: Some(Duration::from_secs(60)) };
     /// store.set(b"key", b"value", attributes)?;
     /// assert_eq!(store.get(b"key", &mut Vec::new()), Some(7));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn set(&self, key: &[u8], value: &[u8], attributes: Attributes) -> Result<(), StoreError> {
-        self.write_if(key, value, attributes, Expect::Anything).map(|_| ())
-    }
-
-    pub(crate) fn write_if(
-        &self,
-        key: &[u8],
-        value: &[u8],
-        attributes: Attributes,
-        expect: Expect,
-    ) -> Result<Stored, StoreError> {
-        let deadline_ms = self.deadline_ms(attributes.lifetime);
-        self.put(key, [value, &[]], attributes.flags, deadline_ms, expect)
+        self.write(key, value, attributes, Expect::Anything).map(|_| ())
     }
 }
 
@@ -761,7 +875,8 @@ mod tests {
     fn a_deadline_before_the_segment_was_opened_is_known_to_it() {
         let now_ms = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(20));
         let store = Store::builder(4 << 20).clock(now_ms).build().unwrap();
-        store.put(b"key", [b"value", b""], 0, Some(5), Expect::Anything).unwrap();
+        let kept = Kept { flags: 0, marks: 0, deadline_ms: Some(5) };
+        store.put(b"key", [b"value", b""], kept, Expect::Anything).unwrap();
         assert!(!store.contains(b"key"));
         assert_eq!(store.validate_at_rest(), Ok(()));
     }

@@ -6,13 +6,88 @@
 
 use std::time::Duration;
 
-use crate::store::{Expect, Store};
-use crate::{Attributes, Held, StoreError, Stored};
+use crate::store::{Kept, Store};
+use crate::{Attributes, Entry, Expect, Held, StoreError, Stored, Update};
 
 /// The longest decimal number of 64 bits.
 const DIGITS_MAX: usize = 20;
 
 impl Store {
+    /// Stores a value if what is there is as expected, and says whether it is stored and which number it
+    /// has ([`Entry::cas`]), if it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::set`].
+    ///
+    /// ```
+    /// use frazil_segment::{Attributes, Expect, Stored};
+    ///
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// let (stored, cas) = store.write(b"key", b"1", Attributes::default(), Expect::Nothing)?;
+    /// assert_eq!(stored, Stored::Stored);
+    /// let (stored, _) = store.write(b"key", b"2", Attributes::default(), Expect::Exactly(cas))?;
+    /// assert_eq!(stored, Stored::Stored);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        expect: Expect,
+    ) -> Result<(Stored, u64), StoreError> {
+        let Attributes { flags, marks, lifetime } = attributes;
+        let kept = Kept { flags, marks, deadline_ms: self.deadline_ms(lifetime) };
+        self.put(key, [value, &[]], kept, expect)
+    }
+
+    /// Has `decide` look at a key's entry and put a new value together in `value`, which is empty at first.
+    /// Answers what `decide` did, and the entry's number after it ([`Entry::cas`]); `None` if the key has
+    /// no entry. If another write comes between, `decide` is asked again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::set`].
+    ///
+    /// ```
+    /// use frazil_segment::Update;
+    ///
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"old", Default::default())?;
+    /// let updated = store.update(b"key", &mut Vec::new(), |entry, value| {
+    ///     value.extend(entry.value.iter().rev());
+    ///     Update::Write { flags: entry.flags, marks: 1, lifetime: None, result: entry.value.len() }
+    /// })?;
+    /// assert_eq!(updated.map(|(length, _)| length), Some(3));
+    /// assert_eq!(store.get_with(b"key", |entry| (entry.value == b"dlo", entry.marks)), Some((true, 1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn update<R>(
+        &self,
+        key: &[u8],
+        value: &mut Vec<u8>,
+        mut decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
+    ) -> Result<Option<(R, u64)>, StoreError> {
+        self.change(key, |held| {
+            let entry = held.entry();
+            value.clear();
+            match decide(entry, value) {
+                Update::Leave(result) => Ok((Stored::Stored, (result, entry.cas))),
+                Update::Write { flags, marks, lifetime, result } => {
+                    let deadline_ms = match lifetime {
+                        None => held.deadline_ms,
+                        Some(lifetime) => self.deadline_ms(lifetime),
+                    };
+                    let kept = Kept { flags, marks, deadline_ms };
+                    let expect = Expect::Exactly(entry.cas);
+                    let (stored, cas) = self.put(key, [value, &[]], kept, expect)?;
+                    Ok((stored, (result, cas)))
+                }
+            }
+        })
+    }
+
     /// Stores a value if the key has none.
     ///
     /// # Errors
@@ -37,7 +112,7 @@ impl Store {
         if self.contains(key) {
             return Ok(Stored::NotStored);
         }
-        self.write_if(key, value, attributes, Expect::Nothing)
+        self.write(key, value, attributes, Expect::Nothing).map(|(stored, _)| stored)
     }
 
     /// Stores a value if the key has one.
@@ -62,7 +137,7 @@ impl Store {
         if !self.contains(key) {
             return Ok(Stored::NotStored);
         }
-        self.write_if(key, value, attributes, Expect::Something)
+        self.write(key, value, attributes, Expect::Something).map(|(stored, _)| stored)
     }
 
     /// Stores a value if the key's entry is the one that had the number `cas`
@@ -93,7 +168,7 @@ impl Store {
         attributes: Attributes,
         cas: u64,
     ) -> Result<Stored, StoreError> {
-        self.write_if(key, value, attributes, Expect::Exactly(cas))
+        self.write(key, value, attributes, Expect::Exactly(cas)).map(|(stored, _)| stored)
     }
 
     /// Appends to a value. Flags and lifetime stay.
@@ -154,17 +229,12 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn touch(&self, key: &[u8], lifetime: Option<Duration>) -> Result<bool, StoreError> {
+        let deadline_ms = self.deadline_ms(lifetime);
         let touched = self.change(key, |held| {
             let entry = held.entry();
-            let deadline = self.deadline_ms(lifetime);
-            let stored = self.put(
-                key,
-                [entry.value, &[]],
-                entry.flags,
-                deadline,
-                Expect::Exactly(entry.cas),
-            );
-            stored.map(|stored| (stored, ()))
+            let kept = Kept { flags: entry.flags, marks: entry.marks, deadline_ms };
+            let stored = self.put(key, [entry.value, &[]], kept, Expect::Exactly(entry.cas))?.0;
+            Ok((stored, ()))
         })?;
         Ok(touched.is_some())
     }
@@ -217,15 +287,15 @@ impl Store {
         value: [&[u8]; 2],
     ) -> Result<(Stored, ()), StoreError> {
         let entry = held.entry();
-        let expect = Expect::Exactly(entry.cas);
-        Ok((self.put(key, value, entry.flags, held.deadline_ms, expect)?, ()))
+        let kept = Kept { flags: entry.flags, marks: entry.marks, deadline_ms: held.deadline_ms };
+        Ok((self.put(key, value, kept, Expect::Exactly(entry.cas))?.0, ()))
     }
 
     /// Tries to change a key's entry until nothing comes between. `None`: it has none.
     fn change<R>(
         &self,
         key: &[u8],
-        attempt: impl Fn(&Held<'_>) -> Result<(Stored, R), StoreError>,
+        mut attempt: impl FnMut(&Held<'_>) -> Result<(Stored, R), StoreError>,
     ) -> Result<Option<R>, StoreError> {
         while let Some(held) = self.hold(key) {
             match attempt(&held)? {

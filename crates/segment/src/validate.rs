@@ -264,7 +264,7 @@ mod tests {
         let store = builder.seed(5).build().unwrap();
         for number in 0..items {
             let lifetime = (number % 4 == 0).then_some(Duration::from_secs(600));
-            let attributes = Attributes { flags: 0, lifetime };
+            let attributes = Attributes { flags: 0, marks: 0, lifetime };
             store.set(&u32::to_le_bytes(number), &[7; 40], attributes).unwrap();
         }
         assert!(store.stats().overflow_lines > 0);

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use crate::tasks::TASKS;
 
-pub(crate) const VERBS: [&str; 11] = [
+pub(crate) const VERBS: [&str; 13] = [
     "simulate",
     "mrc",
     "model",
@@ -17,6 +17,8 @@ pub(crate) const VERBS: [&str; 11] = [
     "reproduce",
     "trace info",
     "trace convert",
+    "serve",
+    "memcached",
     "completions",
     "man",
 ];

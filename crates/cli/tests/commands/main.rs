@@ -15,5 +15,6 @@ mod prose;
 mod recording;
 #[cfg(target_os = "linux")]
 mod rocksdb;
+mod serve;
 mod shell;
 mod tasks;

@@ -95,8 +95,8 @@ impl Endings {
 }
 
 impl Evictor {
-    /// A segment past its latest deadline: the first of a class, or one of those that are looked at in
-    /// turn, as the order of writing is not that of deadlines.
+    /// A segment that was flushed or is past its latest deadline: the first of a class, or one of those
+    /// that are looked at in turn, as the order of writing is not that of deadlines.
     pub(super) fn over(
         &mut self,
         segments: &Segments,
@@ -107,10 +107,11 @@ impl Evictor {
             let state = segments.get(segment).state();
             // Quiet first: a writer that has not finished may not have raised the deadline yet.
             state.is_quiet()
-                && state.class() > 0
-                && segments.get(segment).deadline_ms.load(Relaxed) <= now_ms
+                && (segments.is_flushed(segment)
+                    || state.class() > 0
+                        && segments.get(segment).deadline_ms.load(Relaxed) <= now_ms)
         };
-        let firsts = (1..CLASSES).map(|class| chains.first(class)).filter(|&first| first != NONE);
+        let firsts = (0..CLASSES).map(|class| chains.first(class)).filter(|&first| first != NONE);
         if let Some(over) = firsts.into_iter().find(is_over) {
             return Some(over);
         }
@@ -161,6 +162,7 @@ impl Evictor {
                 });
                 firsts.min_by_key(|&segment| segments.get(segment).sequence.load(Relaxed))
             }
+            Eviction::Never => None,
             Eviction::ClosestToExpiry => self.endings.first(segments),
             Eviction::Random => {
                 let first = self.random() % u64::from(segments.count());

@@ -168,7 +168,8 @@ impl Job {
         };
         let from = segments.get(self.run[self.current]);
         let deadline = item.head.deadline.map(|packed| lifetimes::unpack(from, self.class, packed));
-        let is_over = deadline.is_some_and(|deadline| deadline <= store.clock.now_ms());
+        let is_over = deadline.is_some_and(|deadline| deadline <= store.clock.now_ms())
+            || segments.is_flushed(self.run[self.current]);
         let fits = self.filled + bytes <= segments.segment_bytes;
         let stays = match self.keep {
             Keep::Nothing => false,
@@ -214,7 +215,7 @@ impl Job {
         self.filled += head.item_bytes();
         // SAFETY: the merged segment is the job's, nothing leads to what is behind `filled`, and the
         // item fits, as the caller has made sure.
-        unsafe { store.write(location, head, item.key, [item.value, &[]]) };
+        unsafe { store.lay(location, head, item.key, [item.value, &[]]) };
         location
     }
 }

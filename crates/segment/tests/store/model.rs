@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use frazil_segment::{Attributes, Eviction, Store, StoreError, Stored};
+use frazil_segment::{Attributes, Eviction, Expect, Store, StoreError, Stored, Update};
 use proptest::prelude::*;
 
 use crate::value_of;
@@ -22,6 +22,9 @@ enum Operation {
     Prepend(u16, usize),
     Cas(u16, usize, bool),
     Delete(u16),
+    DeleteExactly(u16, bool),
+    Update(u16, usize, u8, Option<Option<Duration>>),
+    Flush,
     Touch(u16, Option<Duration>),
     Incr(u16, u64),
     Decr(u16, u64),
@@ -37,6 +40,7 @@ enum Operation {
 struct Kept {
     value: Vec<u8>,
     flags: u32,
+    marks: u8,
     deadline_ms: Option<u64>,
     /// How much earlier it may end: a 4,000th of its lifetime, and a millisecond that was begun.
     early_ms: u64,
@@ -90,7 +94,7 @@ impl Model {
         let lifetime_ms = lifetime.map(|lifetime| lifetime.as_millis() as u64);
         let early_ms = lifetime_ms.unwrap_or(0) / 4000 + 1;
         let deadline_ms = lifetime_ms.map(|lifetime| self.now() + lifetime);
-        Kept { value, flags: attributes.flags, deadline_ms, early_ms }
+        Kept { value, flags: attributes.flags, marks: attributes.marks, deadline_ms, early_ms }
     }
 
     /// What the store has of a key, after the map was told of what is missing or over.
@@ -98,9 +102,10 @@ impl Model {
         let now = self.now();
         let there = self.store.get_with(key, |entry| {
             assert_eq!(entry.key, key);
-            (entry.value.to_vec(), entry.flags, entry.lifetime.map(|left| left.as_millis() as u64))
+            let left = entry.lifetime.map(|left| left.as_millis() as u64);
+            (entry.value.to_vec(), (entry.flags, entry.marks), left)
         });
-        let Some((value, flags, left)) = there else {
+        let Some((value, marks, left)) = there else {
             if let Some(kept) = self.map.remove(key) {
                 let is_over = kept.deadline_ms.is_some_and(|end| end <= now + kept.early_ms);
                 self.lost += u64::from(!is_over);
@@ -108,7 +113,7 @@ impl Model {
             return None;
         };
         let kept = self.map.get(key).expect("a key that was never there or deleted");
-        assert_eq!((&value, flags), (&kept.value, kept.flags), "{key:?}");
+        assert_eq!((&value, marks), (&kept.value, (kept.flags, kept.marks)), "{key:?}");
         assert_eq!(left.is_some(), kept.deadline_ms.is_some());
         if let (Some(end), Some(left)) = (kept.deadline_ms, left) {
             assert!(now < end && now + left <= end, "an entry that is over: {now} {end} {left}");
@@ -141,7 +146,12 @@ impl Model {
             Operation::Set(number, length, attributes) => {
                 let key = key(number);
                 let value = self.value(&key, length);
-                let stored = self.store.set(&key, &value, attributes).map(|()| Stored::Stored);
+                let stored = self.store.write(&key, &value, attributes, Expect::Anything);
+                if let Ok((_, cas)) = stored {
+                    // It may be over at once.
+                    assert_eq!(self.store.peek(&key, |entry| entry.cas).unwrap_or(cas), cas);
+                }
+                let stored = stored.map(|(stored, _)| stored);
                 let kept = self.kept(value, attributes);
                 self.store_if(&key, true, stored, kept);
             }
@@ -199,12 +209,21 @@ impl Model {
                 assert_eq!(self.store.delete(&key), there);
                 self.map.remove(&key);
             }
+            Operation::DeleteExactly(number, right) => self.delete_exactly(number, right),
+            Operation::Update(number, length, marks, lifetime) => {
+                self.update(number, length, marks, lifetime);
+            }
+            Operation::Flush => {
+                self.store.flush();
+                self.map.clear();
+            }
             Operation::Touch(number, lifetime) => {
                 let key = key(number);
                 let there = self.look(&key);
                 let touched = self.store.touch(&key, lifetime).unwrap();
                 if let (Some(there), true) = (&there, touched) {
-                    let attributes = Attributes { flags: there.flags, lifetime };
+                    let attributes =
+                        Attributes { flags: there.flags, marks: there.marks, lifetime };
                     let kept = self.kept(there.value.clone(), attributes);
                     self.map.insert(key, kept);
                 } else {
@@ -245,6 +264,57 @@ impl Model {
             Operation::Scan => self.scan(),
             _ => unreachable!("a write with a value"),
         }
+    }
+
+    fn delete_exactly(&mut self, number: u16, right: bool) {
+        let key = key(number);
+        let there = self.look(&key).is_some();
+        let cas = self.store.peek(&key, |entry| entry.cas).unwrap_or(1);
+        let deleted = self.store.delete_exactly(&key, cas ^ u64::from(!right));
+        let expected = match (there, right) {
+            (false, _) => Stored::NotFound,
+            (true, false) => Stored::Exists,
+            (true, true) => Stored::Stored,
+        };
+        assert_eq!(deleted, expected);
+        if deleted == Stored::Stored {
+            self.map.remove(&key);
+        }
+    }
+
+    fn update(
+        &mut self,
+        number: u16,
+        length: usize,
+        marks: u8,
+        lifetime: Option<Option<Duration>>,
+    ) {
+        let key = key(number);
+        let there = self.look(&key);
+        let updated = self.store.update(&key, &mut vec![7; 3], |entry, value| {
+            assert!(value.is_empty());
+            if length == 0 {
+                return Update::Leave(entry.cas);
+            }
+            value.extend(entry.value);
+            value.resize(length, b'+');
+            Update::Write { flags: 9, marks, lifetime, result: entry.cas }
+        });
+        // The write made room, which may evict or move what was there.
+        let (Some((old, new)), Some(mut kept)) = (updated.unwrap(), there) else { return };
+        assert_eq!(old == new, length == 0);
+        assert_eq!(self.store.peek(&key, |entry| entry.cas).unwrap_or(new), new);
+        if length == 0 {
+            return;
+        }
+        kept.value.resize(length, b'+');
+        let attributes = Attributes { flags: 9, marks, lifetime: lifetime.flatten() };
+        let renewed = self.kept(kept.value.clone(), attributes);
+        let kept = match lifetime {
+            Some(_) => renewed,
+            None => Kept { deadline_ms: kept.deadline_ms, early_ms: kept.early_ms, ..renewed },
+        };
+        self.map.insert(key, kept);
     }
 
     fn count(&mut self, number: u16, by: u64, up: bool) {
@@ -316,7 +386,12 @@ impl Model {
 
 fn attributes() -> impl Strategy<Value = Attributes> {
     let flags = prop_oneof![4 => Just(0u32), 1 => any::<u32>(), 1 => 1..70_000u32];
-    (flags, lifetime()).prop_map(|(flags, lifetime)| Attributes { flags, lifetime })
+    let marks = prop_oneof![3 => Just(0u8), 1 => any::<u8>()];
+    (flags, marks, lifetime()).prop_map(|(flags, marks, lifetime)| Attributes {
+        flags,
+        marks,
+        lifetime,
+    })
 }
 
 fn lifetime() -> impl Strategy<Value = Option<Duration>> {
@@ -342,6 +417,11 @@ fn operation(keys: u16) -> impl Strategy<Value = Operation> {
         2 => (number.clone(), length.clone(), any::<bool>()).prop_map(|(key, length, right)|
             Operation::Cas(key, length, right)),
         3 => number.clone().prop_map(Operation::Delete),
+        2 => (number.clone(), any::<bool>()).prop_map(|(key, right)|
+            Operation::DeleteExactly(key, right)),
+        2 => (number.clone(), 0..900usize, any::<u8>(), prop::option::of(lifetime())).prop_map(
+            |(key, length, marks, lifetime)| Operation::Update(key, length, marks, lifetime)),
+        1 => Just(Operation::Flush),
         2 => (number.clone(), lifetime()).prop_map(|(key, left)| Operation::Touch(key, left)),
         2 => (number.clone(), any::<u64>()).prop_map(|(key, by)| Operation::Incr(key, by)),
         2 => (number.clone(), any::<u64>()).prop_map(|(key, by)| Operation::Decr(key, by)),

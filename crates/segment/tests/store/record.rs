@@ -28,7 +28,7 @@ fn operations_are_recorded_with_sizes_and_lifetimes() {
     let file = Temporary::new("operations");
     // A clock of the user's is for lifetimes, and not for the times of requests.
     let store = Store::builder(4 << 20).clock(Arc::new(AtomicU64::new(5))).build().unwrap();
-    let minute = Attributes { flags: 0, lifetime: Some(Duration::from_secs(60)) };
+    let minute = Attributes { flags: 0, marks: 0, lifetime: Some(Duration::from_secs(60)) };
     store.set(b"before", b"", minute).unwrap();
     let recording = store.record(&file.0, 1.0).unwrap();
     assert!(store.record(&file.0, 1.0).is_err(), "one is under way");

@@ -44,7 +44,8 @@ fn entries_come_back_with_flags_and_lifetimes() {
         let flags = if number % 2 == 0 { number as u32 } else { 0 };
         let key = number.to_le_bytes();
         let value = value_of(&key, number, 16 + number as usize % 900);
-        from.set(&key, &value, Attributes { flags, lifetime }).unwrap();
+        let marks = number as u8;
+        from.set(&key, &value, Attributes { flags, marks, lifetime }).unwrap();
     }
     // A third of what has a lifetime is over, and one entry is too large for the other store.
     clocks[0].store(3_000, Relaxed);
@@ -57,7 +58,8 @@ fn entries_come_back_with_flags_and_lifetimes() {
         let key = number.to_le_bytes();
         let [there, back] = [&from, &to].map(|store| {
             store.get_with(&key, |entry| {
-                (checked_version(&key, entry.value), entry.flags, entry.lifetime)
+                let flags = (entry.flags, entry.marks);
+                (checked_version(&key, entry.value), flags, entry.lifetime)
             })
         });
         let Some((version, flags, Some(left))) = there else {

@@ -101,13 +101,15 @@ fn lifetimes_are_rounded_up_to_milliseconds() {
     for (micros, there) in [(0, 0), (1, 1), (100, 1), (1000, 1), (1001, 2), (2500, 3)] {
         let lifetime = Some(Duration::from_micros(micros));
         now_ms.store(10, Relaxed);
-        store.set(b"key", b"", Attributes { flags: 0, lifetime }).unwrap();
+        store.set(b"key", b"", Attributes { flags: 0, marks: 0, lifetime }).unwrap();
         for passed in 0..4 {
             now_ms.store(10 + passed, Relaxed);
             assert_eq!(store.contains(b"key"), passed < there, "{micros} us after {passed} ms");
         }
     }
-    store.set(b"key", b"", Attributes { flags: 0, lifetime: Some(Duration::MAX) }).unwrap();
+    store
+        .set(b"key", b"", Attributes { flags: 0, marks: 0, lifetime: Some(Duration::MAX) })
+        .unwrap();
     now_ms.store(u64::MAX, Relaxed);
     assert!(store.contains(b"key"));
 }
@@ -151,7 +153,7 @@ fn expired_items_go_in_bulk_before_any_eviction() {
         now_ms.store(second * 1000, Relaxed);
         for number in 0..200 {
             let key = (second * 1000 + number).to_le_bytes();
-            store.set(&key, &[2; 500], Attributes { flags: 0, lifetime }).unwrap();
+            store.set(&key, &[2; 500], Attributes { flags: 0, marks: 0, lifetime }).unwrap();
         }
         store.validate_at_rest().unwrap();
     }
@@ -172,7 +174,7 @@ fn expired_items_behind_live_ones_go_before_any_eviction() {
         let store = builder.clock(Arc::clone(&now_ms)).build().unwrap();
         let set = |number: u64, seconds: Option<u64>| {
             let lifetime = seconds.map(Duration::from_secs);
-            let attributes = Attributes { flags: 0, lifetime };
+            let attributes = Attributes { flags: 0, marks: 0, lifetime };
             store.set(&number.to_le_bytes(), &[1; 500], attributes).unwrap();
         };
         (0..40).for_each(|number| set(number, Some(65)));
@@ -192,7 +194,8 @@ fn what_ends_first_goes_first_within_a_class() {
     let builder = Store::builder(1 << 20).segment_bytes(16 << 10).seed(3).clock(now_ms);
     let store = builder.eviction(Eviction::ClosestToExpiry).build().unwrap();
     let set = |number: u64, seconds: u64| {
-        let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(seconds)) };
+        let attributes =
+            Attributes { flags: 0, marks: 0, lifetime: Some(Duration::from_secs(seconds)) };
         store.set(&number.to_le_bytes(), &[1; 500], attributes).unwrap();
     };
     // One class, whose lifetimes are up to 67 seconds.
@@ -231,7 +234,8 @@ fn merges_keep_what_is_asked_for() {
 fn merges_come_to_each_class() {
     for kib in [1 << 10, 2 << 10] {
         let store = Store::builder(kib << 10).segment_bytes(16 << 10).seed(3).build().unwrap();
-        let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(3600)) };
+        let attributes =
+            Attributes { flags: 0, marks: 0, lifetime: Some(Duration::from_secs(3600)) };
         let old = |number: u64| (number | 1 << 40).to_le_bytes();
         (0..1700).for_each(|number| store.set(&old(number), &[1; 500], attributes).unwrap());
         for number in 0..20_000u64 {
@@ -249,7 +253,7 @@ fn merges_come_to_each_class() {
 #[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn a_segment_that_is_alone_stays_while_others_can_be_merged() {
     let store = Store::builder(1 << 20).segment_bytes(16 << 10).seed(3).build().unwrap();
-    let attributes = Attributes { flags: 0, lifetime: Some(Duration::from_secs(3600)) };
+    let attributes = Attributes { flags: 0, marks: 0, lifetime: Some(Duration::from_secs(3600)) };
     let hot = |number: u64| (number | 1 << 40).to_le_bytes();
     (0..45).for_each(|number| store.set(&hot(number), &[1; 500], attributes).unwrap());
     for number in 0..20_000u64 {
@@ -316,11 +320,76 @@ fn a_clock_that_is_at_its_end_disturbs_nothing() {
         let store = builder.clock(now_ms).learn_in_place(true).build().unwrap();
         for number in 0..2000u64 {
             let lifetime = (number % 3 == 0).then_some(Duration::from_secs(number % 50));
-            let attributes = Attributes { flags: 0, lifetime };
+            let attributes = Attributes { flags: 0, marks: 0, lifetime };
             store.set(&number.to_le_bytes(), &[1; 300], attributes).unwrap();
             store.get_with(&(number / 2).to_le_bytes(), |_| ());
         }
         store.validate_at_rest().unwrap();
         assert!(store.segments().count() > 0, "{eviction:?}");
     }
+}
+
+/// A merge of segments on both sides of a flush keeps what was written after it, and nothing else.
+#[test]
+fn a_flush_parts_what_was_before_from_what_comes_after() {
+    let store = Store::builder(1 << 20).segment_bytes(4 << 10).seed(3).build().unwrap();
+    let rounds = if cfg!(miri) { 2 } else { 30 };
+    let value = |key: &[u8], version: u64| value_of(key, version, 300);
+    for round in 0..rounds {
+        // Others in each round, so that nothing but the flush unlinks them.
+        let key = |number: u64| (number + 1000 * (round + 1)).to_le_bytes();
+        for key in (0..200).map(key) {
+            store.set(&key, &value(&key, 1), Attributes::default()).unwrap();
+        }
+        store.flush();
+        assert!((0..200).map(key).all(|key| !store.contains(&key)));
+        assert!(!store.delete(&key(1)) && store.incr(&key(2), 1) == Ok(None));
+        for key in (0..100).map(u64::to_le_bytes) {
+            store.set(&key, &value(&key, round), Attributes::default()).unwrap();
+        }
+        store.validate_at_rest().unwrap();
+    }
+    for key in (0..100).map(u64::to_le_bytes) {
+        let version = store.get_with(&key, |entry| checked_version(&key, entry.value));
+        assert_eq!(version, Some(rounds - 1));
+    }
+    assert_eq!(store.stats().evicted_items, 0);
+}
+
+#[test]
+fn what_is_never_evicted_is_refused_when_there_is_no_room() {
+    let store = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(Eviction::Never);
+    let store = store.build().unwrap();
+    let key = |number: u32| number.to_le_bytes();
+    let full = (0..).find(|&number| {
+        let stored = store.set(&key(number), &[7; 1000], Attributes::default());
+        assert!(matches!(stored, Ok(()) | Err(StoreError::NoRoom)));
+        stored.is_err()
+    });
+    let full = full.unwrap();
+    assert!((700..1024).contains(&full), "{full}");
+    assert!((0..full).all(|number| store.contains(&key(number))));
+    store.validate_at_rest().unwrap();
+    assert_eq!(store.stats().evicted_items, 0);
+    (0..full).step_by(2).for_each(|number| assert!(store.delete(&key(number))));
+    store.set(&key(full), &[7; 1000], Attributes::default()).unwrap();
+}
+
+/// Lines of the index are refused first where items are small: they may take half of all segments.
+#[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
+fn nothing_is_displaced_where_nothing_is_evicted() {
+    let store = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(Eviction::Never);
+    let store = store.build().unwrap();
+    let key = |number: u32| number.to_le_bytes();
+    let full = (0..).find(|&number| {
+        let stored = store.set(&key(number), b"", Attributes::default());
+        assert!(matches!(stored, Ok(()) | Err(StoreError::NoRoom)));
+        stored.is_err()
+    });
+    let full = full.unwrap();
+    assert!((20_000..100_000).contains(&full), "{full}");
+    assert!((0..full).all(|number| store.contains(&key(number))));
+    store.validate_at_rest().unwrap();
+    assert_eq!(store.stats().evicted_items, 0);
 }

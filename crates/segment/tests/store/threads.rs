@@ -77,7 +77,7 @@ fn write(shared: &Shared, writer: u64) {
         let key = key(number as usize);
         let length = chance.random_range(16..400);
         let lifetime = chance.random_bool(0.3).then(|| Duration::from_millis(length as u64));
-        let attributes = Attributes { flags: 0, lifetime };
+        let attributes = Attributes { flags: 0, marks: 0, lifetime };
         match chance.random_range(0..10) {
             0 => _ = shared.store.delete(&key),
             1 => _ = shared.store.touch(&key, lifetime).unwrap(),

@@ -1,0 +1,87 @@
+//! `frazil serve`: a cache server in this process.
+
+mod memcached;
+
+use anyhow::{Context as _, anyhow};
+use frazil_server::{Address, Limits, Server, Settings};
+
+use crate::Done;
+use crate::failure::Failure;
+
+pub(crate) use memcached::{Args as MemcachedArgs, run as run_memcached};
+
+/// Serve memcached clients from a cache in this process
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  frazil serve --memcached 127.0.0.1:11211
+  frazil serve --memcached unix:/run/frazil.sock --memory 8GiB --threads 4")]
+pub(crate) struct Args {
+    /// Speak memcached's text and meta protocol here: `HOST:PORT`, or `unix:PATH`
+    #[arg(long, value_name = "ADDR", required = true)]
+    memcached: Vec<Address>,
+    /// Memory for items, index and the buffers of connections together
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = memory)]
+    memory: usize,
+    /// Threads that serve, best as many as there are cores for it
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    threads: usize,
+    /// Where items are kept: `segment`, in a log of segments of up to 1 MiB
+    #[arg(long, value_name = "NAME", default_value = "segment", value_parser = ["segment"])]
+    store: String,
+    /// Connections at once; one more is refused
+    #[arg(long, value_name = "N", default_value_t = 1024)]
+    connections: usize,
+    /// Close a connection that sends no request for so many seconds; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    idle_timeout: u64,
+    /// Close a connection whose request takes so many seconds to arrive, or whose replies to be read
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    request_timeout: u64,
+    /// Listen beyond this machine although anybody there can read and change everything
+    #[arg(long)]
+    insecure: bool,
+}
+
+/// Bytes of `64MiB` and its like.
+fn memory(text: &str) -> Result<usize, String> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit {
+        "" => 0,
+        "KiB" => 10,
+        "MiB" => 20,
+        "GiB" => 30,
+        "TiB" => 40,
+        _ => return Err("a number and KiB, MiB, GiB or TiB, as in `64MiB`".into()),
+    };
+    let number: usize = number.parse().map_err(|_| "no number before the unit".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "more than this machine can count".into())
+}
+
+/// Serves until the process is told to end.
+pub(crate) fn run(args: &Args) -> Done {
+    let is_open = |address: &&Address| matches!(address, Address::Tcp(address) if !address.ip().is_loopback());
+    if let Some(open) = args.memcached.iter().find(is_open).filter(|_| !args.insecure) {
+        return Err(Failure::usage(anyhow!(
+            "{open} can be reached from other machines, and the server has no users: `--insecure` \
+             serves there all the same"
+        )));
+    }
+    let settings = Settings {
+        memcached: args.memcached.clone(),
+        memory_bytes: args.memory,
+        threads: args.threads,
+        limits: Limits {
+            connections: args.connections,
+            idle_seconds: args.idle_timeout,
+            request_seconds: args.request_timeout,
+            ..Limits::default()
+        },
+        ..Settings::default()
+    };
+    let server = Server::start(settings).map_err(anyhow::Error::from)?;
+    for address in server.addresses() {
+        eprintln!("frazil: serving memcached's protocol at {address}");
+    }
+    Ok(server.join().context("serving")?)
+}

@@ -1,0 +1,117 @@
+//! The verbs that serve: what they listen at, what they refuse, and how they end.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+/// A server that is stopped when the test is over.
+struct Server(Child);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn frazil(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_frazil"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+fn output(args: &[&str]) -> Output {
+    frazil(args).output().unwrap()
+}
+
+#[test]
+fn serve_says_where_and_serves_there() {
+    let mut child = frazil(&["serve", "--memcached", "127.0.0.1:0", "--memory", "16MiB"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let _server = Server(child);
+    let address = line.trim().rsplit(' ').next().unwrap();
+    let mut client = TcpStream::connect(address).unwrap_or_else(|error| panic!("{line}: {error}"));
+    client.write_all(b"set key 0 0 5\r\nvalue\r\nget key\r\nquit\r\n").unwrap();
+    let mut replies = String::new();
+    client.read_to_string(&mut replies).unwrap();
+    assert_eq!(replies, "STORED\r\nVALUE key 0 5\r\nvalue\r\nEND\r\n");
+}
+
+#[test]
+fn serve_refuses_what_it_cannot_do() {
+    for (args, code, told) in [
+        (&["serve"][..], 2, "--memcached"),
+        (&["serve", "--memcached", "127.0.0.1:0", "--memory", "1MiB"], 1, "2 MiB"),
+        (&["serve", "--memcached", "127.0.0.1:0", "--memory", "64MB"], 2, "MiB"),
+        (&["serve", "--memcached", "127.0.0.1:0", "--threads", "0"], 1, "at least one"),
+        (&["serve", "--memcached", "0.0.0.0:0"], 2, "--insecure"),
+        (&["serve", "--memcached", "nowhere", "--memory", "16MiB"], 2, "nowhere"),
+        (&["serve", "--memcached", "unix:/no/such/folder/a"], 1, "/no/such/folder/a"),
+    ] {
+        let output = output(args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
+        assert!(stderr.contains(told), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn memcacheds_flags_are_taken_or_refused_by_name() {
+    for (args, told) in [
+        (&["-d"][..], "`-d`"),
+        (&["-m", "64", "-k"], "`-k`"),
+        (&["-vvZ"], "`-Z`"),
+        (&["--enable-ssl"], "`-Z`"),
+        (&["--no-such-flag"], "`--no-such-flag`"),
+        (&["-o", "modern,ext_path=/x:1G"], "`-o ext_path`"),
+        (&["-c", "0"], "`-c 0`"),
+        (&["-m"], "`-m` wants"),
+        (&["-u", "nobody-of-that-name"], "nobody-of-that-name"),
+        (&["-I", "1000"], "`-I 1000`"),
+        (&["-p", "70000"], "`-p 70000`"),
+        (&["-p", "0"], "nowhere"),
+        (&["-m", "18446744073709551615"], "`-m 18446744073709551615`"),
+        (&["-l", "no.such.host.invalid"], "no.such.host.invalid"),
+    ] {
+        let output = output(&[&["memcached"], args].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(told), "{args:?}: {stderr}");
+    }
+    let help = output(&["memcached", "-h"]);
+    assert!(help.status.success() && help.stdout.starts_with(b"frazil memcached"));
+}
+
+/// As its units use it: a Unix socket, flags run together, a port file, the command `shutdown`.
+#[test]
+fn memcached_listens_and_ends_as_it_is_told() {
+    let folder = std::env::temp_dir().join(format!("frazil-serve-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let ports: PathBuf = folder.join("ports");
+    let mut command = frazil(&["memcached", "-vvA", "-m16", "-t", "1", "-l127.0.0.1", "-p", "-1"]);
+    let mut server = Server(
+        command.env("MEMCACHED_PORT_FILENAME", &ports).stderr(Stdio::null()).spawn().unwrap(),
+    );
+    let told = loop {
+        if let Ok(told) = std::fs::read_to_string(&ports) {
+            break told;
+        }
+        assert!(server.0.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    std::fs::remove_dir_all(&folder).unwrap();
+    let port = told.trim().strip_prefix("TCP INET: ").unwrap().parse::<u16>().unwrap();
+    let mut client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    client.write_all(b"stats settings\r\nshutdown\r\n").unwrap();
+    let mut replies = String::new();
+    client.read_to_string(&mut replies).unwrap();
+    for shown in ["STAT verbosity 2", "STAT num_threads 1", "STAT maxbytes 16777216"] {
+        assert!(replies.contains(shown), "{shown}: {replies}");
+    }
+    assert!(server.0.wait().unwrap().success());
+}

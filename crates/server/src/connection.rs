@@ -1,0 +1,115 @@
+//! A connection: its socket, what has arrived of the next request, and replies that are not sent yet.
+//!
+//! ```text
+//!           a whole request                 all sent
+//!  reading ────────────────► served ─────────────────────► reading
+//!     │                        │ the socket takes no more
+//!     │ end, error, bound      ▼
+//!     ▼                      sending ── the socket takes more ──► reading
+//!   closed ◄───────────────────┘ bound
+//! ```
+//!
+//! A connection that reads and has no half request has no memory of its own beside this struct:
+//! requests are parsed in the thread's buffer, and replies go out of the thread's buffer. Only what is left
+//! of either is moved to [`Connection::carry`] and [`Connection::pending`].
+
+use std::io;
+
+use crate::listen::Stream;
+use crate::memcached::Session;
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    pub(crate) session: Session,
+    /// The beginning of a request that has not arrived whole, or requests whose replies had no room.
+    pub(crate) carry: Vec<u8>,
+    /// Bytes that the first request in `carry` needs at least; none is tried with fewer.
+    pub(crate) wanted: usize,
+    /// Replies that the socket did not take, from `sent` on.
+    pub(crate) pending: Vec<u8>,
+    sent: usize,
+    /// The socket may have more to read.
+    pub(crate) readable: bool,
+    /// The client sends no more. No event says so again, so it is read on until the end is met.
+    pub(crate) ended: bool,
+    /// What is in `carry` can be served once `pending` is sent.
+    pub(crate) has_more: bool,
+    /// It is closed once everything is sent.
+    pub(crate) closing: bool,
+    /// It is on the list of those that are served next.
+    pub(crate) is_listed: bool,
+    /// When the last whole request was served.
+    pub(crate) served_ms: u64,
+    /// When the half request in `carry` began, or `pending` stopped to move.
+    pub(crate) stalled_ms: u64,
+}
+
+impl Connection {
+    pub(crate) fn new(stream: Stream, session: Session, now_ms: u64) -> Self {
+        Connection {
+            stream,
+            session,
+            carry: Vec::new(),
+            wanted: 0,
+            pending: Vec::new(),
+            sent: 0,
+            readable: false,
+            ended: false,
+            has_more: false,
+            closing: false,
+            is_listed: false,
+            served_ms: now_ms,
+            stalled_ms: now_ms,
+        }
+    }
+
+    /// Bytes of memory it has for itself.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.carry.capacity() + self.pending.capacity()
+    }
+
+    /// Sends replies, and keeps what the socket does not take. Answers bytes sent.
+    ///
+    /// # Errors
+    ///
+    /// The connection is broken.
+    pub(crate) fn send(&mut self, replies: &[u8]) -> io::Result<usize> {
+        debug_assert!(self.pending.is_empty());
+        let sent = self.write(replies)?;
+        if sent < replies.len() {
+            self.pending.extend_from_slice(&replies[sent..]);
+            self.sent = 0;
+        }
+        Ok(sent)
+    }
+
+    /// Sends what was kept. Answers bytes sent.
+    ///
+    /// # Errors
+    ///
+    /// The connection is broken.
+    pub(crate) fn send_pending(&mut self) -> io::Result<usize> {
+        let pending = std::mem::take(&mut self.pending);
+        let sent = self.write(&pending[self.sent..])?;
+        self.sent += sent;
+        if self.sent < pending.len() {
+            self.pending = pending;
+        }
+        Ok(sent)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.stream.write(&bytes[sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(more) => sent += more,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(sent)
+    }
+}

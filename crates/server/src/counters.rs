@@ -1,0 +1,68 @@
+//! What each thread counts, and the sum.
+//!
+//! A counter has one writer, its thread: adding is a load and a store, no locked instruction. Who asks
+//! for the sum reads the counters of all threads.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// Of one thread, on cache lines of its own.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub(crate) struct Counters {
+            $($(#[$doc])* pub(crate) $name: Counter,)*
+        }
+
+        /// The sum of all threads.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub(crate) struct Counts {
+            $($(#[$doc])* pub(crate) $name: u64,)*
+        }
+
+        impl Counters {
+            pub(crate) fn add_to(&self, counts: &mut Counts) {
+                $(counts.$name += self.$name.get();)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Keys looked up.
+    gets, get_hits, get_misses,
+    /// Requests that store.
+    sets,
+    flushes,
+    /// Requests that change lifetimes.
+    touches, touch_hits, touch_misses,
+    metas,
+    delete_hits, delete_misses,
+    incr_hits, incr_misses, decr_hits, decr_misses,
+    cas_hits, cas_misses, cas_badval,
+    /// Refused for their size; for want of memory.
+    too_large, no_memory,
+    auths, auth_errors,
+    /// Connections accepted; refused for their number.
+    connections, rejected,
+    /// Connections closed: without a request; with half a request; for the bytes they held.
+    idle_kicks, slow_kicks, full_kicks,
+    bytes_read, bytes_written,
+    /// Wake-ups that left a connection to the next one.
+    yields,
+}
+
+/// A number that one thread writes.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    #[inline]
+    pub(crate) fn add(&self, more: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(more), Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}

@@ -1,0 +1,28 @@
+//! A cache server: a thread a core, one loop for all protocols, on the store of `frazil-segment`.
+//!
+//! It speaks memcached's text and meta protocol. [`Server::start`] binds and serves; the command
+//! `frazil serve` does nothing else. How it works: `docs/design/server.md`.
+//!
+//! ```
+//! use frazil_server::{Server, Settings};
+//!
+//! let settings = Settings { memcached: vec!["127.0.0.1:0".parse()?], ..Settings::default() };
+//! let server = Server::start(settings)?;
+//! println!("serving at {}", server.addresses()[0]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod clock;
+mod connection;
+mod counters;
+mod items;
+mod listen;
+mod memcached;
+mod server;
+mod settings;
+mod worker;
+
+pub use listen::Address;
+pub use memcached::Options;
+pub use server::{Server, StartError};
+pub use settings::{ITEM_BYTES_MAX, Limits, MEMORY_BYTES_MIN, Settings};

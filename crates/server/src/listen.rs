@@ -1,0 +1,198 @@
+//! Addresses, listening sockets and streams: TCP and Unix.
+
+use std::fmt;
+use std::fs::Permissions;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use mio::event::Source;
+use mio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use mio::{Interest, Registry, Token};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::settings::Settings;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A port of an interface; port 0 is any that is free.
+    Tcp(SocketAddr),
+    /// A path in the file system.
+    Unix(PathBuf),
+}
+
+impl FromStr for Address {
+    type Err = io::Error;
+
+    /// `unix:PATH`, `HOST:PORT` or `[IPV6]:PORT`; of a name's addresses the first.
+    fn from_str(text: &str) -> io::Result<Address> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return Ok(Address::Unix(PathBuf::from(path)));
+        }
+        let first = text.to_socket_addrs()?.next();
+        first.map(Address::Tcp).ok_or_else(|| io::Error::other("the name has no address"))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp(address) => write!(f, "{address}"),
+            Address::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// A socket that connections come from.
+#[derive(Debug)]
+pub(crate) enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+impl Listener {
+    /// One listener for each of `threads`: of a port each its own socket, among which the system
+    /// spreads connections; of a path the same socket for all.
+    pub(crate) fn bind(
+        address: &Address,
+        settings: &Settings,
+    ) -> io::Result<(Address, Vec<Listener>)> {
+        let (threads, backlog) = (settings.threads, settings.limits.backlog);
+        match address {
+            Address::Tcp(address) => {
+                let mut bound = *address;
+                let is_shared = threads > 1;
+                if is_shared && bound.port() != 0 {
+                    // A socket that may share a port is bound beside another server's of the same user. One
+                    // that may not is refused there.
+                    bind_tcp(bound, false)?;
+                }
+                let mut listeners = Vec::with_capacity(threads);
+                for _ in 0..threads {
+                    let listener = tcp(bound, backlog, is_shared)?;
+                    bound = listener.local_addr()?;
+                    listeners.push(Listener::Tcp(listener));
+                }
+                Ok((Address::Tcp(bound), listeners))
+            }
+            Address::Unix(path) => {
+                let listener = unix(path, settings.unix_mode, backlog)?;
+                let clones = (0..threads).map(|_| {
+                    listener.try_clone().map(|one| Listener::Unix(UnixListener::from_std(one)))
+                });
+                Ok((Address::Unix(path.clone()), clones.collect::<io::Result<_>>()?))
+            }
+        }
+    }
+
+    pub(crate) fn accept(&self) -> io::Result<Stream> {
+        match self {
+            Listener::Tcp(listener) => {
+                let (stream, _) = listener.accept()?;
+                stream.set_nodelay(true)?;
+                Ok(Stream::Tcp(stream))
+            }
+            Listener::Unix(listener) => Ok(Stream::Unix(listener.accept()?.0)),
+        }
+    }
+
+    pub(crate) fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Listener::Tcp(listener) => listener,
+            Listener::Unix(listener) => listener,
+        }
+    }
+}
+
+fn tcp(address: SocketAddr, backlog: i32, is_shared: bool) -> io::Result<TcpListener> {
+    let socket = bind_tcp(address, is_shared)?;
+    socket.listen(backlog)?;
+    Ok(TcpListener::from_std(socket.into()))
+}
+
+fn bind_tcp(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(is_shared)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    Ok(socket)
+}
+
+fn unix(
+    path: &Path,
+    mode: Option<u32>,
+    backlog: i32,
+) -> io::Result<std::os::unix::net::UnixListener> {
+    if is_abandoned(path) {
+        std::fs::remove_file(path)?;
+    }
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&socket2::SockAddr::unix(path)?)?;
+    if let Some(mode) = mode {
+        // Before it listens, so that nobody connects who may not.
+        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
+    }
+    socket.listen(backlog)?;
+    Ok(OwnedFd::from(socket).into())
+}
+
+/// Whether a path is a socket that a server has left behind. Any other file, and a socket of which that
+/// is not certain, stays, and the path cannot be bound.
+fn is_abandoned(path: &Path) -> bool {
+    let is_socket =
+        std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    let connect = || -> io::Result<()> {
+        let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+        // A server whose backlog is full lives, and is not waited for.
+        socket.set_nonblocking(true)?;
+        socket.connect(&socket2::SockAddr::unix(path)?)
+    };
+    is_socket && connect().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// A connection's socket.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        self.source().register(registry, token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    pub(crate) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
+        self.source().deregister(registry)
+    }
+
+    fn source(&mut self) -> &mut dyn Source {
+        match self {
+            Stream::Tcp(stream) => stream,
+            Stream::Unix(stream) => stream,
+        }
+    }
+
+    pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(into),
+            Stream::Unix(stream) => stream.read(into),
+        }
+    }
+
+    pub(crate) fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.write(from),
+            Stream::Unix(stream) => stream.write(from),
+        }
+    }
+}

@@ -1,0 +1,698 @@
+//! The meta dialect: `mg`, `ms`, `md`, `ma`, `me` and `mn`.
+//!
+//! A request is a command, a key and flags of one letter, some with a value behind it. A reply is a code
+//! of two letters and what the flags ask for, in the order of the flags.
+//!
+//! Three marks of an entry carry what the dialect knows beside the classic one: [`STALE`], [`WON`] and
+//! [`BINARY`](operate::BINARY). A request that finds none of them and changes nothing only reads.
+
+use std::time::Duration;
+
+use frazil_segment::{Attributes, Entry, Expect, StoreError, Stored, Update};
+
+use super::operate::{self, BINARY, Count, Counted, Mode, STALE, Store, WON};
+use super::text::{NOT_A_NUMBER, refusal};
+use super::{
+    BAD_FORMAT, Flow, KEY_BYTES_MAX, Request, TOO_LARGE, base64, number, push_number, reply,
+};
+use crate::items::Items;
+use crate::worker::Turn;
+
+/// Tokens of a request, with command and key.
+const REQUEST_TOKENS_MAX: usize = 19;
+/// The longest flag `O`.
+const OPAQUE_BYTES_MAX: usize = 32;
+/// How often a look-up that would make an entry is tried, if others make it and it goes again.
+const VIVIFY_TRIES: usize = 8;
+const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad token in command line format";
+const BAD_FLAGS: &[u8] = b"CLIENT_ERROR invalid or duplicate flag";
+const LONG_OPAQUE: &[u8] = b"CLIENT_ERROR opaque token too long";
+
+/// What the flags of a request say.
+#[derive(Clone, Copy, Default)]
+struct Flags {
+    no_update: bool,
+    value: bool,
+    quiet: bool,
+    invalidates: bool,
+    is_binary: bool,
+    mode: u8,
+    cas: u64,
+    has_cas: bool,
+    client_flags: u32,
+    delta: Option<u64>,
+    initial: u64,
+    /// As [`crate::items::Items::lifetime`] reads them.
+    time: Option<i32>,
+    vivify_time: Option<i32>,
+    recache_time: Option<i32>,
+}
+
+type Error = &'static [u8];
+
+impl Flags {
+    fn of(tokens: &[&[u8]]) -> Result<Flags, Error> {
+        let mut flags = Flags::default();
+        let mut seen = 0u128;
+        for token in tokens {
+            let flag = token[0];
+            if flag >= 127 || seen & 1 << flag != 0 {
+                return Err(b"CLIENT_ERROR duplicate flag");
+            }
+            seen |= 1 << flag;
+            flags.note(flag, &token[1..])?;
+        }
+        Ok(flags)
+    }
+
+    fn note(&mut self, flag: u8, value: &[u8]) -> Result<(), Error> {
+        let time = || number::signed_32(value).map(Some).ok_or(BAD_TOKEN);
+        match flag {
+            b'b' => self.is_binary = true,
+            b'N' => self.vivify_time = time()?,
+            b'T' => self.time = time()?,
+            b'R' => self.recache_time = time()?,
+            b'O' | b'P' | b'L' | b'k' | b's' | b't' | b'c' | b'f' | b'l' | b'h' => {}
+            b'v' => self.value = true,
+            b'u' => self.no_update = true,
+            b'q' => self.quiet = true,
+            b'I' => self.invalidates = true,
+            b'F' => self.client_flags = number::unsigned_32(value).ok_or(BAD_FORMAT)?,
+            b'C' => {
+                self.cas = number::unsigned(value).ok_or(BAD_TOKEN)?;
+                self.has_cas = true;
+            }
+            b'M' => match value {
+                &[mode] => self.mode = mode,
+                _ => return Err(b"CLIENT_ERROR incorrect length for M token"),
+            },
+            b'J' => {
+                let initial = number::unsigned(value);
+                self.initial = initial.ok_or(&b"CLIENT_ERROR invalid numeric initial value"[..])?;
+            }
+            b'D' => {
+                let delta = number::unsigned(value);
+                self.delta = Some(delta.ok_or(&b"CLIENT_ERROR invalid numeric delta value"[..])?);
+            }
+            _ => return Err(b"CLIENT_ERROR invalid flag"),
+        }
+        Ok(())
+    }
+}
+
+/// A request whose key and flags were read.
+struct Meta<'r> {
+    key: &'r [u8],
+    flags: Flags,
+    /// As they were written, for the reply.
+    tokens: &'r [&'r [u8]],
+}
+
+impl<'r> Meta<'r> {
+    fn of(
+        tokens: &'r [&'r [u8]],
+        first_flag: usize,
+        key: &'r mut [u8; KEY_BYTES_MAX],
+    ) -> Result<Meta<'r>, Error> {
+        let flags = Flags::of(&tokens[first_flag..])?;
+        let key = if flags.is_binary {
+            base64::decode(tokens[1], key).ok_or(&b"CLIENT_ERROR error decoding key"[..])?
+        } else {
+            tokens[1]
+        };
+        let tokens = &tokens[first_flag..];
+        let mut opaque = tokens.iter().filter(|token| token[0] == b'O');
+        if opaque.any(|token| token.len() > OPAQUE_BYTES_MAX) {
+            return Err(LONG_OPAQUE);
+        }
+        Ok(Meta { key, flags, tokens })
+    }
+
+    /// The flags of a reply that do not depend on the entry: opaque and key.
+    fn echo(&self, out: &mut Vec<u8>) {
+        for token in self.tokens {
+            match token[0] {
+                b'O' => push_opaque(out, token),
+                b'k' => push_key(out, self.key, self.flags.is_binary),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn push_opaque(out: &mut Vec<u8>, token: &[u8]) {
+    out.push(b' ');
+    out.extend_from_slice(token);
+}
+
+fn push_key(out: &mut Vec<u8>, key: &[u8], is_binary: bool) {
+    out.extend_from_slice(b" k");
+    if is_binary {
+        base64::encode(key, out);
+        out.extend_from_slice(b" b");
+    } else {
+        out.extend_from_slice(key);
+    }
+}
+
+fn push_flag(out: &mut Vec<u8>, flag: u8, number: u64) {
+    out.extend_from_slice(&[b' ', flag]);
+    push_number(out, number);
+}
+
+/// Seconds that are left, -1 for ever.
+fn push_left(out: &mut Vec<u8>, left: Option<Duration>) {
+    match left {
+        // Rounded up, so that an entry which is there has a second at least.
+        Some(left) => push_flag(out, b't', left.as_millis().div_ceil(1000) as u64),
+        None => out.extend_from_slice(b" t-1"),
+    }
+}
+
+/// Serves a request of two letters, the first an `m`.
+pub(super) fn serve(request: &mut Request<'_, '_>, kind: u8, turn: &mut Turn<'_>) -> Flow {
+    if kind == b'n' {
+        reply(turn, b"MN");
+        return Flow::Go;
+    }
+    if !b"gsdae".contains(&kind) {
+        reply(turn, b"ERROR");
+        return Flow::Go;
+    }
+    let tokens = request.tokens;
+    let tokens = tokens.all();
+    if tokens.len() < 2 {
+        reply(turn, if kind == b'e' { BAD_FORMAT } else { b"ERROR" });
+        return Flow::Go;
+    }
+    if tokens[1].len() > KEY_BYTES_MAX {
+        reply(turn, BAD_FORMAT);
+        return Flow::Go;
+    }
+    if tokens.len() > REQUEST_TOKENS_MAX {
+        let error = match kind {
+            b'g' => &b"CLIENT_ERROR options flags are too long"[..],
+            _ => b"CLIENT_ERROR options flags too long",
+        };
+        reply(turn, error);
+        return Flow::Go;
+    }
+    if kind == b's' {
+        return set(request, tokens, turn);
+    }
+    let mut decoded = [0; KEY_BYTES_MAX];
+    let done = Meta::of(tokens, 2, &mut decoded).and_then(|meta| match kind {
+        b'g' => get(&meta, turn),
+        b'd' => {
+            delete(&meta, turn);
+            Ok(())
+        }
+        b'a' => arithmetic(&meta, turn),
+        _ => {
+            show(&meta, turn);
+            Ok(())
+        }
+    });
+    if let Err(error) = done {
+        // These tell no more of what is wrong with flags.
+        let is_bare = matches!(kind, b'd' | b'a')
+            && error.starts_with(b"CLIENT_ERROR")
+            && !is_of_operation(error);
+        reply(turn, if is_bare { BAD_FLAGS } else { error });
+    }
+    Flow::Go
+}
+
+/// Whether an error is not of the flags themselves.
+fn is_of_operation(error: Error) -> bool {
+    error == NOT_A_NUMBER || error == LONG_OPAQUE || error == BAD_MODE_OF_ARITHMETIC
+}
+
+const BAD_MODE_OF_ARITHMETIC: &[u8] = b"CLIENT_ERROR invalid mode for ma M token";
+
+/// What `mg` finds.
+#[derive(Clone, Copy)]
+struct Found<'e> {
+    value: &'e [u8],
+    seen: Seen,
+    cas: u64,
+    /// What is left of the lifetime after the request.
+    left: Option<Duration>,
+}
+
+fn get(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
+    let Flags { no_update, time, vivify_time, recache_time, .. } = meta.flags;
+    let (key, store) = (meta.key, &turn.shared.items.store);
+    if time.is_some() || vivify_time.is_some() || recache_time.is_some() {
+        return get_and_change(meta, turn);
+    }
+    let begin = turn.out.len();
+    let out = &mut *turn.out;
+    let now_ms = turn.now_ms;
+    let shows_cas = turn.shared.settings.options.cas;
+    let mut is_stale = false;
+    let mut read = |entry: Entry<'_>| {
+        // Who is first to see a stale entry wins, which is a change.
+        is_stale = entry.marks & (STALE | WON) == STALE;
+        let cas = if shows_cas { entry.cas } else { 0 };
+        let (seen, left) = (Seen::of(&entry), entry.lifetime);
+        if !is_stale {
+            push_found(meta, &Found { value: entry.value, seen, cas, left }, now_ms, out);
+        }
+    };
+    let found = if no_update { store.peek(key, &mut read) } else { store.get_with(key, &mut read) };
+    if is_stale {
+        turn.out.truncate(begin);
+        return get_and_change(meta, turn);
+    }
+    count_get(meta, found.is_some(), turn);
+    if found.is_none() {
+        push_miss(meta, turn);
+    }
+    Ok(())
+}
+
+fn count_get(meta: &Meta<'_>, is_hit: bool, turn: &Turn<'_>) {
+    let counters = turn.counters;
+    let (all, hits, misses) = if meta.flags.time.is_some() {
+        (&counters.touches, &counters.touch_hits, &counters.touch_misses)
+    } else {
+        (&counters.gets, &counters.get_hits, &counters.get_misses)
+    };
+    all.add(1);
+    hits.add(is_hit.into());
+    misses.add((!is_hit).into());
+    if turn.shared.memcached.counts_prefixes() {
+        turn.shared.memcached.prefixes.lock().got(meta.key, is_hit);
+    }
+}
+
+fn push_miss(meta: &Meta<'_>, turn: &mut Turn<'_>) {
+    if meta.flags.quiet {
+        return;
+    }
+    turn.out.extend_from_slice(b"EN");
+    meta.echo(turn.out);
+    turn.out.extend_from_slice(b"\r\n");
+}
+
+/// What was seen of an entry before the request has changed it.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    flags: u32,
+    marks: u8,
+    requested: bool,
+    opened_ms: u64,
+    left: Option<Duration>,
+    /// This client is to fetch it anew.
+    won: bool,
+}
+
+impl Seen {
+    fn of(entry: &Entry<'_>) -> Seen {
+        Seen {
+            flags: entry.flags,
+            marks: entry.marks,
+            requested: entry.requested,
+            opened_ms: entry.opened_ms,
+            left: entry.lifetime,
+            won: false,
+        }
+    }
+}
+
+/// A look-up that gives the entry another lifetime, makes one, or may win.
+fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
+    let Flags { time, vivify_time, .. } = meta.flags;
+    let items = &turn.shared.items;
+    for _ in 0..VIVIFY_TRIES {
+        let updated = operate::update(meta.key, turn, |entry, value| {
+            value.extend_from_slice(entry.value);
+            let has_token = entry.marks & WON != 0;
+            let (left, is_soon) = lifetime_after(meta, items, entry.lifetime, false);
+            let won = !has_token && (is_soon || entry.marks & STALE != 0);
+            let marks = if won { entry.marks | WON } else { entry.marks };
+            let seen = Seen { won, ..Seen::of(entry) };
+            if !won && time.is_none() {
+                return Update::Leave(seen);
+            }
+            let (flags, lifetime) = (entry.flags, time.map(|_| left));
+            Update::Write { flags, marks, lifetime, result: seen }
+        });
+        match updated.map_err(refusal)? {
+            Some((seen, cas)) => {
+                answer_changed(meta, seen, cas, turn);
+                return Ok(());
+            }
+            None => {
+                let Some(vivify) = vivify_time else { break };
+                let binary = if meta.flags.is_binary { BINARY } else { 0 };
+                let vivified = items.lifetime(vivify.into());
+                let (lifetime, _) = lifetime_after(meta, items, vivified, true);
+                let attributes = Attributes { flags: 0, marks: WON | binary, lifetime };
+                let made = items.store.write(meta.key, b"", attributes, Expect::Nothing);
+                if let (Stored::Stored, cas) = made.map_err(refusal)? {
+                    answer_made(meta, attributes, cas, turn);
+                    return Ok(());
+                }
+            }
+        }
+    }
+    count_get(meta, false, turn);
+    push_miss(meta, turn);
+    Ok(())
+}
+
+/// The lifetime of an entry after the flags, which memcached goes through in their order, and whether
+/// `R` finds that it ends soon.
+fn lifetime_after(
+    meta: &Meta<'_>,
+    items: &Items,
+    before: Option<Duration>,
+    is_made: bool,
+) -> (Option<Duration>, bool) {
+    let Flags { time, vivify_time, recache_time, .. } = meta.flags;
+    let lifetime = |time: Option<i32>| time.and_then(|time| items.lifetime(time.into()));
+    let (mut left, mut is_soon) = (before, false);
+    for token in meta.tokens {
+        match token[0] {
+            b'T' => left = lifetime(time),
+            b'N' if is_made => left = lifetime(vivify_time),
+            b'R' if !is_made => {
+                let both = left.zip(lifetime(recache_time));
+                is_soon |= both.is_some_and(|(left, below)| left < below);
+            }
+            _ => {}
+        }
+    }
+    (left, is_soon)
+}
+
+fn answer_changed(meta: &Meta<'_>, seen: Seen, cas: u64, turn: &mut Turn<'_>) {
+    let left = match meta.flags.time {
+        Some(time) => turn.shared.items.lifetime(time.into()),
+        None => seen.left,
+    };
+    let cas = if turn.shared.settings.options.cas { cas } else { 0 };
+    let found = Found { value: turn.scratch, seen, cas, left };
+    push_found(meta, &found, turn.now_ms, turn.out);
+    count_get(meta, true, turn);
+}
+
+/// Answers with an entry that the request has made, whose client has won.
+fn answer_made(meta: &Meta<'_>, attributes: Attributes, cas: u64, turn: &mut Turn<'_>) {
+    let left = attributes.lifetime;
+    let marks = attributes.marks & BINARY;
+    let seen = Seen { marks, opened_ms: turn.now_ms, left, won: true, ..Seen::default() };
+    let cas = if turn.shared.settings.options.cas { cas } else { 0 };
+    push_found(meta, &Found { value: b"", seen, cas, left }, turn.now_ms, turn.out);
+    count_get(meta, true, turn);
+}
+
+fn push_found(meta: &Meta<'_>, found: &Found<'_>, now_ms: u64, out: &mut Vec<u8>) {
+    let Found { value, seen, cas, left } = *found;
+    if meta.flags.value {
+        out.reserve(value.len() + 128);
+        out.extend_from_slice(b"VA ");
+        push_number(out, value.len() as u64);
+    } else {
+        out.extend_from_slice(b"HD");
+    }
+    // `t` before `T` shows what was left before.
+    let mut shown = seen.left;
+    for token in meta.tokens {
+        match token[0] {
+            b'T' => shown = left,
+            b's' => push_flag(out, b's', value.len() as u64),
+            b't' => push_left(out, shown),
+            b'c' => push_flag(out, b'c', cas),
+            b'f' => push_flag(out, b'f', seen.flags.into()),
+            b'l' => push_flag(out, b'l', now_ms.saturating_sub(seen.opened_ms) / 1000),
+            b'h' => push_flag(out, b'h', seen.requested.into()),
+            b'O' => push_opaque(out, token),
+            b'k' => push_key(out, meta.key, seen.marks & BINARY != 0),
+            _ => {}
+        }
+    }
+    if seen.marks & WON != 0 {
+        out.extend_from_slice(b" Z");
+    }
+    if seen.marks & STALE != 0 {
+        out.extend_from_slice(b" X");
+    }
+    if seen.won {
+        out.extend_from_slice(b" W");
+    }
+    out.extend_from_slice(b"\r\n");
+    if meta.flags.value {
+        out.extend_from_slice(value);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+fn set(request: &mut Request<'_, '_>, tokens: &[&[u8]], turn: &mut Turn<'_>) -> Flow {
+    let length = tokens.get(2).and_then(|length| number::signed_32(length));
+    let length = length.and_then(|length| usize::try_from(length).ok());
+    let Some(length) = length.filter(|&length| length <= i32::MAX as usize - 2) else {
+        reply(turn, BAD_FORMAT);
+        return Flow::Go;
+    };
+    let mut decoded = [0; KEY_BYTES_MAX];
+    let stored = Meta::of(tokens, 3, &mut decoded).and_then(|meta| {
+        let mode = mode_of(meta.flags)?;
+        if turn.shared.items.is_too_large(meta.key.len(), length) {
+            turn.counters.too_large.add(1);
+            turn.shared.items.store.delete(meta.key);
+            return Err(TOO_LARGE);
+        }
+        Ok((meta, mode))
+    });
+    let (meta, mode) = match stored {
+        Ok(stored) => stored,
+        Err(error) => {
+            reply(turn, error);
+            request.swallow(length);
+            return Flow::Go;
+        }
+    };
+    let value = match request.value(length) {
+        Ok(Some(value)) => value,
+        Ok(None) => {
+            reply(turn, b"CLIENT_ERROR bad data chunk");
+            return Flow::Go;
+        }
+        Err(flow) => return flow,
+    };
+    let flags = meta.flags;
+    let marks = if flags.is_binary { BINARY } else { 0 };
+    let lifetime = flags.time.and_then(|time| turn.shared.items.lifetime(time.into()));
+    let attributes = Attributes { flags: flags.client_flags, marks, lifetime };
+    let store = Store {
+        mode,
+        key: meta.key,
+        value,
+        attributes,
+        cas: flags.cas,
+        invalidates: flags.invalidates && mode == Mode::Cas,
+    };
+    answer_set(&meta, operate::store(store, turn), turn);
+    Flow::Go
+}
+
+fn mode_of(flags: Flags) -> Result<Mode, Error> {
+    let mode = match flags.mode {
+        0 | b'S' => Mode::Set,
+        b'E' => Mode::Add,
+        b'A' => Mode::Append,
+        b'P' => Mode::Prepend,
+        b'R' => Mode::Replace,
+        _ => return Err(b"CLIENT_ERROR invalid mode for ms M token"),
+    };
+    let compares = flags.has_cas && matches!(mode, Mode::Set | Mode::Replace);
+    Ok(if compares { Mode::Cas } else { mode })
+}
+
+fn answer_set(meta: &Meta<'_>, stored: Result<(Stored, u64), StoreError>, turn: &mut Turn<'_>) {
+    let (stored, cas) = match stored {
+        Ok(stored) => stored,
+        Err(error) => return reply(turn, refusal(error)),
+    };
+    let is_stored = stored == Stored::Stored;
+    if is_stored && meta.flags.quiet {
+        return;
+    }
+    turn.out.extend_from_slice(match stored {
+        Stored::Stored => b"HD",
+        Stored::Exists => b"EX",
+        Stored::NotFound => b"NF",
+        Stored::NotStored => b"NS",
+    });
+    let cas = if is_stored && turn.shared.settings.options.cas { cas } else { 0 };
+    for token in meta.tokens {
+        match token[0] {
+            b'O' => push_opaque(turn.out, token),
+            b'k' => push_key(turn.out, meta.key, meta.flags.is_binary),
+            b'c' => push_flag(turn.out, b'c', cas),
+            _ => {}
+        }
+    }
+    turn.out.extend_from_slice(b"\r\n");
+}
+
+fn delete(meta: &Meta<'_>, turn: &mut Turn<'_>) {
+    let Flags { cas, has_cas, invalidates, time, quiet, .. } = meta.flags;
+    let deleted = if invalidates {
+        invalidate(meta, has_cas.then_some(cas), time, turn)
+    } else if has_cas {
+        operate::delete_exactly(meta.key, cas, turn)
+    } else {
+        operate::delete(meta.key, turn)
+    };
+    if turn.shared.memcached.counts_prefixes() {
+        turn.shared.memcached.prefixes.lock().delete(meta.key);
+    }
+    if deleted == Stored::Stored && quiet {
+        return;
+    }
+    turn.out.extend_from_slice(match deleted {
+        Stored::Stored => b"HD",
+        Stored::Exists => b"EX",
+        _ => b"NF",
+    });
+    meta.echo(turn.out);
+    turn.out.extend_from_slice(b"\r\n");
+}
+
+/// Marks an entry as stale, and has the next client win.
+fn invalidate(meta: &Meta<'_>, cas: Option<u64>, time: Option<i32>, turn: &mut Turn<'_>) -> Stored {
+    let items = &turn.shared.items;
+    let lifetime = time.map(|time| items.lifetime(time.into()));
+    let updated = operate::update(meta.key, turn, |entry, value| {
+        if cas.is_some_and(|cas| cas != entry.cas) {
+            return Update::Leave(Stored::Exists);
+        }
+        value.extend_from_slice(entry.value);
+        let marks = (entry.marks | STALE) & !WON;
+        Update::Write { flags: entry.flags, marks, lifetime, result: Stored::Stored }
+    });
+    match updated {
+        Ok(Some((Stored::Stored, _))) => Stored::Stored,
+        Ok(found) => {
+            turn.counters.delete_misses.add(1);
+            found.map_or(Stored::NotFound, |(exists, _)| exists)
+        }
+        // Without memory to mark it, it goes: nobody may take it for fresh.
+        Err(_) => operate::delete(meta.key, turn),
+    }
+}
+
+fn arithmetic(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
+    let flags = meta.flags;
+    let up = match flags.mode {
+        0 | b'I' | b'+' => true,
+        b'D' | b'-' => false,
+        _ => return Err(BAD_MODE_OF_ARITHMETIC),
+    };
+    let time = flags.time.map(|time| turn.shared.items.lifetime(time.into()));
+    let by = flags.delta.unwrap_or(1);
+    let count = Count { up, by, cas: flags.cas, lifetime: time };
+    let no_memory = |_| &b"SERVER_ERROR out of memory"[..];
+    for _ in 0..VIVIFY_TRIES {
+        let (counted, cas, left) = operate::count(meta.key, count, turn).map_err(no_memory)?;
+        match counted {
+            Counted::NotANumber => return Err(NOT_A_NUMBER),
+            Counted::Is(number) => {
+                if !flags.quiet {
+                    answer_counted(meta, number, cas, (left, time.unwrap_or(left)), turn);
+                }
+                return Ok(());
+            }
+            Counted::Exists => {
+                push_uncounted(meta, b"EX", turn);
+                return Ok(());
+            }
+            Counted::NotFound => {}
+        }
+        let Some(vivify) = flags.vivify_time else { break };
+        let items = &turn.shared.items;
+        let (lifetime, _) = lifetime_after(meta, items, items.lifetime(vivify.into()), true);
+        let marks = if flags.is_binary { BINARY } else { 0 };
+        let attributes = Attributes { flags: 0, marks, lifetime };
+        let mut buffer = itoa::Buffer::new();
+        let initial = buffer.format(flags.initial).as_bytes();
+        let made = items.store.write(meta.key, initial, attributes, Expect::Nothing);
+        if let (Stored::Stored, cas) = made.map_err(no_memory)? {
+            // memcached answers this also where it is to be quiet.
+            answer_counted(meta, flags.initial, cas, (lifetime, lifetime), turn);
+            return Ok(());
+        }
+    }
+    push_uncounted(meta, b"NF", turn);
+    Ok(())
+}
+
+fn push_uncounted(meta: &Meta<'_>, code: &[u8], turn: &mut Turn<'_>) {
+    turn.out.extend_from_slice(code);
+    meta.echo(turn.out);
+    turn.out.extend_from_slice(b"\r\n");
+}
+
+fn answer_counted(
+    meta: &Meta<'_>,
+    number: u64,
+    cas: u64,
+    (before, after): (Option<Duration>, Option<Duration>),
+    turn: &mut Turn<'_>,
+) {
+    // `t` before `T` shows what was left before.
+    let mut left = before;
+    let mut buffer = itoa::Buffer::new();
+    let digits = buffer.format(number).as_bytes();
+    let out = &mut *turn.out;
+    if meta.flags.value {
+        out.extend_from_slice(b"VA ");
+        push_number(out, digits.len() as u64);
+    } else {
+        out.extend_from_slice(b"HD");
+    }
+    for token in meta.tokens {
+        match token[0] {
+            b'T' => left = after,
+            b'c' if turn.shared.settings.options.cas => push_flag(out, b'c', cas),
+            b'c' => push_flag(out, b'c', 0),
+            b't' => push_left(out, left),
+            b'O' => push_opaque(out, token),
+            b'k' => push_key(out, meta.key, meta.flags.is_binary),
+            _ => {}
+        }
+    }
+    out.extend_from_slice(b"\r\n");
+    if meta.flags.value {
+        out.extend_from_slice(digits);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// `me`: what is known of an entry, in words.
+fn show(meta: &Meta<'_>, turn: &mut Turn<'_>) {
+    turn.counters.metas.add(1);
+    let now_ms = turn.now_ms;
+    let out = &mut *turn.out;
+    let shown = turn.shared.items.store.peek(meta.key, |entry| {
+        out.extend_from_slice(b"ME ");
+        if entry.marks & BINARY != 0 {
+            base64::encode(entry.key, out);
+        } else {
+            out.extend_from_slice(entry.key);
+        }
+        let left = entry.lifetime.map_or(-1, |left| left.as_secs() as i64);
+        let age = now_ms.saturating_sub(entry.opened_ms) / 1000;
+        let fetched = if entry.requested { "yes" } else { "no" };
+        let (cas, size) = (entry.cas, entry.key.len() + entry.value.len());
+        let facts = format!(" exp={left} la={age} cas={cas} fetch={fetched} cls=1 size={size}\r\n");
+        out.extend_from_slice(facts.as_bytes());
+    });
+    if shown.is_none() {
+        reply(turn, b"EN");
+    }
+}

@@ -1,0 +1,477 @@
+//! memcached's text protocol, the classic one and meta, as memcached 1.6 speaks it.
+//!
+//! A session is served from a slice of what has arrived. It takes as many whole requests as there are, and
+//! says how much of the slice it has done with; nothing of it is copied. Look-ups are gathered as they
+//! come and made together ([`lookups`]); any other request makes those before it first, so replies are in the
+//! order of requests.
+
+mod auth;
+mod base64;
+mod lookups;
+mod meta;
+mod number;
+mod operate;
+mod prefixes;
+mod stats;
+mod text;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use memchr::memchr;
+use parking_lot::Mutex;
+
+use crate::worker::{Next, Served, Turn};
+use auth::Users;
+use lookups::{Lookups, Shape};
+use prefixes::Prefixes;
+
+/// The longest key.
+const KEY_BYTES_MAX: usize = 250;
+/// A line that is longer and has no end yet is no request, unless it looks keys up.
+const LINE_BYTES_MAX: usize = 2048;
+/// The first byte of a request in the binary protocol, which is not spoken.
+const BINARY_MAGIC: u8 = 0x80;
+/// Tokens of a line; what is behind them is not looked at.
+const TOKENS_MAX: usize = 23;
+
+pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
+const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format";
+const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache";
+const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object";
+
+/// What memcached has a flag for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether the text protocol is spoken. Without, connections are closed when anything comes (`-B binary`).
+    pub text: bool,
+    /// Whether entries have numbers for `cas`; without, all are 0 (`-C`).
+    pub cas: bool,
+    /// Whether `flush_all` is allowed (`-F`).
+    pub flush: bool,
+    /// Whether `lru_crawler metadump` and `stats cachedump` are allowed (`-X`).
+    pub dump: bool,
+    /// Whether `shutdown` is allowed (`-A`).
+    pub shutdown: bool,
+    /// A file of users, one of which each connection must be (`-Y`).
+    pub users: Option<PathBuf>,
+    /// The character that ends a prefix in `stats detail` (`-D`).
+    pub prefix_delimiter: u8,
+    /// Whether `stats detail` counts from the start (`-D`).
+    pub detail: bool,
+    /// Whether `debugtime` moves the clock: for tests.
+    pub debug: bool,
+    /// What `stats settings` shows beside.
+    pub shown: Shown,
+}
+
+/// Settings that are shown as they were given, and change nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Shown {
+    /// `tcpport`.
+    pub port: u16,
+    /// `inter`.
+    pub interface: Option<String>,
+    /// `verbosity`.
+    pub verbosity: u32,
+    /// `domain_socket`.
+    pub socket: Option<String>,
+    /// `umask`, of the Unix socket.
+    pub access: u32,
+    /// `binding_protocol`.
+    pub protocol: &'static str,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            text: true,
+            cas: true,
+            flush: true,
+            dump: true,
+            shutdown: false,
+            users: None,
+            prefix_delimiter: b':',
+            detail: false,
+            debug: false,
+            shown: Shown { protocol: "auto-negotiate", ..Shown::default() },
+        }
+    }
+}
+
+/// What all sessions share.
+#[derive(Debug)]
+pub(crate) struct Memcached {
+    users: Option<Users>,
+    verbosity: AtomicU32,
+    prefixes: Mutex<Prefixes>,
+    /// Read by each look-up, so beside the lock.
+    detail: std::sync::atomic::AtomicBool,
+    stats: stats::Since,
+}
+
+impl Memcached {
+    pub(crate) fn new(options: &Options) -> io::Result<Memcached> {
+        Ok(Memcached {
+            users: options.users.as_deref().map(Users::read).transpose()?,
+            verbosity: AtomicU32::new(options.shown.verbosity),
+            prefixes: Mutex::new(Prefixes::new(options.prefix_delimiter)),
+            detail: options.detail.into(),
+            stats: stats::Since::default(),
+        })
+    }
+
+    fn counts_prefixes(&self) -> bool {
+        self.detail.load(Relaxed)
+    }
+}
+
+/// What a connection is in the midst of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// A request begins.
+    Command,
+    /// Keys of a request that looks up are to come.
+    Keys(Shape),
+    /// So many bytes are passed over: the value of a request that was refused.
+    Swallow(u64),
+    /// The rest of a line is passed over.
+    SkipLine,
+    /// A dump goes on from there.
+    Dump(stats::Dump),
+}
+
+/// A connection's session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    state: State,
+    authenticated: bool,
+}
+
+impl Session {
+    pub(crate) fn new(memcached: &Memcached) -> Session {
+        Session { state: State::Command, authenticated: memcached.users.is_none() }
+    }
+}
+
+/// What a request wants next.
+enum Flow {
+    /// The next request.
+    Go,
+    /// So many bytes of input, counted from the request's first.
+    Read(usize),
+    Close,
+}
+
+/// Serves as many requests as there are in `input` whole.
+pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served {
+    let mut lookups = Lookups::new();
+    let mut at = 0;
+    let mut requests = 0;
+    let requests_max = match turn.shared.settings.limits.turn_requests {
+        0 => usize::MAX,
+        some => some,
+    };
+    let next = loop {
+        if turn.out.len() >= turn.out_max || turn.work_left == 0 || requests == requests_max {
+            break Next::Send;
+        }
+        requests += 1;
+        let rest = &input[at..];
+        if rest.is_empty() && !matches!(session.state, State::Dump(_)) {
+            break Next::Read(1);
+        }
+        let (consumed, flow) = match session.state {
+            State::Command if session.authenticated => {
+                command(session, rest, at, &mut lookups, turn)
+            }
+            State::Command => auth::request(session, rest, turn),
+            State::Keys(shape) => keys(session, shape, rest, at, &mut lookups, turn),
+            State::Swallow(bytes) => (swallow(session, rest, bytes), Flow::Go),
+            State::SkipLine => (skip_line(session, rest), Flow::Go),
+            State::Dump(dump) => {
+                session.state = stats::go_on(dump, turn);
+                (0, Flow::Go)
+            }
+        };
+        at += consumed;
+        match flow {
+            Flow::Go => {}
+            Flow::Read(bytes) => break Next::Read(bytes),
+            Flow::Close => break Next::Close,
+        }
+        if lookups.is_stopped() {
+            break Next::Send;
+        }
+    };
+    lookups.flush(turn);
+    if let Some((from, shape)) = lookups.stopped() {
+        // Replies have become too many: the rest is served when they are sent.
+        session.state = State::Keys(shape);
+        return Served { consumed: from, next: Next::Send };
+    }
+    Served { consumed: at, next }
+}
+
+fn swallow(session: &mut Session, rest: &[u8], bytes: u64) -> usize {
+    let passed = bytes.min(rest.len() as u64);
+    session.state = match bytes - passed {
+        0 => State::Command,
+        left => State::Swallow(left),
+    };
+    passed as usize
+}
+
+fn skip_line(session: &mut Session, rest: &[u8]) -> usize {
+    match memchr(b'\n', rest) {
+        Some(end) => {
+            session.state = State::Command;
+            end + 1
+        }
+        None => rest.len(),
+    }
+}
+
+/// The line that begins `rest`, without its end, and the bytes it takes.
+fn line(rest: &[u8]) -> Option<(&[u8], usize)> {
+    let end = memchr(b'\n', rest)?;
+    let has_return = end > 1 && rest[end - 1] == b'\r';
+    Some((&rest[..end - usize::from(has_return)], end + 1))
+}
+
+/// Serves the request at the beginning of `rest`, which is `at` in the input.
+fn command<'i>(
+    session: &mut Session,
+    rest: &'i [u8],
+    at: usize,
+    lookups: &mut Lookups<'i>,
+    turn: &mut Turn<'_>,
+) -> (usize, Flow) {
+    if rest[0] == BINARY_MAGIC || !turn.shared.settings.options.text {
+        return (0, Flow::Close);
+    }
+    let Some((line, bytes)) = line(rest) else { return without_end(session, rest) };
+    // By far the most frequent request, without a second look at it.
+    if let Some(key) = line.strip_prefix(b"get ")
+        && (1..=KEY_BYTES_MAX).contains(&key.len())
+        && memchr(b' ', key).is_none()
+    {
+        lookups.push(key, at + 4, Shape { ends: true, ..Shape::new(false) }, turn);
+        return (bytes, Flow::Go);
+    }
+    if let Some(shape) = Shape::of(line) {
+        match shape {
+            Ok((shape, prefix)) => {
+                return keys_of_line(session, shape, line, prefix, (at, bytes), lookups, turn);
+            }
+            Err(error) => {
+                lookups.flush(turn);
+                if !lookups.is_stopped() {
+                    reply(turn, error);
+                }
+                return (bytes, Flow::Go);
+            }
+        }
+    }
+    lookups.flush(turn);
+    if lookups.is_stopped() {
+        return (0, Flow::Go);
+    }
+    let tokens = Tokens::of(line);
+    let mut request = Request { session, tokens, rest, bytes };
+    let flow = match tokens.command() {
+        [b'm', kind] => meta::serve(&mut request, *kind, turn),
+        _ => text::serve(&mut request, turn),
+    };
+    match flow {
+        Flow::Read(wanted) => (0, Flow::Read(wanted)),
+        flow => (request.bytes, flow),
+    }
+}
+
+/// A line has not arrived whole.
+fn without_end(session: &mut Session, rest: &[u8]) -> (usize, Flow) {
+    if rest.len() <= LINE_BYTES_MAX {
+        return (0, Flow::Read(rest.len() + 1));
+    }
+    let blanks = rest.iter().take_while(|&&byte| byte == b' ').count();
+    let command = &rest[blanks..];
+    let shape = if command.starts_with(b"get ") {
+        Shape::new(false)
+    } else if command.starts_with(b"gets ") {
+        Shape::new(true)
+    } else {
+        return (0, Flow::Close);
+    };
+    if blanks > 100 {
+        return (0, Flow::Close);
+    }
+    // Keys are looked up as they come, so the line may be of any length.
+    session.state = State::Keys(shape);
+    (blanks + if shape.cas { 5 } else { 4 }, Flow::Go)
+}
+
+/// Looks up the keys of a whole line.
+fn keys_of_line<'i>(
+    session: &mut Session,
+    shape: Shape,
+    line: &'i [u8],
+    prefix: usize,
+    (at, bytes): (usize, usize),
+    lookups: &mut Lookups<'i>,
+    turn: &mut Turn<'_>,
+) -> (usize, Flow) {
+    if split(&line[prefix..]).any(|(_, key)| key.len() > KEY_BYTES_MAX) {
+        lookups.flush(turn);
+        if !lookups.is_stopped() {
+            reply(turn, BAD_FORMAT);
+            session.state = State::Command;
+        }
+        return (bytes, Flow::Go);
+    }
+    let mut keys = split(&line[prefix..]).peekable();
+    while let Some((offset, key)) = keys.next() {
+        let ends = keys.peek().is_none();
+        lookups.push(key, at + prefix + offset, Shape { ends, ..shape }, turn);
+        if lookups.is_stopped() {
+            return (0, Flow::Go);
+        }
+    }
+    session.state = State::Command;
+    (bytes, Flow::Go)
+}
+
+/// Looks up keys of a line that is too long to be had whole, or whose replies were too many.
+fn keys<'i>(
+    session: &mut Session,
+    shape: Shape,
+    rest: &'i [u8],
+    at: usize,
+    lookups: &mut Lookups<'i>,
+    turn: &mut Turn<'_>,
+) -> (usize, Flow) {
+    if let Some((line, bytes)) = line(rest) {
+        if line.iter().all(|&byte| byte == b' ' || byte == b'\r') {
+            lookups.flush(turn);
+            if !lookups.is_stopped() {
+                turn.out.extend_from_slice(b"END\r\n");
+                session.state = State::Command;
+            }
+            return (bytes, Flow::Go);
+        }
+        return keys_of_line(session, shape, line, 0, (at, bytes), lookups, turn);
+    }
+    let whole = rest.iter().rposition(|&byte| byte == b' ').map_or(0, |last| last + 1);
+    for (offset, key) in split(&rest[..whole]) {
+        if key.len() > KEY_BYTES_MAX {
+            return key_too_long(session, whole, lookups, turn);
+        }
+        lookups.push(key, at + offset, shape, turn);
+        if lookups.is_stopped() {
+            return (0, Flow::Go);
+        }
+    }
+    if rest.len() - whole > KEY_BYTES_MAX + 1 {
+        return key_too_long(session, whole, lookups, turn);
+    }
+    (whole, Flow::Read(rest.len() - whole + 1))
+}
+
+fn key_too_long(
+    session: &mut Session,
+    consumed: usize,
+    lookups: &mut Lookups<'_>,
+    turn: &mut Turn<'_>,
+) -> (usize, Flow) {
+    lookups.flush(turn);
+    if !lookups.is_stopped() {
+        reply(turn, BAD_FORMAT);
+        session.state = State::SkipLine;
+    }
+    (consumed, Flow::Go)
+}
+
+/// Tokens with where they begin.
+fn split(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        at += line[at..].iter().take_while(|&&byte| byte == b' ').count();
+        let begin = at;
+        let rest = &line[begin..];
+        at = begin + memchr(b' ', rest).unwrap_or(rest.len());
+        (begin < at).then(|| (begin, &line[begin..at]))
+    })
+}
+
+/// A line's first tokens.
+#[derive(Clone, Copy)]
+struct Tokens<'i> {
+    tokens: [&'i [u8]; TOKENS_MAX],
+    count: usize,
+}
+
+impl<'i> Tokens<'i> {
+    fn of(line: &'i [u8]) -> Tokens<'i> {
+        let mut tokens: [&[u8]; TOKENS_MAX] = [b""; TOKENS_MAX];
+        let mut count = 0;
+        for (_, token) in split(line).take(TOKENS_MAX) {
+            tokens[count] = token;
+            count += 1;
+        }
+        Tokens { tokens, count }
+    }
+
+    fn all(&self) -> &[&'i [u8]] {
+        &self.tokens[..self.count]
+    }
+
+    fn command(&self) -> &'i [u8] {
+        self.tokens[0]
+    }
+
+    /// The token of a place, empty if there is none.
+    fn get(&self, index: usize) -> &'i [u8] {
+        self.tokens.get(index).copied().unwrap_or(b"")
+    }
+
+    fn last(&self) -> &'i [u8] {
+        self.tokens[self.count.saturating_sub(1)]
+    }
+}
+
+/// A request that is not a look-up.
+struct Request<'s, 'i> {
+    session: &'s mut Session,
+    tokens: Tokens<'i>,
+    /// From the request's first byte on.
+    rest: &'i [u8],
+    /// Of the request: its line, and its value once that is known to be there.
+    bytes: usize,
+}
+
+impl<'i> Request<'_, 'i> {
+    /// The value behind the line, of `length` bytes and an end of line. Else how many bytes it takes until it
+    /// has arrived.
+    fn value(&mut self, length: usize) -> Result<Option<&'i [u8]>, Flow> {
+        let whole = self.bytes + length + 2;
+        let Some(value) = self.rest.get(self.bytes..whole) else { return Err(Flow::Read(whole)) };
+        self.bytes = whole;
+        Ok(value.strip_suffix(b"\r\n"))
+    }
+
+    /// Passes over the value behind the line, which is not stored.
+    fn swallow(&mut self, length: usize) {
+        self.session.state = State::Swallow(length as u64 + 2);
+    }
+}
+
+/// Replies with a line.
+fn reply(turn: &mut Turn<'_>, line: &[u8]) {
+    turn.out.extend_from_slice(line);
+    turn.out.extend_from_slice(b"\r\n");
+}
+
+fn push_number(out: &mut Vec<u8>, number: u64) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}

@@ -1,0 +1,233 @@
+//! What requests of both dialects do to the store, and what they count.
+
+use std::time::Duration;
+
+use frazil_segment::{Attributes, Entry, Expect, StoreError, Stored, Update};
+
+use crate::worker::Turn;
+
+/// An entry is stale: it was invalidated, and may be served while one client fetches it anew.
+pub(super) const STALE: u8 = 1;
+/// One client was told that it should fetch the entry anew.
+pub(super) const WON: u8 = 2;
+/// The key was written in base 64.
+pub(super) const BINARY: u8 = 4;
+
+/// How a value is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Set,
+    Add,
+    Replace,
+    Append,
+    Prepend,
+    Cas,
+}
+
+/// What is stored.
+#[derive(Clone, Copy)]
+pub(super) struct Store<'i> {
+    pub(super) mode: Mode,
+    pub(super) key: &'i [u8],
+    pub(super) value: &'i [u8],
+    pub(super) attributes: Attributes,
+    /// The number that the entry must have; 0: any.
+    pub(super) cas: u64,
+    /// Whether a value for an older number is stored, as a stale one.
+    pub(super) invalidates: bool,
+}
+
+/// Stores a value, and says which number it has.
+pub(super) fn store(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreError> {
+    turn.counters.sets.add(1);
+    let stored = attempt(store, turn);
+    match &stored {
+        Ok((stored, _)) if store.mode == Mode::Cas => match stored {
+            Stored::Stored => turn.counters.cas_hits.add(1),
+            Stored::NotFound => turn.counters.cas_misses.add(1),
+            _ => turn.counters.cas_badval.add(1),
+        },
+        Ok(_) => {}
+        Err(error) => {
+            count_refusal(*error, turn);
+            // What was there would be older than what the client has now.
+            if store.mode == Mode::Set {
+                turn.shared.items.store.delete(store.key);
+            }
+        }
+    }
+    stored
+}
+
+pub(super) fn count_refusal(error: StoreError, turn: &Turn<'_>) {
+    match error {
+        StoreError::TooLarge | StoreError::KeyTooLong => turn.counters.too_large.add(1),
+        _ => turn.counters.no_memory.add(1),
+    }
+}
+
+fn attempt(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreError> {
+    let Store { mode, key, value, attributes, cas, invalidates } = store;
+    let items = &turn.shared.items.store;
+    let written = |expect| items.write(key, value, attributes, expect);
+    match mode {
+        Mode::Set => written(Expect::Anything),
+        // What is there for certain is not written against: that would cost space.
+        Mode::Add if items.contains(key) => Ok((Stored::NotStored, 0)),
+        Mode::Add => written(Expect::Nothing),
+        Mode::Replace if !items.contains(key) => Ok((Stored::NotStored, 0)),
+        Mode::Replace => written(Expect::Something),
+        Mode::Append | Mode::Prepend => extend(store, turn),
+        Mode::Cas if invalidates => replace_stale(store, turn),
+        Mode::Cas => match items.peek(key, |entry| entry.cas) {
+            None => Ok((Stored::NotFound, 0)),
+            Some(there) if there != cas => Ok((Stored::Exists, 0)),
+            Some(_) => written(Expect::Exactly(cas)),
+        },
+    }
+}
+
+fn extend(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreError> {
+    let Store { mode, key, value: more, cas, .. } = store;
+    let items = &turn.shared.items;
+    let updated = update(key, turn, |entry, value| {
+        if cas != 0 && entry.cas != cas {
+            return Update::Leave(Ok(Stored::Exists));
+        }
+        if items.is_too_large(key.len(), entry.value.len() + more.len()) {
+            return Update::Leave(Err(StoreError::TooLarge));
+        }
+        if mode == Mode::Append {
+            value.extend_from_slice(entry.value);
+            value.extend_from_slice(more);
+        } else {
+            value.extend_from_slice(more);
+            value.extend_from_slice(entry.value);
+        }
+        let (flags, marks) = (entry.flags, entry.marks);
+        Update::Write { flags, marks, lifetime: None, result: Ok(Stored::Stored) }
+    })?;
+    let (stored, cas) = updated.unwrap_or((Ok(Stored::NotStored), 0));
+    Ok((stored?, cas))
+}
+
+/// Stores a value for the number that the entry has; or, for another, which then is of an older entry, as a
+/// stale value that ends when the entry would have.
+fn replace_stale(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreError> {
+    let Store { key, value: new, attributes, cas, .. } = store;
+    let updated = update(key, turn, |entry, value| {
+        if cas == 0 {
+            return Update::Leave(Stored::Exists);
+        }
+        value.extend_from_slice(new);
+        let Attributes { flags, marks, lifetime } = attributes;
+        if cas == entry.cas {
+            let lifetime = Some(lifetime);
+            return Update::Write { flags, marks, lifetime, result: Stored::Stored };
+        }
+        let marks = marks | STALE | entry.marks & WON;
+        Update::Write { flags, marks, lifetime: None, result: Stored::Stored }
+    })?;
+    Ok(updated.unwrap_or((Stored::NotFound, 0)))
+}
+
+/// Changes an entry as [`frazil_segment::Store::update`] does; its new value is in the turn's scratch
+/// buffer after it, and counts as work of the turn.
+pub(super) fn update<R>(
+    key: &[u8],
+    turn: &mut Turn<'_>,
+    decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
+) -> Result<Option<(R, u64)>, StoreError> {
+    let updated = turn.shared.items.store.update(key, turn.scratch, decide);
+    if !matches!(updated, Ok(None)) {
+        turn.spend(turn.scratch.len());
+    }
+    updated
+}
+
+/// Gives an entry another lifetime, and says its flags and its number for `cas`.
+pub(super) fn touch(
+    key: &[u8],
+    lifetime: Option<Duration>,
+    turn: &mut Turn<'_>,
+) -> Result<Option<(u32, u64)>, StoreError> {
+    update(key, turn, |entry, value| {
+        value.extend_from_slice(entry.value);
+        let flags = entry.flags;
+        Update::Write { flags, marks: entry.marks, lifetime: Some(lifetime), result: flags }
+    })
+}
+
+/// How a number is changed.
+#[derive(Clone, Copy)]
+pub(super) struct Count {
+    pub(super) up: bool,
+    pub(super) by: u64,
+    /// The number that the entry must have; 0: any.
+    pub(super) cas: u64,
+    /// How long the entry lives from now on; `None`: as long as before.
+    pub(super) lifetime: Option<Option<Duration>>,
+}
+
+/// What became of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    Is(u64),
+    NotANumber,
+    NotFound,
+    /// Another number for `cas` was named.
+    Exists,
+}
+
+/// Changes a number, and says which number for `cas` its entry has then, and how long it would have lived before.
+pub(super) fn count(
+    key: &[u8],
+    count: Count,
+    turn: &mut Turn<'_>,
+) -> Result<(Counted, u64, Option<Duration>), StoreError> {
+    let Count { up, by, cas, lifetime } = count;
+    let mut left = None;
+    let updated = update(key, turn, |entry, value| {
+        left = entry.lifetime;
+        if cas != 0 && entry.cas != cas {
+            return Update::Leave(Counted::Exists);
+        }
+        let Some(number) = super::number::unsigned(entry.value) else {
+            return Update::Leave(Counted::NotANumber);
+        };
+        let number = if up { number.wrapping_add(by) } else { number.saturating_sub(by) };
+        super::push_number(value, number);
+        // memcached keeps the length of a number that has become shorter, and clients may rely on it.
+        value.resize(value.len().max(entry.value.len()), b' ');
+        let (flags, marks) = (entry.flags, entry.marks);
+        Update::Write { flags, marks, lifetime, result: Counted::Is(number) }
+    });
+    let (counted, cas) = updated?.unwrap_or((Counted::NotFound, 0));
+    let counters = turn.counters;
+    match (counted, up) {
+        (Counted::Is(_), true) => counters.incr_hits.add(1),
+        (Counted::Is(_), false) => counters.decr_hits.add(1),
+        (Counted::NotFound, true) => counters.incr_misses.add(1),
+        (Counted::NotFound, false) => counters.decr_misses.add(1),
+        _ => {}
+    }
+    Ok((counted, cas, left))
+}
+
+/// Deletes an entry.
+pub(super) fn delete(key: &[u8], turn: &Turn<'_>) -> Stored {
+    let is_there = turn.shared.items.store.delete(key);
+    count_delete(if is_there { Stored::Stored } else { Stored::NotFound }, turn)
+}
+
+/// Deletes an entry if it has this number.
+pub(super) fn delete_exactly(key: &[u8], cas: u64, turn: &Turn<'_>) -> Stored {
+    count_delete(turn.shared.items.store.delete_exactly(key, cas), turn)
+}
+
+fn count_delete(deleted: Stored, turn: &Turn<'_>) -> Stored {
+    let is_hit = deleted == Stored::Stored;
+    turn.counters.delete_hits.add(is_hit.into());
+    turn.counters.delete_misses.add((!is_hit).into());
+    deleted
+}

@@ -1,0 +1,256 @@
+//! A server: its threads, and what they share.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::thread::JoinHandle;
+
+use frazil_segment::BuildError;
+use mio::Waker;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::counters::{Counters, Counts};
+use crate::items::Items;
+use crate::listen::{Address, Listener};
+use crate::memcached::Memcached;
+use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
+use crate::worker::Worker;
+
+/// A cache server that runs.
+///
+/// Dropping it stops its threads and closes all connections.
+///
+/// ```
+/// use std::io::{Read, Write};
+/// use frazil_server::{Address, Server, Settings};
+///
+/// let settings = Settings { memcached: vec!["127.0.0.1:0".parse()?], ..Settings::default() };
+/// let server = Server::start(settings)?;
+/// let Address::Tcp(address) = &server.addresses()[0] else { unreachable!() };
+/// let mut client = std::net::TcpStream::connect(address)?;
+/// client.write_all(b"set key 0 0 5\r\nvalue\r\n")?;
+/// let mut reply = [0; 8];
+/// client.read_exact(&mut reply)?;
+/// assert_eq!(&reply, b"STORED\r\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+/// Why a server did not start.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The memory is less than [`MEMORY_BYTES_MIN`].
+    TooLittleMemory,
+    /// There are no threads.
+    NoThreads,
+    /// The store could not be made.
+    Store(BuildError),
+    /// An address cannot be listened at.
+    Listen(Address, io::Error),
+    /// A file of users cannot be read.
+    Users(io::Error),
+    /// The process may not have as many files open as there may be connections: how many it wants, and how
+    /// many it may have at most.
+    TooFewFiles(u64, u64),
+    /// The system has no thread, or nothing to wait for sockets with.
+    System(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::TooLittleMemory => {
+                write!(f, "less memory than {} MiB", MEMORY_BYTES_MIN >> 20)
+            }
+            StartError::NoThreads => f.write_str("no thread to serve with: at least one"),
+            StartError::Store(error) => write!(f, "no store: {error}"),
+            StartError::Listen(address, error) => write!(f, "cannot listen at {address}: {error}"),
+            StartError::Users(error) => write!(f, "the file of users: {error}"),
+            StartError::TooFewFiles(wanted, most) => write!(
+                f,
+                "so many connections want {wanted} open files, and the process may have {most} \
+                 (`ulimit -Hn`): allow more, or fewer connections"
+            ),
+            StartError::System(error) => write!(f, "no thread: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+/// What all threads see.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) shares: Shares,
+    pub(crate) items: Items,
+    pub(crate) memcached: Memcached,
+    /// By thread.
+    pub(crate) counters: Box<[Counters]>,
+    /// Connections of all threads.
+    pub(crate) connections: AtomicUsize,
+    /// Bytes that connections of all threads hold ([`Connection::held_bytes`](crate::connection)).
+    pub(crate) held_bytes: AtomicUsize,
+    pub(crate) stops: AtomicBool,
+    pub(crate) addresses: Vec<Address>,
+    wakers: Vec<Waker>,
+}
+
+impl Shared {
+    pub(crate) fn counts(&self) -> Counts {
+        let mut counts = Counts::default();
+        self.counters.iter().for_each(|counters| counters.add_to(&mut counts));
+        counts
+    }
+
+    /// Has all threads end.
+    pub(crate) fn stop(&self) {
+        self.stops.store(true, Relaxed);
+        self.wake();
+    }
+
+    pub(crate) fn wake(&self) {
+        for waker in &self.wakers {
+            // A thread that cannot be woken looks once a second.
+            let _ = waker.wake();
+        }
+    }
+}
+
+impl Server {
+    /// Binds all addresses and starts the threads. Raises the limit of open files of the process if it is
+    /// too low for the connections.
+    ///
+    /// # Errors
+    ///
+    /// An address is in use, memory or threads are lacking, or the settings do not go together.
+    pub fn start(settings: Settings) -> Result<Server, StartError> {
+        if settings.memory_bytes < MEMORY_BYTES_MIN {
+            return Err(StartError::TooLittleMemory);
+        }
+        if settings.threads == 0 {
+            return Err(StartError::NoThreads);
+        }
+        allow_files(&settings)?;
+        let shares = Shares::of(&settings);
+        let items = Items::new(&settings, shares).map_err(StartError::Store)?;
+        let memcached = Memcached::new(&settings.options).map_err(StartError::Users)?;
+        let (addresses, listeners) = bind(&settings)?;
+        let polls = (0..settings.threads).map(|_| mio::Poll::new());
+        let polls = polls.collect::<io::Result<Vec<_>>>().map_err(StartError::System)?;
+        let waker = |poll: &mio::Poll| Waker::new(poll.registry(), crate::worker::WAKE);
+        let wakers = polls.iter().map(waker).collect::<io::Result<_>>();
+        let shared = Arc::new(Shared {
+            shares,
+            items,
+            memcached,
+            counters: (0..settings.threads).map(|_| Counters::default()).collect(),
+            connections: AtomicUsize::new(0),
+            held_bytes: AtomicUsize::new(0),
+            stops: AtomicBool::new(false),
+            addresses,
+            wakers: wakers.map_err(StartError::System)?,
+            settings,
+        });
+        let mut server = Server { shared: Arc::clone(&shared), threads: Vec::new() };
+        for (number, (poll, listeners)) in polls.into_iter().zip(listeners).enumerate() {
+            let worker = Worker::new(Arc::clone(&shared), number, poll, listeners);
+            let worker = worker.map_err(StartError::System)?;
+            let thread = std::thread::Builder::new().name(format!("serve-{number}"));
+            let stops = StopsAll(Arc::clone(&shared));
+            let run = move || {
+                let _stops = stops;
+                worker.run()
+            };
+            let thread = thread.spawn(run).map_err(StartError::System)?;
+            server.threads.push(thread);
+        }
+        Ok(server)
+    }
+
+    /// Where it listens, ports that were chosen filled in; in the order of the settings.
+    pub fn addresses(&self) -> &[Address] {
+        &self.shared.addresses
+    }
+
+    /// Waits until the server has stopped, as the command `shutdown` makes it.
+    ///
+    /// # Errors
+    ///
+    /// A thread could not wait for its sockets any more.
+    pub fn join(mut self) -> io::Result<()> {
+        let threads = std::mem::take(&mut self.threads);
+        let mut ended = Ok(());
+        for thread in threads {
+            let result =
+                thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
+            ended = ended.and(result);
+        }
+        ended
+    }
+}
+
+/// Has all threads end when one does, by an error or a panic as well: its connections hang, and clients would
+/// go on coming to its sockets.
+struct StopsAll(Arc<Shared>);
+
+impl Drop for StopsAll {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stop();
+        for thread in self.threads.drain(..) {
+            // What went wrong there is told by `join` only.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Files that a program has open beside its sockets.
+const FILES_BESIDE: usize = 64;
+
+/// Has the process allow as many open files as the server wants, as memcached does: at the limit a connection
+/// would neither be accepted nor refused.
+fn allow_files(settings: &Settings) -> Result<(), StartError> {
+    let Settings { threads, limits, memcached, .. } = settings;
+    // A thread has a poll, a waker and a socket for each address.
+    let of_threads = threads.saturating_mul(2 + memcached.len());
+    let wanted = limits.connections.saturating_add(of_threads).saturating_add(FILES_BESIDE) as u64;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    if let Some(most) = limit.maximum.filter(|&most| most < wanted) {
+        return Err(StartError::TooFewFiles(wanted, most));
+    }
+    let raised = Rlimit { current: Some(wanted), ..limit };
+    setrlimit(Resource::Nofile, raised).map_err(|error| StartError::System(error.into()))
+}
+
+/// By thread, its listeners.
+type Listeners = Vec<Vec<Listener>>;
+
+fn bind(settings: &Settings) -> Result<(Vec<Address>, Listeners), StartError> {
+    let mut by_thread: Listeners = (0..settings.threads).map(|_| Vec::new()).collect();
+    let mut addresses = Vec::new();
+    for address in &settings.memcached {
+        let bound = Listener::bind(address, settings);
+        let (bound, listeners) =
+            bound.map_err(|error| StartError::Listen(address.clone(), error))?;
+        addresses.push(bound);
+        for (listener, thread) in listeners.into_iter().zip(&mut by_thread) {
+            thread.push(listener);
+        }
+    }
+    Ok((addresses, by_thread))
+}

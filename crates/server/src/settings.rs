@@ -1,0 +1,99 @@
+//! What a server is told when it starts.
+
+use crate::listen::Address;
+use crate::memcached::Options;
+
+/// The least memory a server takes.
+pub const MEMORY_BYTES_MIN: usize = 2 << 20;
+/// The largest item, with key and head: a segment.
+pub const ITEM_BYTES_MAX: usize = 1 << 20;
+
+/// Settings of a [`Server`](crate::Server).
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where memcached's protocol is spoken.
+    pub memcached: Vec<Address>,
+    /// Who may connect to Unix sockets, as bits of `chmod`; `None`: as the process's umask says.
+    pub unix_mode: Option<u32>,
+    /// Bytes for items, index and the buffers of connections together, at least [`MEMORY_BYTES_MIN`].
+    pub memory_bytes: usize,
+    /// Whether entries are evicted to make room; without, a value that finds none is refused.
+    pub evicts: bool,
+    /// Threads that serve, at least one.
+    pub threads: usize,
+    /// What the server bounds.
+    pub limits: Limits,
+    /// What memcached has a flag for.
+    pub options: Options,
+}
+
+impl Default for Settings {
+    /// One thread, 64 MiB, no address.
+    fn default() -> Settings {
+        Settings {
+            memcached: Vec::new(),
+            unix_mode: None,
+            memory_bytes: 64 << 20,
+            evicts: true,
+            threads: 1,
+            limits: Limits::default(),
+            options: Options::default(),
+        }
+    }
+}
+
+/// Bounds, each with what happens beyond it.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Connections at once, of all threads. One more is answered `ERROR Too many open connections`
+    /// and closed.
+    pub connections: usize,
+    /// Bytes of an item with its key; more is `SERVER_ERROR object too large for cache`. What does not
+    /// fit into a segment is refused as well, so [`ITEM_BYTES_MAX`] is the most.
+    pub item_bytes: usize,
+    /// Seconds without a request, after which a connection is closed; 0: never.
+    pub idle_seconds: u64,
+    /// Seconds that a request may take to arrive, after which its connection is closed; 0: any time.
+    pub request_seconds: u64,
+    /// Requests of one connection that are served before the next has its turn; 0: as many as have arrived
+    /// and whose replies fit.
+    pub turn_requests: usize,
+    /// Connections that wait to be accepted, by listening socket.
+    pub backlog: i32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 1024,
+            item_bytes: ITEM_BYTES_MAX,
+            idle_seconds: 0,
+            request_seconds: 0,
+            turn_requests: 0,
+            backlog: 1024,
+        }
+    }
+}
+
+/// How the memory is parted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shares {
+    pub(crate) store_bytes: usize,
+    pub(crate) segment_bytes: usize,
+    /// For requests that have arrived in part and replies that are not sent, of all connections.
+    pub(crate) buffer_bytes: usize,
+}
+
+/// Segments that there are at least: of fewer, too large a part would be open and half empty.
+const SEGMENTS_MIN: usize = 12;
+
+impl Shares {
+    pub(crate) fn of(settings: &Settings) -> Shares {
+        let memory = settings.memory_bytes;
+        let segment = (memory / 8 * 7 / SEGMENTS_MIN).clamp(64 << 10, ITEM_BYTES_MAX);
+        let segment_bytes = 1 << segment.ilog2();
+        // The largest request that may come must have room, and a reply beside it.
+        let buffer_bytes = (memory / 16).clamp(2 * segment_bytes, 64 << 20);
+        Shares { store_bytes: memory - buffer_bytes, segment_bytes, buffer_bytes }
+    }
+}

@@ -1,0 +1,478 @@
+//! A thread that serves: it waits for sockets, reads, has requests served, and sends all replies.
+//!
+//! One wake-up: the sockets that are ready are gone through once. Of each as much as one buffer holds is
+//! read, all whole requests in it are served in place, and their replies collected. When all are served
+//! the replies are sent. So a client that waits for one reply is woken after the work of the others is done,
+//! and not in the midst of it: on two cores 25 % less processor time (docs/design/server.md).
+
+use std::collections::VecDeque;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use mio::{Events, Interest, Poll, Token};
+
+use crate::connection::Connection;
+use crate::counters::Counters;
+use crate::listen::{Listener, Stream};
+use crate::memcached::{self, Session};
+use crate::server::Shared;
+
+pub(crate) const WAKE: Token = Token(usize::MAX);
+
+/// Bytes read from a connection before the next has its turn.
+pub(crate) const READ_BYTES: usize = 64 << 10;
+/// Replies of one connection in a wake-up; what is beyond is served in the next.
+const REPLY_BYTES: usize = 256 << 10;
+/// Bytes of entries that are written anew for a connection in a wake-up, and one entry.
+const WORK_BYTES: usize = 1 << 20;
+/// Replies that are collected before they are sent.
+const COLLECTED_BYTES: usize = 1 << 20;
+/// What the buffer of replies keeps of its memory from one wake-up to the next.
+const KEPT_BYTES: usize = COLLECTED_BYTES + REPLY_BYTES;
+/// Connections accepted in a wake-up, of a listener.
+const ACCEPTS: usize = 64;
+const EVENTS: usize = 1024;
+/// How long a thread sleeps at most.
+const TICK: Duration = Duration::from_millis(1000);
+/// How long it sleeps while a listener may have more connections than it could accept.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+/// What a session is served with.
+pub(crate) struct Turn<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) counters: &'a Counters,
+    /// Replies go to its end.
+    pub(crate) out: &'a mut Vec<u8>,
+    /// No request is begun when `out` is as long.
+    pub(crate) out_max: usize,
+    pub(crate) scratch: &'a mut Vec<u8>,
+    /// Bytes that may be copied beside input and replies. No request is begun when it is 0.
+    pub(crate) work_left: usize,
+    pub(crate) now_ms: u64,
+}
+
+impl Turn<'_> {
+    /// Counts work that neither the length of the input nor that of the replies bounds.
+    pub(crate) fn spend(&mut self, bytes: usize) {
+        self.work_left = self.work_left.saturating_sub(bytes);
+    }
+}
+
+/// What became of requests.
+pub(crate) struct Served {
+    /// Bytes of the input that are done with.
+    pub(crate) consumed: usize,
+    pub(crate) next: Next,
+}
+
+/// What a session waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// More input: so many bytes at least, with what was not consumed.
+    Read(usize),
+    /// Its replies to be sent, because they are many.
+    Send,
+    /// Nothing: the connection is to be closed when its replies are sent.
+    Close,
+}
+
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    number: usize,
+    poll: Poll,
+    listeners: Vec<Listener>,
+    /// By token, less the number of listeners.
+    connections: Vec<Option<Box<Connection>>>,
+    vacant: Vec<usize>,
+    /// Connections that are served next.
+    ready: VecDeque<usize>,
+    /// Listeners that may have more.
+    accepting: Vec<usize>,
+    input: Box<[u8]>,
+    out: Vec<u8>,
+    /// Whose replies lie where in `out`.
+    parts: Vec<(usize, Range<usize>)>,
+    scratch: Vec<u8>,
+    now_ms: u64,
+    swept_ms: u64,
+    /// What the connections of this thread hold of the bytes that all do.
+    held_bytes: usize,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        number: usize,
+        poll: Poll,
+        mut listeners: Vec<Listener>,
+    ) -> io::Result<Worker> {
+        for (token, listener) in listeners.iter_mut().enumerate() {
+            let (registry, source) = (poll.registry(), listener.source());
+            registry.register(source, Token(token), Interest::READABLE)?;
+        }
+        Ok(Worker {
+            accepting: Vec::with_capacity(listeners.len()),
+            shared,
+            number,
+            poll,
+            listeners,
+            connections: Vec::new(),
+            vacant: Vec::new(),
+            ready: VecDeque::new(),
+            input: vec![0; READ_BYTES].into_boxed_slice(),
+            out: Vec::new(),
+            parts: Vec::new(),
+            scratch: Vec::new(),
+            now_ms: 0,
+            swept_ms: 0,
+            held_bytes: 0,
+        })
+    }
+
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(EVENTS);
+        loop {
+            let timeout = if !self.ready.is_empty() {
+                Duration::ZERO
+            } else if self.accepting.is_empty() {
+                TICK
+            } else {
+                ACCEPT_PAUSE
+            };
+            match self.poll.poll(&mut events, Some(timeout)) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            if self.shared.stops.load(Relaxed) {
+                return Ok(());
+            }
+            self.now_ms = self.shared.items.clock.update();
+            self.shared.items.tend(self.now_ms);
+            for event in &events {
+                self.note(event);
+            }
+            for listener in std::mem::take(&mut self.accepting) {
+                self.accept(listener);
+            }
+            for _ in 0..self.ready.len() {
+                let Some(slot) = self.ready.pop_front() else { break };
+                self.serve(slot);
+                if self.out.len() > COLLECTED_BYTES {
+                    self.send_all();
+                }
+            }
+            self.send_all();
+            if self.now_ms - self.swept_ms >= TICK.as_millis() as u64 {
+                self.sweep();
+            }
+        }
+    }
+
+    fn counters(&self) -> &Counters {
+        &self.shared.counters[self.number]
+    }
+
+    fn note(&mut self, event: &mio::event::Event) {
+        let token = event.token();
+        if token == WAKE {
+            return;
+        }
+        if token.0 < self.listeners.len() {
+            self.accept_later(token.0);
+            return;
+        }
+        let slot = token.0 - self.listeners.len();
+        // One that was closed in this wake-up may still have events.
+        let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
+        connection.ended |= event.is_read_closed() || event.is_error();
+        connection.readable |= event.is_readable() || connection.ended;
+        self.list(slot);
+    }
+
+    /// Has a connection served in this or the next wake-up.
+    fn list(&mut self, slot: usize) {
+        if let Some(connection) = &mut self.connections[slot]
+            && !connection.is_listed
+        {
+            connection.is_listed = true;
+            self.ready.push_back(slot);
+        }
+    }
+
+    fn accept(&mut self, listener: usize) {
+        for _ in 0..ACCEPTS {
+            match self.listeners[listener].accept() {
+                Ok(stream) => self.admit(stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // The client has gone, or the process has no descriptor left: looked at again.
+                Err(_) => break,
+            }
+        }
+        self.accept_later(listener);
+    }
+
+    fn accept_later(&mut self, listener: usize) {
+        if !self.accepting.contains(&listener) {
+            self.accepting.push(listener);
+        }
+    }
+
+    fn admit(&mut self, mut stream: Stream) {
+        let shared = Arc::clone(&self.shared);
+        if shared.connections.load(Relaxed) >= shared.settings.limits.connections {
+            self.counters().rejected.add(1);
+            // Who does not read it has it anyway when the connection is closed.
+            let _ = stream.write(memcached::TOO_MANY_CONNECTIONS);
+            return;
+        }
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.connections.push(None);
+            self.connections.len() - 1
+        });
+        let token = Token(slot + self.listeners.len());
+        if stream.register(self.poll.registry(), token).is_err() {
+            self.vacant.push(slot);
+            return;
+        }
+        shared.connections.fetch_add(1, Relaxed);
+        self.counters().connections.add(1);
+        let session = Session::new(&shared.memcached);
+        let connection = Connection::new(stream, session, self.now_ms);
+        self.connections[slot] = Some(Box::new(connection));
+    }
+
+    fn close(&mut self, slot: usize) {
+        let Some(mut connection) = self.connections[slot].take() else { return };
+        self.hold(connection.held_bytes(), 0);
+        // The socket is closed right after, which deregisters it as well.
+        let _ = connection.stream.deregister(self.poll.registry());
+        self.shared.connections.fetch_sub(1, Relaxed);
+        self.vacant.push(slot);
+    }
+
+    /// Reads from a connection and serves what has arrived whole.
+    fn serve(&mut self, slot: usize) {
+        let Some(mut connection) = self.connections[slot].take() else { return };
+        connection.is_listed = false;
+        let held = connection.held_bytes();
+        let goes_on = self.exchange(slot, &mut connection);
+        self.hold(held, connection.held_bytes());
+        self.connections[slot] = Some(connection);
+        match goes_on {
+            Ok(true) => self.list(slot),
+            Ok(false) => {}
+            Err(_) => self.close(slot),
+        }
+        self.relieve();
+    }
+
+    /// A connection holds other memory than before. Most never hold any.
+    fn hold(&mut self, before: usize, now: usize) {
+        if before != now {
+            self.held_bytes = self.held_bytes - before + now;
+            self.shared.held_bytes.fetch_add(now.wrapping_sub(before), Relaxed);
+        }
+    }
+
+    /// One turn of a connection. True: it has more to do at once. An error closes it.
+    fn exchange(&mut self, slot: usize, connection: &mut Connection) -> io::Result<bool> {
+        if !connection.pending.is_empty() {
+            let sent = connection.send_pending()?;
+            self.counters().bytes_written.add(sent as u64);
+            if sent > 0 {
+                connection.stalled_ms = self.now_ms;
+            }
+            if !connection.pending.is_empty() {
+                return Ok(false);
+            }
+        }
+        if connection.closing {
+            return Err(io::ErrorKind::ConnectionAborted.into());
+        }
+        if connection.has_more {
+            connection.has_more = false;
+            let carry = std::mem::take(&mut connection.carry);
+            let goes_on = self.answer(slot, connection, carry, None);
+            return Ok(goes_on || connection.readable);
+        }
+        if !connection.readable {
+            return Ok(false);
+        }
+        self.read(slot, connection)
+    }
+
+    fn read(&mut self, slot: usize, connection: &mut Connection) -> io::Result<bool> {
+        // A request that fits into the buffer is put together there.
+        let begun = if connection.wanted <= self.input.len() { connection.carry.len() } else { 0 };
+        let begun = if begun < self.input.len() / 2 { begun } else { 0 };
+        self.input[..begun].copy_from_slice(&connection.carry[..begun]);
+        let read = match connection.stream.read(&mut self.input[begun..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                connection.readable = false;
+                return Ok(false);
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        self.counters().bytes_read.add(read as u64);
+        if connection.carry.is_empty() {
+            connection.stalled_ms = self.now_ms;
+        }
+        // After less than there was room for the socket is empty, and the next event says when it is not.
+        let is_short = begun + read < self.input.len();
+        connection.readable = !is_short || connection.ended;
+        let arrived = begun + read;
+        let goes_on = if connection.carry.len() > begun {
+            let mut carry = std::mem::take(&mut connection.carry);
+            if carry.capacity() - carry.len() < read {
+                // Twice as much each time, and no more than is wanted.
+                let missing = connection.wanted.saturating_sub(carry.len());
+                carry.reserve_exact(missing.min(carry.len()).max(read));
+            }
+            carry.extend_from_slice(&self.input[..read]);
+            if carry.len() < connection.wanted {
+                connection.carry = carry;
+                false
+            } else {
+                self.answer(slot, connection, carry, None)
+            }
+        } else if arrived < connection.wanted {
+            connection.carry.extend_from_slice(&self.input[begun..arrived]);
+            false
+        } else {
+            let carry = std::mem::take(&mut connection.carry);
+            self.answer(slot, connection, carry, Some(arrived))
+        };
+        Ok(goes_on || connection.readable)
+    }
+
+    /// Serves the requests that lie in the buffer up to `arrived`, or else in `carry`, and keeps what
+    /// is left. True: there is more to serve.
+    fn answer(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        mut carry: Vec<u8>,
+        arrived: Option<usize>,
+    ) -> bool {
+        let begin = self.out.len();
+        let input = arrived.map_or(&carry[..], |arrived| &self.input[..arrived]);
+        let mut turn = Turn {
+            shared: &self.shared,
+            counters: &self.shared.counters[self.number],
+            out: &mut self.out,
+            out_max: begin + REPLY_BYTES,
+            scratch: &mut self.scratch,
+            work_left: WORK_BYTES,
+            now_ms: self.now_ms,
+        };
+        let Served { consumed, next } = memcached::serve(&mut connection.session, input, &mut turn);
+        // A dump goes on without input.
+        if consumed > 0 || next == Next::Send {
+            connection.served_ms = self.now_ms;
+            connection.stalled_ms = self.now_ms;
+        }
+        if let Some(arrived) = arrived {
+            carry.clear();
+            carry.extend_from_slice(&self.input[consumed..arrived]);
+        } else {
+            carry.drain(..consumed);
+        }
+        // A connection without a half request holds no memory.
+        connection.carry = if carry.is_empty() { Vec::new() } else { carry };
+        connection.wanted = if let Next::Read(wanted) = next { wanted } else { 0 };
+        connection.closing |= next == Next::Close;
+        connection.has_more = next == Next::Send;
+        if self.out.len() > begin {
+            self.parts.push((slot, begin..self.out.len()));
+        }
+        if connection.closing && self.out.len() == begin {
+            return true;
+        }
+        if connection.has_more {
+            self.counters().yields.add(1);
+        }
+        connection.has_more
+    }
+
+    /// Sends all replies that were collected.
+    fn send_all(&mut self) {
+        let parts = std::mem::take(&mut self.parts);
+        for (slot, range) in &parts {
+            let Some(mut connection) = self.connections[*slot].take() else { continue };
+            let held = connection.held_bytes();
+            let sent = connection.send(&self.out[range.clone()]);
+            self.hold(held, connection.held_bytes());
+            let closes = connection.closing && connection.pending.is_empty();
+            self.connections[*slot] = Some(connection);
+            match sent {
+                Ok(sent) => self.counters().bytes_written.add(sent as u64),
+                Err(_) => {
+                    self.close(*slot);
+                    continue;
+                }
+            }
+            if closes {
+                self.close(*slot);
+            }
+        }
+        self.parts = parts;
+        self.parts.clear();
+        self.out.clear();
+        self.out.shrink_to(KEPT_BYTES);
+        self.relieve();
+    }
+
+    /// If connections hold more than they may together, closes those of this thread that hold the most, as
+    /// long as the thread holds more than its part. If it does not, another thread does.
+    fn relieve(&mut self) {
+        while self.shared.held_bytes.load(Relaxed) > self.shared.shares.buffer_bytes {
+            let part = self.shared.shares.buffer_bytes / self.shared.settings.threads;
+            if self.held_bytes <= part {
+                // It may sleep, and looks at what it holds when it wakes.
+                self.shared.wake();
+                return;
+            }
+            let held = |slot: &usize| {
+                self.connections[*slot].as_ref().map_or(0, |connection| connection.held_bytes())
+            };
+            let slot = (0..self.connections.len()).max_by_key(held);
+            let Some(slot) = slot.filter(|slot| held(slot) > 0) else { return };
+            self.counters().full_kicks.add(1);
+            self.close(slot);
+        }
+    }
+
+    /// Once a second: closes connections that are idle or slow for too long.
+    fn sweep(&mut self) {
+        self.swept_ms = self.now_ms;
+        let limits = self.shared.settings.limits.clone();
+        let is_over = |since: u64, seconds: u64| {
+            seconds > 0 && self.now_ms.saturating_sub(since) > seconds.saturating_mul(1000)
+        };
+        let mut over = Vec::new();
+        for (slot, connection) in self.connections.iter().enumerate() {
+            let Some(connection) = connection else { continue };
+            let is_busy = !connection.carry.is_empty() || !connection.pending.is_empty();
+            if is_busy && is_over(connection.stalled_ms, limits.request_seconds) {
+                over.push((slot, true));
+            } else if is_over(connection.served_ms, limits.idle_seconds) {
+                over.push((slot, false));
+            }
+        }
+        for (slot, is_slow) in over {
+            let counters = self.counters();
+            if is_slow {
+                counters.slow_kicks.add(1)
+            } else {
+                counters.idle_kicks.add(1)
+            }
+            self.close(slot);
+        }
+    }
+}

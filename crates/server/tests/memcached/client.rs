@@ -1,0 +1,102 @@
+//! A server of this process, and a connection to it.
+
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use frazil_server::{Address, Options, Server, Settings};
+
+/// How long a reply may take. A server that owes none is found by what it answers next.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Settings of a server at any free port, whose clock tests move.
+pub(crate) fn settings() -> Settings {
+    Settings {
+        memcached: vec!["127.0.0.1:0".parse().unwrap()],
+        memory_bytes: 16 << 20,
+        options: Options { debug: true, ..Options::default() },
+        ..Settings::default()
+    }
+}
+
+pub(crate) fn address(server: &Server) -> SocketAddr {
+    match server.addresses() {
+        [Address::Tcp(address)] => *address,
+        other => panic!("{other:?}"),
+    }
+}
+
+pub(crate) struct Client {
+    pub(crate) stream: TcpStream,
+}
+
+impl Client {
+    pub(crate) fn new(server: &Server) -> Client {
+        let stream = TcpStream::connect(address(server)).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        Client { stream }
+    }
+
+    pub(crate) fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    /// Reads as many bytes.
+    pub(crate) fn receive(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// Sends requests, and expects these replies and none beside.
+    #[track_caller]
+    pub(crate) fn expect(&mut self, requests: &str, replies: &str) {
+        assert_eq!(self.ask(requests.as_bytes()).escape_ascii().to_string(), escaped(replies));
+    }
+
+    /// Sends requests and answers all replies, which end where those of one more request begin.
+    #[track_caller]
+    pub(crate) fn ask(&mut self, requests: &[u8]) -> Vec<u8> {
+        const END: &[u8] = b"MN\r\n";
+        self.send(requests);
+        self.send(b"mn\r\n");
+        let mut replies = Vec::new();
+        let mut buffer = [0; 4096];
+        while !replies.ends_with(END) {
+            let read = self.stream.read(&mut buffer).unwrap();
+            assert!(read > 0, "closed after {}", replies.escape_ascii());
+            replies.extend_from_slice(&buffer[..read]);
+        }
+        replies.truncate(replies.len() - END.len());
+        replies
+    }
+
+    /// What comes until the server closes the connection.
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return bytes,
+                Ok(read) => bytes.extend_from_slice(&buffer[..read]),
+                // The server closed it with bytes that it had not read.
+                Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return bytes,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+
+    /// A count of `stats`.
+    #[track_caller]
+    pub(crate) fn stat(&mut self, name: &str) -> u64 {
+        let text = String::from_utf8(self.ask(b"stats\r\n")).unwrap();
+        let found = text.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
+        found.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.as_bytes().escape_ascii().to_string()
+}

@@ -1,0 +1,104 @@
+//! Bytes that no client would send.
+
+use std::io::Write as _;
+
+use frazil_server::Server;
+
+use crate::client::{Client, settings};
+
+const WORDS: [&[u8]; 40] = [
+    b"get",
+    b"gets",
+    b"gat",
+    b"set",
+    b"add",
+    b"append",
+    b"cas",
+    b"incr",
+    b"decr",
+    b"delete",
+    b"touch",
+    b"mg",
+    b"ms",
+    b"md",
+    b"ma",
+    b"me",
+    b"mn",
+    b"stats",
+    b"flush_all",
+    b"verbosity",
+    b"a",
+    b"b",
+    b"0",
+    b"1",
+    b"-1",
+    b"4294967296",
+    b"18446744073709551615",
+    b"99999999999999999999",
+    b"noreply",
+    b"v",
+    b"k",
+    b"b",
+    b"T30",
+    b"N10",
+    b"C0",
+    b"I",
+    b"q",
+    b"MA",
+    b"\0\xff\x80",
+    b"lru_crawler metadump all",
+];
+
+/// A small generator: the same bytes in each run.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as usize % bound
+    }
+
+    fn requests(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for _ in 0..40 {
+            for _ in 0..self.below(8) {
+                bytes.extend_from_slice(WORDS[self.below(WORDS.len())]);
+                bytes.push(b' ');
+            }
+            let ends: [&[u8]; 5] =
+                [b"\r\n", b"\n", b"\r\nvalue\r\n", b"\0\r\n", b" 5\r\nvalue\r\n"];
+            bytes.extend_from_slice(ends[self.below(ends.len())]);
+        }
+        for _ in 0..self.below(4) {
+            let at = self.below(bytes.len());
+            bytes[at] = self.below(256) as u8;
+        }
+        bytes
+    }
+}
+
+/// A thread that panics would answer nobody any more.
+#[test]
+fn the_server_outlives_whatever_is_sent() {
+    let server = Server::start(settings()).unwrap();
+    let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..600 {
+        let mut client = Client::new(&server);
+        // The server may have closed it already.
+        let _ = client.stream.write_all(&chance.requests());
+        let _ = client.stream.shutdown(std::net::Shutdown::Write);
+        client.rest();
+    }
+    Client::new(&server).expect("flush_all\r\nget a\r\n", "OK\r\nEND\r\n");
+}
+
+#[test]
+fn a_browser_is_hung_up_on() {
+    let server = Server::start(settings()).unwrap();
+    let mut client = Client::new(&server);
+    client.send(b"GET / HTTP/1.1\r\nset a 0 0 1\r\nx\r\n");
+    assert_eq!(client.rest(), b"");
+    Client::new(&server).expect("get a\r\n", "END\r\n");
+}
