@@ -6,18 +6,7 @@ use std::thread;
 
 use frazil::{HandleCache, Held, Policy};
 
-const POLICIES: [Policy; 5] =
-    [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius, Policy::S3Fifo, Policy::Lru];
-
-/// Counts that it was dropped.
-#[derive(Debug)]
-struct Counting(Arc<AtomicU64>);
-
-impl Drop for Counting {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
+use crate::handle_model::{Counting, POLICIES};
 
 type Tested = HandleCache<u64, Counting>;
 

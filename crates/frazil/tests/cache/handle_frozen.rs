@@ -9,18 +9,8 @@ use std::time::Duration;
 use frazil::{Freezing, FreezingPhase, HandleCache, Held, Outcome, Policy, Refusal};
 
 use crate::extent::turns;
-use crate::handle_model::{Model, POLICIES, STEPS, any_priority, validate};
+use crate::handle_model::{Counting, Model, POLICIES, STEPS, any_priority, validate};
 use crate::tracked::{Census, Chance, Tracked};
-
-/// Counts that it was dropped.
-#[derive(Debug)]
-struct Counting(Arc<AtomicU64>);
-
-impl Drop for Counting {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, Relaxed);
-    }
-}
 
 type Tested = HandleCache<u64, Counting>;
 

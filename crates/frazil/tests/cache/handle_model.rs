@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use frazil::{Freezing, HandleCache, Held, Insertion, Outcome, Policy, Priority};
 
@@ -10,6 +12,16 @@ use crate::tracked::Chance;
 /// Those whose entries can be held.
 pub(crate) const POLICIES: [Policy; 5] =
     [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius, Policy::S3Fifo, Policy::Lru];
+
+/// Counts that it was dropped.
+#[derive(Debug)]
+pub(crate) struct Counting(pub(crate) Arc<AtomicU64>);
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Relaxed);
+    }
+}
 
 /// All parts of the cache agree. Its handles are at rest.
 pub(crate) fn validate<K: std::hash::Hash + Eq, V>(cache: &mut HandleCache<K, V>) {

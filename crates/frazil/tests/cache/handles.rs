@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use frazil::{BuildError, HandleCache, Held, Insertion, Outcome, Policy, Refusal};
 
 use crate::extent::{is_long, turns};
-use crate::handle_model::{DROPPED, Model, Noted, POLICIES, STEPS, any_priority, validate};
+use crate::handle_model::{
+    Counting, DROPPED, Model, Noted, POLICIES, STEPS, any_priority, validate,
+};
 use crate::tracked::{Census, Chance, Tracked};
 
 #[test]
@@ -546,12 +548,6 @@ fn what_goes_while_a_thread_unwinds_is_dropped_at_once() {
 #[test]
 fn a_thread_may_end_with_what_it_holds() {
     use std::sync::Arc;
-    struct Counting(Arc<AtomicU64>);
-    impl Drop for Counting {
-        fn drop(&mut self) {
-            self.0.fetch_add(1, Relaxed);
-        }
-    }
     type Shared = Arc<HandleCache<u64, Counting>>;
     thread_local! {
         static KEPT: RefCell<Vec<(Held<u64, Counting>, Shared)>> = const { RefCell::new(Vec::new()) };

@@ -6,7 +6,7 @@
 use frazil_policy::Priority;
 
 use super::queue::Queue;
-use super::{Decision, Headers, Newcomer, Order, QueueCtx};
+use super::{Decision, Headers, Newcomer, Order, PassedOver, QueueCtx};
 use crate::core::slab::SlotRef;
 use crate::sync::CHECKED;
 
@@ -79,7 +79,7 @@ impl Order {
         queue: &Queue,
         held_max: u32,
     ) -> Decision {
-        let (mut held, mut first) = (0, 0);
+        let mut held = PassedOver::default();
         // Others may fill the queue meanwhile: no more than there are entries.
         for _ in 0..ctx.reclaim.slots() {
             // Each time: where entries are published one by one each that leaves takes a segment.
@@ -100,15 +100,10 @@ impl Order {
                 return Decision::Victim(candidate.slot);
             }
             ctx.push_again(queue, candidate);
-            held += 1;
-            // Once round, as in `PassedOver`.
-            if held == held_max || first == candidate.slot {
+            if held.is_too_many(candidate.slot, held_max) {
                 break;
             }
-            if first == 0 {
-                first = candidate.slot;
-            }
         }
-        if held > 0 { Decision::Held } else { Decision::Empty }
+        held.or(Decision::Empty)
     }
 }
