@@ -53,12 +53,22 @@ const RUNS: [(&str, &str, &str, u64); 7] = [
     ("look-ups, values read", LOOK_UPS, "--threads=1", 2_000_000),
     ("hot blocks", HOT, "--threads=1", 10_000_000),
     ("hot blocks, 2 threads", HOT, "--threads=2", 10_000_000),
-    ("mix", MIX, "--threads=1", 1_000_000),
-    ("mix, 2 threads", MIX, "--threads=2", 1_000_000),
+    ("mix", MIX, "--threads=1", 2_000_000),
+    ("mix, 2 threads", MIX, "--threads=2", 2_000_000),
 ];
 
 /// What a run does beside its operations, it does with these few.
 const FEW: u64 = 1_000;
+
+/// What an operation of a cache takes, or the median of that, and how often its look-ups hit.
+#[derive(Clone, Copy)]
+struct Taken {
+    /// Nanoseconds of the processor.
+    processor: f64,
+    hit_ratio: f64,
+    /// Microseconds by the clock that one in a thousand operations exceeds, by runs that measure each; of the mix only.
+    p999: f64,
+}
 
 /// Of those runs whose name contains `only`. No rounds: the programs are built, and that is all.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
@@ -75,20 +85,24 @@ pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> 
     }
     let names = CACHES.iter().map(|(name, ..)| format!("{name:>11}"));
     println!("ns of the processor an operation{}", names.collect::<String>());
-    let mut ratios = Vec::new();
+    let (mut ratios, mut tails) = (Vec::new(), Vec::new());
     for (name, arguments, threads, operations) in
         RUNS.iter().copied().filter(|run| run.0.contains(only))
     {
         let measured = measure(&programs, (arguments, threads), operations, rounds)?;
-        let cells = measured.iter().map(|(ns, _)| format!("{ns:>11.0}"));
-        println!("{name:<32}{}", cells.collect::<String>());
+        let line = |digits: usize, of: fn(&Taken) -> f64| {
+            let cells = measured.iter().map(|taken| format!("{:>11.digits$}", of(taken)));
+            format!("{name:<32}{}", cells.collect::<String>())
+        };
+        println!("{}", line(0, |it| it.processor));
         if arguments == MIX {
-            let cells = measured.iter().map(|(_, hits)| format!("{hits:>11.4}"));
-            ratios.push(format!("{name:<32}{}", cells.collect::<String>()));
+            ratios.push(line(4, |it| it.hit_ratio));
+            tails.push(line(1, |it| it.p999));
         }
     }
     if !ratios.is_empty() {
         println!("\nhit ratio\n{}", ratios.join("\n"));
+        println!("\nus by the clock, p99.9\n{}", tails.join("\n"));
     }
     Ok(())
 }
@@ -109,22 +123,22 @@ fn program(place: &Path, tree: &Path, before: &[(&str, &[&str])]) -> anyhow::Res
     Ok(program)
 }
 
-/// Of each cache the median of the rounds, in nanoseconds an operation, and its hit ratio.
+/// Of each cache the medians of the rounds.
 fn measure(
     programs: &[PathBuf; 2],
     (arguments, threads): (&str, &str),
     operations: u64,
     rounds: usize,
-) -> anyhow::Result<Vec<(f64, f64)>> {
-    let mut times = vec![Vec::new(); CACHES.len()];
-    let mut ratios = vec![0.0; CACHES.len()];
+) -> anyhow::Result<Vec<Taken>> {
+    let mut taken = vec![Vec::new(); CACHES.len()];
     let count = if threads.contains("--threads=2") { 2.0 } else { 1.0 };
-    for _ in 0..rounds {
-        for (at, (_, cache, policy)) in CACHES.iter().enumerate() {
-            let run = |operations: u64| -> anyhow::Result<(f64, f64)> {
+    for round in 1..=rounds {
+        for ((_, cache, policy), taken) in CACHES.iter().zip(&mut taken) {
+            let run = |operations: u64, is_each_timed: bool| -> anyhow::Result<(f64, String)> {
                 let mut command = Command::new(&programs[usize::from(policy.is_some())]);
                 command.args(arguments.split_whitespace()).args(threads.split_whitespace());
-                command.args(["--value_bytes=1024", "--histograms=false"]);
+                command.args(["--value_bytes=1024", &format!("--seed={round}")]);
+                command.arg(format!("--histograms={is_each_timed}"));
                 command.arg(format!("--cache_type={cache}"));
                 command.arg(format!("--ops_per_thread={operations}"));
                 command.env("FRAZIL_BLOCK_CACHE", format!("policy={}", policy.unwrap_or_default()));
@@ -132,17 +146,28 @@ fn measure(
                 let output = command.output().context("cache_bench")?;
                 step::succeeded("cache_bench", output.status)?;
                 let used = begun.spent().processor.context("the system tells no times")?;
-                let told = String::from_utf8_lossy(&output.stdout);
-                let ratio = told.split("Lookup hit ratio: ").nth(1);
-                let ratio = ratio.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
-                Ok((used, ratio.unwrap_or(f64::NAN)))
+                Ok((used, String::from_utf8_lossy(&output.stdout).into_owned()))
             };
-            let (few, _) = run(FEW)?;
-            let (all, ratio) = run(operations)?;
-            times[at].push((all - few) / ((operations - FEW) as f64 * count) * 1e9);
-            ratios[at] = ratio;
+            let (few, _) = run(FEW, false)?;
+            let (all, told) = run(operations, false)?;
+            let is_mix = arguments == MIX;
+            let tail = if is_mix { after(&run(operations, true)?.1, "P99.9: ") } else { None };
+            taken.push(Taken {
+                processor: (all - few) / ((operations - FEW) as f64 * count) * 1e9,
+                hit_ratio: after(&told, "Lookup hit ratio: ").unwrap_or(f64::NAN),
+                p999: tail.map_or(f64::NAN, |nanoseconds| nanoseconds / 1e3),
+            });
         }
     }
-    let medians = times.into_iter().map(|times| spent::median(times.into_iter()));
-    Ok(medians.zip(ratios).collect())
+    let middle = |taken: &Vec<Taken>| Taken {
+        processor: spent::median(taken.iter().map(|it| it.processor)),
+        hit_ratio: spent::median(taken.iter().map(|it| it.hit_ratio)),
+        p999: spent::median(taken.iter().map(|it| it.p999)),
+    };
+    Ok(taken.iter().map(middle).collect())
+}
+
+/// The number that the program prints behind a name.
+fn after(told: &str, name: &str) -> Option<f64> {
+    told.split(name).nth(1)?.split_whitespace().next()?.parse().ok()
 }
