@@ -40,6 +40,7 @@ mod locked;
 mod many;
 mod nested;
 mod own_key;
+mod own_process;
 mod poor_hashes;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod processes;

@@ -4,13 +4,13 @@
 //! program again, with that test alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::extent::HANG_LIMIT;
+use crate::own_process::alone;
 use crate::sandbox::forbid_membarrier;
 use crate::tracked::{Census, Chance, Tracked};
 use frazil::{Cache, Freezing, Policy};
@@ -18,23 +18,6 @@ use frazil::{Cache, Freezing, Policy};
 const CAPACITY: u64 = 2_000;
 /// What waits for a reclamation, and what threads have in hand.
 const WAITING: u64 = 1_000;
-/// Set in a process that is to run one test.
-const ALONE: &str = "FRAZIL_TEST_ALONE";
-
-/// Runs the work of a test in a process of its own.
-fn alone(test: &str, work: impl FnOnce()) {
-    if std::env::var(ALONE).is_ok_and(|alone| alone == test) {
-        return work();
-    }
-    let name = format!("processes::{test}");
-    let program = std::env::current_exe().expect("this program");
-    let run =
-        Command::new(program).args([&name, "--exact", "--nocapture"]).env(ALONE, test).output();
-    let run = run.expect("this program runs");
-    let told = String::from_utf8_lossy(&run.stdout) + String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success() && told.contains("1 passed"), "{told}");
-}
-
 fn fill<'c>(cache: &Cache<u64, Tracked<'c>>, census: &'c Census, keys: std::ops::Range<u64>) {
     for key in keys {
         cache.insert(key, Tracked::new(census, key));
@@ -44,7 +27,7 @@ fn fill<'c>(cache: &Cache<u64, Tracked<'c>>, census: &'c Census, keys: std::ops:
 
 #[test]
 fn a_sandbox_that_forbids_membarrier_costs_no_insertion() {
-    alone("a_sandbox_that_forbids_membarrier_costs_no_insertion", || {
+    alone("processes::a_sandbox_that_forbids_membarrier_costs_no_insertion", || {
         let census = Census::default();
         let mut cache: Cache<u64, Tracked<'_>> = Cache::builder(CAPACITY).build();
         fill(&cache, &census, 0..CAPACITY);
@@ -128,7 +111,7 @@ impl Clone for Stops<'_> {
 /// what the thread that forks has pinned is.
 #[test]
 fn a_process_that_forks_while_others_read_refuses_nothing() {
-    alone("a_process_that_forks_while_others_read_refuses_nothing", || {
+    alone("processes::a_process_that_forks_while_others_read_refuses_nothing", || {
         for policy in [Policy::Mobius, Policy::S3Fifo, Policy::Lru] {
             let (census, stop) = (Census::default(), Mutex::new(None));
             let cache: Cache<u64, Stops<'_>> = Cache::builder(CAPACITY).policy(policy).build();
@@ -178,7 +161,7 @@ fn a_process_that_forks_while_others_read_refuses_nothing() {
 fn a_process_that_forks_while_others_write_lets_its_table_grow() {
     const CACHES: usize = 60;
     const KEYS: u64 = 20_000;
-    alone("a_process_that_forks_while_others_write_lets_its_table_grow", || {
+    alone("processes::a_process_that_forks_while_others_write_lets_its_table_grow", || {
         let caches: Vec<Cache<u64, String>> =
             (0..CACHES).map(|_| Cache::builder(10 * KEYS).build()).collect();
         let (filling, children) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -223,7 +206,7 @@ fn a_process_that_forks_while_others_write_lets_its_table_grow() {
 /// The thread that freezes is not there, and is not waited for; there may be another.
 #[test]
 fn a_process_that_forks_is_rid_of_the_thread_that_freezes() {
-    alone("a_process_that_forks_is_rid_of_the_thread_that_freezes", || {
+    alone("processes::a_process_that_forks_is_rid_of_the_thread_that_freezes", || {
         let cache: Cache<u64, u64> = Cache::builder(100).freezing(Freezing::Learned).build();
         let cache = Arc::new(cache);
         let mut control = Some(cache.control_freezing().expect("nobody controls it"));
