@@ -266,6 +266,7 @@ fn with_policy(program: &Path, ours: &Path, policy: &str) -> Command {
 fn stress(ours: &Path, sanitizer: Sanitizer, time: Duration) -> anyhow::Result<()> {
     let begun = Instant::now();
     let database = ours.join("database");
+    std::fs::create_dir_all(ours.join("tmp")).context("tmp")?;
     let mut rounds = 0;
     while rounds < POLICIES.len() || begun.elapsed() < time {
         let policy = POLICIES[rounds % POLICIES.len()];
