@@ -1,5 +1,5 @@
-//! What callgrind counts of a function: instructions, and misses of a processor's caches that it
-//! simulates, the same on every machine. Neither wobbles with what else a machine does.
+//! Counts of callgrind for a function: instructions, and misses of simulated processor caches. They
+//! depend neither on the machine nor on its other work.
 
 use std::process::Command;
 

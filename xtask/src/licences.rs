@@ -1,4 +1,4 @@
-//! The licences of all that is linked into the command, which a binary must come with.
+//! The licences of all crates that are linked into the command, which a binary must come with.
 
 use std::collections::BTreeMap;
 use std::fs;

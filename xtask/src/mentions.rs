@@ -1,4 +1,4 @@
-//! What documents mention of the code: files, members and fields that exist.
+//! Checks that what documents mention of the code exists: files, members and fields.
 //!
 //! In backticks, a file that ends in `.rs` must be the end of a tracked file's path, and
 //! `Type::member` a function or a field of a file that defines the type or has an `impl` of it, where

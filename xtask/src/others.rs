@@ -1,4 +1,4 @@
-//! What others have published and a command needs: by cargo and Maven, kept where they keep it; by apt.
+//! Fetches what others have published and a command needs, by cargo, Maven and apt.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

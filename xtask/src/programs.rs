@@ -1,4 +1,4 @@
-//! Which test programs took longest: cargo says when it starts each, and no more.
+//! The test programs that took longest: cargo says when it starts each, and no more.
 
 use std::time::Instant;
 

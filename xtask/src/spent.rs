@@ -1,4 +1,4 @@
-//! What a piece of work took: seconds by the clock, and seconds of the processor.
+//! The cost of a piece of work: seconds by the clock, and seconds of the processor.
 //!
 //! The clock says little where the machine has other work; then that work is counted too.
 

@@ -1,5 +1,4 @@
-//! Programs that a command needs beside the pinned toolchain: found, or
-//! installed where that is possible without a question.
+//! Programs that a command needs beside the pinned toolchain: found, or installed.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,5 +1,5 @@
-//! What a cell is predicted to deliver: a replay's hit ratio and work, and a machine's profile,
-//! put into the queueing model (`docs/design/queueing.md`).
+//! The predicted throughput of a cell: a replay's hit ratio and work, and a machine's profile, put
+//! into the queueing model (`docs/design/queueing.md`).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The middle of some numbers: what is said of runs that a shared machine disturbs.
+//! Medians, by which runs on a shared machine are reported.
 
 use std::borrow::Borrow;
 

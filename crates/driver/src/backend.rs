@@ -1,4 +1,4 @@
-//! What a miss waits for: nothing, or a backend that answers after a fixed time.
+//! The backend of misses: none, or one that answers after a fixed time.
 //!
 //! A slow backend is not asked; the time is what counts. Each thread has a number of
 //! requests in flight, its part of the MPL, as a server has that does not block on a

@@ -1,4 +1,4 @@
-//! Cores: which there are, staying on one, and the time spent on it.
+//! The cores that there are, pinning to one, and the processor time spent there.
 //!
 //! Only Linux is asked; elsewhere threads go where they like and their processor time
 //! is not known.

@@ -1,4 +1,4 @@
-//! What the loop needs of a cache: look up, insert, remove.
+//! The interface of a cache to the loop: look up, insert, remove.
 //!
 //! Keys are 64-bit numbers. What the values are is the engine's choice; a session
 //! makes them from their keys, and a look-up says a number read *out of* the value, so

@@ -1,5 +1,4 @@
-//! Workloads of which the parts are known: keys that are there, newcomers, and newcomers
-//! asked for again. Costs are calibrated on them, because what a request costs is then the
+//! Workloads with known shares: present keys, new keys, and new keys asked for again. Costs are calibrated on them, because what a request costs is then the
 //! sum of shares that were chosen.
 
 use rand::seq::SliceRandom;

@@ -1,5 +1,5 @@
-//! A trace from its beginning, asked for once by several threads of a cache that is empty: what a
-//! replay in the simulator counts, in time.
+//! One replay of a trace by several threads on an empty cache: what a replay in the simulator counts,
+//! in time.
 //!
 //! A short trace is asked for of several caches one after the other, each empty, so that threads
 //! start and end but once. Before each they meet: threads that were at different caches would not be

@@ -1,4 +1,4 @@
-//! What one thread asks for: operations made before the clock starts.
+//! The operations of one thread, made before the clock starts.
 //!
 //! An operation is 4 bytes: two bits say what is asked, the others number the object.
 //! The key is a bijective hash of that number, computed on the fly for about a

@@ -1,4 +1,4 @@
-//! How far two cores are from each other.
+//! The time of a cache line from one core to another.
 //!
 //! The cores of a virtual machine are threads of its host, which may move them: at one moment
 //! they share a cache and a line takes 25 ns from one to the other, at the next they are on

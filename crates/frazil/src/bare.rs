@@ -1,5 +1,5 @@
-//! The core by itself: what is left of a cache without its features. It shows what they cost, and
-//! that hooks which do nothing take nothing; there with the feature `measure` only.
+//! The core alone, a cache without features: it shows what features cost, and that empty hooks cost
+//! nothing. With the feature `measure` only.
 
 use std::fmt;
 use std::hash::Hash;

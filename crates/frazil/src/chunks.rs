@@ -1,4 +1,4 @@
-//! An array that grows and never moves: what is kept by slot, or by position.
+//! An array that grows and never moves, for what is kept by slot or by position.
 //!
 //! It lies in chunks that double: the first holds 64 elements, and each one after it as many as all
 //! before. A chunk is made when one of its elements is first wanted, and stays. The pointers to

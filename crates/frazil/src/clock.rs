@@ -1,4 +1,4 @@
-//! What time it is, in nanoseconds since a cache was made.
+//! The time, in nanoseconds since a cache was made.
 //!
 //! Three clocks. The *exact* one takes 20 ns and more. The *coarse* one is the time of the
 //! last timer interrupt, which the kernel leaves in memory that every process can read:

@@ -1,4 +1,4 @@
-//! How often which values were met: a log-linear histogram, as users see it.
+//! A log-linear histogram, as users see it.
 //!
 //! Eight buckets to a power of two, from 0 to 2^64: what is read from it is high by an eighth
 //! at most, and values below 16 are exact.

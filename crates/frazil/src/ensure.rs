@@ -1,4 +1,4 @@
-//! What is done whatever happens: also if the code of the user's that is called panics.
+//! Work that is done in any case, even if the user's code that was called panics.
 
 /// Something that is done when this is dropped, also by a panic of the user's code, unless
 /// it is waived before.

@@ -1,4 +1,4 @@
-//! What a cache tells `tracing`. Feature `tracing`; without it nothing of this is compiled.
+//! Events for `tracing`. Feature `tracing`; without it nothing of this is compiled.
 //!
 //! Only what is rare and what somebody would act on, never anything of a hit: an event takes
 //! some nanoseconds to be unwanted, and microseconds to be written down. What goes on and on

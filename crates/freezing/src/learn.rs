@@ -1,4 +1,4 @@
-//! What requests tell about how much is worth freezing, while somebody wants to know.
+//! The learner: finds out from requests how much is worth freezing, while a controller asks.
 //!
 //! A request that is looked at has come through the cache's gate ([`Gate`]): all others pay no more
 //! than the look whether it is open. Three things open it:

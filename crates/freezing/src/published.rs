@@ -1,4 +1,4 @@
-//! One thing that readers look at without locks, and that a publisher replaces: safe reclamation.
+//! A value that readers look at without locks and a publisher replaces, with safe reclamation.
 //!
 //! A reader claims one of the [`Claims`], looks at what is published, and lets go. The publisher takes
 //! the thing away, and then waits until it has seen each claim free once: who claims after that

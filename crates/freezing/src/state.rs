@@ -1,4 +1,4 @@
-//! What users see of a controller.
+//! The state of a controller, as users see it.
 
 use std::time::Duration;
 

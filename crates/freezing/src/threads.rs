@@ -1,4 +1,4 @@
-//! Which place of an overlay is a thread's.
+//! The place of each thread in an overlay.
 //!
 //! A living thread has a number, which one that begins after its end may have: a bit of a word, so
 //! that nobody waits for one. A forked process never gets back those of threads that it does not have.

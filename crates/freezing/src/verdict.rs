@@ -1,4 +1,4 @@
-//! What was measured of freezing, in words: for those who switch it on and see it sleep.
+//! What was measured of freezing, in words, for those who switch it on and see no effect.
 
 use std::fmt;
 

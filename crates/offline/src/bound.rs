@@ -1,4 +1,4 @@
-//! A lower bound that holds whatever the solver did.
+//! A lower bound that holds whatever the solver returned.
 //!
 //! Let a place in the cache have a price at each moment, and let every object take the path
 //! that is cheapest for it alone. What all paths cost, without what all places cost, is no more

@@ -1,4 +1,4 @@
-//! A schedule: a path for each object that splits nowhere, and room for all of them.
+//! A schedule: an unsplit path for each object, such that all fit into the cache.
 //!
 //! First each object, in the order of how little its flow is split, gets the path of the
 //! greatest flow for which there is room. Then, with the others as they are, the cheapest path

@@ -1,4 +1,4 @@
-//! What an object's absence costs: its mean aggregate delay (paper 5, §4.2).
+//! The cost of an object's absence: its mean aggregate delay (paper 5, §4.2).
 //!
 //! If an object is fetched at `t` and the fetch takes `Z`, then every request for it until
 //! `t + Z` waits for what is left of that: together they wait its *aggregate delay*. It is

@@ -1,4 +1,4 @@
-//! How often an object is asked for: the mean time between its last requests.
+//! The mean time between an object's last requests.
 //!
 //! LA-Cache (Yan and Li, ATC 2022) keeps the times of 20. Here it is two times and a count, and
 //! the mean is of the last [`HALF`] to twice as many gaps: whenever there are twice as many the

@@ -1,4 +1,4 @@
-//! Segments that nothing leads to, and that a reader may still look at.
+//! Limbo: segments that the index no longer leads to, and that a reader may still look at.
 
 use crate::hazards::Hazards;
 use crate::segments::Segments;

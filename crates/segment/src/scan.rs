@@ -1,4 +1,4 @@
-//! All entries, a little at a time.
+//! A scan of all entries, a few at a time.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The cell that does all that is not asked for most: it counts work, replays streams, has
-//! fetches take time or entries expire, and runs policies with an overlay.
+//! The cell for everything rarer: it counts work, replays streams, lets fetches take time or entries
+//! expire, and runs policies with an overlay.
 //!
 //! What it is to do it asks at run time, and whoever drives it does not know the policy: the
 //! code for a policy is the same for all those uses, compiled once. Against a cell compiled for

@@ -1,5 +1,5 @@
-//! Of several traces, what the answer gives on each, beside what is best there. And for scripts, of
-//! which trace a figure is.
+//! With several traces: the answer's result on each, beside the best there; and for scripts, the trace of
+//! each figure.
 
 use serde_json::{Value, json};
 

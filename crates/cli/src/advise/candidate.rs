@@ -1,4 +1,4 @@
-//! What `frazil advise` compares: policies, and caches that freeze a part of one by themselves.
+//! The candidates of `frazil advise`: policies, and caches that freeze a part of one.
 //!
 //! `frozen+POLICY` is a cache that learns how much is worth freezing. It does so by the clock,
 //! which a replay does not have; so a few shares are replayed, nothing frozen among them, and

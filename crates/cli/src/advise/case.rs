@@ -1,5 +1,4 @@
-//! One trace of those that are asked about: what is kept of it, and what came of each policy and
-//! size on it.
+//! One of the traces: what is kept of it, and the result of each policy and size on it.
 
 use anyhow::{Context, anyhow};
 use frazil_policy::PolicySpec;

@@ -1,4 +1,4 @@
-//! What is recommended of all that came out: one size of the curve, and the others beside it.
+//! The recommendation: one size of the curve, and the others beside it.
 
 use super::board::{Board, Kept};
 use super::goal::{Goal, Reached};

@@ -1,4 +1,4 @@
-//! What memory and misses cost by size, to draw.
+//! The costs of memory and misses by size, to draw.
 
 use super::Advice;
 use super::board::{Kept, Row};

@@ -1,4 +1,4 @@
-//! What a cache is to reach, or may cost: the flags that say so, and which sizes do.
+//! Goals and limits of a cache: the flags, and the sizes that meet them.
 
 use anyhow::anyhow;
 use clap::Args;

@@ -1,5 +1,4 @@
-//! How long requests take at a cell: hits, delayed hits, misses and all of them, by their means and
-//! percentiles (`docs/design/latency.md`).
+//! Latencies at a cell: means and percentiles of hits, delayed hits, misses and all requests (`docs/design/latency.md`).
 //!
 //! What a request takes at the cache is the queueing model's, simulated. How many wait for a fetch
 //! that another began, and how long, comes from a replay in which fetches take as long as the

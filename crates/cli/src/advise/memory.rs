@@ -1,4 +1,4 @@
-//! How much memory a capacity is: keys, values, and what an entry of the policy takes beside them.
+//! The memory of a capacity: keys, values, and an entry's overhead with each policy.
 //!
 //! What a cache holds is not what a trace has: where small objects are popular there are more of them
 //! in as many bytes. So it goes by the objects that a replay found resident at a cell.

@@ -1,4 +1,4 @@
-//! Prices of vendors' lists, which nobody has to look up: of some pairs of a cache and a backend.
+//! Prices from vendors' lists, for some pairs of a cache and a backend.
 
 use clap::ValueEnum;
 

@@ -1,5 +1,5 @@
-//! Which policy at a size: a rule of `frazil advise`, apart from how its inputs are measured and
-//! its answer is printed. Which size is [`super::worth`]'s.
+//! The rule that chooses the policy at a size, apart from how its inputs are measured and
+//! its answer is printed. The choice of the size is [`super::worth`]'s.
 //!
 //! At each size the policy wins that is predicted to deliver the most; policies within 5 %
 //! of it tie, which is about what the model can tell apart, and of these the one with the

@@ -1,5 +1,5 @@
-//! The sizes that `frazil advise` tells of traces, beside pictures of them: whether they are those
-//! that who looks at the curve would name.
+//! The sizes that `frazil advise` recommends for traces, beside pictures of the curves: whether a
+//! reader of the curve would choose the same.
 
 use std::path::Path;
 use std::process::Command;

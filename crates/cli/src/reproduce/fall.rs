@@ -1,4 +1,4 @@
-//! The fall itself: a cache that more hits make slower, predicted and measured (paper 1, figures 3,
+//! Throughput that falls as hits rise, predicted and measured (paper 1, figures 3,
 //! 5, 7, 8, 10, 12 and 14, whose prototype is the third line there).
 //!
 //! Our list operations take some tens of nanoseconds and those of the paper 0.59 to 0.81 µs, each

@@ -1,4 +1,4 @@
-//! What of the fall was seen: tables, curves and expectations.
+//! The report of falling throughput: tables, curves and expectations.
 
 use frazil_queueing::PaperNetwork;
 

@@ -1,4 +1,4 @@
-//! What is driven for paper 2: a policy beside itself with what is worth it frozen.
+//! The cells of paper 2: a policy beside the same policy with a frozen part.
 //!
 //! Both caches of a cell live at once. The one that freezes is driven until its controller
 //! has decided; then the two take turns in short rounds, the one that rests seeing no

@@ -1,4 +1,4 @@
-//! What papers saw in RocksDB: figures 13 and 14 of paper 3, and figure 17 of paper 2.
+//! Papers' figures in RocksDB: 13 and 14 of paper 3, and 17 of paper 2.
 //!
 //! Other programs do the work ([`Programs`]); here it is planned, and told. The papers' machines had 20 to
 //! 80 cores and databases of 100 GB and more on a disk; here it is two cores, and files that the system

@@ -1,4 +1,4 @@
-//! Refusal of settings that would have no effect.
+//! Refuses settings that would have no effect.
 
 use crate::build_error::BuildError;
 use crate::builder::Builder;

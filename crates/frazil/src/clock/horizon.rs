@@ -1,4 +1,4 @@
-//! What lies so far ahead that no clock need be read.
+//! Deadlines so far ahead that no clock need be read.
 
 use crate::clock::{Clock, second};
 use crate::sync::OwnLine;

@@ -1,4 +1,4 @@
-//! Reclamation as a cache sees it: what has gone is dropped once nobody can be reading it.
+//! Reclamation as a cache sees it: removed entries are dropped once nobody can be reading them.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hash};

@@ -1,4 +1,4 @@
-//! What is told of shortages: feature `tracing`.
+//! Events about shortages, for `tracing` (feature of that name).
 
 use crate::core::Core;
 use crate::core::grow::spare_slots;

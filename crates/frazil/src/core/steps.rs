@@ -1,4 +1,4 @@
-//! Operations of several steps that take all of them, whatever panics of the user's code.
+//! Operations of several steps, which complete even if the user's code panics between them.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

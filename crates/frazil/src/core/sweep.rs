@@ -1,4 +1,4 @@
-//! All entries, a home at a time: shown, or taken out.
+//! Visits all entries, one home of the index at a time, to show or to remove them.
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};

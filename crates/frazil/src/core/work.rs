@@ -1,4 +1,4 @@
-//! A thread at work: the buffers that it holds.
+//! The buffers that a thread holds while it works.
 
 use std::hash::{BuildHasher, Hash};
 

@@ -1,5 +1,5 @@
-//! Which keys' operations take the long way, because somebody looks at them: a recording, or
-//! what learns how much to freeze. An operation compares its hash with one word, whoever asks,
+//! The gate: which keys' operations are observed, by a recording or by the learner of how much to
+//! freeze. An operation compares its hash with one word, whoever asks,
 //! and while nobody does it goes no further.
 
 use crate::core::index::mix;

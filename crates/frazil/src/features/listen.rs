@@ -1,4 +1,4 @@
-//! Listeners: being told of every entry that goes, and why.
+//! Listeners, which are told of every entry that goes, and why.
 //!
 //! A *residency* begins when an entry is admitted or replaces another, and ends once:
 //! with the exchange that takes its word out of the index. Whoever makes that exchange

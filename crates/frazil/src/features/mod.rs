@@ -1,4 +1,4 @@
-//! What a cache can do beside keeping entries.
+//! The features of a cache, beside keeping entries.
 //!
 //! Each feature has its own state, for the cache in [`Features`] and for each thread in [`Local`],
 //! and stands on the core: what it does at the steps of an operation it does in the hooks below

@@ -1,4 +1,4 @@
-//! Operations that are looked at: to record them, or to learn from them what to freeze.
+//! Observed operations: to record them, or to learn from them what to freeze.
 
 use std::hash::{BuildHasher, Hash};
 

@@ -1,4 +1,4 @@
-//! The asymmetric fence: free for readers, dear for who reclaims.
+//! The asymmetric fence: free for readers, expensive for whoever reclaims.
 //!
 //! A reader writes what it is about to read (a hazard, a pin), then looks again whether
 //! it is still there. Between the two the processor must not reorder, and a SeqCst

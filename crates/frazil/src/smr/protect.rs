@@ -1,4 +1,4 @@
-//! What keeps an entry from being reclaimed while a thread looks at it.
+//! Protection of an entry from reclamation while a thread looks at it.
 //!
 //! A `get` names the one slot that it reads in its thread's hazard. A pin names each slot that
 //! it shows among its thread's [names](crate::smr::names). So either holds up what its thread may be

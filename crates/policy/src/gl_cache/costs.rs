@@ -1,4 +1,4 @@
-//! What a miss costs, by which a group's utility is weighted.
+//! The cost of a miss, by which a group's utility is weighted.
 
 use crate::aggregate_delay::{Keep, OfResidents};
 use crate::{Slot, Windows};

@@ -1,4 +1,4 @@
-//! What becomes of sampled objects after they left their group: to which sample each belongs.
+//! Ghosts of sampled objects that left their group: to which sample each belongs.
 
 /// Bits of an entry that name the sample, plus one; the others are the hash's.
 const SAMPLE_BITS: u32 = 14;

@@ -1,5 +1,5 @@
-//! Which sampled keys were requested since the snapshot, and what those are worth that were not and have
-//! left their segment.
+//! The sampled keys requested since the snapshot, and the value of those that were not and have left
+//! their segment.
 //!
 //! A fixed table of words, eight to a line. A key's words all lie in one line, are filled from the first on and
 //! never emptied while keys are sampled, so two threads that note one key meet at the same word.

@@ -1,4 +1,4 @@
-//! What the thread does: samples of segments, the model, rankings.
+//! The work of the learner's thread: samples of segments, the model, rankings.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! The formats a trace may have, and how the columns of a CSV file are told.
+//! The formats of traces, and how the columns of a CSV file are named.
 
 use std::fmt;
 use std::str::FromStr;

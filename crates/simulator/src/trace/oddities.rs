@@ -1,4 +1,4 @@
-//! What was odd in a file that was read all the same: people should be told.
+//! Oddities of a file that was read all the same, to be reported.
 
 /// What was odd in a trace's file, and how it was read.
 ///

@@ -1,4 +1,4 @@
-//! Queues without a cache around them: headers, segments, and one thread's buffers.
+//! Queues without a cache, for tests: headers, segments, and one thread's buffers.
 
 use super::{Headers, QueueCtx};
 use crate::core::local::{Buffers, Reads};

@@ -1,4 +1,4 @@
-//! Lifetimes that a read or an update decides, and such as are shortened by chance.
+//! Lifetimes that a read or an update decides, and lifetimes shortened at random.
 //!
 //! A cache that is told nothing of the kind does not come here. Where reads decide, each hit asks
 //! the user's function, and so reads the deadline and the clock; no hint says that it need not.

@@ -1,4 +1,4 @@
-//! When which slot expires, and the wheels that look after it.
+//! The deadline of each slot, and the timer wheels that find those that have passed.
 //!
 //! By slot, and 0 where nothing is meant: the *deadline*, in the clock's nanoseconds; with
 //! time to idle the *limit*, the end of its lifetime, beyond which use alone cannot move it;

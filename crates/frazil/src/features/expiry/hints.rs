@@ -1,4 +1,4 @@
-//! Beside the entry, in two bytes of its header: that its deadline is far away.
+//! Hints in two bytes of an entry's header that its deadline is far away.
 //!
 //! A hit reads the header anyway. The deadline lies in a line of its own, which a cache
 //! of many entries finds in no processor's cache; so a hit reads that only if the hint

@@ -1,4 +1,4 @@
-//! Entries that go when their time has come.
+//! Expiry: entries with lifetimes.
 //!
 //! A cache without lifetimes asks one thing on a hit: whether there are deadlines, on a
 //! line that it reads anyway. They are made with the cache if its builder speaks of

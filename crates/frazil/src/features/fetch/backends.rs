@@ -1,4 +1,4 @@
-//! What fetches take, learned by backend: for policies that weigh delay.
+//! How long fetches take, learned by backend, for policies that weigh delay.
 //!
 //! Without, a policy takes the next fetch of an object to last as long as its last one did. With
 //! a function from keys to backends it takes the backend's moving average, in which one slow

@@ -1,4 +1,4 @@
-//! Threads that would block for what a task brings.
+//! Threads that would block until a task has loaded a value.
 //!
 //! A task goes on only when a thread polls it. If that is the very thread that waits for it, or if
 //! all threads of an executor do, nobody is left. Nothing tells us whose thread the caller is;

@@ -1,4 +1,4 @@
-//! A fetch that outlives its caller: it is the flight's, and whoever has the turn polls it.
+//! A fetch that outlives its caller: it belongs to the flight, and whoever has the turn polls it.
 //!
 //! When a caller that drives such a fetch is dropped it leaves it in the flight, which becomes
 //! vacant as ever: one who waits is called and goes on with this very fetch. With nobody

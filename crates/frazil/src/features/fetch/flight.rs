@@ -1,4 +1,4 @@
-//! One key whose value is on its way: who works on it, and who waits.
+//! A flight: one key whose value is being loaded, who loads it, and who waits.
 //!
 //! ```text
 //!                   value             stored           told to all

@@ -1,4 +1,4 @@
-//! What a loader brings: a value, and what else only the origin knows of it.
+//! The result of a loader: a value, and what only the origin knows of it, as its lifetime.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Threads that wait as tasks do: their waker unparks them.
+//! Threads that wait as tasks do, with a waker that unparks them.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What flights have counted, and how long they took.
+//! Counts of flights, and how long they took.
 //!
 //! On lines that all threads write, with relaxed additions: a fetch is slow, and a delayed hit
 //! has waited. Nothing here is on the way of a hit. The histograms are laid out with the first

@@ -1,4 +1,4 @@
-//! The controller of a cache: what it is shown, and what it has done.
+//! The controller of a cache: its input and its state.
 
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;

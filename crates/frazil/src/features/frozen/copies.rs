@@ -1,4 +1,4 @@
-//! What is frozen, by hash, with the keys and values themselves: a look-up reads one line.
+//! Copies of frozen keys and values, by hash: a look-up reads one cache line.
 //!
 //! Keys and values are `Copy`, and few bytes. A line holds four tags and behind them as many
 //! pairs as 48 bytes have room for. An entry lies in the line that its hash says, or in that

@@ -1,4 +1,4 @@
-//! What freezes: sets the hottest entries aside, copies them where they can be copied, and gives
+//! The freezer: sets the hottest entries aside, copies them where they can be copied, and gives
 //! them back.
 
 use std::hash::{BuildHasher, Hash};

@@ -1,5 +1,5 @@
-//! What readers look at on every look-up, and nobody writes but to freeze and to thaw: which
-//! generation of the copies is published, and whether who ends a residency must look for it there.
+//! Read by every look-up, and written only to freeze and to thaw: which generation of the copies is
+//! published, and whether the end of a residency must look for a copy there.
 
 use crate::smr::fence;
 use crate::sync::atomic::{

@@ -1,4 +1,4 @@
-//! Halves of hashes, by which entries of a line are told: all of a line at once.
+//! Tags: halves of hashes, compared for all entries of a line at once.
 
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom, shuttle))))]
 use std::arch::{asm, x86_64 as simd};

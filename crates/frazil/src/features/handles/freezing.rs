@@ -1,4 +1,4 @@
-//! What freezing is in a cache with handles: `docs/design/frozen.md`.
+//! Freezing in a cache with handles (`docs/design/frozen.md`).
 
 use std::hash::{BuildHasher, Hash};
 

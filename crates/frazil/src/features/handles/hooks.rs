@@ -1,4 +1,4 @@
-//! What counting does at the steps of an operation.
+//! The hooks of counted handles in the core's operations.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hash};

@@ -1,4 +1,4 @@
-//! Letting go: who is the last drops the content, and who is the last of a cache that is gone frees it.
+//! Release of a handle: the last holder drops the content, and the last one of a dropped cache frees it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;

@@ -1,4 +1,4 @@
-//! When holders are counted by their threads, and when in the word again.
+//! Decides when holders are counted by thread, and when in the slot's word again.
 
 use super::{Counting, Local};
 use crate::smr::refs::{LetGo, Refs, Seen, SlotRefs as _};

@@ -1,4 +1,4 @@
-//! Entries that are resident while they are held, and for which nothing goes: what the policy does not take.
+//! Entries beyond the capacity: resident while they are held, and not charged for.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hash};

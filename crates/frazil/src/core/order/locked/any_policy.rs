@@ -1,4 +1,4 @@
-//! A policy whatever its type, and the cache as it sees it.
+//! A policy of any type, and the cache as the policy sees it.
 //!
 //! Only what needs a policy's type is here: it is compiled for each of them.
 
