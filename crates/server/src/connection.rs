@@ -16,7 +16,7 @@
 use std::io;
 
 use crate::listen::Stream;
-use crate::memcached::Session;
+use crate::session::Session;
 
 #[derive(Debug)]
 pub(crate) struct Connection {

@@ -1,0 +1,305 @@
+//! RESP, the protocol of Redis, in versions 2 and 3, with the commands for strings.
+//!
+//! A session is served from a slice of what has arrived, as those of memcached are. Look-ups are gathered as they
+//! come and made together ([`lookups`]); any other request makes those before it first.
+
+mod lookups;
+mod number;
+mod reply;
+mod request;
+mod strings;
+mod table;
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::worker::{Next, Served, Turn};
+use lookups::{GET, Lookups, Shape};
+use reply::Version;
+use request::{Args, Bad, Parsed};
+
+pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"-ERR max number of clients reached\r\n";
+/// The most bytes of a request.
+const REQUEST_BYTES_MAX: usize = 16 << 20;
+
+/// What all sessions share.
+#[derive(Debug)]
+pub(crate) struct Resp {
+    /// The number of the connection that comes next.
+    next_id: AtomicU64,
+}
+
+impl Resp {
+    pub(crate) fn new() -> Resp {
+        Resp { next_id: AtomicU64::new(1) }
+    }
+}
+
+/// What a connection is in the midst of.
+#[derive(Debug)]
+enum State {
+    /// A request begins.
+    Request,
+    /// Keys of a request that looks up are to come.
+    Keys(Shape),
+    /// So many bytes, and then so many arguments, of a request that is too large are passed over.
+    Skip { bytes: u64, arguments: u32 },
+}
+
+/// A connection's session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    id: u64,
+    version: Version,
+    state: State,
+    /// It is to be closed.
+    closes: bool,
+}
+
+impl Session {
+    pub(crate) fn new(resp: &Resp) -> Session {
+        let id = resp.next_id.fetch_add(1, Relaxed);
+        Session { id, version: Version::Two, state: State::Request, closes: false }
+    }
+
+    /// Whether a look-up is answered as it comes.
+    #[inline]
+    fn looks_up(&self) -> bool {
+        true
+    }
+}
+
+/// Why a request was not done: what its client is told.
+#[derive(Debug)]
+struct Problem(Cow<'static, str>);
+
+impl From<&'static str> for Problem {
+    fn from(text: &'static str) -> Problem {
+        Problem(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Problem {
+        Problem(Cow::Owned(text))
+    }
+}
+
+type Done = Result<(), Problem>;
+
+/// A request that is served.
+struct Call<'c, 't> {
+    session: &'c mut Session,
+    args: &'c Args<'c>,
+    turn: &'c mut Turn<'t>,
+}
+
+/// What a request wants next.
+enum Flow {
+    /// The next request.
+    Go,
+    /// So many bytes of input, counted from the request's first.
+    Read(usize),
+    /// Replies to be sent before it is begun.
+    Send,
+    Close,
+}
+
+/// Serves as many requests as there are in `input` whole.
+pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served {
+    let mut lookups = Lookups::new(session.version);
+    let mut at = 0;
+    let mut requests = 0;
+    let requests_max = match turn.shared.settings.limits.turn_requests {
+        0 => usize::MAX,
+        some => some,
+    };
+    let next = loop {
+        if turn.out.len() >= turn.out_max || turn.work_left == 0 || requests == requests_max {
+            break Next::Send;
+        }
+        requests += 1;
+        let rest = &input[at..];
+        if rest.is_empty() {
+            break Next::Read(1);
+        }
+        let (consumed, flow) = match session.state {
+            State::Request => request(session, rest, at, &mut lookups, turn),
+            State::Keys(shape) => keys(session, shape, rest, at, &mut lookups, turn),
+            State::Skip { bytes, arguments } => skip(session, bytes, arguments, rest, turn),
+        };
+        at += consumed;
+        match flow {
+            Flow::Go => {}
+            Flow::Read(bytes) => break Next::Read(bytes),
+            Flow::Send => break Next::Send,
+            Flow::Close => break Next::Close,
+        }
+        if lookups.stopped().is_some() {
+            break Next::Send;
+        }
+    };
+    lookups.flush(turn);
+    if let Some((from, shape)) = lookups.stopped() {
+        // Replies have become too many: the rest is served when they are sent.
+        session.state = if shape.left == 0 { State::Request } else { State::Keys(shape) };
+        return Served { consumed: from, next: Next::Send };
+    }
+    Served { consumed: at, next }
+}
+
+/// The most bytes that a request may have.
+fn request_bytes_max(turn: &Turn<'_>) -> usize {
+    (turn.shared.shares.buffer_bytes / 2).min(REQUEST_BYTES_MAX)
+}
+
+/// A request of a key, without a second look at it: by far the most frequent one.
+#[inline]
+fn single_key(rest: &[u8]) -> Option<(&[u8], usize)> {
+    let at = rest.strip_prefix(b"*2\r\n$3\r\n").filter(|at| at.len() > 5)?;
+    if !at[..3].eq_ignore_ascii_case(b"get") {
+        return None;
+    }
+    request::argument(rest, rest.len() - at.len() + 5).ok()?
+}
+
+/// Serves the request at the beginning of `rest`, which is `at` in the input.
+fn request<'i>(
+    session: &mut Session,
+    rest: &'i [u8],
+    at: usize,
+    lookups: &mut Lookups<'i>,
+    turn: &mut Turn<'_>,
+) -> (usize, Flow) {
+    if session.looks_up()
+        && let Some((key, bytes)) = single_key(rest)
+    {
+        lookups.push(key, at, GET, turn);
+        return (bytes, Flow::Go);
+    }
+    let parsed = request::parse(rest, request_bytes_max(turn));
+    if let Parsed::Request(args, begin, bytes) = &parsed
+        && session.looks_up()
+        && args.get(0).eq_ignore_ascii_case(b"mget")
+        && args.len() > 1
+    {
+        let mut left = args.len() as u32 - 1;
+        let mut head = Some(left);
+        for (place, key) in args.placed().skip(1) {
+            lookups.push(key, at + begin + place, Shape { head: head.take(), left }, turn);
+            if lookups.stopped().is_some() {
+                break;
+            }
+            left -= 1;
+        }
+        return (*bytes, Flow::Go);
+    }
+    if let Parsed::More(bytes) = parsed {
+        return (0, Flow::Read(bytes));
+    }
+    if !lookups.flush(turn) {
+        return (0, Flow::Send);
+    }
+    let consumed = match parsed {
+        Parsed::Request(args, _, bytes) => {
+            execute(session, &args, turn);
+            bytes
+        }
+        Parsed::Line(_, bytes) => bytes,
+        Parsed::Nothing(bytes) => bytes,
+        Parsed::More(_) => 0,
+        Parsed::TooLarge(arguments, bytes) => {
+            session.state = State::Skip { bytes: 0, arguments };
+            bytes
+        }
+        Parsed::Bad(bad) => return (0, refuse(bad, turn)),
+    };
+    lookups.speak(session.version);
+    (consumed, if session.closes { Flow::Close } else { Flow::Go })
+}
+
+/// What has come is no request, and where the next one would begin is not known.
+fn refuse(bad: Bad, turn: &mut Turn<'_>) -> Flow {
+    match bad {
+        Bad::Says(text) => reply::error(turn.out, &format!("ERR {text}")),
+        Bad::Expected(byte) => {
+            let shown = char::from(byte).escape_default();
+            reply::error(turn.out, &format!("ERR Protocol error: expected '$', got '{shown}'"));
+        }
+    }
+    Flow::Close
+}
+
+/// Looks up keys of a request whose replies were too many.
+fn keys<'i>(
+    session: &mut Session,
+    shape: Shape,
+    rest: &'i [u8],
+    at: usize,
+    lookups: &mut Lookups<'i>,
+    turn: &mut Turn<'_>,
+) -> (usize, Flow) {
+    let Shape { mut head, mut left } = shape;
+    let mut from = 0;
+    while left > 0 && lookups.stopped().is_none() {
+        // They have arrived: the request was looked at as a whole before its first key was looked up.
+        let Ok(Some((key, next))) = request::argument(rest, from) else { return (0, Flow::Close) };
+        lookups.push(key, at + from, Shape { head: head.take(), left }, turn);
+        left -= 1;
+        from = next;
+    }
+    session.state = State::Request;
+    (from, Flow::Go)
+}
+
+/// Passes over what comes of a request that is too large.
+fn skip(
+    session: &mut Session,
+    mut bytes: u64,
+    mut arguments: u32,
+    rest: &[u8],
+    turn: &mut Turn<'_>,
+) -> (usize, Flow) {
+    let mut at = 0;
+    loop {
+        let passed = bytes.min((rest.len() - at) as u64);
+        at += passed as usize;
+        bytes -= passed;
+        if bytes > 0 || arguments == 0 {
+            break;
+        }
+        match request::head(rest, at) {
+            Ok(Some((length, begin))) => {
+                at = begin;
+                bytes = length as u64 + 2;
+                arguments -= 1;
+            }
+            Ok(None) if rest.len() - at < 64 => break,
+            Ok(None) => {
+                let bad = Bad::Says("Protocol error: too big bulk count string");
+                return (at, refuse(bad, turn));
+            }
+            Err(bad) => return (at, refuse(bad, turn)),
+        }
+    }
+    session.state = State::Skip { bytes, arguments };
+    if bytes == 0 && arguments == 0 {
+        session.state = State::Request;
+        let most = request_bytes_max(turn);
+        reply::error(turn.out, &format!("ERR the request has more than {most} bytes"));
+    } else if bytes == 0 {
+        return (at, Flow::Read(rest.len() - at + 1));
+    }
+    (at, Flow::Go)
+}
+
+/// Does what a request asks for.
+fn execute(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
+    let done = match table::find(args) {
+        Ok(command) => (command.run)(&mut Call { session, args, turn }),
+        Err(problem) => Err(problem),
+    };
+    if let Err(Problem(text)) = done {
+        reply::error(turn.out, &text);
+    }
+}
