@@ -19,10 +19,12 @@ mod gather;
 mod items;
 mod listen;
 mod memcached;
+mod process;
 mod resp;
 mod server;
 mod session;
 mod settings;
+mod turnstile;
 mod worker;
 
 pub use listen::Address;

@@ -17,6 +17,7 @@ use crate::memcached::Memcached;
 use crate::resp::Resp;
 use crate::session::Protocol;
 use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
+use crate::turnstile::Turnstile;
 use crate::worker::Worker;
 
 /// A cache server that runs.
@@ -94,6 +95,7 @@ pub(crate) struct Shared {
     pub(crate) items: Items,
     pub(crate) memcached: Memcached,
     pub(crate) resp: Resp,
+    pub(crate) turnstile: Turnstile,
     /// By thread.
     pub(crate) counters: Box<[Counters]>,
     /// Connections of all threads.
@@ -153,7 +155,8 @@ impl Server {
             shares,
             items,
             memcached,
-            resp: Resp::new(),
+            resp: Resp::new(&settings),
+            turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { settings.threads }),
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
             connections: AtomicUsize::new(0),
             held_bytes: AtomicUsize::new(0),

@@ -1,5 +1,6 @@
 //! What is spoken with a client: the one function of a protocol that the loop knows.
 
+use crate::listen::Stream;
 use crate::server::Shared;
 use crate::worker::{Served, Turn};
 use crate::{memcached, resp};
@@ -29,11 +30,24 @@ pub(crate) enum Session {
 }
 
 impl Session {
-    pub(crate) fn new(protocol: Protocol, shared: &Shared) -> Session {
+    pub(crate) fn new(protocol: Protocol, stream: &Stream, shared: &Shared) -> Session {
         match protocol {
             Protocol::Memcached => Session::Memcached(memcached::Session::new(&shared.memcached)),
-            Protocol::Resp => Session::Resp(resp::Session::new(&shared.resp)),
+            Protocol::Resp => Session::Resp(resp::Session::new(stream, shared)),
         }
+    }
+
+    /// Bytes of memory it has beside what a connection without a request has.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Session::Memcached(_) => 0,
+            Session::Resp(session) => session.held_bytes(),
+        }
+    }
+
+    /// Whether another connection has asked for its end.
+    pub(crate) fn is_killed(&self) -> bool {
+        matches!(self, Session::Resp(session) if session.is_killed())
     }
 }
 

@@ -19,6 +19,7 @@ use crate::counters::Counters;
 use crate::listen::{Listener, Stream};
 use crate::server::Shared;
 use crate::session::{self, Protocol, Session};
+use crate::turnstile::Place;
 
 pub(crate) const WAKE: Token = Token(usize::MAX);
 
@@ -52,6 +53,9 @@ pub(crate) struct Turn<'a> {
     /// Bytes that may be copied beside input and replies. No request is begun when it is 0.
     pub(crate) work_left: usize,
     pub(crate) now_ms: u64,
+    /// The number of the thread.
+    pub(crate) thread: usize,
+    pub(crate) place: Place<'a>,
 }
 
 impl Turn<'_> {
@@ -240,7 +244,7 @@ impl Worker {
         }
         shared.connections.fetch_add(1, Relaxed);
         self.counters().connections.add(1);
-        let session = Session::new(protocol, &shared);
+        let session = Session::new(protocol, &stream, &shared);
         let connection = Connection::new(stream, session, self.now_ms);
         self.connections[slot] = Some(Box::new(connection));
     }
@@ -371,8 +375,11 @@ impl Worker {
             scratch: &mut self.scratch,
             work_left: WORK_BYTES,
             now_ms: self.now_ms,
+            thread: self.number,
+            place: self.shared.turnstile.enter(self.number),
         };
         let Served { consumed, next } = session::serve(&mut connection.session, input, &mut turn);
+        drop(turn);
         // A dump goes on without input.
         if consumed > 0 || next == Next::Send {
             connection.served_ms = self.now_ms;
@@ -462,7 +469,9 @@ impl Worker {
             let is_busy = !connection.carry.is_empty() || !connection.pending.is_empty();
             if is_busy && is_over(connection.stalled_ms, limits.request_seconds) {
                 over.push((slot, true));
-            } else if is_over(connection.served_ms, limits.idle_seconds) {
+            } else if is_over(connection.served_ms, limits.idle_seconds)
+                || connection.session.is_killed()
+            {
                 over.push((slot, false));
             }
         }

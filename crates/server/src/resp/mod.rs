@@ -3,37 +3,51 @@
 //! A session is served from a slice of what has arrived, as those of memcached are. Look-ups are gathered as they
 //! come and made together ([`lookups`]); any other request makes those before it first.
 
+mod arithmetic;
+mod client;
+mod clients;
+mod command;
+mod config;
+mod expire;
+mod glob;
+mod info;
+mod inline;
+mod keys;
+mod lcs;
 mod lookups;
 mod number;
+mod ranges;
 mod reply;
 mod request;
+mod scan;
+mod shared;
 mod strings;
 mod table;
+mod times;
+mod transaction;
+mod write;
 
 use std::borrow::Cow;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
+use crate::listen::Stream;
+use crate::server::Shared;
 use crate::worker::{Next, Served, Turn};
+use clients::{Client, Clients};
 use lookups::{GET, Lookups, Shape};
 use reply::Version;
 use request::{Args, Bad, Parsed};
+use scan::Walk;
+pub(crate) use shared::Resp;
+use table::{COMMANDS, DENYOOM, NO_MULTI};
+use transaction::{Transaction, Watched};
 
 pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"-ERR max number of clients reached\r\n";
+/// The version of Redis whose commands for strings these are.
+const REDIS_VERSION: &str = "7.4.0";
 /// The most bytes of a request.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
-
-/// What all sessions share.
-#[derive(Debug)]
-pub(crate) struct Resp {
-    /// The number of the connection that comes next.
-    next_id: AtomicU64,
-}
-
-impl Resp {
-    pub(crate) fn new() -> Resp {
-        Resp { next_id: AtomicU64::new(1) }
-    }
-}
 
 /// What a connection is in the midst of.
 #[derive(Debug)]
@@ -44,28 +58,99 @@ enum State {
     Keys(Shape),
     /// So many bytes, and then so many arguments, of a request that is too large are passed over.
     Skip { bytes: u64, arguments: u32 },
+    /// A `KEYS` goes on.
+    Walk(Box<Walk>),
+}
+
+/// Whether requests are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replies {
+    On,
+    Off,
+    /// Neither this one nor the next.
+    SkipNext,
+    /// Not this one.
+    Skip,
 }
 
 /// A connection's session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    id: u64,
     version: Version,
     state: State,
+    replies: Replies,
     /// It is to be closed.
     closes: bool,
+    is_in_exec: bool,
+    /// Replies are taken back when there are more than so many in the turn.
+    out_max: usize,
+    transaction: Option<Box<Transaction>>,
+    watched: Vec<Watched>,
+    client: Arc<Client>,
+    clients: Arc<Clients>,
 }
 
 impl Session {
-    pub(crate) fn new(resp: &Resp) -> Session {
-        let id = resp.next_id.fetch_add(1, Relaxed);
-        Session { id, version: Version::Two, state: State::Request, closes: false }
+    pub(crate) fn new(stream: &Stream, shared: &Shared) -> Session {
+        let clients = &shared.resp.clients;
+        Session {
+            version: Version::Two,
+            state: State::Request,
+            replies: Replies::On,
+            closes: false,
+            is_in_exec: false,
+            out_max: usize::MAX,
+            transaction: None,
+            watched: Vec::new(),
+            client: clients.add(stream.ends(), shared.items.clock.now_ms()),
+            clients: Arc::clone(clients),
+        }
+    }
+
+    /// Bytes of memory it has beside what an idle connection has.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let walk = if let State::Walk(walk) = &self.state { walk.held_bytes() } else { 0 };
+        let kept = self.transaction.as_ref().map_or(0, |kept| kept.held_bytes());
+        walk + kept + self.watched.iter().map(Watched::held_bytes).sum::<usize>()
+    }
+
+    /// Whether another connection has asked for its end.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.client.is_killed.load(Relaxed)
     }
 
     /// Whether a look-up is answered as it comes.
     #[inline]
     fn looks_up(&self) -> bool {
-        true
+        self.transaction.is_none() && self.replies == Replies::On
+    }
+
+    fn speak(&mut self, version: Version) {
+        self.version = version;
+        self.client.version.store(if version == Version::Two { 2 } else { 3 }, Relaxed);
+    }
+
+    /// Whether more is not to be appended, because it would be taken back.
+    fn has_too_many_replies(&self, turn: &Turn<'_>) -> bool {
+        turn.out.len() > self.out_max
+    }
+
+    /// A request was answered with what was appended from `begin` on.
+    #[inline]
+    fn answered(&mut self, begin: usize, turn: &mut Turn<'_>) {
+        self.replies = match self.replies {
+            Replies::On => return,
+            Replies::Off => Replies::Off,
+            Replies::SkipNext => Replies::Skip,
+            Replies::Skip => Replies::On,
+        };
+        turn.out.truncate(begin);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.clients.remove(self.client.id);
     }
 }
 
@@ -119,14 +204,23 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
             break Next::Send;
         }
         requests += 1;
+        if session.is_killed() {
+            break Next::Close;
+        }
         let rest = &input[at..];
-        if rest.is_empty() {
+        if rest.is_empty() && !matches!(session.state, State::Walk(_)) {
             break Next::Read(1);
         }
         let (consumed, flow) = match session.state {
             State::Request => request(session, rest, at, &mut lookups, turn),
             State::Keys(shape) => keys(session, shape, rest, at, &mut lookups, turn),
             State::Skip { bytes, arguments } => skip(session, bytes, arguments, rest, turn),
+            State::Walk(_) => {
+                if let State::Walk(walk) = std::mem::replace(&mut session.state, State::Request) {
+                    scan::go_on(walk, session, turn);
+                }
+                (0, Flow::Go)
+            }
         };
         at += consumed;
         match flow {
@@ -174,6 +268,8 @@ fn request<'i>(
     if session.looks_up()
         && let Some((key, bytes)) = single_key(rest)
     {
+        let resp = &turn.shared.resp;
+        resp.calls_of(turn.thread, resp.get).all.add(1);
         lookups.push(key, at, GET, turn);
         return (bytes, Flow::Go);
     }
@@ -183,6 +279,8 @@ fn request<'i>(
         && args.get(0).eq_ignore_ascii_case(b"mget")
         && args.len() > 1
     {
+        let resp = &turn.shared.resp;
+        resp.calls_of(turn.thread, resp.mget).all.add(1);
         let mut left = args.len() as u32 - 1;
         let mut head = Some(left);
         for (place, key) in args.placed().skip(1) {
@@ -205,7 +303,10 @@ fn request<'i>(
             execute(session, &args, turn);
             bytes
         }
-        Parsed::Line(_, bytes) => bytes,
+        Parsed::Line(line, bytes) => match inline(session, line, turn) {
+            Flow::Go => bytes,
+            flow => return (bytes, flow),
+        },
         Parsed::Nothing(bytes) => bytes,
         Parsed::More(_) => 0,
         Parsed::TooLarge(arguments, bytes) => {
@@ -293,13 +394,80 @@ fn skip(
     (at, Flow::Go)
 }
 
-/// Does what a request asks for.
-fn execute(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
-    let done = match table::find(args) {
-        Ok(command) => (command.run)(&mut Call { session, args, turn }),
-        Err(problem) => Err(problem),
+/// Serves a line of words.
+fn inline(session: &mut Session, line: &[u8], turn: &mut Turn<'_>) -> Flow {
+    let Some(request) = inline::translate(line) else {
+        return refuse(Bad::Says("Protocol error: unbalanced quotes in request"), turn);
     };
-    if let Err(Problem(text)) = done {
+    // Nothing, if the line has no words.
+    if !request.is_empty()
+        && let Parsed::Request(args, ..) = request::parse(&request, usize::MAX)
+    {
+        // A browser that was made to send requests is not to go on.
+        let is_http = |word: &[u8]| args.get(0).eq_ignore_ascii_case(word);
+        if is_http(b"post") || is_http(b"host:") {
+            return Flow::Close;
+        }
+        execute(session, &args, turn);
+    }
+    Flow::Go
+}
+
+/// Does what a request asks for, or keeps it.
+fn execute(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
+    let begin = turn.out.len();
+    if session.replies != Replies::On {
+        session.out_max = begin;
+    }
+    match admit(session, args, turn) {
+        Ok(true) => run(session, args, turn),
+        Ok(false) => reply::simple(turn.out, "QUEUED"),
+        Err(Problem(text)) => {
+            if let Some(transaction) = &mut session.transaction {
+                transaction.is_broken = true;
+            }
+            reply::error(turn.out, &text);
+        }
+    }
+    session.out_max = usize::MAX;
+    session.answered(begin, turn);
+}
+
+/// Whether a request is done now; else it was kept.
+fn admit(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) -> Result<bool, Problem> {
+    let at = table::find(args)?;
+    let command = &COMMANDS[at];
+    let resp = &turn.shared.resp;
+    let refused = || resp.calls_of(turn.thread, at).refused.add(1);
+    table::check_count(command, args).inspect_err(|_| refused())?;
+    if command.is(DENYOOM) && resp.is_full(turn) {
+        refused();
+        return Err(write::OUT_OF_MEMORY.into());
+    }
+    let bytes_max = request_bytes_max(turn);
+    let Some(transaction) = &mut session.transaction else { return Ok(true) };
+    if command.is(NO_MULTI) {
+        refused();
+        return Err("ERR Command not allowed inside a transaction".into());
+    }
+    if matches!(command.name, "discard" | "exec" | "multi" | "quit" | "reset" | "watch") {
+        return Ok(true);
+    }
+    match transaction.keep(args, command, bytes_max) {
+        true => Ok(false),
+        false => Err(format!("ERR a transaction has no more than {bytes_max} bytes").into()),
+    }
+}
+
+/// Does what a request asks for that was admitted.
+fn run(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
+    let begin = turn.out.len();
+    let Ok(at) = table::find(args) else { return };
+    let calls = turn.shared.resp.calls_of(turn.thread, at);
+    calls.all.add(1);
+    if let Err(Problem(text)) = (COMMANDS[at].run)(&mut Call { session, args, turn }) {
+        calls.failed.add(1);
+        turn.out.truncate(begin);
         reply::error(turn.out, &text);
     }
 }

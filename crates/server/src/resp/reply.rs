@@ -75,3 +75,14 @@ pub(super) fn value(out: &mut Vec<u8>, value: Option<&[u8]>, version: Version) {
         None => null(out, version),
     }
 }
+
+/// A text for people.
+pub(super) fn verbatim(out: &mut Vec<u8>, text: &[u8], version: Version) {
+    if version == Version::Two {
+        return bulk(out, text);
+    }
+    header(out, b'=', text.len() as i64 + 4);
+    out.extend_from_slice(b"txt:");
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}
