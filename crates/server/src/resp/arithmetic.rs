@@ -114,16 +114,16 @@ impl Float {
 /// Units of the last place in one.
 const UNITS: u128 = 10u128.pow(PLACES as u32);
 
-/// A number of at most twenty digits before the point and [`PLACES`] behind it, in units of the last place.
+/// A number that has few enough digits, in units of the last place.
 fn decimal(text: &str) -> Option<i128> {
-    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let digits = number.strip_prefix(['-', '+']).unwrap_or(number);
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.len() > 20 || part.len() > PLACES || !is_number(whole) || !is_number(part) {
-        return None;
-    }
-    let units: i128 = format!("{whole}{part:0<PLACES$}").parse().ok()?;
-    Some(if text.starts_with('-') { -units } else { units })
+    // Places that the digits, taken as a whole number, are to be moved to the left.
+    let shift = PLACES as i32 + exponent.parse::<i32>().ok()? - part.len() as i32;
+    let digits: i128 = format!("0{whole}{part}").parse().ok()?;
+    let units = digits.checked_mul(10i128.checked_pow(u32::try_from(shift).ok()?)?)?;
+    Some(if number.starts_with('-') { -units } else { units })
 }
 
 #[cfg(test)]
@@ -145,6 +145,9 @@ mod tests {
         is("0.024390243902439025", "-0.024390243902439025", "0");
         is("10.50", "0.1", "10.6");
         is("5e3", "2.0e2", "5200");
+        is("0.3", "-1.1e0", "-0.8");
+        is("1e-17", "0", "0.00000000000000001");
+        is("1e30", "1", "1000000000000000019884624838656");
         is(".5", "5.", "5.5");
         is("18446744073709551615", "1", "18446744073709551616");
     }

@@ -48,6 +48,8 @@ pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"-ERR max number of clients reac
 const REDIS_VERSION: &str = "7.4.0";
 /// The most bytes of a request.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
+/// What a request has beside the largest item.
+const BESIDE_ITEM_BYTES: usize = 1024;
 
 /// What a connection is in the midst of.
 #[derive(Debug)]
@@ -242,9 +244,9 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
     Served { consumed: at, next }
 }
 
-/// The most bytes that a request may have.
+/// The most bytes that a request may have, so that a connection with one and its reply is not the largest of all.
 fn request_bytes_max(turn: &Turn<'_>) -> usize {
-    (turn.shared.shares.buffer_bytes / 2).min(REQUEST_BYTES_MAX)
+    (turn.shared.shares.buffer_bytes / 2).min(REQUEST_BYTES_MAX) + BESIDE_ITEM_BYTES
 }
 
 /// A request of a key, without a second look at it: by far the most frequent one.
@@ -386,8 +388,13 @@ fn skip(
     session.state = State::Skip { bytes, arguments };
     if bytes == 0 && arguments == 0 {
         session.state = State::Request;
+        if let Some(transaction) = &mut session.transaction {
+            transaction.is_broken = true;
+        }
+        let begin = turn.out.len();
         let most = request_bytes_max(turn);
         reply::error(turn.out, &format!("ERR the request has more than {most} bytes"));
+        session.answered(begin, turn);
     } else if bytes == 0 {
         return (at, Flow::Read(rest.len() - at + 1));
     }
