@@ -34,7 +34,7 @@ pub(super) fn quit(call: &mut Call<'_, '_>) -> Done {
 pub(super) fn reset(call: &mut Call<'_, '_>) -> Done {
     let session = &mut *call.session;
     session.transaction = None;
-    session.watched = Vec::new();
+    session.watched = Default::default();
     session.replies = Replies::On;
     session.speak(Version::Two);
     session.client.about.lock().name = "".into();
@@ -264,10 +264,13 @@ fn list(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+/// Which clients are meant.
+type Condition<'c> = Box<dyn Fn(&Client) -> bool + 'c>;
+
 fn kill(call: &mut Call<'_, '_>) -> Done {
     let (args, own) = (call.args, call.session.client.id);
     let is_old = args.len() == 3;
-    let mut conditions: Vec<Box<dyn Fn(&Client) -> bool + '_>> = Vec::new();
+    let mut conditions: Vec<Condition<'_>> = Vec::new();
     let mut skips_own = !is_old;
     if is_old {
         conditions.push(Box::new(|client| client.from.as_bytes() == args.get(2)));

@@ -86,7 +86,6 @@ fn memory(turn: &Turn<'_>, text: &mut String) {
     lines!(text,
         "used_memory": shared.resp.used_bytes(turn),
         "used_memory_rss": resident_bytes(),
-        "total_system_memory": 0,
         "maxmemory": shared.resp.memory_max.load(Relaxed),
         "maxmemory_policy": if shared.settings.evicts { "allkeys-lfu" } else { "noeviction" },
         "mem_clients_normal": shared.held_bytes.load(Relaxed),

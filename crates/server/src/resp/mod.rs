@@ -87,7 +87,7 @@ pub(crate) struct Session {
     /// Replies are taken back when there are more than so many in the turn.
     out_max: usize,
     transaction: Option<Box<Transaction>>,
-    watched: Vec<Watched>,
+    watched: Watched,
     client: Arc<Client>,
     clients: Arc<Clients>,
 }
@@ -103,7 +103,7 @@ impl Session {
             is_in_exec: false,
             out_max: usize::MAX,
             transaction: None,
-            watched: Vec::new(),
+            watched: Watched::default(),
             client: clients.add(stream.ends(), shared.items.clock.now_ms()),
             clients: Arc::clone(clients),
         }
@@ -113,7 +113,7 @@ impl Session {
     pub(crate) fn held_bytes(&self) -> usize {
         let walk = if let State::Walk(walk) = &self.state { walk.held_bytes() } else { 0 };
         let kept = self.transaction.as_ref().map_or(0, |kept| kept.held_bytes());
-        walk + kept + self.watched.iter().map(Watched::held_bytes).sum::<usize>()
+        walk + kept + self.watched.held_bytes()
     }
 
     /// Whether another connection has asked for its end.
@@ -194,6 +194,9 @@ enum Flow {
 
 /// Serves as many requests as there are in `input` whole.
 pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served {
+    if session.is_killed() {
+        return Served { consumed: input.len(), next: Next::Close };
+    }
     let mut lookups = Lookups::new(session.version);
     let mut at = 0;
     let mut requests = 0;
@@ -206,9 +209,6 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
             break Next::Send;
         }
         requests += 1;
-        if session.is_killed() {
-            break Next::Close;
-        }
         let rest = &input[at..];
         if rest.is_empty() && !matches!(session.state, State::Walk(_)) {
             break Next::Read(1);

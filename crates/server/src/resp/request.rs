@@ -106,8 +106,8 @@ pub(super) fn parse(input: &[u8], bytes_max: usize) -> Parsed<'_> {
         let left = count - index;
         match argument(input, at) {
             Ok(Some((argument, next))) => {
-                if index < KEPT {
-                    kept[index] = argument;
+                if let Some(kept) = kept.get_mut(index) {
+                    *kept = argument;
                 }
                 at = next;
             }

@@ -2,7 +2,7 @@
 
 use super::strings::SYNTAX;
 use super::times::NOT_AN_INTEGER;
-use super::{Call, Done, Problem, Session, State, glob, number, reply};
+use super::{Call, Done, Problem, Replies, Session, State, glob, number, reply};
 use crate::worker::Turn;
 
 /// Entries that one `SCAN` looks at, whatever it asks for.
@@ -134,7 +134,8 @@ pub(super) fn keys(call: &mut Call<'_, '_>) -> Done {
         return Err(PATTERN_TOO_LONG.into());
     }
     let mut walk = Walk { pattern: pattern.into(), cursor: 0, found: Vec::new(), count: 0 };
-    if !call.session.is_in_exec {
+    // Who is not answered would be at the end, and what is in a transaction is done in one go.
+    if !call.session.is_in_exec && call.session.replies == Replies::On {
         call.session.state = State::Walk(Box::new(walk));
         return Ok(());
     }
@@ -146,16 +147,11 @@ pub(super) fn keys(call: &mut Call<'_, '_>) -> Done {
 
 /// Goes on with a `KEYS`, and answers it at the end.
 pub(super) fn go_on(mut walk: Box<Walk>, session: &mut Session, turn: &mut Turn<'_>) {
-    let begin = turn.out.len();
     match walk.step(super::request_bytes_max(turn), turn) {
-        Ok(false) => {
-            session.state = State::Walk(walk);
-            return;
-        }
+        Ok(false) => session.state = State::Walk(walk),
         Ok(true) => walk.answer(turn),
         Err(Problem(text)) => reply::error(turn.out, &text),
     }
-    session.answered(begin, turn);
 }
 
 pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {

@@ -24,12 +24,22 @@ pub(super) struct Transaction {
     takes_memory: bool,
 }
 
-/// A key that is not to change before `EXEC`.
-#[derive(Debug)]
+/// Keys that are not to change before `EXEC`, each with its entry's number, or that there was none.
+#[derive(Debug, Default)]
 pub(super) struct Watched {
-    key: Box<[u8]>,
-    /// Its entry's number, or that there was none.
-    cas: Option<u64>,
+    keys: Vec<(Box<[u8]>, Option<u64>)>,
+    key_bytes: usize,
+}
+
+impl Watched {
+    pub(super) fn held_bytes(&self) -> usize {
+        self.keys.capacity() * size_of::<(Box<[u8]>, Option<u64>)>() + self.key_bytes
+    }
+
+    fn add(&mut self, key: &[u8], cas: Option<u64>) {
+        self.key_bytes += key.len();
+        self.keys.push((key.into(), cas));
+    }
 }
 
 impl Transaction {
@@ -57,12 +67,6 @@ impl Transaction {
     }
 }
 
-impl Watched {
-    pub(super) fn held_bytes(&self) -> usize {
-        size_of::<Watched>() + self.key.len()
-    }
-}
-
 pub(super) fn multi(call: &mut Call<'_, '_>) -> Done {
     if call.session.transaction.is_some() {
         return Err("ERR MULTI calls can not be nested".into());
@@ -74,7 +78,7 @@ pub(super) fn multi(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) fn discard(call: &mut Call<'_, '_>) -> Done {
     call.session.transaction.take().ok_or("ERR DISCARD without MULTI")?;
-    call.session.watched = Vec::new();
+    call.session.watched = Watched::default();
     reply::ok(call.turn.out);
     Ok(())
 }
@@ -85,21 +89,18 @@ pub(super) fn watch(call: &mut Call<'_, '_>) -> Done {
         return Err("ERR WATCH inside MULTI is not allowed".into());
     }
     for key in args.from(1) {
-        if session.watched.iter().any(|watched| *watched.key == *key) {
-            continue;
-        }
-        if session.watched.len() == WATCHED_MAX {
+        if session.watched.keys.len() == WATCHED_MAX {
             return Err("ERR a connection watches no more than 4096 keys".into());
         }
         let cas = turn.shared.items.store.peek(key, |entry| entry.cas);
-        session.watched.push(Watched { key: (*key).into(), cas });
+        session.watched.add(key, cas);
     }
     reply::ok(turn.out);
     Ok(())
 }
 
 pub(super) fn unwatch(call: &mut Call<'_, '_>) -> Done {
-    call.session.watched = Vec::new();
+    call.session.watched = Watched::default();
     reply::ok(call.turn.out);
     Ok(())
 }
@@ -117,9 +118,8 @@ pub(super) fn exec(call: &mut Call<'_, '_>) -> Done {
     let session = &mut *call.session;
     turnstile::alone(call.turn, |turn| {
         let store = &turn.shared.items.store;
-        let has_changed =
-            |watched: &Watched| store.peek(&watched.key, |entry| entry.cas) != watched.cas;
-        if watched.iter().any(has_changed) {
+        let mut keys = watched.keys.iter();
+        if keys.any(|(key, cas)| store.peek(key, |entry| entry.cas) != *cas) {
             reply::null_array(turn.out, session.version);
         } else {
             run(&transaction, session, turn);
