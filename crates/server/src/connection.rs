@@ -64,6 +64,12 @@ impl Connection {
         }
     }
 
+    /// Whether nothing of it is left to do: no part of a request, no request, no reply.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let is_idle = self.carry.is_empty() && self.pending.is_empty();
+        is_idle && !self.has_more && !self.is_listed && !self.readable
+    }
+
     /// Bytes of memory it has for itself.
     pub(crate) fn held_bytes(&self) -> usize {
         self.carry.capacity() + self.pending.capacity() + self.session.held_bytes()

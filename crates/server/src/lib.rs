@@ -12,13 +12,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod admin;
 mod clock;
 mod connection;
 mod counters;
 mod gather;
+mod handle;
 mod items;
 mod listen;
 mod memcached;
+mod metrics;
 mod process;
 mod resp;
 mod server;
@@ -27,6 +30,8 @@ mod settings;
 mod turnstile;
 mod worker;
 
+pub use frazil_segment::RestoreError;
+pub use handle::Handle;
 pub use listen::Address;
 pub use memcached::Options;
 pub use server::{Server, StartError};

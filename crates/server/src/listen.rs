@@ -108,6 +108,23 @@ impl Listener {
     }
 }
 
+/// A socket that listens, for one thread, and what it is bound to.
+pub(crate) fn socket(address: &Address, settings: &Settings) -> io::Result<(Address, OwnedFd)> {
+    let backlog = settings.limits.backlog;
+    match address {
+        Address::Tcp(address) => {
+            let socket = bind_tcp(*address, false)?;
+            socket.listen(backlog)?;
+            let listener = std::net::TcpListener::from(socket);
+            Ok((Address::Tcp(listener.local_addr()?), listener.into()))
+        }
+        Address::Unix(path) => {
+            let listener = unix(path, settings.unix_mode, backlog)?;
+            Ok((Address::Unix(path.clone()), listener.into()))
+        }
+    }
+}
+
 fn tcp(address: SocketAddr, backlog: i32, is_shared: bool) -> io::Result<TcpListener> {
     let socket = bind_tcp(address, is_shared)?;
     socket.listen(backlog)?;

@@ -88,7 +88,11 @@ pub(crate) struct Worker {
     number: usize,
     poll: Poll,
     listeners: Vec<(Protocol, Listener)>,
-    /// By token, less the number of listeners.
+    /// The token of the first connection: those before are listeners'.
+    first: usize,
+    /// Nothing is accepted any more, and the thread ends with its last connection.
+    is_draining: bool,
+    /// By token, less `first`.
     connections: Vec<Option<Box<Connection>>>,
     vacant: Vec<usize>,
     /// Connections that are served next.
@@ -119,6 +123,8 @@ impl Worker {
         }
         Ok(Worker {
             accepting: Vec::with_capacity(listeners.len()),
+            first: listeners.len(),
+            is_draining: false,
             shared,
             number,
             poll,
@@ -139,13 +145,7 @@ impl Worker {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         loop {
-            let timeout = if !self.ready.is_empty() {
-                Duration::ZERO
-            } else if self.accepting.is_empty() {
-                TICK
-            } else {
-                ACCEPT_PAUSE
-            };
+            let timeout = self.timeout();
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -154,6 +154,9 @@ impl Worker {
                 return Ok(());
             }
             self.now_ms = self.shared.items.clock.update();
+            if self.drains() {
+                return Ok(());
+            }
             self.shared.items.tend(self.now_ms);
             for event in &events {
                 self.note(event);
@@ -169,8 +172,56 @@ impl Worker {
                 }
             }
             self.send_all();
+            if self.is_draining {
+                self.close_quiet();
+            }
             if self.now_ms - self.swept_ms >= TICK.as_millis() as u64 {
                 self.sweep();
+            }
+        }
+    }
+
+    /// How long it may sleep.
+    fn timeout(&self) -> Duration {
+        if !self.ready.is_empty() {
+            Duration::ZERO
+        } else if !self.accepting.is_empty() {
+            ACCEPT_PAUSE
+        } else if self.is_draining {
+            let until_ms = self.shared.drains_until_ms.load(Relaxed);
+            TICK.min(Duration::from_millis(until_ms.saturating_sub(self.now_ms)))
+        } else {
+            TICK
+        }
+    }
+
+    /// Whether the thread ends because the server drains and nothing is left of its connections, or its time is over.
+    fn drains(&mut self) -> bool {
+        let until_ms = self.shared.drains_until_ms.load(Relaxed);
+        if until_ms == u64::MAX {
+            return false;
+        }
+        if !self.is_draining {
+            self.is_draining = true;
+            // Closed, so that clients go elsewhere and do not wait in a queue that nobody takes them from.
+            self.listeners.clear();
+            self.accepting.clear();
+            // What has arrived is read and served once more, whether its event has come or not.
+            for slot in 0..self.connections.len() {
+                if let Some(connection) = &mut self.connections[slot] {
+                    connection.readable = true;
+                    self.list(slot);
+                }
+            }
+        }
+        self.now_ms >= until_ms || self.connections.iter().all(Option::is_none)
+    }
+
+    fn close_quiet(&mut self) {
+        for slot in 0..self.connections.len() {
+            let is_quiet = |connection: &Connection| connection.is_quiet();
+            if self.connections[slot].as_deref().is_some_and(is_quiet) {
+                self.close(slot);
             }
         }
     }
@@ -184,11 +235,11 @@ impl Worker {
         if token == WAKE {
             return;
         }
-        if token.0 < self.listeners.len() {
+        if token.0 < self.first {
             self.accept_later(token.0);
             return;
         }
-        let slot = token.0 - self.listeners.len();
+        let slot = token.0 - self.first;
         // One that was closed in this wake-up may still have events.
         let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
         connection.ended |= event.is_read_closed() || event.is_error();
@@ -220,7 +271,7 @@ impl Worker {
     }
 
     fn accept_later(&mut self, listener: usize) {
-        if !self.accepting.contains(&listener) {
+        if listener < self.listeners.len() && !self.accepting.contains(&listener) {
             self.accepting.push(listener);
         }
     }
@@ -237,7 +288,7 @@ impl Worker {
             self.connections.push(None);
             self.connections.len() - 1
         });
-        let token = Token(slot + self.listeners.len());
+        let token = Token(slot + self.first);
         if stream.register(self.poll.registry(), token).is_err() {
             self.vacant.push(slot);
             return;
