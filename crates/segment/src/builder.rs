@@ -14,6 +14,7 @@ use crate::index::{self, Index};
 use crate::learner::{self, Learner};
 use crate::mapping::Mapping;
 use crate::record::Tape;
+use crate::restoring::Restoring;
 use crate::segments::{self, Segments};
 use crate::store::{Counters, Store};
 use crate::sync::Mutex;
@@ -281,6 +282,7 @@ impl Builder {
             debt: AtomicU64::new(0),
             seed,
             tape: Tape::new(),
+            restoring: Restoring::new(),
         })
     }
 }

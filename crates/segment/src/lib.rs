@@ -54,6 +54,7 @@ mod mapping;
 #[cfg(feature = "prometheus")]
 pub mod prometheus;
 mod record;
+mod restoring;
 mod scan;
 mod segments;
 mod snapshot;

@@ -4,7 +4,7 @@
 //! by [`Store::scan`], so it is of no single moment. Numbers are little-endian.
 //!
 //! ```text
-//! file   = magic "\x89frsegm\n"   u32 version (1)   block* end
+//! file   = magic "\x89frsegm\n"   u32 version (2)   u64 when, ms since 1970   block* end
 //! block  = u32 payload bytes   u32 records (> 0)   u64 checksum   payload
 //! record = u8 key bytes   u24 value bytes   u8 marks   u32 flags   u64 left, ms (all ones: no end)   key   value
 //! end    = a block of no records; its payload: u64 records in all
@@ -19,16 +19,17 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::item::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::scan::Scanned;
-use crate::store::Store;
-use crate::{Attributes, StoreError};
+use crate::store::{Kept, Store};
+use crate::{Attributes, Expect, StoreError, Stored};
 
-const HEADER: [u8; 12] = *b"\x89frsegm\n\x01\0\0\0";
+const HEADER: [u8; 12] = *b"\x89frsegm\n\x02\0\0\0";
+const WHEN_BYTES: usize = 8;
 const HEAD_BYTES: usize = 16;
 const RECORD_HEAD: usize = 17;
 /// A block is written when it is this long. One record may make it longer.
@@ -134,11 +135,19 @@ impl<W: Write> Writer<W> {
     }
 }
 
+/// What the header of a file says of its time.
+fn when(header: &[u8]) -> Result<SystemTime, RestoreError> {
+    let when = header.strip_prefix(&HEADER).and_then(|when| when.try_into().ok());
+    let when = when.ok_or(RestoreError::Damaged { offset: 0 })?;
+    let when = UNIX_EPOCH.checked_add(Duration::from_millis(u64::from_le_bytes(when)));
+    when.ok_or(RestoreError::Damaged { offset: HEADER.len() as u64 })
+}
+
 /// Goes through a file, and calls for each entry.
 fn read_all(
     file: &mut File,
     mut each: impl FnMut(Record<'_>) -> Result<(), RestoreError>,
-) -> Result<u64, RestoreError> {
+) -> Result<(SystemTime, u64), RestoreError> {
     let length = file.metadata()?.len();
     file.rewind()?;
     let mut input = BufReader::new(file);
@@ -152,10 +161,8 @@ fn read_all(
         *offset += bytes as u64;
         Ok(taken)
     };
-    let header = take(HEADER.len(), &mut offset)?;
-    if header != HEADER {
-        return Err(RestoreError::Damaged { offset: 0 });
-    }
+    let header = take(HEADER.len() + WHEN_BYTES, &mut offset)?;
+    let when = when(&header)?;
     let (mut before, mut all) = (xxh3_64_with_seed(&header, 0), 0);
     loop {
         let begun = offset;
@@ -174,7 +181,7 @@ fn read_all(
         }
         if records == 0 {
             let ends = payload == u64::to_le_bytes(all) && offset == length;
-            return if ends { Ok(all) } else { Err(damaged()) };
+            return if ends { Ok((when, all)) } else { Err(damaged()) };
         }
         let mut rest = &payload[..];
         for _ in 0..records {
@@ -226,8 +233,10 @@ impl Store {
 
     fn write_snapshot(&self, path: &Path) -> io::Result<u64> {
         let mut out = BufWriter::new(File::create(path)?);
-        out.write_all(&HEADER)?;
-        let begun = xxh3_64_with_seed(&HEADER, 0);
+        let when = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let header = [&HEADER[..], &(when.as_millis() as u64).to_le_bytes()].concat();
+        out.write_all(&header)?;
+        let begun = xxh3_64_with_seed(&header, 0);
         let mut writer = Writer { out, checksum: begun, payload: Vec::new(), records: 0 };
         let (mut all, mut entries, mut cursor) = (0u64, Vec::new(), Some(0));
         while let Some(at) = cursor {
@@ -250,10 +259,12 @@ impl Store {
         Ok(all)
     }
 
-    /// Inserts the entries of a snapshot, as [`Store::set`] does, and returns their number. The
-    /// file is read twice, so that nothing is inserted from a damaged one. Lifetimes continue from
-    /// the moment of the snapshot. An entry that does not fit into a segment of this store is left
-    /// out.
+    /// Inserts the entries of a snapshot, and returns their number. The file is read twice, so that nothing is
+    /// inserted from a damaged one. The time since the snapshot, by the system's clock, is taken off the lifetimes.
+    ///
+    /// The store may be in use meanwhile: a key that is present stays as it is, one that was written or deleted since
+    /// the restore began too, and a flush ends it. An entry that does not fit into a segment of this store is left out.
+    /// Writers take a lock more while it runs, and the restore holds a byte for each entry, 8 MiB at most.
     ///
     /// # Errors
     ///
@@ -266,16 +277,54 @@ impl Store {
     /// ```
     pub fn restore(&self, path: &Path) -> Result<u64, RestoreError> {
         let mut file = File::open(path)?;
-        read_all(&mut file, |_| Ok(()))?;
+        let (when, entries) = read_all(&mut file, |_| Ok(()))?;
+        let since = SystemTime::now().duration_since(when).unwrap_or_default();
+        let restore = self.restoring.begin(entries);
+        // Whoever holds a stripe by now has written before the restore; later ones see that it runs.
+        drop(self.index.lock_all());
         let mut stored = 0;
         read_all(&mut file, |entry| {
-            match self.set(entry.key, entry.value, entry.attributes) {
-                Ok(()) => stored += 1,
+            let Attributes { flags, marks, lifetime } = entry.attributes;
+            let left = lifetime.map(|lifetime| lifetime.saturating_sub(since));
+            let is_over = restore.is_over() || left.is_some_and(|left| left.is_zero());
+            // What is there for certain is not written against: it would cost space.
+            if is_over || self.contains(entry.key) {
+                return Ok(());
+            }
+            let deadline_ms = self.deadline_ms(left);
+            let kept = Kept { flags, marks, deadline_ms, restored: Some(restore.flushes) };
+            match self.put(entry.key, [entry.value, &[]], kept, Expect::Nothing) {
+                Ok((outcome, _)) => stored += u64::from(outcome == Stored::Stored),
                 Err(StoreError::TooLarge) => {}
                 Err(error) => return Err(RestoreError::Refused(error)),
             }
             Ok(())
         })?;
         Ok(stored)
+    }
+
+    /// When a snapshot was written; its entries are not looked at.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is no snapshot.
+    ///
+    /// ```
+    /// use frazil_segment::Store;
+    ///
+    /// let store = Store::builder(4 << 20).build()?;
+    /// let path = std::env::temp_dir().join(format!("segments-when-{}", std::process::id()));
+    /// store.save(&path)?;
+    /// assert!(Store::saved_at(&path)?.elapsed()?.as_secs() < 60);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn saved_at(path: &Path) -> Result<SystemTime, RestoreError> {
+        let mut header = [0; HEADER.len() + WHEN_BYTES];
+        File::open(path)?.read_exact(&mut header).map_err(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => RestoreError::Damaged { offset: 0 },
+            _ => RestoreError::Unreadable(error),
+        })?;
+        when(&header)
     }
 }

@@ -15,6 +15,7 @@ use crate::learner::Learner;
 use crate::lifetimes;
 use crate::mapping::prefetch;
 use crate::record::Tape;
+use crate::restoring::Restoring;
 use crate::segments::{Chains, NONE, Reserved, Segments};
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::{Relaxed, Release};
@@ -69,6 +70,7 @@ pub struct Store {
     pub(crate) debt: AtomicU64,
     pub(crate) seed: u64,
     pub(crate) tape: Tape,
+    pub(crate) restoring: Restoring,
 }
 
 /// What a write keeps beside a value.
@@ -77,6 +79,8 @@ pub(crate) struct Kept {
     pub(crate) flags: u32,
     pub(crate) marks: u8,
     pub(crate) deadline_ms: Option<u64>,
+    /// What a restore began with, if it writes the entry: how often the store had been flushed.
+    pub(crate) restored: Option<u64>,
 }
 
 /// An item that the index leads to, in a segment that is named.
@@ -508,6 +512,7 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn flush(&self) {
+        self.restoring.note_flush();
         self.segments.flush();
     }
 
@@ -674,7 +679,7 @@ impl Store {
         kept: Kept,
         expect: Expect,
     ) -> Result<(Stored, u64), StoreError> {
-        let Kept { flags, marks, deadline_ms } = kept;
+        let Kept { flags, marks, deadline_ms, restored } = kept;
         let value_bytes = value[0].len() + value[1].len();
         let deadline = deadline_ms.map(|_| 0);
         let mut head = Head { key_bytes: key.len(), value_bytes, flags, deadline, marks };
@@ -701,7 +706,9 @@ impl Store {
         let hash = self.hash(key);
         let mut tries = LINE_TRIES;
         let stored = loop {
-            if let Some(stored) = self.link(key, hash, location, bytes, expect, tries == 0) {
+            if let Some(stored) =
+                self.link(key, hash, (location, bytes), (expect, restored), tries == 0)
+            {
                 break stored;
             }
             // The index is to have another line, and finds no segment to lay it in.
@@ -739,9 +746,8 @@ impl Store {
         &self,
         key: &[u8],
         hash: u64,
-        location: u64,
-        bytes: usize,
-        expect: Expect,
+        (location, bytes): (u64, usize),
+        (expect, restored): (Expect, Option<u64>),
         may_displace: bool,
     ) -> Option<Stored> {
         let locked = self.index.lock(hash);
@@ -757,6 +763,11 @@ impl Store {
                 return Some(Stored::Exists);
             }
             _ => {}
+        }
+        match restored {
+            None => self.restoring.note(hash),
+            Some(flushes) if self.restoring.allows(hash, flushes) => {}
+            Some(_) => return Some(Stored::NotStored),
         }
         let written = self.learner.as_ref().map(Learner::note_of_written);
         self.forget(hash);
@@ -827,7 +838,8 @@ impl Store {
         {
             return Stored::Exists;
         }
-        // One that has gone as well.
+        // One that has gone as well, or that a restore has not stored yet.
+        self.restoring.note(hash);
         self.forget(hash);
         if self.tape.wants(hash) {
             self.tape.note(hash, Event::Remove, 0, 0);
@@ -875,7 +887,7 @@ mod tests {
     fn a_deadline_before_the_segment_was_opened_is_known_to_it() {
         let now_ms = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(20));
         let store = Store::builder(4 << 20).clock(now_ms).build().unwrap();
-        let kept = Kept { flags: 0, marks: 0, deadline_ms: Some(5) };
+        let kept = Kept { flags: 0, marks: 0, deadline_ms: Some(5), restored: None };
         store.put(b"key", [b"value", b""], kept, Expect::Anything).unwrap();
         assert!(!store.contains(b"key"));
         assert_eq!(store.validate_at_rest(), Ok(()));

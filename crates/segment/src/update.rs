@@ -38,7 +38,8 @@ impl Store {
         expect: Expect,
     ) -> Result<(Stored, u64), StoreError> {
         let Attributes { flags, marks, lifetime } = attributes;
-        let kept = Kept { flags, marks, deadline_ms: self.deadline_ms(lifetime) };
+        let deadline_ms = self.deadline_ms(lifetime);
+        let kept = Kept { flags, marks, deadline_ms, restored: None };
         self.put(key, [value, &[]], kept, expect)
     }
 
@@ -79,7 +80,7 @@ impl Store {
                         None => held.deadline_ms,
                         Some(lifetime) => self.deadline_ms(lifetime),
                     };
-                    let kept = Kept { flags, marks, deadline_ms };
+                    let kept = Kept { flags, marks, deadline_ms, restored: None };
                     let expect = Expect::Exactly(entry.cas);
                     let (stored, cas) = self.put(key, [value, &[]], kept, expect)?;
                     Ok((stored, (result, cas)))
@@ -232,7 +233,7 @@ impl Store {
         let deadline_ms = self.deadline_ms(lifetime);
         let touched = self.change(key, |held| {
             let entry = held.entry();
-            let kept = Kept { flags: entry.flags, marks: entry.marks, deadline_ms };
+            let kept = Kept { flags: entry.flags, marks: entry.marks, deadline_ms, restored: None };
             let stored = self.put(key, [entry.value, &[]], kept, Expect::Exactly(entry.cas))?.0;
             Ok((stored, ()))
         })?;
@@ -287,7 +288,8 @@ impl Store {
         value: [&[u8]; 2],
     ) -> Result<(Stored, ()), StoreError> {
         let entry = held.entry();
-        let kept = Kept { flags: entry.flags, marks: entry.marks, deadline_ms: held.deadline_ms };
+        let deadline_ms = held.deadline_ms;
+        let kept = Kept { flags: entry.flags, marks: entry.marks, deadline_ms, restored: None };
         Ok((self.put(key, value, kept, Expect::Exactly(entry.cas))?.0, ()))
     }
 

@@ -16,7 +16,7 @@
 use std::io;
 
 use crate::listen::Stream;
-use crate::memcached::Session;
+use crate::session::Session;
 
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -64,9 +64,15 @@ impl Connection {
         }
     }
 
+    /// Whether nothing of it is left to do: no part of a request, no request, no reply.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let is_idle = self.carry.is_empty() && self.pending.is_empty();
+        is_idle && !self.has_more && !self.is_listed && !self.readable
+    }
+
     /// Bytes of memory it has for itself.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.carry.capacity() + self.pending.capacity()
+        self.carry.capacity() + self.pending.capacity() + self.session.held_bytes()
     }
 
     /// Sends replies, and keeps what the socket does not take. Answers bytes sent.

@@ -1,6 +1,6 @@
 //! A cache server: a thread a core, one loop for all protocols, on the store of `frazil-segment`.
 //!
-//! It speaks memcached's text and meta protocol. [`Server::start`] binds and serves; the command
+//! It speaks memcached's text and meta protocol, and RESP for strings. [`Server::start`] binds and serves; the command
 //! `frazil serve` does nothing else. How it works: `docs/design/server.md`.
 //!
 //! ```
@@ -12,16 +12,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod admin;
 mod clock;
 mod connection;
 mod counters;
+mod gather;
+mod handle;
 mod items;
 mod listen;
 mod memcached;
+mod metrics;
+mod process;
+mod resp;
 mod server;
+mod session;
 mod settings;
+mod turnstile;
 mod worker;
 
+pub use frazil_segment::RestoreError;
+pub use handle::Handle;
 pub use listen::Address;
 pub use memcached::Options;
 pub use server::{Server, StartError};

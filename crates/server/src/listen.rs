@@ -108,6 +108,23 @@ impl Listener {
     }
 }
 
+/// A socket that listens, for one thread, and what it is bound to.
+pub(crate) fn socket(address: &Address, settings: &Settings) -> io::Result<(Address, OwnedFd)> {
+    let backlog = settings.limits.backlog;
+    match address {
+        Address::Tcp(address) => {
+            let socket = bind_tcp(*address, false)?;
+            socket.listen(backlog)?;
+            let listener = std::net::TcpListener::from(socket);
+            Ok((Address::Tcp(listener.local_addr()?), listener.into()))
+        }
+        Address::Unix(path) => {
+            let listener = unix(path, settings.unix_mode, backlog)?;
+            Ok((Address::Unix(path.clone()), listener.into()))
+        }
+    }
+}
+
 fn tcp(address: SocketAddr, backlog: i32, is_shared: bool) -> io::Result<TcpListener> {
     let socket = bind_tcp(address, is_shared)?;
     socket.listen(backlog)?;
@@ -169,6 +186,22 @@ pub(crate) enum Stream {
 impl Stream {
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         self.source().register(registry, token, Interest::READABLE | Interest::WRITABLE)
+    }
+
+    /// Where it comes from and where it has connected to, as clients of Redis are told.
+    pub(crate) fn ends(&self) -> (String, String) {
+        let shown = |address: io::Result<SocketAddr>| {
+            address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
+        };
+        match self {
+            Stream::Tcp(stream) => (shown(stream.peer_addr()), shown(stream.local_addr())),
+            Stream::Unix(stream) => {
+                let path = stream.local_addr().ok();
+                let path = path.and_then(|path| Some(path.as_pathname()?.display().to_string()));
+                let path = format!("{}:0", path.unwrap_or_default());
+                (path.clone(), path)
+            }
+        }
     }
 
     pub(crate) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {

@@ -3,18 +3,23 @@
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
 use frazil_segment::BuildError;
 use mio::Waker;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::admin::{self, Admin};
 use crate::counters::{Counters, Counts};
+use crate::handle::Handle;
 use crate::items::Items;
 use crate::listen::{Address, Listener};
 use crate::memcached::Memcached;
+use crate::resp::Resp;
+use crate::session::Protocol;
 use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
+use crate::turnstile::Turnstile;
 use crate::worker::Worker;
 
 /// A cache server that runs.
@@ -39,6 +44,8 @@ use crate::worker::Worker;
 pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    /// It answers until these have ended.
+    admin: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// Why a server did not start.
@@ -91,6 +98,8 @@ pub(crate) struct Shared {
     pub(crate) shares: Shares,
     pub(crate) items: Items,
     pub(crate) memcached: Memcached,
+    pub(crate) resp: Resp,
+    pub(crate) turnstile: Turnstile,
     /// By thread.
     pub(crate) counters: Box<[Counters]>,
     /// Connections of all threads.
@@ -98,6 +107,8 @@ pub(crate) struct Shared {
     /// Bytes that connections of all threads hold ([`Connection::held_bytes`](crate::connection)).
     pub(crate) held_bytes: AtomicUsize,
     pub(crate) stops: AtomicBool,
+    /// When the server ends, drained or not, in milliseconds of its clock; `u64::MAX` while it does not drain.
+    pub(crate) drains_until_ms: AtomicU64,
     pub(crate) addresses: Vec<Address>,
     wakers: Vec<Waker>,
 }
@@ -141,75 +152,101 @@ impl Server {
         let shares = Shares::of(&settings);
         let items = Items::new(&settings, shares).map_err(StartError::Store)?;
         let memcached = Memcached::new(&settings.options).map_err(StartError::Users)?;
-        let (addresses, listeners) = bind(&settings)?;
-        let polls = (0..settings.threads).map(|_| mio::Poll::new());
-        let polls = polls.collect::<io::Result<Vec<_>>>().map_err(StartError::System)?;
+        let (mut addresses, listeners) = bind(&settings)?;
+        let admin = admin::bind(&settings);
+        let admin = admin.map_err(|(address, error)| StartError::Listen(address, error))?;
+        addresses.extend(admin.iter().map(|(address, _)| address.clone()));
+        // One more, of the thread for operators.
+        let polls = (0..=settings.threads).map(|_| mio::Poll::new());
+        let mut polls = polls.collect::<io::Result<Vec<_>>>().map_err(StartError::System)?;
         let waker = |poll: &mio::Poll| Waker::new(poll.registry(), crate::worker::WAKE);
         let wakers = polls.iter().map(waker).collect::<io::Result<_>>();
         let shared = Arc::new(Shared {
             shares,
             items,
             memcached,
+            resp: Resp::new(&settings),
+            turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { settings.threads }),
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
             connections: AtomicUsize::new(0),
             held_bytes: AtomicUsize::new(0),
             stops: AtomicBool::new(false),
+            drains_until_ms: AtomicU64::new(u64::MAX),
             addresses,
             wakers: wakers.map_err(StartError::System)?,
             settings,
         });
-        let mut server = Server { shared: Arc::clone(&shared), threads: Vec::new() };
+        let mut server = Server { shared: Arc::clone(&shared), threads: Vec::new(), admin: None };
+        if let Some(poll) = polls.pop().filter(|_| !admin.is_empty()) {
+            let admin = Admin::new(Arc::clone(&shared), poll, admin).map_err(StartError::System)?;
+            server.admin = Some(spawn("serve-admin".to_owned(), move || admin.run())?);
+        }
         for (number, (poll, listeners)) in polls.into_iter().zip(listeners).enumerate() {
             let worker = Worker::new(Arc::clone(&shared), number, poll, listeners);
             let worker = worker.map_err(StartError::System)?;
-            let thread = std::thread::Builder::new().name(format!("serve-{number}"));
             let stops = StopsAll(Arc::clone(&shared));
             let run = move || {
                 let _stops = stops;
                 worker.run()
             };
-            let thread = thread.spawn(run).map_err(StartError::System)?;
-            server.threads.push(thread);
+            server.threads.push(spawn(format!("serve-{number}"), run)?);
         }
         Ok(server)
     }
 
-    /// Where it listens, ports that were chosen filled in; in the order of the settings.
+    /// Where it listens, ports that were chosen filled in; in the order of the settings:
+    /// memcached's, those of RESP, those for operators.
     pub fn addresses(&self) -> &[Address] {
         &self.shared.addresses
     }
 
-    /// Waits until the server has stopped, as the command `shutdown` makes it.
+    /// To drain it, or to save and restore its entries, from any thread.
+    pub fn handle(&self) -> Handle {
+        Handle { shared: Arc::clone(&self.shared) }
+    }
+
+    /// Waits until the server has ended, as the command `shutdown` or [`Handle::drain`] makes it.
     ///
     /// # Errors
     ///
     /// A thread could not wait for its sockets any more.
     pub fn join(mut self) -> io::Result<()> {
-        let threads = std::mem::take(&mut self.threads);
         let mut ended = Ok(());
-        for thread in threads {
-            let result =
-                thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
-            ended = ended.and(result);
+        for thread in std::mem::take(&mut self.threads) {
+            ended = ended.and(result_of(thread));
         }
-        ended
+        self.shared.stop();
+        self.admin.take().map_or(Ok(()), result_of).and(ended)
     }
 }
 
+fn spawn(
+    name: String,
+    work: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> Result<JoinHandle<io::Result<()>>, StartError> {
+    std::thread::Builder::new().name(name).spawn(work).map_err(StartError::System)
+}
+
+fn result_of(thread: JoinHandle<io::Result<()>>) -> io::Result<()> {
+    thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
+}
+
 /// Has all threads end when one does, by an error or a panic as well: its connections hang, and clients would
-/// go on coming to its sockets.
+/// go on coming to its sockets. A server that drains ends thread by thread.
 struct StopsAll(Arc<Shared>);
 
 impl Drop for StopsAll {
     fn drop(&mut self) {
-        self.0.stop();
+        if self.0.drains_until_ms.load(Relaxed) == u64::MAX {
+            self.0.stop();
+        }
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop();
-        for thread in self.threads.drain(..) {
+        for thread in self.threads.drain(..).chain(self.admin.take()) {
             // What went wrong there is told by `join` only.
             let _ = thread.join();
         }
@@ -222,9 +259,9 @@ const FILES_BESIDE: usize = 64;
 /// Has the process allow as many open files as the server wants, as memcached does: at the limit a connection
 /// would neither be accepted nor refused.
 fn allow_files(settings: &Settings) -> Result<(), StartError> {
-    let Settings { threads, limits, memcached, .. } = settings;
+    let Settings { threads, limits, memcached, resp, .. } = settings;
     // A thread has a poll, a waker and a socket for each address.
-    let of_threads = threads.saturating_mul(2 + memcached.len());
+    let of_threads = threads.saturating_mul(2 + memcached.len() + resp.len());
     let wanted = limits.connections.saturating_add(of_threads).saturating_add(FILES_BESIDE) as u64;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
@@ -237,19 +274,21 @@ fn allow_files(settings: &Settings) -> Result<(), StartError> {
     setrlimit(Resource::Nofile, raised).map_err(|error| StartError::System(error.into()))
 }
 
-/// By thread, its listeners.
-type Listeners = Vec<Vec<Listener>>;
+/// By thread, its listeners and what is spoken there.
+type Listeners = Vec<Vec<(Protocol, Listener)>>;
 
 fn bind(settings: &Settings) -> Result<(Vec<Address>, Listeners), StartError> {
     let mut by_thread: Listeners = (0..settings.threads).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
-    for address in &settings.memcached {
+    let memcached = settings.memcached.iter().map(|address| (Protocol::Memcached, address));
+    let resp = settings.resp.iter().map(|address| (Protocol::Resp, address));
+    for (protocol, address) in memcached.chain(resp) {
         let bound = Listener::bind(address, settings);
         let (bound, listeners) =
             bound.map_err(|error| StartError::Listen(address.clone(), error))?;
         addresses.push(bound);
         for (listener, thread) in listeners.into_iter().zip(&mut by_thread) {
-            thread.push(listener);
+            thread.push((protocol, listener));
         }
     }
     Ok((addresses, by_thread))

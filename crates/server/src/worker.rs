@@ -17,8 +17,9 @@ use mio::{Events, Interest, Poll, Token};
 use crate::connection::Connection;
 use crate::counters::Counters;
 use crate::listen::{Listener, Stream};
-use crate::memcached::{self, Session};
 use crate::server::Shared;
+use crate::session::{self, Protocol, Session};
+use crate::turnstile::Place;
 
 pub(crate) const WAKE: Token = Token(usize::MAX);
 
@@ -52,6 +53,9 @@ pub(crate) struct Turn<'a> {
     /// Bytes that may be copied beside input and replies. No request is begun when it is 0.
     pub(crate) work_left: usize,
     pub(crate) now_ms: u64,
+    /// The number of the thread.
+    pub(crate) thread: usize,
+    pub(crate) place: Place<'a>,
 }
 
 impl Turn<'_> {
@@ -83,8 +87,12 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     number: usize,
     poll: Poll,
-    listeners: Vec<Listener>,
-    /// By token, less the number of listeners.
+    listeners: Vec<(Protocol, Listener)>,
+    /// The token of the first connection: those before are listeners'.
+    first: usize,
+    /// Nothing is accepted any more, and the thread ends with its last connection.
+    is_draining: bool,
+    /// By token, less `first`.
     connections: Vec<Option<Box<Connection>>>,
     vacant: Vec<usize>,
     /// Connections that are served next.
@@ -107,14 +115,16 @@ impl Worker {
         shared: Arc<Shared>,
         number: usize,
         poll: Poll,
-        mut listeners: Vec<Listener>,
+        mut listeners: Vec<(Protocol, Listener)>,
     ) -> io::Result<Worker> {
-        for (token, listener) in listeners.iter_mut().enumerate() {
+        for (token, (_, listener)) in listeners.iter_mut().enumerate() {
             let (registry, source) = (poll.registry(), listener.source());
             registry.register(source, Token(token), Interest::READABLE)?;
         }
         Ok(Worker {
             accepting: Vec::with_capacity(listeners.len()),
+            first: listeners.len(),
+            is_draining: false,
             shared,
             number,
             poll,
@@ -135,13 +145,7 @@ impl Worker {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         loop {
-            let timeout = if !self.ready.is_empty() {
-                Duration::ZERO
-            } else if self.accepting.is_empty() {
-                TICK
-            } else {
-                ACCEPT_PAUSE
-            };
+            let timeout = self.timeout();
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -150,6 +154,9 @@ impl Worker {
                 return Ok(());
             }
             self.now_ms = self.shared.items.clock.update();
+            if self.drains() {
+                return Ok(());
+            }
             self.shared.items.tend(self.now_ms);
             for event in &events {
                 self.note(event);
@@ -165,8 +172,56 @@ impl Worker {
                 }
             }
             self.send_all();
+            if self.is_draining {
+                self.close_quiet();
+            }
             if self.now_ms - self.swept_ms >= TICK.as_millis() as u64 {
                 self.sweep();
+            }
+        }
+    }
+
+    /// How long it may sleep.
+    fn timeout(&self) -> Duration {
+        if !self.ready.is_empty() {
+            Duration::ZERO
+        } else if !self.accepting.is_empty() {
+            ACCEPT_PAUSE
+        } else if self.is_draining {
+            let until_ms = self.shared.drains_until_ms.load(Relaxed);
+            TICK.min(Duration::from_millis(until_ms.saturating_sub(self.now_ms)))
+        } else {
+            TICK
+        }
+    }
+
+    /// Whether the thread ends because the server drains and nothing is left of its connections, or its time is over.
+    fn drains(&mut self) -> bool {
+        let until_ms = self.shared.drains_until_ms.load(Relaxed);
+        if until_ms == u64::MAX {
+            return false;
+        }
+        if !self.is_draining {
+            self.is_draining = true;
+            // Closed, so that clients go elsewhere and do not wait in a queue that nobody takes them from.
+            self.listeners.clear();
+            self.accepting.clear();
+            // What has arrived is read and served once more, whether its event has come or not.
+            for slot in 0..self.connections.len() {
+                if let Some(connection) = &mut self.connections[slot] {
+                    connection.readable = true;
+                    self.list(slot);
+                }
+            }
+        }
+        self.now_ms >= until_ms || self.connections.iter().all(Option::is_none)
+    }
+
+    fn close_quiet(&mut self) {
+        for slot in 0..self.connections.len() {
+            let is_quiet = |connection: &Connection| connection.is_quiet();
+            if self.connections[slot].as_deref().is_some_and(is_quiet) {
+                self.close(slot);
             }
         }
     }
@@ -180,11 +235,11 @@ impl Worker {
         if token == WAKE {
             return;
         }
-        if token.0 < self.listeners.len() {
+        if token.0 < self.first {
             self.accept_later(token.0);
             return;
         }
-        let slot = token.0 - self.listeners.len();
+        let slot = token.0 - self.first;
         // One that was closed in this wake-up may still have events.
         let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
         connection.ended |= event.is_read_closed() || event.is_error();
@@ -204,8 +259,9 @@ impl Worker {
 
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS {
-            match self.listeners[listener].accept() {
-                Ok(stream) => self.admit(stream),
+            let (protocol, socket) = &self.listeners[listener];
+            match socket.accept() {
+                Ok(stream) => self.admit(*protocol, stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The client has gone, or the process has no descriptor left: looked at again.
                 Err(_) => break,
@@ -215,31 +271,31 @@ impl Worker {
     }
 
     fn accept_later(&mut self, listener: usize) {
-        if !self.accepting.contains(&listener) {
+        if listener < self.listeners.len() && !self.accepting.contains(&listener) {
             self.accepting.push(listener);
         }
     }
 
-    fn admit(&mut self, mut stream: Stream) {
+    fn admit(&mut self, protocol: Protocol, mut stream: Stream) {
         let shared = Arc::clone(&self.shared);
         if shared.connections.load(Relaxed) >= shared.settings.limits.connections {
             self.counters().rejected.add(1);
             // Who does not read it has it anyway when the connection is closed.
-            let _ = stream.write(memcached::TOO_MANY_CONNECTIONS);
+            let _ = stream.write(protocol.too_many_connections());
             return;
         }
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
         });
-        let token = Token(slot + self.listeners.len());
+        let token = Token(slot + self.first);
         if stream.register(self.poll.registry(), token).is_err() {
             self.vacant.push(slot);
             return;
         }
         shared.connections.fetch_add(1, Relaxed);
         self.counters().connections.add(1);
-        let session = Session::new(&shared.memcached);
+        let session = Session::new(protocol, &stream, &shared);
         let connection = Connection::new(stream, session, self.now_ms);
         self.connections[slot] = Some(Box::new(connection));
     }
@@ -370,8 +426,11 @@ impl Worker {
             scratch: &mut self.scratch,
             work_left: WORK_BYTES,
             now_ms: self.now_ms,
+            thread: self.number,
+            place: self.shared.turnstile.enter(self.number),
         };
-        let Served { consumed, next } = memcached::serve(&mut connection.session, input, &mut turn);
+        let Served { consumed, next } = session::serve(&mut connection.session, input, &mut turn);
+        drop(turn);
         // A dump goes on without input.
         if consumed > 0 || next == Next::Send {
             connection.served_ms = self.now_ms;
@@ -461,7 +520,9 @@ impl Worker {
             let is_busy = !connection.carry.is_empty() || !connection.pending.is_empty();
             if is_busy && is_over(connection.stalled_ms, limits.request_seconds) {
                 over.push((slot, true));
-            } else if is_over(connection.served_ms, limits.idle_seconds) {
+            } else if is_over(connection.served_ms, limits.idle_seconds)
+                || connection.session.is_killed()
+            {
                 over.push((slot, false));
             }
         }

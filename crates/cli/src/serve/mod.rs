@@ -2,23 +2,38 @@
 
 mod memcached;
 
+use std::error::Error as _;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
 use anyhow::{Context as _, anyhow};
-use frazil_server::{Address, Limits, Server, Settings};
+use frazil_server::{Address, Handle, Limits, RestoreError, Server, Settings};
+use signal_hook::consts::TERM_SIGNALS;
+use signal_hook::iterator::Signals;
 
 use crate::Done;
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
 
 pub(crate) use memcached::{Args as MemcachedArgs, run as run_memcached};
 
-/// Serve memcached clients from a cache in this process
+/// Serve clients of memcached and Redis from a cache in this process
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("listen").required(true).multiple(true))]
 #[command(after_help = "Examples:
-  frazil serve --memcached 127.0.0.1:11211
-  frazil serve --memcached unix:/run/frazil.sock --memory 8GiB --threads 4")]
+  frazil serve --memcached 127.0.0.1:11211 --resp 127.0.0.1:6379
+  frazil serve --memcached unix:/run/frazil.sock --memory 8GiB --threads 4
+  frazil serve --resp 127.0.0.1:6379 --snapshot /var/lib/frazil/items --admin 127.0.0.1:9100")]
 pub(crate) struct Args {
     /// Speak memcached's text and meta protocol here: `HOST:PORT`, or `unix:PATH`
-    #[arg(long, value_name = "ADDR", required = true)]
+    #[arg(long, value_name = "ADDR", group = "listen")]
     memcached: Vec<Address>,
+    /// Speak RESP, the protocol of Redis, here: `HOST:PORT`, or `unix:PATH`
+    #[arg(long, value_name = "ADDR", group = "listen")]
+    resp: Vec<Address>,
+    /// Serve `/health` and `/metrics` for Prometheus here, by HTTP: `HOST:PORT`, or `unix:PATH`
+    #[arg(long, value_name = "ADDR")]
+    admin: Vec<Address>,
     /// Memory for items, index and the buffers of connections together
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = memory)]
     memory: usize,
@@ -37,6 +52,16 @@ pub(crate) struct Args {
     /// Close a connection whose request takes so many seconds to arrive, or whose replies to be read
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     request_timeout: u64,
+    /// Write all entries to this file at the end (SIGTERM, SIGINT), and read them from it at the start, while
+    /// clients are served
+    #[arg(long, value_name = "FILE")]
+    snapshot: Option<PathBuf>,
+    /// Pass over a snapshot that is older than so many seconds; 0: any age
+    #[arg(long, value_name = "SECONDS", default_value_t = 0, requires = "snapshot")]
+    snapshot_max_age: u64,
+    /// How long clients may take, at the end, to send the rest of their requests and to read their replies
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    drain_timeout: u64,
     /// Listen beyond this machine although anybody there can read and change everything
     #[arg(long)]
     insecure: bool,
@@ -61,7 +86,8 @@ fn memory(text: &str) -> Result<usize, String> {
 /// Serves until the process is told to end.
 pub(crate) fn run(args: &Args) -> Done {
     let is_open = |address: &&Address| matches!(address, Address::Tcp(address) if !address.ip().is_loopback());
-    if let Some(open) = args.memcached.iter().find(is_open).filter(|_| !args.insecure) {
+    let mut addresses = args.memcached.iter().chain(&args.resp).chain(&args.admin);
+    if let Some(open) = addresses.find(is_open).filter(|_| !args.insecure) {
         return Err(Failure::usage(anyhow!(
             "{open} can be reached from other machines, and the server has no users: `--insecure` \
              serves there all the same"
@@ -69,6 +95,8 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let settings = Settings {
         memcached: args.memcached.clone(),
+        resp: args.resp.clone(),
+        admin: args.admin.clone(),
         memory_bytes: args.memory,
         threads: args.threads,
         limits: Limits {
@@ -79,9 +107,64 @@ pub(crate) fn run(args: &Args) -> Done {
         },
         ..Settings::default()
     };
+    // Before anything is served: a signal that comes now is not lost.
+    let signals = Signals::new(TERM_SIGNALS).context("signals")?;
     let server = Server::start(settings).map_err(anyhow::Error::from)?;
-    for address in server.addresses() {
-        eprintln!("frazil: serving memcached's protocol at {address}");
+    let protocols = [
+        ("memcached's protocol", args.memcached.len()),
+        ("RESP", args.resp.len()),
+        ("/health and /metrics", args.admin.len()),
+    ];
+    let names = protocols.into_iter().flat_map(|(name, count)| std::iter::repeat_n(name, count));
+    for (protocol, address) in names.zip(server.addresses()) {
+        eprintln!("frazil: serving {protocol} at {address}");
     }
-    Ok(server.join().context("serving")?)
+    let handle = server.handle();
+    let ends = handle.clone();
+    let patience = Duration::from_secs(args.drain_timeout);
+    std::thread::spawn(move || end_at_signals(signals, &ends, patience));
+    let Some(path) = &args.snapshot else { return Ok(server.join().context("serving")?) };
+    let age_max = (args.snapshot_max_age > 0).then(|| Duration::from_secs(args.snapshot_max_age));
+    let restores = std::thread::scope(|scope| {
+        let restores = scope.spawn(|| restore(&handle, path, age_max));
+        // What was not restored yet would be missing in the file that is written at the end.
+        let ended = server.join().context("serving");
+        ended.map(|()| restores.join().is_ok())
+    });
+    if !restores? {
+        return Err(anyhow!("{}: reading it failed, so it stays as it is", path.display()).into());
+    }
+    let entries = handle.save(path).with_context(|| format!("{}: not written", path.display()))?;
+    note(&format!("{}: {entries} entries written", path.display()));
+    Ok(())
+}
+
+/// The first signal has the server drain, the second stops it.
+fn end_at_signals(mut signals: Signals, handle: &Handle, patience: Duration) {
+    for (number, signal) in signals.forever().enumerate() {
+        let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
+        if number == 0 {
+            note(&format!("{name}: serving what has arrived; a second one ends at once"));
+            handle.drain(patience);
+        } else {
+            handle.stop();
+        }
+    }
+}
+
+/// Reads the entries of the last time, if there are any, and tells what became of that.
+fn restore(handle: &Handle, path: &Path, age_max: Option<Duration>) {
+    let shown = path.display();
+    match handle.restore(path, age_max) {
+        Ok(Some(entries)) => note(&format!("{shown}: {entries} entries read")),
+        Ok(None) => note(&format!("{shown}: older than --snapshot-max-age, passed over")),
+        Err(RestoreError::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => {
+            note(&format!("{shown}: no such file yet"));
+        }
+        // The server is of use without: what is missing is fetched again.
+        Err(error) => {
+            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+            note(&format!("{shown}: {error}{cause}; serving without"));
+        }
+    }
 }

@@ -115,3 +115,43 @@ fn memcached_listens_and_ends_as_it_is_told() {
     }
     assert!(server.0.wait().unwrap().success());
 }
+
+/// Serves with a snapshot, and returns where.
+fn serve_with(snapshot: &std::path::Path) -> (Child, BufReader<std::process::ChildStderr>, String) {
+    let path = snapshot.to_str().unwrap();
+    let mut child = frazil(&["serve", "--resp", "127.0.0.1:0", "--snapshot", path])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    (child, stderr, line.trim().rsplit(' ').next().unwrap().to_owned())
+}
+
+#[test]
+fn entries_live_through_a_restart() {
+    let snapshot =
+        std::env::temp_dir().join(format!("frazil-serve-snapshot-{}", std::process::id()));
+    for round in 0..3 {
+        let (mut child, mut stderr, address) = serve_with(&snapshot);
+        let mut told = String::new();
+        stderr.read_line(&mut told).unwrap();
+        let read = ["no such file yet", "1 entries read", "1 entries read"][round];
+        assert!(told.contains(read), "{told}");
+        let mut client = TcpStream::connect(address).unwrap();
+        let request = if round == 0 { "SET key value\r\n" } else { "GET key\r\n" };
+        client.write_all(request.as_bytes()).unwrap();
+        let reply = if round == 0 { "+OK\r\n" } else { "$5\r\nvalue\r\n" };
+        let mut bytes = vec![0; reply.len()];
+        client.read_exact(&mut bytes).unwrap();
+        assert_eq!(String::from_utf8_lossy(&bytes), reply);
+        let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+        assert!(killed.unwrap().success());
+        assert!(child.wait().unwrap().success());
+        let mut rest = String::new();
+        stderr.read_to_string(&mut rest).unwrap();
+        assert!(rest.contains("SIGTERM") && rest.contains("1 entries written"), "{rest}");
+    }
+    std::fs::remove_file(&snapshot).unwrap();
+}

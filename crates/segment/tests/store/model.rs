@@ -46,6 +46,9 @@ struct Kept {
     early_ms: u64,
 }
 
+/// Of an item: a word, flags, the end of its lifetime, marks.
+const HEAD_BYTES_MAX: usize = 4 + 4 + 2 + 1;
+
 struct Model {
     store: Store,
     map: HashMap<Vec<u8>, Kept>,
@@ -121,6 +124,11 @@ impl Model {
         Some(kept.clone())
     }
 
+    /// Whether an item fits into a segment, whatever its head has.
+    fn surely_fits(&self, key: &[u8], value: &[u8]) -> bool {
+        HEAD_BYTES_MAX + key.len() + value.len() <= self.store.stats().segment_bytes
+    }
+
     fn store_if(
         &mut self,
         key: &[u8],
@@ -128,7 +136,7 @@ impl Model {
         stored: Result<Stored, StoreError>,
         new: Kept,
     ) {
-        let fits = 10 + key.len() + new.value.len() <= self.store.stats().segment_bytes;
+        let fits = self.surely_fits(key, &new.value);
         match stored {
             Ok(Stored::Stored) => {
                 assert!(wanted);
@@ -220,7 +228,13 @@ impl Model {
             Operation::Touch(number, lifetime) => {
                 let key = key(number);
                 let there = self.look(&key);
-                let touched = self.store.touch(&key, lifetime).unwrap();
+                let touched = match (self.store.touch(&key, lifetime), &there) {
+                    // The end of its lifetime has no room beside it.
+                    (Err(StoreError::TooLarge), Some(there)) => {
+                        return assert!(!self.surely_fits(&key, &there.value));
+                    }
+                    (touched, _) => touched.unwrap(),
+                };
                 if let (Some(there), true) = (&there, touched) {
                     let attributes =
                         Attributes { flags: there.flags, marks: there.marks, lifetime };

@@ -3,7 +3,7 @@
 use std::io::Read as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use frazil_segment::{Attributes, RestoreError, Store};
 
@@ -40,7 +40,7 @@ fn entries_come_back_with_flags_and_lifetimes() {
         builder.clock(Arc::clone(&clocks[side])).build().unwrap()
     });
     for number in NUMBERS {
-        let lifetime = (number % 3 == 0).then(|| Duration::from_millis(1000 + number));
+        let lifetime = (number % 3 == 0).then(|| Duration::from_secs(1000 + number));
         let flags = if number % 2 == 0 { number as u32 } else { 0 };
         let key = number.to_le_bytes();
         let value = value_of(&key, number, 16 + number as usize % 900);
@@ -48,11 +48,14 @@ fn entries_come_back_with_flags_and_lifetimes() {
         from.set(&key, &value, Attributes { flags, marks, lifetime }).unwrap();
     }
     // A third of what has a lifetime is over, and one entry is too large for the other store.
-    clocks[0].store(3_000, Relaxed);
+    clocks[0].store(2_001_000, Relaxed);
     from.set(b"large", &[0; 40_000], Attributes::default()).unwrap();
     let over = NUMBERS.filter(|number| number % 3 == 0 && 1000 + number <= 2000).count() as u64;
+    let saved = Instant::now();
     assert_eq!(from.save(&file.0).unwrap(), NUMBERS.end - NUMBERS.start + 1 - over);
     assert_eq!(to.restore(&file.0).unwrap(), NUMBERS.end - NUMBERS.start - over);
+    // A segment keeps the end of a lifetime of this length to some 60 ms.
+    let passed = saved.elapsed() + Duration::from_secs(1);
     to.validate_at_rest().unwrap();
     for number in NUMBERS {
         let key = number.to_le_bytes();
@@ -68,9 +71,8 @@ fn entries_come_back_with_flags_and_lifetimes() {
         };
         let (version_back, flags_back, left_back) = back.unwrap();
         assert_eq!((version_back, flags_back), (version, flags));
-        assert!(
-            left_back.unwrap() <= left && left - left_back.unwrap() <= Duration::from_millis(2)
-        );
+        let left_back = left_back.unwrap();
+        assert!(left_back <= left && left - left_back <= passed, "{left_back:?} of {left:?}");
     }
 }
 
@@ -99,4 +101,87 @@ fn damage_is_found_before_anything_is_put_in() {
     refuses(&[&whole[..], b"."].concat(), "a byte more");
     std::fs::write(&file.0, &whole).unwrap();
     assert_eq!(other.restore(&file.0).unwrap(), 5);
+}
+
+/// A store with so many entries, as a file, and an empty one.
+fn saved(name: &str, entries: u64) -> (Temporary, Store) {
+    let file = Temporary::new(name);
+    let [from, to] =
+        [0, 1].map(|_| Store::builder(16 << 20).segment_bytes(64 << 10).build().unwrap());
+    for number in 0..entries {
+        from.set(&number.to_le_bytes(), b"old", Attributes::default()).unwrap();
+    }
+    assert_eq!(from.save(&file.0).unwrap(), entries);
+    (file, to)
+}
+
+/// Has a store restored, and calls for it when the first entries are there.
+fn restored_beside(file: &Temporary, store: &Store, beside: impl FnOnce()) {
+    std::thread::scope(|scope| {
+        let restores = scope.spawn(|| store.restore(&file.0).unwrap());
+        // It may be over before, if this thread has no core.
+        while store.stats().items == 0 && !restores.is_finished() {
+            std::hint::spin_loop();
+        }
+        beside();
+        restores.join().unwrap();
+    });
+    store.validate_at_rest().unwrap();
+}
+
+#[test]
+fn a_restore_leaves_what_is_written_and_deleted_meanwhile() {
+    const ENTRIES: u64 = if cfg!(miri) { 500 } else { 60_000 };
+    let (file, store) = saved("meanwhile", ENTRIES);
+    // From the end, to which the restore comes last.
+    let keys = (0..ENTRIES).rev().take(ENTRIES as usize * 2 / 3);
+    restored_beside(&file, &store, || {
+        for number in keys.clone() {
+            let key = number.to_le_bytes();
+            match number % 3 {
+                0 => _ = store.delete(&key),
+                1 => store.set(&key, b"new", Attributes::default()).unwrap(),
+                // As if it had been evicted since.
+                _ => {
+                    store.set(&key, b"new", Attributes::default()).unwrap();
+                    store.delete(&key);
+                }
+            }
+        }
+    });
+    for number in keys {
+        let expected = (number % 3 == 1).then_some(true);
+        let is_new = store.get_with(&number.to_le_bytes(), |entry| entry.value == b"new");
+        assert_eq!(is_new, expected, "{number}");
+    }
+}
+
+#[test]
+fn a_flush_ends_a_restore() {
+    let (file, store) = saved("flushed", if cfg!(miri) { 500 } else { 60_000 });
+    restored_beside(&file, &store, || store.flush());
+    let mut entries = Vec::new();
+    let mut cursor = Some(0);
+    while let Some(at) = cursor {
+        cursor = store.scan(at, &mut entries);
+    }
+    assert_eq!(entries.len(), 0);
+}
+
+#[test]
+fn what_is_present_stays_and_time_passes_for_what_is_in_the_file() {
+    let file = Temporary::new("since");
+    let [from, to] = [0, 1].map(|_| Store::builder(4 << 20).build().unwrap());
+    for (key, lifetime) in [(b"short", 1), (b"large", 3_600_000), (b"there", 3_600_000)] {
+        let lifetime = Some(Duration::from_millis(lifetime));
+        from.set(key, b"old", Attributes { lifetime, ..Attributes::default() }).unwrap();
+    }
+    from.save(&file.0).unwrap();
+    std::thread::sleep(Duration::from_millis(40));
+    to.set(b"there", b"new", Attributes::default()).unwrap();
+    assert_eq!(to.restore(&file.0).unwrap(), 1);
+    assert!(!to.contains(b"short"));
+    let left = to.get_with(b"large", |entry| entry.lifetime.unwrap()).unwrap();
+    assert!(left <= Duration::from_millis(3_600_000 - 30), "{left:?}");
+    assert_eq!(to.get_with(b"there", |entry| entry.value.to_vec()).unwrap(), b"new");
 }

@@ -1,0 +1,191 @@
+//! What an operator asks by HTTP: whether the server serves, and its counts for Prometheus.
+//!
+//! A thread of its own, which answers one request after another. A client that is slow is given up after
+//! [`PATIENCE`], so it keeps others waiting no longer.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token};
+
+use crate::listen::{self, Address};
+use crate::metrics;
+use crate::server::Shared;
+use crate::settings::Settings;
+use crate::worker::WAKE;
+
+/// A request's head, which is all that is read of it.
+const HEAD_BYTES_MAX: usize = 8 << 10;
+/// How long a request may take to arrive, and a reply to be taken.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Bytes of a request that are read after it was answered: closed before it is read, a socket is reset,
+/// and the reply may be lost.
+const REST_BYTES_MAX: usize = 64 << 10;
+
+/// Where it listens.
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// A thread's work: it answers until the server has ended.
+pub(crate) struct Admin {
+    shared: Arc<Shared>,
+    poll: Poll,
+    listeners: Vec<Listener>,
+}
+
+/// A reply: status, type of content, content.
+type Reply = (&'static str, &'static str, String);
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// Sockets for the addresses, with the ports that were chosen.
+pub(crate) fn bind(settings: &Settings) -> Result<Vec<(Address, OwnedFd)>, (Address, io::Error)> {
+    let bind = |address: &Address| {
+        let bound = listen::socket(address, settings);
+        bound.map_err(|error| (address.clone(), error))
+    };
+    settings.admin.iter().map(bind).collect()
+}
+
+impl Admin {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        poll: Poll,
+        sockets: Vec<(Address, OwnedFd)>,
+    ) -> io::Result<Admin> {
+        let listener = |(address, socket): (Address, OwnedFd)| match address {
+            Address::Tcp(_) => Listener::Tcp(socket.into()),
+            Address::Unix(_) => Listener::Unix(socket.into()),
+        };
+        let listeners: Vec<Listener> = sockets.into_iter().map(listener).collect();
+        for (token, listener) in listeners.iter().enumerate() {
+            let descriptor = match listener {
+                Listener::Tcp(listener) => listener.as_raw_fd(),
+                Listener::Unix(listener) => listener.as_raw_fd(),
+            };
+            let source = &mut SourceFd(&descriptor);
+            poll.registry().register(source, Token(token), Interest::READABLE)?;
+        }
+        Ok(Admin { shared, poll, listeners })
+    }
+
+    pub(crate) fn run(mut self) -> io::Result<()> {
+        let mut events = Events::with_capacity(16);
+        loop {
+            match self.poll.poll(&mut events, None) {
+                Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+                _ => {}
+            }
+            for event in events.iter().filter(|event| event.token() != WAKE) {
+                self.answer(event.token().0);
+            }
+            if self.shared.stops.load(Relaxed) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Answers all who wait. What goes wrong with a client ends its connection only.
+    fn answer(&self, listener: usize) {
+        while !self.shared.stops.load(Relaxed) {
+            let served = match &self.listeners[listener] {
+                Listener::Tcp(listener) => listener.accept().map(|(stream, _)| self.serve(stream)),
+                Listener::Unix(listener) => listener.accept().map(|(stream, _)| self.serve(stream)),
+            };
+            // Where no descriptor is left, the next event tries again.
+            let goes_on = [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted];
+            if served.is_err_and(|error| !goes_on.contains(&error.kind())) {
+                return;
+            }
+        }
+    }
+
+    fn serve(&self, mut stream: impl Socket) -> io::Result<()> {
+        stream.limit(PATIENCE)?;
+        let head = read_head(&mut stream)?;
+        let (status, kind, body) = self.reply(&head);
+        let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
+        let mut reply = format!(
+            "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\r\n",
+            body.len()
+        );
+        if !head.starts_with(b"HEAD ") {
+            reply.push_str(&body);
+        }
+        stream.write_all(reply.as_bytes())?;
+        stream.end()?;
+        let mut rest = stream.take(REST_BYTES_MAX as u64);
+        io::copy(&mut rest, &mut io::sink()).map(|_| ())
+    }
+
+    fn reply(&self, head: &[u8]) -> Reply {
+        let line = head.split(|&byte| byte == b'\r').next().unwrap_or_default();
+        let mut words = line.split(|&byte| byte == b' ');
+        let (method, target, version) = (words.next(), words.next(), words.next());
+        let is_http = version.is_some_and(|version| version.starts_with(b"HTTP/1."));
+        let Some(target) = target.filter(|_| is_http && words.next().is_none()) else {
+            return ("400 Bad Request", PLAIN, "not a request of HTTP/1\n".into());
+        };
+        if !matches!(method, Some(b"GET" | b"HEAD")) {
+            return ("405 Method Not Allowed", PLAIN, "GET or HEAD\n".into());
+        }
+        match target.split(|&byte| byte == b'?').next().unwrap_or_default() {
+            b"/health" if self.shared.drains_until_ms.load(Relaxed) < u64::MAX => {
+                ("503 Service Unavailable", PLAIN, "draining\n".into())
+            }
+            b"/health" => ("200 OK", PLAIN, "serving\n".into()),
+            b"/metrics" => ("200 OK", metrics::CONTENT_TYPE, metrics::page(&self.shared)),
+            _ => ("404 Not Found", PLAIN, "/health and /metrics are here\n".into()),
+        }
+    }
+}
+
+/// Reads up to the empty line that ends a request's head.
+fn read_head(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let (begun, mut head, mut part) = (Instant::now(), Vec::new(), [0; 1024]);
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        if head.len() > HEAD_BYTES_MAX || begun.elapsed() > PATIENCE {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        match stream.read(&mut part)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => head.extend_from_slice(&part[..read]),
+        }
+    }
+    Ok(head)
+}
+
+/// A connected socket, TCP or Unix.
+trait Socket: Read + Write {
+    /// Has reading and writing wait for so long at most.
+    fn limit(&self, patience: Duration) -> io::Result<()>;
+    /// Says that nothing more is written.
+    fn end(&self) -> io::Result<()>;
+}
+
+macro_rules! socket {
+    ($stream:ty) => {
+        impl Socket for $stream {
+            fn limit(&self, patience: Duration) -> io::Result<()> {
+                self.set_nonblocking(false)?;
+                self.set_read_timeout(Some(patience))?;
+                self.set_write_timeout(Some(patience))
+            }
+
+            fn end(&self) -> io::Result<()> {
+                self.shutdown(std::net::Shutdown::Write)
+            }
+        }
+    };
+}
+
+socket!(TcpStream);
+socket!(UnixStream);

@@ -1,0 +1,78 @@
+//! How a server ends and begins again: drained, with its entries in a file between.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, SystemTime};
+
+use frazil_segment::{RestoreError, Store};
+
+use crate::server::Shared;
+
+/// What other threads do with a server that serves or has ended.
+///
+/// ```
+/// use std::time::Duration;
+/// use frazil_server::{Server, Settings};
+///
+/// let settings = Settings { memcached: vec!["127.0.0.1:0".parse()?], ..Settings::default() };
+/// let server = Server::start(settings)?;
+/// let handle = server.handle();
+/// handle.drain(Duration::from_secs(5));
+/// server.join()?;
+/// let path = std::env::temp_dir().join(format!("drained-{}", std::process::id()));
+/// assert_eq!(handle.save(&path)?, 0);
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Handle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Handle {
+    /// Has the server end as soon as all clients have their replies, or at the latest after `within`: nothing is
+    /// accepted any more, requests that have arrived are served, and a connection is closed when nothing of it is left.
+    /// [`Server::join`](crate::Server::join) returns then.
+    pub fn drain(&self, within: Duration) {
+        let now_ms = self.shared.items.clock.update();
+        let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
+        // The first one counts, and no date is that of a server which does not drain.
+        let until_ms = now_ms.saturating_add(within_ms).min(u64::MAX - 1);
+        let _ = self.shared.drains_until_ms.compare_exchange(u64::MAX, until_ms, Relaxed, Relaxed);
+        self.shared.wake();
+    }
+
+    /// Has the server end at once: what clients have sent and were not answered is lost.
+    pub fn stop(&self) {
+        self.shared.stop();
+    }
+
+    /// Writes all entries to a file, and returns their number. Clients may be served meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be written. One that was there stays.
+    pub fn save(&self, path: &Path) -> io::Result<u64> {
+        self.shared.items.store.save(path)
+    }
+
+    /// Stores the entries of a file that [`Handle::save`] has written, and returns their number. Clients are served
+    /// meanwhile: what they write and delete stays so. `Ok(None)`: it is older than `age_max`, and nothing was stored.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or is damaged; or there is no memory.
+    pub fn restore(
+        &self,
+        path: &Path,
+        age_max: Option<Duration>,
+    ) -> Result<Option<u64>, RestoreError> {
+        let age = SystemTime::now().duration_since(Store::saved_at(path)?).unwrap_or_default();
+        if age_max.is_some_and(|most| age > most) {
+            return Ok(None);
+        }
+        self.shared.items.store.restore(path).map(Some)
+    }
+}

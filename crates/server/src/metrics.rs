@@ -1,0 +1,83 @@
+//! The counts of the server and its store as a page for Prometheus.
+
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
+
+use frazil_segment::prometheus::Page;
+
+pub(crate) use frazil_segment::prometheus::CONTENT_TYPE;
+
+use crate::counters::Counts;
+use crate::server::Shared;
+
+/// The page at this moment. It goes through all segments of the store.
+pub(crate) fn page(shared: &Shared) -> String {
+    let mut page = Page::new().with("segment", &shared.items.store).to_string();
+    let counters = counters(&shared.counts());
+    let counters = counters.into_iter().map(|(name, help, value)| (name, help, "counter", value));
+    let seconds = shared.items.clock.now_ms() / 1000;
+    let gauges = [
+        (
+            "frazil_server_connections",
+            "Connections that are open.",
+            shared.connections.load(Relaxed) as u64,
+        ),
+        (
+            "frazil_server_connection_bytes",
+            "Bytes of half requests and replies that are not sent.",
+            shared.held_bytes.load(Relaxed) as u64,
+        ),
+        ("frazil_server_uptime_seconds", "Seconds since the server started.", seconds),
+    ];
+    let gauges = gauges.into_iter().map(|(name, help, value)| (name, help, "gauge", value));
+    for (name, help, kind, value) in counters.chain(gauges) {
+        // A string takes all that is written to it.
+        let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
+    }
+    page
+}
+
+macro_rules! named {
+    ($counts:ident, $($field:ident $name:literal $help:literal),* $(,)?) => {{
+        // Without `..`, so that a count which is not named here does not compile.
+        let Counts { $($field),* } = *$counts;
+        vec![$((concat!("frazil_server_", $name), $help, $field)),*]
+    }};
+}
+
+/// Names, what they say, and values.
+#[rustfmt::skip]
+fn counters(counts: &Counts) -> Vec<(&'static str, &'static str, u64)> {
+    named!(counts,
+        gets "gets_total" "Keys looked up.",
+        get_hits "get_hits_total" "Keys that were found.",
+        get_misses "get_misses_total" "Keys that were not found.",
+        sets "sets_total" "Requests that store a value.",
+        flushes "flushes_total" "Requests to drop everything.",
+        touches "touches_total" "Requests that change a lifetime.",
+        touch_hits "touch_hits_total" "Those that found their key.",
+        touch_misses "touch_misses_total" "Those that did not.",
+        metas "meta_requests_total" "Requests of memcached's meta protocol.",
+        delete_hits "delete_hits_total" "Deletions of a key that was there.",
+        delete_misses "delete_misses_total" "Deletions of a key that was not.",
+        incr_hits "incr_hits_total" "Numbers increased.",
+        incr_misses "incr_misses_total" "Numbers to increase that were not there.",
+        decr_hits "decr_hits_total" "Numbers decreased.",
+        decr_misses "decr_misses_total" "Numbers to decrease that were not there.",
+        cas_hits "cas_hits_total" "Values stored because the number for cas was right.",
+        cas_misses "cas_misses_total" "Values not stored because the key was not there.",
+        cas_badval "cas_mismatches_total" "Values not stored because the number for cas was another.",
+        too_large "too_large_total" "Values refused for their size.",
+        no_memory "no_memory_total" "Values refused for want of memory.",
+        auths "authentications_total" "Clients that gave a name and a password.",
+        auth_errors "authentication_errors_total" "Those that were refused.",
+        connections "accepted_total" "Connections accepted.",
+        rejected "rejected_total" "Connections refused for their number.",
+        idle_kicks "idle_closed_total" "Connections closed that sent no request for too long.",
+        slow_kicks "slow_closed_total" "Connections closed whose request or replies took too long.",
+        full_kicks "full_closed_total" "Connections closed for the memory they held.",
+        bytes_read "read_bytes_total" "Bytes that clients have sent.",
+        bytes_written "written_bytes_total" "Bytes sent to clients.",
+        yields "yields_total" "Turns in which a connection had more to do than fits into one.",
+    )
+}
