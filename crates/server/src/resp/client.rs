@@ -44,7 +44,6 @@ pub(super) fn reset(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) fn select(call: &mut Call<'_, '_>) -> Done {
     let text = call.args.get(1);
-    number::integer(text).ok_or("ERR invalid DB index")?;
     keys::database(text)?;
     reply::ok(call.turn.out);
     Ok(())

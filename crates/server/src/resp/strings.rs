@@ -54,23 +54,30 @@ impl Options {
     fn of(call: &Call<'_, '_>) -> Result<Options, Problem> {
         let mut options =
             Options { expect: Expect::Anything, get: false, keeps_time: false, end_ms: None };
+        // Its value is looked at last: a wrong word is told before a wrong time.
+        let mut time: Option<(Unit, &[u8])> = None;
         let mut words = call.args.from(3);
         while let Some(word) = words.next() {
-            let has_time = options.keeps_time || options.end_ms.is_some();
+            let unit = Unit::of(word);
             if word.eq_ignore_ascii_case(b"nx") && options.expect != Expect::Something {
                 options.expect = Expect::Nothing;
             } else if word.eq_ignore_ascii_case(b"xx") && options.expect != Expect::Nothing {
                 options.expect = Expect::Something;
             } else if word.eq_ignore_ascii_case(b"get") {
                 options.get = true;
-            } else if word.eq_ignore_ascii_case(b"keepttl") && options.end_ms.is_none() {
+            } else if word.eq_ignore_ascii_case(b"keepttl") && time.is_none() {
                 options.keeps_time = true;
-            } else if let Some(unit) = Unit::of(word).filter(|_| !has_time) {
-                let time = words.next().ok_or(SYNTAX)?;
-                options.end_ms = Some(times::end_of_value(time, unit, "set", call.turn)?);
+            } else if let Some(unit) = unit
+                && !options.keeps_time
+                && time.is_none_or(|(before, _)| before == unit)
+            {
+                time = Some((unit, words.next().ok_or(SYNTAX)?));
             } else {
                 return Err(SYNTAX.into());
             }
+        }
+        if let Some((unit, text)) = time {
+            options.end_ms = Some(times::end_of_value(text, unit, "set", call.turn)?);
         }
         Ok(options)
     }

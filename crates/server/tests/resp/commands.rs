@@ -143,7 +143,7 @@ fn keys_are_moved_and_found() {
     client.expect("SET c 3\nRENAMENX b c\nRENAMENX b d\nCOPY d c\nCOPY d c REPLACE\nCOPY none c\nTTL c\nMGET b c d",
         "+OK :0 :1 :0 :1 :0 :100 *3 $-1 $1 1 $1 1");
     client.expect("COPY d d\nCOPY d e DB 1\nSELECT 0\nSELECT 1\nSELECT x", "-ERR source and destination objects \
-        are the same -ERR DB index is out of range +OK -ERR DB index is out of range -ERR invalid DB index");
+        are the same -ERR DB index is out of range +OK -ERR DB index is out of range -ERR value is not an integer or out of range");
     client.expect(
         "TYPE c\nTYPE none\nTOUCH c none d\nUNLINK c none\nDBSIZE\nKEYS *\nRANDOMKEY",
         "+string +none :2 :1 \
