@@ -34,10 +34,10 @@ pub(super) fn quit(call: &mut Call<'_, '_>) -> Done {
 pub(super) fn reset(call: &mut Call<'_, '_>) -> Done {
     let session = &mut *call.session;
     session.transaction = None;
-    session.watched = Default::default();
+    session.watched = None;
     session.replies = Replies::On;
     session.speak(Version::Two);
-    session.client.about.lock().name = "".into();
+    session.client.set_name("".into());
     reply::simple(call.turn.out, "RESET");
     Ok(())
 }
@@ -114,7 +114,7 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Done {
         }
     }
     if let Some(name) = name {
-        session.client.about.lock().name = name;
+        session.client.set_name(name);
     }
     session.speak(version);
     let out = &mut *turn.out;
@@ -161,12 +161,13 @@ pub(super) fn client(call: &mut Call<'_, '_>) -> Done {
         (b"id", 2) => reply::integer(call.turn.out, call.session.client.id as i64),
         (b"getname", 2) => {
             let about = call.session.client.about.lock();
-            let name = Some(about.name.as_bytes()).filter(|name| !name.is_empty());
+            let name = about.as_ref().map(|about| about.name.as_bytes());
+            let name = name.filter(|name| !name.is_empty());
             reply::value(call.turn.out, name, call.session.version);
         }
         (b"setname", 3) => {
             let name = checked(args.get(2), "Client names")?;
-            call.session.client.about.lock().name = name;
+            call.session.client.set_name(name);
             reply::ok(call.turn.out);
         }
         (b"setinfo", 4) => return set_info(call),
@@ -205,7 +206,7 @@ fn set_info(call: &mut Call<'_, '_>) -> Done {
             _ => return Err("ERR Unrecognized option".into()),
         };
     let value = checked(call.args.get(3), "Library names and versions")?;
-    *field(&mut call.session.client.about.lock()) = value;
+    *field(call.session.client.about.lock().get_or_insert_default()) = value;
     reply::ok(call.turn.out);
     Ok(())
 }
@@ -272,7 +273,7 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
     let mut conditions: Vec<Condition<'_>> = Vec::new();
     let mut skips_own = !is_old;
     if is_old {
-        conditions.push(Box::new(|client| client.from.as_bytes() == args.get(2)));
+        conditions.push(Box::new(|client| client.shown_ends().0.as_bytes() == args.get(2)));
     } else if !args.len().is_multiple_of(2) {
         return Err(SYNTAX.into());
     }
@@ -284,8 +285,12 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
                 let id = id(value)?;
                 conditions.push(Box::new(move |client| client.id == id));
             }
-            b"addr" => conditions.push(Box::new(move |client| client.from.as_bytes() == value)),
-            b"laddr" => conditions.push(Box::new(move |client| client.to.as_bytes() == value)),
+            b"addr" => {
+                conditions.push(Box::new(move |client| client.shown_ends().0.as_bytes() == value))
+            }
+            b"laddr" => {
+                conditions.push(Box::new(move |client| client.shown_ends().1.as_bytes() == value))
+            }
             b"user" => conditions.push(Box::new(move |_| value == b"default")),
             b"type" => {
                 let are_meant = is_normal(value)?;

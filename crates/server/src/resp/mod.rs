@@ -87,7 +87,7 @@ pub(crate) struct Session {
     /// Replies are taken back when there are more than so many in the turn.
     out_max: usize,
     transaction: Option<Box<Transaction>>,
-    watched: Watched,
+    watched: Option<Box<Watched>>,
     client: Arc<Client>,
     clients: Arc<Clients>,
 }
@@ -103,7 +103,7 @@ impl Session {
             is_in_exec: false,
             out_max: usize::MAX,
             transaction: None,
-            watched: Watched::default(),
+            watched: None,
             client: clients.add(stream.ends(), shared.items.clock.now_ms()),
             clients: Arc::clone(clients),
         }
@@ -113,7 +113,7 @@ impl Session {
     pub(crate) fn held_bytes(&self) -> usize {
         let walk = if let State::Walk(walk) = &self.state { walk.held_bytes() } else { 0 };
         let kept = self.transaction.as_ref().map_or(0, |kept| kept.held_bytes());
-        walk + kept + self.watched.held_bytes()
+        walk + kept + self.watched.as_ref().map_or(0, |watched| watched.held_bytes())
     }
 
     /// Whether another connection has asked for its end.
