@@ -8,7 +8,7 @@ use crate::worker::Turn;
 /// Entries that one `SCAN` looks at, whatever it asks for.
 const COUNT_MAX: i64 = 10_000;
 /// Parts of the index that one `SCAN` looks at; each has about ten entries, or none after a flush.
-const PARTS_MAX: usize = 4096;
+const PARTS_MAX: usize = 1 << 14;
 /// Parts that `KEYS` looks at before other connections have their turn.
 const STEP_PARTS: usize = 1024;
 /// Parts that `RANDOMKEY` looks at.
