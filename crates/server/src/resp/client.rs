@@ -180,7 +180,7 @@ pub(super) fn client(call: &mut Call<'_, '_>) -> Done {
         (b"kill", 3..) => return kill(call),
         (b"reply", 3) => return set_replies(call),
         (b"no-evict" | b"no-touch", 3) => {
-            // A client's memory is bounded anyway, and what it looks up counts.
+            // Memory of connections is bounded anyway, and look-ups always count as requests.
             on_or_off(args.get(2))?;
             reply::ok(call.turn.out);
         }
@@ -264,6 +264,9 @@ fn list(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+/// `CLIENT KILL` and each of its conditions once, in pairs.
+const KILL_WORDS_MAX: usize = 14;
+
 /// Which clients are meant.
 type Condition<'c> = Box<dyn Fn(&Client) -> bool + 'c>;
 
@@ -274,11 +277,10 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
     let mut skips_own = !is_old;
     if is_old {
         conditions.push(Box::new(|client| client.shown_ends().0.as_bytes() == args.get(2)));
-    } else if !args.len().is_multiple_of(2) {
+    } else if !args.len().is_multiple_of(2) || args.len() > KILL_WORDS_MAX {
         return Err(SYNTAX.into());
     }
-    // Conditions come in pairs, and there are few.
-    for at in (2..args.len().min(16)).step_by(2).filter(|_| !is_old) {
+    for at in (2..args.len()).step_by(2).filter(|_| !is_old) {
         let value = args.get(at + 1);
         match args.get(at).to_ascii_lowercase().as_slice() {
             b"id" => {
@@ -331,7 +333,7 @@ pub(super) fn refused(call: &mut Call<'_, '_>) -> Done {
 pub(super) fn function(call: &mut Call<'_, '_>) -> Done {
     let out = &mut *call.turn.out;
     match call.args.get(1).to_ascii_lowercase().as_slice() {
-        // There are none, so all of them are gone.
+        // No function can be loaded, so there are none after it.
         b"flush" => reply::ok(out),
         b"list" => reply::array(out, 0),
         _ => return Err(table::unknown_subcommand("function", call.args)),

@@ -130,7 +130,7 @@ fn missing(input: &[u8], at: usize, left: usize, bytes_max: usize) -> Parsed<'_>
         _ if input.len() - at > LINE_BYTES_MAX => {
             return Parsed::Bad(Bad::Says("Protocol error: too big bulk count string"));
         }
-        // A head of which some bytes are there needs one more, and not as many as the shortest has.
+        // At least one byte more, also where a part of a length has arrived.
         _ => (input.len() + 1).max(at + left * ARGUMENT_BYTES_MIN),
     };
     if length > bytes_max { Parsed::TooLarge(left as u32, at) } else { Parsed::More(length) }
