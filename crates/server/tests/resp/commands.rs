@@ -122,6 +122,12 @@ fn entries_end() {
         "GETEX k EX 10\nTTL k\nSET k w KEEPTTL\nTTL k\nSET k x\nTTL k\nGETEX none EX 5",
         "$1 v :10 +OK :10 +OK :-1 $-1",
     );
+    let ends = std::time::SystemTime::now() + Duration::from_secs(3000);
+    let ends = ends.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    for end in ends..ends + 20 {
+        client.expect(&format!("SET x v PXAT {end}\nPEXPIRETIME x"), &format!("+OK :{end}"));
+    }
+    client.expect("SET x v EX 86400\nTTL x\nDEL x", "+OK :86400 :1");
     client.expect(
         "PSETEX p 30 v\nSETEX q 0 v\nGET p\nDBSIZE",
         "+OK -ERR invalid expire time in 'setex' command \
