@@ -47,7 +47,7 @@ struct Kept {
 }
 
 /// Of an item: a word, flags, the end of its lifetime, marks.
-const HEAD_BYTES_MAX: usize = 4 + 4 + 2 + 1;
+const HEAD_BYTES_MAX: usize = 4 + 4 + 3 + 1;
 
 struct Model {
     store: Store,
