@@ -1,6 +1,8 @@
 //! `frazil serve`: a cache server in this process.
 
 mod memcached;
+#[cfg(target_os = "linux")]
+mod notify;
 
 use std::error::Error as _;
 use std::io;
@@ -119,6 +121,7 @@ pub(crate) fn run(args: &Args) -> Done {
     for (protocol, address) in names.zip(server.addresses()) {
         eprintln!("frazil: serving {protocol} at {address}");
     }
+    tell_manager("READY=1");
     let handle = server.handle();
     let ends = handle.clone();
     let patience = Duration::from_secs(args.drain_timeout);
@@ -139,12 +142,21 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(())
 }
 
+/// Tells systemd, if it has started this process; elsewhere than on Linux there is none.
+fn tell_manager(notice: &str) {
+    #[cfg(target_os = "linux")]
+    notify::notify(notice);
+    #[cfg(not(target_os = "linux"))]
+    let _ = notice;
+}
+
 /// The first signal has the server drain, the second stops it.
 fn end_at_signals(mut signals: Signals, handle: &Handle, patience: Duration) {
     for (number, signal) in signals.forever().enumerate() {
         let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
         if number == 0 {
             note(&format!("{name}: serving what has arrived; a second one ends at once"));
+            tell_manager("STOPPING=1");
             handle.drain(patience);
         } else {
             handle.stop();

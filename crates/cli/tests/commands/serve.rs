@@ -144,6 +144,7 @@ fn memcached_listens_and_ends_as_it_is_told() {
 fn serve_with(snapshot: &std::path::Path) -> (Child, BufReader<std::process::ChildStderr>, String) {
     let path = snapshot.to_str().unwrap();
     let mut child = frazil(&["serve", "--resp", "127.0.0.1:0", "--snapshot", path])
+        .env_remove("NOTIFY_SOCKET")
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -178,4 +179,37 @@ fn entries_live_through_a_restart() {
         assert!(rest.contains("SIGTERM") && rest.contains("1 entries written"), "{rest}");
     }
     std::fs::remove_file(&snapshot).unwrap();
+}
+
+/// As systemd starts it, with an abstract name and with a path.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_service_manager_is_told_of_the_beginning_and_the_end() {
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+    let name = format!("frazil-notify-{}", std::process::id());
+    let path = std::env::temp_dir().join(&name);
+    let by_name = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap());
+    let by_path = UnixDatagram::bind(&path);
+    for (socket, shown) in [(by_name, format!("@{name}")), (by_path, path.display().to_string())] {
+        let socket = socket.unwrap();
+        socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
+        let mut child = frazil(&["serve", "--memcached", "127.0.0.1:0"])
+            .env("NOTIFY_SOCKET", &shown)
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let told = || {
+            let mut notice = [0; 100];
+            let bytes = socket.recv(&mut notice).unwrap();
+            String::from_utf8_lossy(&notice[..bytes]).into_owned()
+        };
+        assert_eq!(told(), "READY=1");
+        let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+        assert!(killed.unwrap().success());
+        assert_eq!(told(), "STOPPING=1");
+        assert!(child.wait().unwrap().success());
+    }
+    std::fs::remove_file(&path).unwrap();
 }
