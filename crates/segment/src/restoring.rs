@@ -7,12 +7,8 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Bits for each entry of a snapshot: if as many keys are written meanwhile as it has, one in eight of its
-/// entries is taken for written, and left out.
-const BITS_AN_ENTRY: u64 = 8;
-const BITS_MIN: u64 = 1 << 16;
-/// 8 MiB.
-const BITS_MAX: u64 = 1 << 26;
+/// Bits by hash, 1 MiB of them: of a million keys that are written meanwhile one in nine hides another that was not.
+const BITS: u64 = 1 << 23;
 
 /// The state of the restore of a store, if there is one.
 #[derive(Debug)]
@@ -22,8 +18,9 @@ pub(crate) struct Restoring {
     is_active: AtomicBool,
     /// Bits by hash of the keys that were written or deleted; none where nothing is restored.
     noted: Mutex<Vec<u64>>,
-    /// Flushes so far.
+    /// Flushes so far, and those before keys were noted.
     flushes: AtomicU64,
+    flushes_before: AtomicU64,
 }
 
 impl Restoring {
@@ -33,24 +30,38 @@ impl Restoring {
             is_active: AtomicBool::new(false),
             noted: Mutex::new(Vec::new()),
             flushes: AtomicU64::new(0),
+            flushes_before: AtomicU64::new(0),
         }
     }
 
-    /// Has writers note keys from now on: those that find the lock of a stripe after the caller has taken all.
-    /// Waits until another restore has ended.
-    pub(crate) fn begin(&self, entries: u64) -> Restore<'_> {
+    /// Has writers note keys from now on, unless they do: those that find the lock of a stripe after the caller has
+    /// taken all.
+    pub(crate) fn expect(&self) {
+        let mut noted = self.noted.lock();
+        if noted.is_empty() {
+            *noted = vec![0; (BITS / 64) as usize];
+            self.flushes_before.store(self.flushes.load(Relaxed), Relaxed);
+            self.is_active.store(true, Relaxed);
+        }
+    }
+
+    /// Has writers note no more.
+    pub(crate) fn end(&self) {
+        self.is_active.store(false, Relaxed);
+        *self.noted.lock() = Vec::new();
+    }
+
+    /// The same as [`Restoring::expect`], until it is dropped. Waits until another restore has ended.
+    pub(crate) fn begin(&self) -> Restore<'_> {
         let turn = self.turn.lock();
-        let bits = entries.saturating_mul(BITS_AN_ENTRY).clamp(BITS_MIN, BITS_MAX);
-        let bits = bits.next_power_of_two().min(BITS_MAX);
-        *self.noted.lock() = vec![0; (bits / 64) as usize];
-        self.is_active.store(true, Relaxed);
-        Restore { restoring: self, flushes: self.flushes.load(Relaxed), _turn: turn }
+        self.expect();
+        Restore { restoring: self, flushes: self.flushes_before.load(Relaxed), _turn: turn }
     }
 
     /// A key is written or deleted. Its stripe is locked.
     #[inline]
     pub(crate) fn note(&self, hash: u64) {
-        // The stripe's lock shows it to those who come after `begin`.
+        // The stripe's lock shows it to those who come after `expect`.
         if self.is_active.load(Relaxed) {
             let mut noted = self.noted.lock();
             if let Some((word, bit)) = place(&noted, hash) {
@@ -85,7 +96,7 @@ fn place(noted: &[u64], hash: u64) -> Option<(usize, u64)> {
 /// A restore that runs.
 pub(crate) struct Restore<'a> {
     restoring: &'a Restoring,
-    /// As many as there were when it began.
+    /// As many as there were when writers began to note.
     pub(crate) flushes: u64,
     _turn: MutexGuard<'a, ()>,
 }
@@ -99,7 +110,6 @@ impl Restore<'_> {
 
 impl Drop for Restore<'_> {
     fn drop(&mut self) {
-        self.restoring.is_active.store(false, Relaxed);
-        *self.restoring.noted.lock() = Vec::new();
+        self.restoring.end();
     }
 }

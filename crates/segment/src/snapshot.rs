@@ -264,7 +264,8 @@ impl Store {
     ///
     /// The store may be in use meanwhile: a key that is present stays as it is, one that was written or deleted since
     /// the restore began too, and a flush ends it. An entry that does not fit into a segment of this store is left out.
-    /// Writers take a lock more while it runs, and the restore holds a byte for each entry, 8 MiB at most.
+    /// Writers take a lock more while it runs, and it holds 1 MiB. If the store is in use before this can be called, call
+    /// [`Store::expect_restore`] before that.
     ///
     /// # Errors
     ///
@@ -276,12 +277,12 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore(&self, path: &Path) -> Result<u64, RestoreError> {
-        let mut file = File::open(path)?;
-        let (when, entries) = read_all(&mut file, |_| Ok(()))?;
-        let since = SystemTime::now().duration_since(when).unwrap_or_default();
-        let restore = self.restoring.begin(entries);
+        let restore = self.restoring.begin();
         // Whoever holds a stripe by now has written before the restore; later ones see that it runs.
         drop(self.index.lock_all());
+        let mut file = File::open(path)?;
+        let (when, _) = read_all(&mut file, |_| Ok(()))?;
+        let since = SystemTime::now().duration_since(when).unwrap_or_default();
         let mut stored = 0;
         read_all(&mut file, |entry| {
             let Attributes { flags, marks, lifetime } = entry.attributes;
@@ -301,6 +302,36 @@ impl Store {
             Ok(())
         })?;
         Ok(stored)
+    }
+
+    /// Has a later [`Store::restore`] leave what is written and deleted from now on, and heed flushes, as if it had begun.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// let path = std::env::temp_dir().join(format!("segments-expected-{}", std::process::id()));
+    /// store.save(&path)?;
+    /// store.expect_restore();
+    /// store.delete(b"key");
+    /// assert_eq!(store.restore(&path)?, 0);
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn expect_restore(&self) {
+        self.restoring.expect();
+        drop(self.index.lock_all());
+    }
+
+    /// Takes [`Store::expect_restore`] back: there is nothing to restore.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.expect_restore();
+    /// store.expect_no_restore();
+    /// # Ok::<(), frazil_segment::BuildError>(())
+    /// ```
+    pub fn expect_no_restore(&self) {
+        self.restoring.end();
     }
 
     /// When a snapshot was written; its entries are not looked at.

@@ -1,7 +1,7 @@
 //! What an operator asks by HTTP: whether the server serves, and its counts for Prometheus.
 //!
-//! A thread of its own, which answers one request after another. A client that is slow is given up after
-//! [`PATIENCE`], so it keeps others waiting no longer.
+//! A thread of its own, which answers one request after another. A client has [`PATIENCE`] for everything, so it keeps
+//! others, and the end of the server, waiting no longer.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -22,7 +22,7 @@ use crate::worker::WAKE;
 
 /// A request's head, which is all that is read of it.
 const HEAD_BYTES_MAX: usize = 8 << 10;
-/// How long a request may take to arrive, and a reply to be taken.
+/// How long a request may take to arrive and its reply to be taken, together.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes of a request that are read after it was answered: closed before it is read, a socket is reset,
 /// and the reply may be lost.
@@ -108,8 +108,8 @@ impl Admin {
         }
     }
 
-    fn serve(&self, mut stream: impl Socket) -> io::Result<()> {
-        stream.limit(PATIENCE)?;
+    fn serve(&self, stream: impl Socket) -> io::Result<()> {
+        let mut stream = Patient { stream, until: Instant::now() + PATIENCE };
         let head = read_head(&mut stream)?;
         let (status, kind, body) = self.reply(&head);
         let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
@@ -121,7 +121,7 @@ impl Admin {
             reply.push_str(&body);
         }
         stream.write_all(reply.as_bytes())?;
-        stream.end()?;
+        stream.stream.end()?;
         let mut rest = stream.take(REST_BYTES_MAX as u64);
         io::copy(&mut rest, &mut io::sink()).map(|_| ())
     }
@@ -150,9 +150,9 @@ impl Admin {
 
 /// Reads up to the empty line that ends a request's head.
 fn read_head(stream: &mut impl Read) -> io::Result<Vec<u8>> {
-    let (begun, mut head, mut part) = (Instant::now(), Vec::new(), [0; 1024]);
+    let (mut head, mut part) = (Vec::new(), [0; 1024]);
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
-        if head.len() > HEAD_BYTES_MAX || begun.elapsed() > PATIENCE {
+        if head.len() > HEAD_BYTES_MAX {
             return Err(io::ErrorKind::InvalidData.into());
         }
         match stream.read(&mut part)? {
@@ -161,6 +161,40 @@ fn read_head(stream: &mut impl Read) -> io::Result<Vec<u8>> {
         }
     }
     Ok(head)
+}
+
+/// A socket whose reads and writes fail from a moment on, however many there are.
+struct Patient<S> {
+    stream: S,
+    until: Instant,
+}
+
+impl<S: Socket> Patient<S> {
+    fn wait(&self) -> io::Result<()> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.limit(left)
+    }
+}
+
+impl<S: Socket> Read for Patient<S> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.wait()?;
+        self.stream.read(into)
+    }
+}
+
+impl<S: Socket> Write for Patient<S> {
+    fn write(&mut self, from: &[u8]) -> io::Result<usize> {
+        self.wait()?;
+        self.stream.write(from)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
 }
 
 /// A connected socket, TCP or Unix.

@@ -59,7 +59,8 @@ impl Handle {
     }
 
     /// Stores the entries of a file that [`Handle::save`] has written, and returns their number. Clients are served
-    /// meanwhile: what they write and delete stays so. `Ok(None)`: it is older than `age_max`, and nothing was stored.
+    /// meanwhile: what they write and delete stays so, from the start of the server on if
+    /// [`Settings::restores`](crate::Settings::restores) is set. `Ok(None)`: it is older than `age_max`, and nothing was stored.
     ///
     /// # Errors
     ///
@@ -69,10 +70,17 @@ impl Handle {
         path: &Path,
         age_max: Option<Duration>,
     ) -> Result<Option<u64>, RestoreError> {
-        let age = SystemTime::now().duration_since(Store::saved_at(path)?).unwrap_or_default();
-        if age_max.is_some_and(|most| age > most) {
-            return Ok(None);
+        let store = &self.shared.items.store;
+        let is_too_old = |saved: SystemTime| {
+            let age = SystemTime::now().duration_since(saved).unwrap_or_default();
+            age_max.is_some_and(|most| age > most)
+        };
+        match Store::saved_at(path) {
+            Ok(saved) if !is_too_old(saved) => store.restore(path).map(Some),
+            outcome => {
+                store.expect_no_restore();
+                outcome.map(|_| None)
+            }
         }
-        self.shared.items.store.restore(path).map(Some)
     }
 }

@@ -151,6 +151,9 @@ impl Server {
         allow_files(&settings)?;
         let shares = Shares::of(&settings);
         let items = Items::new(&settings, shares).map_err(StartError::Store)?;
+        if settings.restores {
+            items.store.expect_restore();
+        }
         let memcached = Memcached::new(&settings.options).map_err(StartError::Users)?;
         let (mut addresses, listeners) = bind(&settings)?;
         let admin = admin::bind(&settings);

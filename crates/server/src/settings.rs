@@ -25,6 +25,8 @@ pub struct Settings {
     pub evicts: bool,
     /// Threads that serve, at least one.
     pub threads: usize,
+    /// Whether [`Handle::restore`](crate::Handle::restore) is called once: until then keys that clients write are noted.
+    pub restores: bool,
     /// What the server bounds.
     pub limits: Limits,
     /// What memcached has a flag for.
@@ -42,6 +44,7 @@ impl Default for Settings {
             memory_bytes: 64 << 20,
             evicts: true,
             threads: 1,
+            restores: false,
             limits: Limits::default(),
             options: Options::default(),
         }

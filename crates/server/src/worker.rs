@@ -203,9 +203,7 @@ impl Worker {
         }
         if !self.is_draining {
             self.is_draining = true;
-            // Closed, so that clients go elsewhere and do not wait in a queue that nobody takes them from.
-            self.listeners.clear();
-            self.accepting.clear();
+            self.accept_the_last();
             // What has arrived is read and served once more, whether its event has come or not.
             for slot in 0..self.connections.len() {
                 if let Some(connection) = &mut self.connections[slot] {
@@ -215,6 +213,23 @@ impl Worker {
             }
         }
         self.now_ms >= until_ms || self.connections.iter().all(Option::is_none)
+    }
+
+    /// Accepts who has connected, and closes the listeners: clients go elsewhere, and do not wait in a queue that nobody
+    /// takes them from.
+    fn accept_the_last(&mut self) {
+        let most = self.shared.settings.limits.backlog.unsigned_abs() as usize / ACCEPTS + 1;
+        for listener in 0..self.listeners.len() {
+            for _ in 0..most {
+                self.accepting.clear();
+                self.accept(listener);
+                if self.accepting.is_empty() {
+                    break;
+                }
+            }
+        }
+        self.listeners.clear();
+        self.accepting.clear();
     }
 
     fn close_quiet(&mut self) {

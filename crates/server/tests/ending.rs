@@ -156,3 +156,43 @@ fn operators_see_health_and_counts() {
     let _ = endless.write_all(&[b'a'; 20 << 10]);
     assert!(http(admin, "GET /health HTTP/1.1\r\n\r\n").ends_with("serving\n"));
 }
+
+/// Those that the server has not accepted yet are in the system's queue, with their requests.
+#[test]
+fn who_has_connected_before_the_end_is_answered() {
+    for threads in [1, 2] {
+        let server = Server::start(settings(threads)).unwrap();
+        let [port, _] = ports(&server);
+        let mut clients: Vec<TcpStream> = (0..200).map(|_| connect(port)).collect();
+        for client in &mut clients {
+            client.write_all(b"get none\r\n").unwrap();
+        }
+        server.handle().drain(PATIENCE);
+        for client in &mut clients {
+            assert_eq!(rest(client), "END\r\n");
+        }
+        server.join().unwrap();
+    }
+}
+
+#[test]
+fn an_operator_who_is_slow_keeps_nobody_waiting_for_long() {
+    let server = Server::start(settings(1)).unwrap();
+    let [_, admin] = ports(&server);
+    let ended = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let mut slow = connect(admin);
+        slow.write_all(b"GET /health HTTP/1.1\r\n\r\n").unwrap();
+        let ended = &ended;
+        scope.spawn(move || {
+            // Until the server has enough of it.
+            while !ended.load(std::sync::atomic::Ordering::Relaxed) && slow.write_all(b".").is_ok()
+            {
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let health = http(admin, "GET /health HTTP/1.1\r\n\r\n");
+        assert!(health.ends_with("serving\n"), "{health}");
+        ended.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}

@@ -101,6 +101,7 @@ pub(crate) fn run(args: &Args) -> Done {
         admin: args.admin.clone(),
         memory_bytes: args.memory,
         threads: args.threads,
+        restores: args.snapshot.is_some(),
         limits: Limits {
             connections: args.connections,
             idle_seconds: args.idle_timeout,
@@ -135,7 +136,7 @@ pub(crate) fn run(args: &Args) -> Done {
         ended.map(|()| restores.join().is_ok())
     });
     if !restores? {
-        return Err(anyhow!("{}: reading it failed, so it stays as it is", path.display()).into());
+        return Err(anyhow!("{}: the thread that reads it panicked", path.display()).into());
     }
     let entries = handle.save(path).with_context(|| format!("{}: not written", path.display()))?;
     note(&format!("{}: {entries} entries written", path.display()));
@@ -173,10 +174,16 @@ fn restore(handle: &Handle, path: &Path, age_max: Option<Duration>) {
         Err(RestoreError::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => {
             note(&format!("{shown}: no such file yet"));
         }
-        // The server is of use without: what is missing is fetched again.
+        // The server is of use without. The file may be as well, to whoever finds out what is wrong with it, and at the
+        // end another one takes its place.
         Err(error) => {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
             note(&format!("{shown}: {error}{cause}; serving without"));
+            let aside = path.with_added_extension("unread");
+            match std::fs::rename(path, &aside) {
+                Ok(()) => note(&format!("{shown}: kept as {}", aside.display())),
+                Err(error) => note(&format!("{shown}: not kept as {}: {error}", aside.display())),
+            }
         }
     }
 }

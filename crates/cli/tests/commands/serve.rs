@@ -213,3 +213,20 @@ fn the_service_manager_is_told_of_the_beginning_and_the_end() {
     }
     std::fs::remove_file(&path).unwrap();
 }
+
+#[test]
+fn a_snapshot_that_cannot_be_read_is_kept() {
+    let snapshot = std::env::temp_dir().join(format!("frazil-serve-unread-{}", std::process::id()));
+    std::fs::write(&snapshot, "no snapshot, and longer than its head").unwrap();
+    let (mut child, mut stderr, _) = serve_with(&snapshot);
+    let mut told = String::new();
+    (0..2).for_each(|_| _ = stderr.read_line(&mut told).unwrap());
+    assert!(told.contains("not a snapshot") && told.contains("kept as"), "{told}");
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(killed.unwrap().success() && child.wait().unwrap().success());
+    let kept = snapshot.with_added_extension("unread");
+    assert!(std::fs::read_to_string(&kept).unwrap().starts_with("no snapshot"));
+    assert_ne!(std::fs::read(&snapshot).unwrap(), std::fs::read(&kept).unwrap());
+    std::fs::remove_file(&kept).unwrap();
+    std::fs::remove_file(&snapshot).unwrap();
+}

@@ -185,3 +185,22 @@ fn what_is_present_stays_and_time_passes_for_what_is_in_the_file() {
     assert!(left <= Duration::from_millis(3_600_000 - 30), "{left:?}");
     assert_eq!(to.get_with(b"there", |entry| entry.value.to_vec()).unwrap(), b"new");
 }
+
+/// A server serves before it comes to its file.
+#[test]
+fn what_is_deleted_and_flushed_before_an_expected_restore_stays_so() {
+    let (file, store) = saved("expected", 50);
+    store.expect_restore();
+    store.delete(&7u64.to_le_bytes());
+    assert_eq!(store.restore(&file.0).unwrap(), 49);
+    assert!(!store.contains(&7u64.to_le_bytes()) && store.contains(&8u64.to_le_bytes()));
+    let (file, store) = saved("expected-flush", 50);
+    store.expect_restore();
+    store.flush();
+    assert_eq!(store.restore(&file.0).unwrap(), 0);
+    // And taken back: the next one is another's.
+    store.expect_restore();
+    store.delete(&7u64.to_le_bytes());
+    store.expect_no_restore();
+    assert_eq!(store.restore(&file.0).unwrap(), 50);
+}

@@ -120,7 +120,7 @@ fn decimal(text: &str) -> Option<i128> {
     let digits = number.strip_prefix(['-', '+']).unwrap_or(number);
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
     // Places that the digits, taken as a whole number, are to be moved to the left.
-    let shift = PLACES as i32 + exponent.parse::<i32>().ok()? - part.len() as i32;
+    let shift = PLACES as i64 + i64::from(exponent.parse::<i32>().ok()?) - part.len() as i64;
     let digits: i128 = format!("0{whole}{part}").parse().ok()?;
     let units = digits.checked_mul(10i128.checked_pow(u32::try_from(shift).ok()?)?)?;
     Some(if number.starts_with('-') { -units } else { units })
@@ -157,6 +157,8 @@ mod tests {
         for bad in ["", " 11", "11 ", "1 1", "x", "nan", "1\u{0}2", "--1"] {
             assert_eq!(Float::parse(bad.as_bytes()), None, "{bad}");
         }
+        // An exponent that is near the end of its own type.
+        assert_eq!(sum("0", "0e2147483647").as_deref(), Some("0"));
         assert_eq!(sum("0", "+inf"), None);
         assert_eq!(sum("1e308", "1.7e308"), None);
     }

@@ -318,7 +318,9 @@ fn request<'i>(
         Parsed::Bad(bad) => return (0, refuse(bad, turn)),
     };
     lookups.speak(session.version);
-    (consumed, if session.closes { Flow::Close } else { Flow::Go })
+    // It may have asked for its own end.
+    let closes = session.closes || session.is_killed();
+    (consumed, if closes { Flow::Close } else { Flow::Go })
 }
 
 /// What has come is no request, and where the next one would begin is not known.

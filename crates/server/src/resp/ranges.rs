@@ -143,6 +143,10 @@ pub(super) fn bitcount(call: &mut Call<'_, '_>) -> Done {
         if !by_bits {
             return reply::integer(out, ones(between(value, from, to)));
         }
+        // Before they are moved to the beginning, as by Redis.
+        if from < 0 && to < 0 && from > to {
+            return reply::integer(out, 0);
+        }
         let bits = 8 * value.len() as i64;
         let place = |at: i64| if at < 0 { at.saturating_add(bits).max(0) } else { at };
         let (first, last) = (place(from), place(to).min(bits - 1));

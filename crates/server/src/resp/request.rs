@@ -186,6 +186,8 @@ fn number(input: &[u8], at: usize) -> Option<(Option<i64>, usize)> {
     let mut number = 0;
     for (index, &byte) in rest.iter().take(8).enumerate() {
         match byte {
+            // A number that begins with a zero is none, unless it is 0.
+            b'0' if index == 0 && rest.get(1) != Some(&b'\r') => break,
             b'0'..=b'9' => number = 10 * number + i64::from(byte - b'0'),
             b'\r' if index > 0 => {
                 let next = at + index + 2;

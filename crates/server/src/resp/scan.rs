@@ -159,7 +159,10 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
     let random = turn.shared.resp.random();
     let found = &mut *turn.scratch;
     let (mut cursor, mut seen) = (random, 0u64);
-    for _ in 0..RANDOM_PARTS_MAX {
+    let (mut parts, mut rounds) = (0, 0);
+    // From the middle to the end, and from the beginning at most to the end again.
+    while seen == 0 && parts < RANDOM_PARTS_MAX && rounds < 2 {
+        parts += 1;
         let next = turn.shared.items.store.scan_with(cursor, |entry| {
             seen += 1;
             // So each of the keys met so far is chosen with the same chance.
@@ -168,13 +171,11 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
                 found.extend_from_slice(entry.key);
             }
         });
-        if seen > 0 {
-            break;
-        }
         // After the last part comes the first.
+        rounds += usize::from(next.is_none());
         cursor = next.unwrap_or(0);
     }
-    turn.spend(RANDOM_PARTS_MAX.min(1 << 10) * PART_BYTES / 8);
+    turn.spend(parts * PART_BYTES);
     if seen > 0 {
         reply::bulk(turn.out, turn.scratch);
     } else {

@@ -30,11 +30,20 @@ fn look_up(key: &[u8], call: &mut Call<'_, '_>) {
 }
 
 /// `MGET` in a transaction: outside of one keys are looked up with those of other requests.
+/// Bytes that one line of words is answered at most, and one value.
+const LINE_REPLIES_MAX: usize = 4 << 20;
+
+/// Within a transaction, and of a line of words; else a look-up.
 pub(super) fn mget(call: &mut Call<'_, '_>) -> Done {
+    let begin = call.turn.out.len();
     reply::array(call.turn.out, call.args.len() - 1);
     for key in call.args.from(1) {
         if call.session.has_too_many_replies(call.turn) {
             break;
+        }
+        if call.session.out_max == usize::MAX && call.turn.out.len() - begin > LINE_REPLIES_MAX {
+            call.turn.out.truncate(begin);
+            return Err("ERR too many replies to a line of words: send MGET as an array".into());
         }
         look_up(key, call);
     }

@@ -152,3 +152,34 @@ fn replies_wait_for_who_reads_them() {
     }
     sent.join().unwrap().unwrap().expect("PING", "+PONG");
 }
+
+/// A line may name a value thousands of times, and is refused before its replies take memory.
+#[test]
+fn a_line_of_words_with_too_many_replies_is_refused() {
+    let server = start();
+    let mut client = Client::new(&server);
+    client.expect(&format!("SET a {}", "v".repeat(900_000)), "+OK");
+    let line = format!("mget {}\r\n", "a ".repeat(300));
+    let replies = client.ask(line.as_bytes());
+    assert_eq!(shown(&replies), "-ERR too many replies to a line of words: send MGET as an array");
+    let one = client.ask(b"mget a none\r\n");
+    assert!(one.starts_with(b"*2\r\n$900000\r\n") && one.ends_with(b"\r\n$-1\r\n"));
+}
+
+#[test]
+fn who_asks_for_its_own_end_is_served_no_more() {
+    let server = start();
+    let mut client = Client::new(&server);
+    client.expect("CLIENT ID", ":1");
+    client.send(&requests("CLIENT KILL ID 1 SKIPME no\nSET after 1\nGET after"));
+    assert_eq!(client.rest(), b":1\r\n");
+    Client::new(&server).expect("GET after\nRANDOMKEY\nRANDOMKEY", "$-1 $-1 $-1");
+}
+
+#[test]
+fn lengths_with_zeros_before_them_are_none() {
+    let server = start();
+    let mut client = Client::new(&server);
+    client.send(b"*1\r\n$04\r\nPING\r\n");
+    assert_eq!(client.rest(), b"-ERR Protocol error: invalid bulk length\r\n");
+}
