@@ -58,8 +58,8 @@ fn parts_of_values_are_read_and_changed() {
     );
     client.expect("SETBIT bits 7 1\nSETBIT bits 7 0\nSETBIT bits 1 1\nGETBIT bits 1\nGETBIT bits 99\nGET bits",
         ":0 :1 :0 :1 :0 $1 @");
-    client.expect("SET f foobar\nBITCOUNT f\nBITCOUNT f 1 1\nBITCOUNT f 5 30 BIT\nBITCOUNT f 0 -5 BIT\nBITCOUNT f -100 -200 BIT\nBITCOUNT none",
-        "+OK :26 :6 :17 :25 :0 :0");
+    client.expect("SET f foobar\nBITCOUNT f\nBITCOUNT f 1 1\nBITCOUNT f 5 30 BIT\nBITCOUNT f 0 -5 BIT\nSET first é\nBITCOUNT first -100 -200 BIT\nBITCOUNT none",
+        "+OK :26 :6 :17 :25 +OK :0 :0");
     client.expect(
         "SETBIT bits 4294967296 1\nSETBIT bits 0 2",
         "-ERR bit offset is not an integer or \
