@@ -92,8 +92,8 @@ pub struct Attributes {
     /// others a byte.
     pub marks: u8,
     /// Lifetime of the entry, rounded up to whole milliseconds, from the last millisecond of the
-    /// clock on; it may be up to a millionth shorter, and is not below an hour. So a lifetime of 100 us ends with the next
-    /// millisecond, and a lifetime of zero has expired at once. `None`, or 34 years: no lifetime.
+    /// clock on. One of more than an hour may be up to a millionth shorter. So a lifetime of 100 us ends
+    /// with the next millisecond, and a lifetime of zero has expired at once. `None`, or 34 years: no lifetime.
     pub lifetime: Option<Duration>,
 }
 

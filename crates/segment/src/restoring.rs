@@ -7,7 +7,8 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Bits by hash, 1 MiB of them: of a million keys that are written meanwhile one in nine hides another that was not.
+/// Bits by hash, 1 MiB of them. After a million keys were written meanwhile, one in nine of the others is taken for
+/// written, and not restored.
 const BITS: u64 = 1 << 23;
 
 /// The state of the restore of a store, if there is one.
@@ -63,9 +64,10 @@ impl Restoring {
     pub(crate) fn note(&self, hash: u64) {
         // The stripe's lock shows it to those who come after `expect`.
         if self.is_active.load(Relaxed) {
-            let mut noted = self.noted.lock();
-            if let Some((word, bit)) = place(&noted, hash) {
-                noted[word] |= bit;
+            let (at, bit) = place(hash);
+            // There are none if the restore has ended since.
+            if let Some(word) = self.noted.lock().get_mut(at) {
+                *word |= bit;
             }
         }
     }
@@ -80,17 +82,16 @@ impl Restoring {
     /// If its segment was opened after a flush, this sees that flush: it was noted before the lock was taken under
     /// which segments are opened.
     pub(crate) fn allows(&self, hash: u64, flushes: u64) -> bool {
-        let noted = self.noted.lock();
-        let is_noted = place(&noted, hash).is_some_and(|(word, bit)| noted[word] & bit != 0);
+        let (at, bit) = place(hash);
+        let is_noted = self.noted.lock().get(at).is_some_and(|word| word & bit != 0);
         !is_noted && self.flushes.load(Relaxed) == flushes
     }
 }
 
-fn place(noted: &[u64], hash: u64) -> Option<(usize, u64)> {
-    // Their number is a power of two, or 0.
-    let bits = (noted.len() as u64 * 64).checked_sub(1)?;
-    let bit = hash & bits;
-    Some(((bit / 64) as usize, 1 << (bit % 64)))
+/// The word of a hash, and its bit there.
+fn place(hash: u64) -> (usize, u64) {
+    let bit = hash % BITS;
+    ((bit / 64) as usize, 1 << (bit % 64))
 }
 
 /// A restore that runs.

@@ -4,15 +4,15 @@
 //! others, and the end of the server, waiting no longer.
 
 use std::io::{self, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::net::Shutdown;
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
+use socket2::Socket;
 
 use crate::listen::{self, Address};
 use crate::metrics;
@@ -28,17 +28,11 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// and the reply may be lost.
 const REST_BYTES_MAX: usize = 64 << 10;
 
-/// Where it listens.
-enum Listener {
-    Tcp(TcpListener),
-    Unix(UnixListener),
-}
-
 /// A thread's work: it answers until the server has ended.
 pub(crate) struct Admin {
     shared: Arc<Shared>,
     poll: Poll,
-    listeners: Vec<Listener>,
+    listeners: Vec<Socket>,
 }
 
 /// A reply: status, type of content, content.
@@ -47,7 +41,7 @@ type Reply = (&'static str, &'static str, String);
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// Sockets for the addresses, with the ports that were chosen.
-pub(crate) fn bind(settings: &Settings) -> Result<Vec<(Address, OwnedFd)>, (Address, io::Error)> {
+pub(crate) fn bind(settings: &Settings) -> Result<Vec<(Address, Socket)>, (Address, io::Error)> {
     let bind = |address: &Address| {
         let bound = listen::socket(address, settings);
         bound.map_err(|error| (address.clone(), error))
@@ -59,19 +53,11 @@ impl Admin {
     pub(crate) fn new(
         shared: Arc<Shared>,
         poll: Poll,
-        sockets: Vec<(Address, OwnedFd)>,
+        sockets: Vec<(Address, Socket)>,
     ) -> io::Result<Admin> {
-        let listener = |(address, socket): (Address, OwnedFd)| match address {
-            Address::Tcp(_) => Listener::Tcp(socket.into()),
-            Address::Unix(_) => Listener::Unix(socket.into()),
-        };
-        let listeners: Vec<Listener> = sockets.into_iter().map(listener).collect();
+        let listeners: Vec<Socket> = sockets.into_iter().map(|(_, socket)| socket).collect();
         for (token, listener) in listeners.iter().enumerate() {
-            let descriptor = match listener {
-                Listener::Tcp(listener) => listener.as_raw_fd(),
-                Listener::Unix(listener) => listener.as_raw_fd(),
-            };
-            let source = &mut SourceFd(&descriptor);
+            let source = &mut SourceFd(&listener.as_raw_fd());
             poll.registry().register(source, Token(token), Interest::READABLE)?;
         }
         Ok(Admin { shared, poll, listeners })
@@ -96,10 +82,8 @@ impl Admin {
     /// Answers all who wait. What goes wrong with a client ends its connection only.
     fn answer(&self, listener: usize) {
         while !self.shared.stops.load(Relaxed) {
-            let served = match &self.listeners[listener] {
-                Listener::Tcp(listener) => listener.accept().map(|(stream, _)| self.serve(stream)),
-                Listener::Unix(listener) => listener.accept().map(|(stream, _)| self.serve(stream)),
-            };
+            let accepted = self.listeners[listener].accept();
+            let served = accepted.map(|(stream, _)| self.serve(stream));
             // Where no descriptor is left, the next event tries again.
             let goes_on = [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted];
             if served.is_err_and(|error| !goes_on.contains(&error.kind())) {
@@ -108,7 +92,8 @@ impl Admin {
         }
     }
 
-    fn serve(&self, stream: impl Socket) -> io::Result<()> {
+    fn serve(&self, stream: Socket) -> io::Result<()> {
+        stream.set_nonblocking(false)?;
         let mut stream = Patient { stream, until: Instant::now() + PATIENCE };
         let head = read_head(&mut stream)?;
         let (status, kind, body) = self.reply(&head);
@@ -121,7 +106,7 @@ impl Admin {
             reply.push_str(&body);
         }
         stream.write_all(reply.as_bytes())?;
-        stream.stream.end()?;
+        stream.stream.shutdown(Shutdown::Write)?;
         let mut rest = stream.take(REST_BYTES_MAX as u64);
         io::copy(&mut rest, &mut io::sink()).map(|_| ())
     }
@@ -164,29 +149,30 @@ fn read_head(stream: &mut impl Read) -> io::Result<Vec<u8>> {
 }
 
 /// A socket whose reads and writes fail from a moment on, however many there are.
-struct Patient<S> {
-    stream: S,
+struct Patient {
+    stream: Socket,
     until: Instant,
 }
 
-impl<S: Socket> Patient<S> {
+impl Patient {
     fn wait(&self) -> io::Result<()> {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Err(io::ErrorKind::TimedOut.into());
         }
-        self.stream.limit(left)
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.set_write_timeout(Some(left))
     }
 }
 
-impl<S: Socket> Read for Patient<S> {
+impl Read for Patient {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.wait()?;
         self.stream.read(into)
     }
 }
 
-impl<S: Socket> Write for Patient<S> {
+impl Write for Patient {
     fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         self.wait()?;
         self.stream.write(from)
@@ -196,30 +182,3 @@ impl<S: Socket> Write for Patient<S> {
         self.stream.flush()
     }
 }
-
-/// A connected socket, TCP or Unix.
-trait Socket: Read + Write {
-    /// Has reading and writing wait for so long at most.
-    fn limit(&self, patience: Duration) -> io::Result<()>;
-    /// Says that nothing more is written.
-    fn end(&self) -> io::Result<()>;
-}
-
-macro_rules! socket {
-    ($stream:ty) => {
-        impl Socket for $stream {
-            fn limit(&self, patience: Duration) -> io::Result<()> {
-                self.set_nonblocking(false)?;
-                self.set_read_timeout(Some(patience))?;
-                self.set_write_timeout(Some(patience))
-            }
-
-            fn end(&self) -> io::Result<()> {
-                self.shutdown(std::net::Shutdown::Write)
-            }
-        }
-    };
-}
-
-socket!(TcpStream);
-socket!(UnixStream);

@@ -80,7 +80,8 @@ impl Listener {
                 Ok((Address::Tcp(bound), listeners))
             }
             Address::Unix(path) => {
-                let listener = unix(path, settings.unix_mode, backlog)?;
+                let listener = OwnedFd::from(unix(path, settings.unix_mode, backlog)?);
+                let listener = std::os::unix::net::UnixListener::from(listener);
                 let clones = (0..threads).map(|_| {
                     listener.try_clone().map(|one| Listener::Unix(UnixListener::from_std(one)))
                 });
@@ -109,19 +110,16 @@ impl Listener {
 }
 
 /// A socket that listens, for one thread, and what it is bound to.
-pub(crate) fn socket(address: &Address, settings: &Settings) -> io::Result<(Address, OwnedFd)> {
+pub(crate) fn socket(address: &Address, settings: &Settings) -> io::Result<(Address, Socket)> {
     let backlog = settings.limits.backlog;
     match address {
         Address::Tcp(address) => {
             let socket = bind_tcp(*address, false)?;
             socket.listen(backlog)?;
-            let listener = std::net::TcpListener::from(socket);
-            Ok((Address::Tcp(listener.local_addr()?), listener.into()))
+            let bound = socket.local_addr()?.as_socket().unwrap_or(*address);
+            Ok((Address::Tcp(bound), socket))
         }
-        Address::Unix(path) => {
-            let listener = unix(path, settings.unix_mode, backlog)?;
-            Ok((Address::Unix(path.clone()), listener.into()))
-        }
+        Address::Unix(path) => Ok((address.clone(), unix(path, settings.unix_mode, backlog)?)),
     }
 }
 
@@ -143,11 +141,7 @@ fn bind_tcp(address: SocketAddr, is_shared: bool) -> io::Result<Socket> {
     Ok(socket)
 }
 
-fn unix(
-    path: &Path,
-    mode: Option<u32>,
-    backlog: i32,
-) -> io::Result<std::os::unix::net::UnixListener> {
+fn unix(path: &Path, mode: Option<u32>, backlog: i32) -> io::Result<Socket> {
     if is_abandoned(path) {
         std::fs::remove_file(path)?;
     }
@@ -159,7 +153,7 @@ fn unix(
         std::fs::set_permissions(path, Permissions::from_mode(mode))?;
     }
     socket.listen(backlog)?;
-    Ok(OwnedFd::from(socket).into())
+    Ok(socket)
 }
 
 /// Whether a path is a socket that a server has left behind. Any other file, and a socket of which that

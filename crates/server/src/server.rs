@@ -159,8 +159,9 @@ impl Server {
         let admin = admin::bind(&settings);
         let admin = admin.map_err(|(address, error)| StartError::Listen(address, error))?;
         addresses.extend(admin.iter().map(|(address, _)| address.clone()));
-        // One more, of the thread for operators.
-        let polls = (0..=settings.threads).map(|_| mio::Poll::new());
+        // The last is that of the thread for operators.
+        let count = settings.threads + usize::from(!admin.is_empty());
+        let polls = (0..count).map(|_| mio::Poll::new());
         let mut polls = polls.collect::<io::Result<Vec<_>>>().map_err(StartError::System)?;
         let waker = |poll: &mio::Poll| Waker::new(poll.registry(), crate::worker::WAKE);
         let wakers = polls.iter().map(waker).collect::<io::Result<_>>();
@@ -180,7 +181,9 @@ impl Server {
             settings,
         });
         let mut server = Server { shared: Arc::clone(&shared), threads: Vec::new(), admin: None };
-        if let Some(poll) = polls.pop().filter(|_| !admin.is_empty()) {
+        if !admin.is_empty()
+            && let Some(poll) = polls.pop()
+        {
             let admin = Admin::new(Arc::clone(&shared), poll, admin).map_err(StartError::System)?;
             server.admin = Some(spawn("serve-admin".to_owned(), move || admin.run())?);
         }

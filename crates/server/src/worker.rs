@@ -52,6 +52,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) scratch: &'a mut Vec<u8>,
     /// Bytes that may be copied beside input and replies. No request is begun when it is 0.
     pub(crate) work_left: usize,
+    /// Requests that may be begun.
+    requests_left: usize,
     pub(crate) now_ms: u64,
     /// The number of the thread.
     pub(crate) thread: usize,
@@ -59,6 +61,15 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
+    /// Counts one more request, unless the turn has no room for it: then it is served in the next.
+    pub(crate) fn begins_request(&mut self) -> bool {
+        if self.out.len() >= self.out_max || self.work_left == 0 || self.requests_left == 0 {
+            return false;
+        }
+        self.requests_left -= 1;
+        true
+    }
+
     /// Counts work that neither the length of the input nor that of the replies bounds.
     pub(crate) fn spend(&mut self, bytes: usize) {
         self.work_left = self.work_left.saturating_sub(bytes);
@@ -440,6 +451,10 @@ impl Worker {
             out_max: begin + REPLY_BYTES,
             scratch: &mut self.scratch,
             work_left: WORK_BYTES,
+            requests_left: match self.shared.settings.limits.turn_requests {
+                0 => usize::MAX,
+                some => some,
+            },
             now_ms: self.now_ms,
             thread: self.number,
             place: self.shared.turnstile.enter(self.number),

@@ -168,16 +168,10 @@ enum Flow {
 pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served {
     let mut lookups = Lookups::new();
     let mut at = 0;
-    let mut requests = 0;
-    let requests_max = match turn.shared.settings.limits.turn_requests {
-        0 => usize::MAX,
-        some => some,
-    };
     let next = loop {
-        if turn.out.len() >= turn.out_max || turn.work_left == 0 || requests == requests_max {
+        if !turn.begins_request() {
             break Next::Send;
         }
-        requests += 1;
         let rest = &input[at..];
         if rest.is_empty() && !matches!(session.state, State::Dump(_)) {
             break Next::Read(1);

@@ -44,15 +44,10 @@ fn number_of(entry: Option<&Entry<'_>>) -> Option<i64> {
 
 pub(super) fn incrbyfloat(call: &mut Call<'_, '_>) -> Done {
     let not_a_number = || Problem::from("ERR value is not a valid float");
-    let by = call.args.get(2);
-    if Float::parse(by).is_none() {
-        return Err(not_a_number());
-    }
+    let by = Float::parse(call.args.get(2)).ok_or_else(not_a_number)?;
     write::change(call.args.get(1), call.turn, |entry, new, out| {
         let old = entry.map_or(&b"0"[..], |entry| entry.value);
-        let Some((old, by)) = Float::parse(old).zip(Float::parse(by)) else {
-            return Change::Leave(Err(not_a_number()));
-        };
+        let Some(old) = Float::parse(old) else { return Change::Leave(Err(not_a_number())) };
         let Some(sum) = old.plus(by) else {
             return Change::Leave(Err("ERR increment would produce NaN or Infinity".into()));
         };

@@ -310,7 +310,8 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
         !(skips_own && client.id == own) && conditions.iter().all(|is_met| is_met(client))
     });
     for client in &meant {
-        // Its thread looks at this when it serves the connection, after each request that is no look-up, and once a second.
+        // Its thread looks at this when it serves the connection, after each request that is no
+        // look-up, and once a second.
         client.is_killed.store(true, Relaxed);
     }
     match is_old {

@@ -44,7 +44,7 @@ use table::{COMMANDS, DENYOOM, NO_MULTI};
 use transaction::{Transaction, Watched};
 
 pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"-ERR max number of clients reached\r\n";
-/// The version of Redis whose commands for strings these are.
+/// The version that clients are told: some choose by it what they send.
 const REDIS_VERSION: &str = "7.4.0";
 /// The most bytes of a request.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
@@ -199,16 +199,10 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
     }
     let mut lookups = Lookups::new(session.version);
     let mut at = 0;
-    let mut requests = 0;
-    let requests_max = match turn.shared.settings.limits.turn_requests {
-        0 => usize::MAX,
-        some => some,
-    };
     let next = loop {
-        if turn.out.len() >= turn.out_max || turn.work_left == 0 || requests == requests_max {
+        if !turn.begins_request() {
             break Next::Send;
         }
-        requests += 1;
         let rest = &input[at..];
         if rest.is_empty() && !matches!(session.state, State::Walk(_)) {
             break Next::Read(1);

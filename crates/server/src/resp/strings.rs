@@ -29,11 +29,10 @@ fn look_up(key: &[u8], call: &mut Call<'_, '_>) {
     }
 }
 
-/// `MGET` in a transaction: outside of one keys are looked up with those of other requests.
 /// Bytes that one line of words is answered at most, and one value.
 const LINE_REPLIES_MAX: usize = 4 << 20;
 
-/// Within a transaction, and of a line of words; else a look-up.
+/// `MGET` in a transaction or a line of words: else its keys are looked up with those of other requests.
 pub(super) fn mget(call: &mut Call<'_, '_>) -> Done {
     let begin = call.turn.out.len();
     reply::array(call.turn.out, call.args.len() - 1);
@@ -227,7 +226,7 @@ pub(super) fn mset(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Writes all pairs, or none if one of them cannot be stored.
+/// Writes all pairs, or none if one of them is too large. Without room the pairs before it stay.
 fn write_pairs(call: &mut Call<'_, '_>) -> Done {
     for (key, value) in pairs(call) {
         if key.len() > frazil_segment::KEY_BYTES_MAX {
