@@ -10,7 +10,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use crate::{
-    book, memcached, nightly, publish, report, rocksdb, rocksdb_stress, step, targets, test,
+    book, memcached, nightly, publish, redis, report, rocksdb, rocksdb_stress, step, targets, test,
 };
 
 /// What looks.
@@ -42,7 +42,9 @@ pub(crate) enum Checker {
     RocksdbStress,
     /// memcached's own units on `frazil memcached`
     Memcached,
-    /// All of them but the last two
+    /// Units of Redis about strings, keys and the protocol, on `frazil serve`
+    Redis,
+    /// All of them but the last three
     All,
 }
 
@@ -66,6 +68,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Book => book::run(root),
         Checker::Rocksdb => rocksdb::run(root, long),
         Checker::Memcached => memcached::run(root),
+        Checker::Redis => redis::run(root),
         Checker::RocksdbStress => rocksdb_stress::run(root, long),
         Checker::All => {
             loom(root, long)?;

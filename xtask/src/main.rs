@@ -28,6 +28,7 @@ mod picture;
 mod profiles;
 mod programs;
 mod publish;
+mod redis;
 mod reference;
 mod release;
 mod report;

@@ -102,6 +102,29 @@ impl Store {
         }
     }
 
+    /// Entries, without those of segments in which all are over or flushed: an entry that is over is counted as long as
+    /// others of its segment are not. Takes a load or two for each segment.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// store.set(b"key", b"value", Default::default())?;
+    /// assert_eq!(store.live_items(), 1);
+    /// store.flush();
+    /// assert_eq!(store.live_items(), 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn live_items(&self) -> u64 {
+        let now_ms = self.clock.now_ms();
+        let items = (0..self.segments.count()).map(|number| {
+            let segment = self.segments.get(number);
+            let is_over =
+                segment.state().class() > 0 && segment.deadline_ms.load(Relaxed) <= now_ms;
+            let is_gone = is_over || self.segments.is_flushed(number);
+            if is_gone { 0 } else { u64::from(segment.live_items.load(Relaxed)) }
+        });
+        items.sum()
+    }
+
     /// All segments with items, in no order.
     ///
     /// ```

@@ -1,13 +1,13 @@
-//! Load for a server of memcached's protocol that runs already, from one thread, and what the server's process
-//! spends on it:
+//! Load for a server of memcached's protocol, or with `--resp` of RESP, that runs already, from one thread, and what
+//! the server's process spends on it:
 //!
 //! ```text
 //! cargo run --release -p frazil-server --example load -- ADDRESS PID --depth 16
 //! ```
 //!
 //! In each round every connection sends as many requests as the depth says in one piece, and then the replies of
-//! all are read, so the server finds many connections ready when it wakes up. Keys are Zipf 0.99 of 100,000 (`--keys`), 10 % of requests are sets, values have 100
-//! bytes. All keys are set first. Prints the processor time of process PID for each request, in all and in
+//! all are read, so the server finds many connections ready when it wakes up. Keys are Zipf 0.99 of 100,000
+//! (`--keys`), 10 % of requests are sets, values have 100 bytes. All keys are set first. Prints the processor time of process PID for each request, in all and in
 //! user mode. The rest of the machine should be at rest.
 
 use std::error::Error;
@@ -58,7 +58,46 @@ fn processor_time(pid: &str) -> Done<(f64, f64)> {
     Ok(((ticks[0] + ticks[1]) / 100.0, ticks[0] / 100.0))
 }
 
+/// What is written and read in one of the two protocols.
+struct Dialect {
+    is_resp: bool,
+    stored: usize,
+    hit: usize,
+}
+
+impl Dialect {
+    /// All keys are there, so the length of replies is known.
+    fn new(is_resp: bool) -> Dialect {
+        let (stored, hit) = match is_resp {
+            true => ("+OK\r\n", "$100\r\n\r\n"),
+            false => ("STORED\r\n", "VALUE key:0000000000 0 100\r\n\r\nEND\r\n"),
+        };
+        Dialect { is_resp, stored: stored.len(), hit: hit.len() + VALUE_BYTES }
+    }
+
+    fn set(&self, rank: usize, requests: &mut Vec<u8>) -> Done<()> {
+        match self.is_resp {
+            true => {
+                write!(requests, "*3\r\n$3\r\nSET\r\n$14\r\nkey:{rank:010}\r\n${VALUE_BYTES}\r\n")?
+            }
+            false => write!(requests, "set key:{rank:010} 0 0 {VALUE_BYTES}\r\n")?,
+        }
+        requests.extend([b'v'; VALUE_BYTES]);
+        requests.extend(b"\r\n");
+        Ok(())
+    }
+
+    fn get(&self, rank: usize, requests: &mut Vec<u8>) -> Done<()> {
+        match self.is_resp {
+            true => write!(requests, "*2\r\n$3\r\nGET\r\n$14\r\nkey:{rank:010}\r\n")?,
+            false => write!(requests, "get key:{rank:010}\r\n")?,
+        }
+        Ok(())
+    }
+}
+
 struct Load {
+    dialect: Dialect,
     connections: Vec<TcpStream>,
     sums: Vec<f64>,
     chance: Chance,
@@ -78,20 +117,16 @@ impl Load {
                 None => self.sums.partition_point(|&sum| sum < uniform),
             };
             if sets_only.is_some() || self.chance.below(100) < SET_PERCENT {
-                write!(self.requests, "set key:{rank:010} 0 0 {VALUE_BYTES}\r\n")?;
-                self.requests.extend([b'v'; VALUE_BYTES]);
-                self.requests.extend(b"\r\n");
+                self.dialect.set(rank, &mut self.requests)?;
                 stored += 1;
             } else {
-                write!(self.requests, "get key:{rank:010}\r\n")?;
+                self.dialect.get(rank, &mut self.requests)?;
                 got += 1;
             }
         }
         let stream = &mut self.connections[connection];
         stream.write_all(&self.requests)?;
-        // All keys are there, so the length of replies is known.
-        let hit = "VALUE key:0000000000 0 100\r\n\r\nEND\r\n".len() + VALUE_BYTES;
-        Ok(stored * "STORED\r\n".len() + got * hit)
+        Ok(stored * self.dialect.stored + got * self.dialect.hit)
     }
 
     fn receive(&mut self, connection: usize, expected: usize) -> Done<()> {
@@ -107,7 +142,7 @@ impl Load {
 fn main() -> Done<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [address, pid, rest @ ..] = &arguments[..] else {
-        return Err("usage: load ADDRESS PID [--depth N] [--keys N] [--seconds N]".into());
+        return Err("usage: load ADDRESS PID [--resp] [--depth N] [--keys N] [--seconds N]".into());
     };
     let number = |name: &str, otherwise: usize| -> Done<usize> {
         match rest.iter().position(|argument| argument == name) {
@@ -123,6 +158,7 @@ fn main() -> Done<()> {
         Ok(stream)
     };
     let mut load = Load {
+        dialect: Dialect::new(rest.iter().any(|argument| argument == "--resp")),
         connections: (0..CONNECTIONS).map(connect).collect::<std::io::Result<_>>()?,
         sums: zipf(keys),
         chance: Chance(0x9e37_79b9_7f4a_7c15),

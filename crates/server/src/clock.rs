@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Shared by the threads and the store.
 #[derive(Debug)]
 pub(crate) struct Clock {
     started: Instant,
-    /// Seconds since 1970 when it started.
-    started_unix: u64,
+    /// Milliseconds since 1970 when it started.
+    started_unix_ms: u64,
     now_ms: Arc<AtomicU64>,
     /// What tests have moved it by.
     moved_ms: AtomicU64,
@@ -21,10 +21,13 @@ pub(crate) struct Clock {
 
 impl Clock {
     pub(crate) fn new() -> Clock {
-        let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        // A millisecond begins when one of the system's does.
+        let begun = Duration::from_nanos(u64::from(unix.subsec_nanos() % 1_000_000));
+        let now = Instant::now();
         Clock {
-            started: Instant::now(),
-            started_unix: unix.map_or(0, |unix| unix.as_secs()),
+            started: now.checked_sub(begun).unwrap_or(now),
+            started_unix_ms: unix.as_millis() as u64,
             now_ms: Arc::new(AtomicU64::new(0)),
             moved_ms: AtomicU64::new(0),
         }
@@ -52,12 +55,17 @@ impl Clock {
 
     /// Seconds since 1970.
     pub(crate) fn unix(&self) -> u64 {
-        self.started_unix + self.now_ms() / 1000
+        self.unix_ms() / 1000
+    }
+
+    /// Milliseconds since 1970.
+    pub(crate) fn unix_ms(&self) -> u64 {
+        self.started_unix_ms + self.now_ms()
     }
 
     /// Seconds since 1970 when the server started.
     pub(crate) fn started_unix(&self) -> u64 {
-        self.started_unix
+        self.started_unix_ms / 1000
     }
 
     /// Moves it forward, for tests.

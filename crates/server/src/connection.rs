@@ -16,7 +16,7 @@
 use std::io;
 
 use crate::listen::Stream;
-use crate::memcached::Session;
+use crate::session::Session;
 
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -66,7 +66,7 @@ impl Connection {
 
     /// Bytes of memory it has for itself.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.carry.capacity() + self.pending.capacity()
+        self.carry.capacity() + self.pending.capacity() + self.session.held_bytes()
     }
 
     /// Sends replies, and keeps what the socket does not take. Answers bytes sent.

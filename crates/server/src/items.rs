@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use frazil_segment::{BuildError, Eviction, Store};
+use frazil_segment::{BuildError, Entry, Eviction, Store, StoreError, Update};
 
 use crate::clock::Clock;
 use crate::settings::{Settings, Shares};
+use crate::worker::Turn;
 
 /// Seconds from which on a lifetime is a date: 30 days.
 const DATE_SECONDS: i64 = 60 * 60 * 24 * 30;
@@ -75,6 +76,20 @@ impl Items {
             self.store.flush();
         }
     }
+}
+
+/// Changes an entry as [`frazil_segment::Store::update`] does; its new value is in the turn's scratch
+/// buffer after it, and counts as work of the turn.
+pub(crate) fn update<R>(
+    key: &[u8],
+    turn: &mut Turn<'_>,
+    decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
+) -> Result<Option<(R, u64)>, StoreError> {
+    let updated = turn.shared.items.store.update(key, turn.scratch, decide);
+    if !matches!(updated, Ok(None)) {
+        turn.spend(turn.scratch.len());
+    }
+    updated
 }
 
 /// Of an item in its segment.

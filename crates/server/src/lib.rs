@@ -1,6 +1,6 @@
 //! A cache server: a thread a core, one loop for all protocols, on the store of `frazil-segment`.
 //!
-//! It speaks memcached's text and meta protocol. [`Server::start`] binds and serves; the command
+//! It speaks memcached's text and meta protocol, and RESP for strings. [`Server::start`] binds and serves; the command
 //! `frazil serve` does nothing else. How it works: `docs/design/server.md`.
 //!
 //! ```
@@ -15,11 +15,16 @@
 mod clock;
 mod connection;
 mod counters;
+mod gather;
 mod items;
 mod listen;
 mod memcached;
+mod process;
+mod resp;
 mod server;
+mod session;
 mod settings;
+mod turnstile;
 mod worker;
 
 pub use listen::Address;

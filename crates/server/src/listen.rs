@@ -171,6 +171,22 @@ impl Stream {
         self.source().register(registry, token, Interest::READABLE | Interest::WRITABLE)
     }
 
+    /// Where it comes from and where it has connected to, as clients of Redis are told.
+    pub(crate) fn ends(&self) -> (String, String) {
+        let shown = |address: io::Result<SocketAddr>| {
+            address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
+        };
+        match self {
+            Stream::Tcp(stream) => (shown(stream.peer_addr()), shown(stream.local_addr())),
+            Stream::Unix(stream) => {
+                let path = stream.local_addr().ok();
+                let path = path.and_then(|path| Some(path.as_pathname()?.display().to_string()));
+                let path = format!("{}:0", path.unwrap_or_default());
+                (path.clone(), path)
+            }
+        }
+    }
+
     pub(crate) fn deregister(&mut self, registry: &Registry) -> io::Result<()> {
         self.source().deregister(registry)
     }

@@ -14,7 +14,10 @@ use crate::counters::{Counters, Counts};
 use crate::items::Items;
 use crate::listen::{Address, Listener};
 use crate::memcached::Memcached;
+use crate::resp::Resp;
+use crate::session::Protocol;
 use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
+use crate::turnstile::Turnstile;
 use crate::worker::Worker;
 
 /// A cache server that runs.
@@ -91,6 +94,8 @@ pub(crate) struct Shared {
     pub(crate) shares: Shares,
     pub(crate) items: Items,
     pub(crate) memcached: Memcached,
+    pub(crate) resp: Resp,
+    pub(crate) turnstile: Turnstile,
     /// By thread.
     pub(crate) counters: Box<[Counters]>,
     /// Connections of all threads.
@@ -150,6 +155,8 @@ impl Server {
             shares,
             items,
             memcached,
+            resp: Resp::new(&settings),
+            turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { settings.threads }),
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
             connections: AtomicUsize::new(0),
             held_bytes: AtomicUsize::new(0),
@@ -174,7 +181,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Where it listens, ports that were chosen filled in; in the order of the settings.
+    /// Where it listens, ports that were chosen filled in; in the order of the settings:
+    /// memcached's, then those of RESP.
     pub fn addresses(&self) -> &[Address] {
         &self.shared.addresses
     }
@@ -222,9 +230,9 @@ const FILES_BESIDE: usize = 64;
 /// Has the process allow as many open files as the server wants, as memcached does: at the limit a connection
 /// would neither be accepted nor refused.
 fn allow_files(settings: &Settings) -> Result<(), StartError> {
-    let Settings { threads, limits, memcached, .. } = settings;
+    let Settings { threads, limits, memcached, resp, .. } = settings;
     // A thread has a poll, a waker and a socket for each address.
-    let of_threads = threads.saturating_mul(2 + memcached.len());
+    let of_threads = threads.saturating_mul(2 + memcached.len() + resp.len());
     let wanted = limits.connections.saturating_add(of_threads).saturating_add(FILES_BESIDE) as u64;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
@@ -237,19 +245,21 @@ fn allow_files(settings: &Settings) -> Result<(), StartError> {
     setrlimit(Resource::Nofile, raised).map_err(|error| StartError::System(error.into()))
 }
 
-/// By thread, its listeners.
-type Listeners = Vec<Vec<Listener>>;
+/// By thread, its listeners and what is spoken there.
+type Listeners = Vec<Vec<(Protocol, Listener)>>;
 
 fn bind(settings: &Settings) -> Result<(Vec<Address>, Listeners), StartError> {
     let mut by_thread: Listeners = (0..settings.threads).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
-    for address in &settings.memcached {
+    let memcached = settings.memcached.iter().map(|address| (Protocol::Memcached, address));
+    let resp = settings.resp.iter().map(|address| (Protocol::Resp, address));
+    for (protocol, address) in memcached.chain(resp) {
         let bound = Listener::bind(address, settings);
         let (bound, listeners) =
             bound.map_err(|error| StartError::Listen(address.clone(), error))?;
         addresses.push(bound);
         for (listener, thread) in listeners.into_iter().zip(&mut by_thread) {
-            thread.push(listener);
+            thread.push((protocol, listener));
         }
     }
     Ok((addresses, by_thread))

@@ -13,6 +13,8 @@ pub const ITEM_BYTES_MAX: usize = 1 << 20;
 pub struct Settings {
     /// Where memcached's protocol is spoken.
     pub memcached: Vec<Address>,
+    /// Where RESP, the protocol of Redis, is spoken.
+    pub resp: Vec<Address>,
     /// Who may connect to Unix sockets, as bits of `chmod`; `None`: as the process's umask says.
     pub unix_mode: Option<u32>,
     /// Bytes for items, index and the buffers of connections together, at least [`MEMORY_BYTES_MIN`].
@@ -32,6 +34,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             memcached: Vec::new(),
+            resp: Vec::new(),
             unix_mode: None,
             memory_bytes: 64 << 20,
             evicts: true,

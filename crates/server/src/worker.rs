@@ -17,8 +17,9 @@ use mio::{Events, Interest, Poll, Token};
 use crate::connection::Connection;
 use crate::counters::Counters;
 use crate::listen::{Listener, Stream};
-use crate::memcached::{self, Session};
 use crate::server::Shared;
+use crate::session::{self, Protocol, Session};
+use crate::turnstile::Place;
 
 pub(crate) const WAKE: Token = Token(usize::MAX);
 
@@ -52,6 +53,9 @@ pub(crate) struct Turn<'a> {
     /// Bytes that may be copied beside input and replies. No request is begun when it is 0.
     pub(crate) work_left: usize,
     pub(crate) now_ms: u64,
+    /// The number of the thread.
+    pub(crate) thread: usize,
+    pub(crate) place: Place<'a>,
 }
 
 impl Turn<'_> {
@@ -83,7 +87,7 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     number: usize,
     poll: Poll,
-    listeners: Vec<Listener>,
+    listeners: Vec<(Protocol, Listener)>,
     /// By token, less the number of listeners.
     connections: Vec<Option<Box<Connection>>>,
     vacant: Vec<usize>,
@@ -107,9 +111,9 @@ impl Worker {
         shared: Arc<Shared>,
         number: usize,
         poll: Poll,
-        mut listeners: Vec<Listener>,
+        mut listeners: Vec<(Protocol, Listener)>,
     ) -> io::Result<Worker> {
-        for (token, listener) in listeners.iter_mut().enumerate() {
+        for (token, (_, listener)) in listeners.iter_mut().enumerate() {
             let (registry, source) = (poll.registry(), listener.source());
             registry.register(source, Token(token), Interest::READABLE)?;
         }
@@ -204,8 +208,9 @@ impl Worker {
 
     fn accept(&mut self, listener: usize) {
         for _ in 0..ACCEPTS {
-            match self.listeners[listener].accept() {
-                Ok(stream) => self.admit(stream),
+            let (protocol, socket) = &self.listeners[listener];
+            match socket.accept() {
+                Ok(stream) => self.admit(*protocol, stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The client has gone, or the process has no descriptor left: looked at again.
                 Err(_) => break,
@@ -220,12 +225,12 @@ impl Worker {
         }
     }
 
-    fn admit(&mut self, mut stream: Stream) {
+    fn admit(&mut self, protocol: Protocol, mut stream: Stream) {
         let shared = Arc::clone(&self.shared);
         if shared.connections.load(Relaxed) >= shared.settings.limits.connections {
             self.counters().rejected.add(1);
             // Who does not read it has it anyway when the connection is closed.
-            let _ = stream.write(memcached::TOO_MANY_CONNECTIONS);
+            let _ = stream.write(protocol.too_many_connections());
             return;
         }
         let slot = self.vacant.pop().unwrap_or_else(|| {
@@ -239,7 +244,7 @@ impl Worker {
         }
         shared.connections.fetch_add(1, Relaxed);
         self.counters().connections.add(1);
-        let session = Session::new(&shared.memcached);
+        let session = Session::new(protocol, &stream, &shared);
         let connection = Connection::new(stream, session, self.now_ms);
         self.connections[slot] = Some(Box::new(connection));
     }
@@ -370,8 +375,11 @@ impl Worker {
             scratch: &mut self.scratch,
             work_left: WORK_BYTES,
             now_ms: self.now_ms,
+            thread: self.number,
+            place: self.shared.turnstile.enter(self.number),
         };
-        let Served { consumed, next } = memcached::serve(&mut connection.session, input, &mut turn);
+        let Served { consumed, next } = session::serve(&mut connection.session, input, &mut turn);
+        drop(turn);
         // A dump goes on without input.
         if consumed > 0 || next == Next::Send {
             connection.served_ms = self.now_ms;
@@ -461,7 +469,9 @@ impl Worker {
             let is_busy = !connection.carry.is_empty() || !connection.pending.is_empty();
             if is_busy && is_over(connection.stalled_ms, limits.request_seconds) {
                 over.push((slot, true));
-            } else if is_over(connection.served_ms, limits.idle_seconds) {
+            } else if is_over(connection.served_ms, limits.idle_seconds)
+                || connection.session.is_killed()
+            {
                 over.push((slot, false));
             }
         }

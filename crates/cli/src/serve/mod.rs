@@ -10,15 +10,19 @@ use crate::failure::Failure;
 
 pub(crate) use memcached::{Args as MemcachedArgs, run as run_memcached};
 
-/// Serve memcached clients from a cache in this process
+/// Serve clients of memcached and Redis from a cache in this process
 #[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("listen").required(true).multiple(true))]
 #[command(after_help = "Examples:
-  frazil serve --memcached 127.0.0.1:11211
+  frazil serve --memcached 127.0.0.1:11211 --resp 127.0.0.1:6379
   frazil serve --memcached unix:/run/frazil.sock --memory 8GiB --threads 4")]
 pub(crate) struct Args {
     /// Speak memcached's text and meta protocol here: `HOST:PORT`, or `unix:PATH`
-    #[arg(long, value_name = "ADDR", required = true)]
+    #[arg(long, value_name = "ADDR", group = "listen")]
     memcached: Vec<Address>,
+    /// Speak RESP, the protocol of Redis, here: `HOST:PORT`, or `unix:PATH`
+    #[arg(long, value_name = "ADDR", group = "listen")]
+    resp: Vec<Address>,
     /// Memory for items, index and the buffers of connections together
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = memory)]
     memory: usize,
@@ -61,7 +65,9 @@ fn memory(text: &str) -> Result<usize, String> {
 /// Serves until the process is told to end.
 pub(crate) fn run(args: &Args) -> Done {
     let is_open = |address: &&Address| matches!(address, Address::Tcp(address) if !address.ip().is_loopback());
-    if let Some(open) = args.memcached.iter().find(is_open).filter(|_| !args.insecure) {
+    if let Some(open) =
+        args.memcached.iter().chain(&args.resp).find(is_open).filter(|_| !args.insecure)
+    {
         return Err(Failure::usage(anyhow!(
             "{open} can be reached from other machines, and the server has no users: `--insecure` \
              serves there all the same"
@@ -69,6 +75,7 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     let settings = Settings {
         memcached: args.memcached.clone(),
+        resp: args.resp.clone(),
         memory_bytes: args.memory,
         threads: args.threads,
         limits: Limits {
@@ -80,8 +87,10 @@ pub(crate) fn run(args: &Args) -> Done {
         ..Settings::default()
     };
     let server = Server::start(settings).map_err(anyhow::Error::from)?;
-    for address in server.addresses() {
-        eprintln!("frazil: serving memcached's protocol at {address}");
+    for (number, address) in server.addresses().iter().enumerate() {
+        let is_memcached = number < args.memcached.len();
+        let protocol = if is_memcached { "memcached's protocol" } else { "RESP" };
+        eprintln!("frazil: serving {protocol} at {address}");
     }
     Ok(server.join().context("serving")?)
 }

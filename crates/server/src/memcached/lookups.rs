@@ -1,13 +1,8 @@
-//! Look-ups that are made together.
-//!
-//! Keys are gathered as they are parsed, up to sixteen, and then looked up with their lines of memory
-//! fetched together ([`Store::get_many`](frazil_segment::Store::get_many)). They lie in the input; nothing is
-//! copied but the value into the replies.
+//! Look-ups that are made together ([`Gathered`]), and how they are answered.
 
 use super::{KEY_BYTES_MAX, number, operate, push_number, split};
+use crate::gather::Gathered;
 use crate::worker::Turn;
-
-const GATHERED: usize = 16;
 
 /// How a key's entry is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,117 +56,72 @@ impl Shape {
 
 /// Keys that are to be looked up, and how they are answered.
 pub(super) struct Lookups<'i> {
-    keys: [&'i [u8]; GATHERED],
-    shapes: [Shape; GATHERED],
-    /// Where in the input each key begins.
-    places: [usize; GATHERED],
-    count: usize,
-    /// Where the first key lies that was not answered, because replies were too many.
-    stopped: Option<(usize, Shape)>,
+    gathered: Gathered<'i, Shape>,
 }
 
 impl<'i> Lookups<'i> {
     pub(super) fn new() -> Self {
-        Lookups {
-            keys: [b""; GATHERED],
-            shapes: [Shape::new(false); GATHERED],
-            places: [0; GATHERED],
-            count: 0,
-            stopped: None,
-        }
+        Lookups { gathered: Gathered::new(Shape::new(false)) }
     }
 
     pub(super) fn is_stopped(&self) -> bool {
-        self.stopped.is_some()
+        self.gathered.stopped().is_some()
     }
 
+    /// Where the first key lies that was not answered, because replies were too many.
     pub(super) fn stopped(&self) -> Option<(usize, Shape)> {
-        self.stopped
+        self.gathered.stopped().map(|(place, shape)| (place, Shape { ends: false, ..shape }))
     }
 
     pub(super) fn push(&mut self, key: &'i [u8], place: usize, shape: Shape, turn: &mut Turn<'_>) {
         debug_assert!(key.len() <= KEY_BYTES_MAX);
         // Those that change lifetimes are not made together.
-        if self.count > 0 && self.shapes[0].touch.is_some() != shape.touch.is_some() {
+        let first = self.gathered.first_shape();
+        if first.is_some_and(|first| first.touch.is_some() != shape.touch.is_some()) {
             self.flush(turn);
             if self.is_stopped() {
                 return;
             }
         }
-        self.keys[self.count] = key;
-        self.shapes[self.count] = shape;
-        self.places[self.count] = place;
-        self.count += 1;
-        if self.count == GATHERED {
+        if self.gathered.push(key, place, shape) {
             self.flush(turn);
         }
     }
 
     /// Looks up what was gathered and answers it, up to as many replies as there may be.
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
-        let count = std::mem::take(&mut self.count);
-        if count == 0 || self.is_stopped() {
+        let Some(first) = self.gathered.first_shape() else { return };
+        if self.is_stopped() {
             return;
         }
-        if turn.shared.memcached.counts_prefixes() || self.shapes[0].touch.is_some() {
-            return self.flush_singly(count, turn);
+        if turn.shared.memcached.counts_prefixes() || first.touch.is_some() {
+            return self.gathered.take_singly(turn, singly);
         }
         let cas = turn.shared.settings.options.cas;
-        let (shapes, keys) = (&self.shapes, &self.keys[..count]);
-        let mut stopped = None;
-        let mut hits = 0;
-        turn.shared.items.store.get_many(keys, |at, entry| {
-            if stopped.is_some() {
-                return;
-            }
-            if turn.out.len() >= turn.out_max {
-                stopped = Some(at);
-                return;
-            }
-            let shape = shapes[at];
+        self.gathered.take(turn, |out, key, shape, entry| {
             if let Some(entry) = entry {
-                hits += 1;
                 let number = shape.cas.then_some(if cas { entry.cas } else { 0 });
-                answer(turn.out, keys[at], entry.flags, entry.value, number);
+                answer(out, key, entry.flags, entry.value, number);
             }
             if shape.ends {
-                turn.out.extend_from_slice(b"END\r\n");
+                out.extend_from_slice(b"END\r\n");
             }
         });
-        self.finish(stopped, count, hits, turn);
     }
+}
 
-    fn finish(&mut self, stopped: Option<usize>, count: usize, hits: u64, turn: &Turn<'_>) {
-        let answered = stopped.unwrap_or(count) as u64;
-        self.stop(stopped);
-        turn.counters.gets.add(answered);
-        turn.counters.get_hits.add(hits);
-        turn.counters.get_misses.add(answered - hits);
+/// Answers one key: its lifetime is changed, or prefixes are counted.
+#[cold]
+fn singly(key: &[u8], shape: Shape, turn: &mut Turn<'_>) {
+    let is_hit = match shape.touch {
+        Some(time) => touch(key, shape, time, turn),
+        None => look_up(key, shape, turn),
+    };
+    if turn.shared.memcached.counts_prefixes() {
+        turn.shared.memcached.prefixes.lock().got(key, is_hit);
     }
-
-    fn stop(&mut self, at: Option<usize>) {
-        self.stopped = at.map(|at| (self.places[at], Shape { ends: false, ..self.shapes[at] }));
-    }
-
-    /// The same, one key after the other: lifetimes are changed, or prefixes counted.
-    #[cold]
-    fn flush_singly(&mut self, count: usize, turn: &mut Turn<'_>) {
-        for at in 0..count {
-            if turn.out.len() >= turn.out_max {
-                return self.stop(Some(at));
-            }
-            let (key, shape) = (self.keys[at], self.shapes[at]);
-            let is_hit = match shape.touch {
-                Some(time) => touch(key, shape, time, turn),
-                None => look_up(key, shape, turn),
-            };
-            if turn.shared.memcached.counts_prefixes() {
-                turn.shared.memcached.prefixes.lock().got(key, is_hit);
-            }
-            if shape.ends {
-                turn.out.extend_from_slice(b"END\r\n");
-            }
-        }
+    if shape.ends {
+        turn.out.extend_from_slice(b"END\r\n");
     }
 }
 

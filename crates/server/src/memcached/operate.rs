@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use frazil_segment::{Attributes, Entry, Expect, StoreError, Stored, Update};
+use frazil_segment::{Attributes, Expect, StoreError, Stored, Update};
 
+pub(super) use crate::items::update;
 use crate::worker::Turn;
 
 /// An entry is stale: it was invalidated, and may be served while one client fetches it anew.
@@ -129,20 +130,6 @@ fn replace_stale(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64),
         Update::Write { flags, marks, lifetime: None, result: Stored::Stored }
     })?;
     Ok(updated.unwrap_or((Stored::NotFound, 0)))
-}
-
-/// Changes an entry as [`frazil_segment::Store::update`] does; its new value is in the turn's scratch
-/// buffer after it, and counts as work of the turn.
-pub(super) fn update<R>(
-    key: &[u8],
-    turn: &mut Turn<'_>,
-    decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
-) -> Result<Option<(R, u64)>, StoreError> {
-    let updated = turn.shared.items.store.update(key, turn.scratch, decide);
-    if !matches!(updated, Ok(None)) {
-        turn.spend(turn.scratch.len());
-    }
-    updated
 }
 
 /// Gives an entry another lifetime, and says its flags and its number for `cas`.

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::{BAD_FORMAT, State, Tokens, number, operate, reply};
 use crate::counters::Counts;
 use crate::listen::Address;
+use crate::process::processor_time;
 use crate::worker::Turn;
 
 /// What had been counted when `stats reset` was asked for last.
@@ -137,16 +138,6 @@ fn commands(turn: &mut Turn<'_>, since: &Counts, since_store: &Stats) {
     if turn.shared.settings.limits.idle_seconds > 0 {
         stat(turn, "idle_kicks", all.idle_kicks - since.idle_kicks);
     }
-}
-
-/// Seconds of the process, in user mode and in the system.
-fn processor_time() -> (f64, f64) {
-    let Ok(text) = std::fs::read_to_string("/proc/self/stat") else { return (0.0, 0.0) };
-    // Behind the name, which may hold anything: the 12th and 13th field, in hundredths of a second.
-    let fields = text.rsplit(')').next().unwrap_or("");
-    let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse::<f64>());
-    let mut next = || ticks.next().and_then(Result::ok).unwrap_or(0.0) / 100.0;
-    (next(), next())
 }
 
 fn settings(turn: &mut Turn<'_>) {

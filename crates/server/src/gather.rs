@@ -1,0 +1,98 @@
+//! Keys that are looked up together, whatever the protocol.
+//!
+//! They are gathered as they are parsed, up to sixteen, and then looked up with their lines of memory
+//! fetched together ([`Store::get_many`](frazil_segment::Store::get_many)). They lie in the input; nothing is
+//! copied but what a protocol appends to the replies.
+
+use frazil_segment::Entry;
+
+use crate::worker::Turn;
+
+const GATHERED: usize = 16;
+
+/// Keys that are to be looked up, each with where it lies in the input and how it is answered.
+pub(crate) struct Gathered<'i, S> {
+    keys: [&'i [u8]; GATHERED],
+    shapes: [S; GATHERED],
+    places: [usize; GATHERED],
+    count: usize,
+    /// Where the first key lies that was not answered, because replies were too many.
+    stopped: Option<(usize, S)>,
+}
+
+impl<'i, S: Copy> Gathered<'i, S> {
+    /// None yet. `shape` is any.
+    pub(crate) fn new(shape: S) -> Self {
+        let (keys, places) = ([&b""[..]; GATHERED], [0; GATHERED]);
+        Gathered { keys, shapes: [shape; GATHERED], places, count: 0, stopped: None }
+    }
+
+    /// Adds a key, and says whether those are to be looked up now. After a stop no key is added.
+    #[inline]
+    pub(crate) fn push(&mut self, key: &'i [u8], place: usize, shape: S) -> bool {
+        if self.stopped.is_some() {
+            return false;
+        }
+        self.keys[self.count] = key;
+        self.shapes[self.count] = shape;
+        self.places[self.count] = place;
+        self.count += 1;
+        self.count == GATHERED
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(crate) fn first_shape(&self) -> Option<S> {
+        self.shapes[..self.count].first().copied()
+    }
+
+    pub(crate) fn stopped(&self) -> Option<(usize, S)> {
+        self.stopped
+    }
+
+    /// Takes all keys, to be answered one after the other: `each` is given a key and its shape.
+    pub(crate) fn take_singly(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut each: impl FnMut(&'i [u8], S, &mut Turn<'_>),
+    ) {
+        for at in 0..std::mem::take(&mut self.count) {
+            if turn.out.len() >= turn.out_max {
+                self.stopped = Some((self.places[at], self.shapes[at]));
+                return;
+            }
+            each(self.keys[at], self.shapes[at], turn);
+        }
+    }
+
+    /// Looks all up and has `answer` append each reply, up to as many replies as there may be.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut answer: impl FnMut(&mut Vec<u8>, &[u8], S, Option<&Entry<'_>>),
+    ) {
+        let count = std::mem::take(&mut self.count);
+        let (shapes, keys) = (&self.shapes, &self.keys[..count]);
+        let mut stopped = None;
+        let mut hits = 0;
+        turn.shared.items.store.get_many(keys, |at, entry| {
+            if stopped.is_some() {
+                return;
+            }
+            if turn.out.len() >= turn.out_max {
+                stopped = Some(at);
+                return;
+            }
+            hits += u64::from(entry.is_some());
+            answer(turn.out, keys[at], shapes[at], entry.as_ref());
+        });
+        let answered = stopped.unwrap_or(count) as u64;
+        self.stopped = stopped.map(|at| (self.places[at], self.shapes[at]));
+        turn.counters.gets.add(answered);
+        turn.counters.get_hits.add(hits);
+        turn.counters.get_misses.add(answered - hits);
+    }
+}

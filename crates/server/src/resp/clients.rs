@@ -1,0 +1,87 @@
+//! Connections as `CLIENT` shows them.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) id: u64,
+    pub(super) from: String,
+    pub(super) to: String,
+    /// When it was accepted, in milliseconds of the server's clock.
+    since_ms: u64,
+    pub(super) version: AtomicU8,
+    pub(super) is_killed: AtomicBool,
+    pub(super) about: Mutex<About>,
+}
+
+/// What a client has said of itself.
+#[derive(Debug, Default)]
+pub(super) struct About {
+    pub(super) name: Box<str>,
+    pub(super) library: Box<str>,
+    pub(super) library_version: Box<str>,
+}
+
+impl Client {
+    /// A line, as `CLIENT LIST` shows it.
+    pub(super) fn show(&self, now_ms: u64, text: &mut String) {
+        let about = self.about.lock();
+        let Client { id, from, to, since_ms, version, .. } = self;
+        let About { name, library, library_version } = &*about;
+        let age = now_ms.saturating_sub(*since_ms) / 1000;
+        let version = version.load(Relaxed);
+        let _ = writeln!(
+            text,
+            "id={id} addr={from} laddr={to} name={name} age={age} flags=N db=0 sub=0 psub=0 \
+             user=default redir=-1 resp={version} lib-name={library} lib-ver={library_version}"
+        );
+    }
+}
+
+/// All connections that speak RESP.
+#[derive(Debug, Default)]
+pub(super) struct Clients(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    last_id: u64,
+    by_id: BTreeMap<u64, Arc<Client>>,
+}
+
+impl Clients {
+    pub(super) fn add(&self, (from, to): (String, String), since_ms: u64) -> Arc<Client> {
+        let mut known = self.0.lock();
+        known.last_id += 1;
+        let client = Arc::new(Client {
+            id: known.last_id,
+            from,
+            to,
+            since_ms,
+            version: AtomicU8::new(2),
+            is_killed: AtomicBool::new(false),
+            about: Mutex::default(),
+        });
+        known.by_id.insert(client.id, Arc::clone(&client));
+        client
+    }
+
+    pub(super) fn remove(&self, id: u64) {
+        self.0.lock().by_id.remove(&id);
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.lock().by_id.len()
+    }
+
+    /// Those that are meant.
+    pub(super) fn select(&self, is_meant: impl Fn(&Client) -> bool) -> Vec<Arc<Client>> {
+        let known = self.0.lock();
+        known.by_id.values().filter(|client| is_meant(client)).cloned().collect()
+    }
+}

@@ -1,0 +1,480 @@
+//! RESP, the protocol of Redis, in versions 2 and 3, with the commands for strings.
+//!
+//! A session is served from a slice of what has arrived, as those of memcached are. Look-ups are gathered as they
+//! come and made together ([`lookups`]); any other request makes those before it first.
+
+mod arithmetic;
+mod client;
+mod clients;
+mod command;
+mod config;
+mod expire;
+mod glob;
+mod info;
+mod inline;
+mod keys;
+mod lcs;
+mod lookups;
+mod number;
+mod ranges;
+mod reply;
+mod request;
+mod scan;
+mod shared;
+mod strings;
+mod table;
+mod times;
+mod transaction;
+mod write;
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::listen::Stream;
+use crate::server::Shared;
+use crate::worker::{Next, Served, Turn};
+use clients::{Client, Clients};
+use lookups::{GET, Lookups, Shape};
+use reply::Version;
+use request::{Args, Bad, Parsed};
+use scan::Walk;
+pub(crate) use shared::Resp;
+use table::{COMMANDS, DENYOOM, NO_MULTI};
+use transaction::{Transaction, Watched};
+
+pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"-ERR max number of clients reached\r\n";
+/// The version of Redis whose commands for strings these are.
+const REDIS_VERSION: &str = "7.4.0";
+/// The most bytes of a request.
+const REQUEST_BYTES_MAX: usize = 16 << 20;
+/// What a request has beside the largest item.
+const BESIDE_ITEM_BYTES: usize = 1024;
+
+/// What a connection is in the midst of.
+#[derive(Debug)]
+enum State {
+    /// A request begins.
+    Request,
+    /// Keys of a request that looks up are to come.
+    Keys(Shape),
+    /// So many bytes, and then so many arguments, of a request that is too large are passed over.
+    Skip { bytes: u64, arguments: u32 },
+    /// A `KEYS` goes on.
+    Walk(Box<Walk>),
+}
+
+/// Whether requests are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Replies {
+    On,
+    Off,
+    /// Neither this one nor the next.
+    SkipNext,
+    /// Not this one.
+    Skip,
+}
+
+/// A connection's session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    version: Version,
+    state: State,
+    replies: Replies,
+    /// It is to be closed.
+    closes: bool,
+    is_in_exec: bool,
+    /// Replies are taken back when there are more than so many in the turn.
+    out_max: usize,
+    transaction: Option<Box<Transaction>>,
+    watched: Watched,
+    client: Arc<Client>,
+    clients: Arc<Clients>,
+}
+
+impl Session {
+    pub(crate) fn new(stream: &Stream, shared: &Shared) -> Session {
+        let clients = &shared.resp.clients;
+        Session {
+            version: Version::Two,
+            state: State::Request,
+            replies: Replies::On,
+            closes: false,
+            is_in_exec: false,
+            out_max: usize::MAX,
+            transaction: None,
+            watched: Watched::default(),
+            client: clients.add(stream.ends(), shared.items.clock.now_ms()),
+            clients: Arc::clone(clients),
+        }
+    }
+
+    /// Bytes of memory it has beside what an idle connection has.
+    pub(crate) fn held_bytes(&self) -> usize {
+        let walk = if let State::Walk(walk) = &self.state { walk.held_bytes() } else { 0 };
+        let kept = self.transaction.as_ref().map_or(0, |kept| kept.held_bytes());
+        walk + kept + self.watched.held_bytes()
+    }
+
+    /// Whether another connection has asked for its end.
+    pub(crate) fn is_killed(&self) -> bool {
+        self.client.is_killed.load(Relaxed)
+    }
+
+    /// Whether a look-up is answered as it comes.
+    #[inline]
+    fn looks_up(&self) -> bool {
+        self.transaction.is_none() && self.replies == Replies::On
+    }
+
+    fn speak(&mut self, version: Version) {
+        self.version = version;
+        self.client.version.store(if version == Version::Two { 2 } else { 3 }, Relaxed);
+    }
+
+    /// Whether more is not to be appended, because it would be taken back.
+    fn has_too_many_replies(&self, turn: &Turn<'_>) -> bool {
+        turn.out.len() > self.out_max
+    }
+
+    /// A request was answered with what was appended from `begin` on.
+    #[inline]
+    fn answered(&mut self, begin: usize, turn: &mut Turn<'_>) {
+        self.replies = match self.replies {
+            Replies::On => return,
+            Replies::Off => Replies::Off,
+            Replies::SkipNext => Replies::Skip,
+            Replies::Skip => Replies::On,
+        };
+        turn.out.truncate(begin);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.clients.remove(self.client.id);
+    }
+}
+
+/// Why a request was not done: what its client is told.
+#[derive(Debug)]
+struct Problem(Cow<'static, str>);
+
+impl From<&'static str> for Problem {
+    fn from(text: &'static str) -> Problem {
+        Problem(Cow::Borrowed(text))
+    }
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Problem {
+        Problem(Cow::Owned(text))
+    }
+}
+
+type Done = Result<(), Problem>;
+
+/// A request that is served.
+struct Call<'c, 't> {
+    session: &'c mut Session,
+    args: &'c Args<'c>,
+    turn: &'c mut Turn<'t>,
+}
+
+/// What a request wants next.
+enum Flow {
+    /// The next request.
+    Go,
+    /// So many bytes of input, counted from the request's first.
+    Read(usize),
+    /// Replies to be sent before it is begun.
+    Send,
+    Close,
+}
+
+/// Serves as many requests as there are in `input` whole.
+pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served {
+    if session.is_killed() {
+        return Served { consumed: input.len(), next: Next::Close };
+    }
+    let mut lookups = Lookups::new(session.version);
+    let mut at = 0;
+    let mut requests = 0;
+    let requests_max = match turn.shared.settings.limits.turn_requests {
+        0 => usize::MAX,
+        some => some,
+    };
+    let next = loop {
+        if turn.out.len() >= turn.out_max || turn.work_left == 0 || requests == requests_max {
+            break Next::Send;
+        }
+        requests += 1;
+        let rest = &input[at..];
+        if rest.is_empty() && !matches!(session.state, State::Walk(_)) {
+            break Next::Read(1);
+        }
+        let (consumed, flow) = match session.state {
+            State::Request => request(session, rest, at, &mut lookups, turn),
+            State::Keys(shape) => keys(session, shape, rest, at, &mut lookups, turn),
+            State::Skip { bytes, arguments } => skip(session, bytes, arguments, rest, turn),
+            State::Walk(_) => {
+                if let State::Walk(walk) = std::mem::replace(&mut session.state, State::Request) {
+                    scan::go_on(walk, session, turn);
+                }
+                (0, Flow::Go)
+            }
+        };
+        at += consumed;
+        match flow {
+            Flow::Go => {}
+            Flow::Read(bytes) => break Next::Read(bytes),
+            Flow::Send => break Next::Send,
+            Flow::Close => break Next::Close,
+        }
+        if lookups.stopped().is_some() {
+            break Next::Send;
+        }
+    };
+    lookups.flush(turn);
+    if let Some((from, shape)) = lookups.stopped() {
+        // Replies have become too many: the rest is served when they are sent.
+        session.state = if shape.left == 0 { State::Request } else { State::Keys(shape) };
+        return Served { consumed: from, next: Next::Send };
+    }
+    Served { consumed: at, next }
+}
+
+/// The most bytes that a request may have, so that a connection with one and its reply is not the largest of all.
+fn request_bytes_max(turn: &Turn<'_>) -> usize {
+    (turn.shared.shares.buffer_bytes / 2).min(REQUEST_BYTES_MAX) + BESIDE_ITEM_BYTES
+}
+
+/// A request of a key, without a second look at it: by far the most frequent one.
+#[inline]
+fn single_key(rest: &[u8]) -> Option<(&[u8], usize)> {
+    let at = rest.strip_prefix(b"*2\r\n$3\r\n").filter(|at| at.len() > 5)?;
+    if !at[..3].eq_ignore_ascii_case(b"get") {
+        return None;
+    }
+    request::argument(rest, rest.len() - at.len() + 5).ok()?
+}
+
+/// Serves the request at the beginning of `rest`, which is `at` in the input.
+fn request<'i>(
+    session: &mut Session,
+    rest: &'i [u8],
+    at: usize,
+    lookups: &mut Lookups<'i>,
+    turn: &mut Turn<'_>,
+) -> (usize, Flow) {
+    if session.looks_up()
+        && let Some((key, bytes)) = single_key(rest)
+    {
+        let resp = &turn.shared.resp;
+        resp.calls_of(turn.thread, resp.get).all.add(1);
+        lookups.push(key, at, GET, turn);
+        return (bytes, Flow::Go);
+    }
+    let parsed = request::parse(rest, request_bytes_max(turn));
+    if let Parsed::Request(args, begin, bytes) = &parsed
+        && session.looks_up()
+        && args.get(0).eq_ignore_ascii_case(b"mget")
+        && args.len() > 1
+    {
+        let resp = &turn.shared.resp;
+        resp.calls_of(turn.thread, resp.mget).all.add(1);
+        let mut left = args.len() as u32 - 1;
+        let mut head = Some(left);
+        for (place, key) in args.placed().skip(1) {
+            lookups.push(key, at + begin + place, Shape { head: head.take(), left }, turn);
+            if lookups.stopped().is_some() {
+                break;
+            }
+            left -= 1;
+        }
+        return (*bytes, Flow::Go);
+    }
+    if let Parsed::More(bytes) = parsed {
+        return (0, Flow::Read(bytes));
+    }
+    if !lookups.flush(turn) {
+        return (0, Flow::Send);
+    }
+    let consumed = match parsed {
+        Parsed::Request(args, _, bytes) => {
+            execute(session, &args, turn);
+            bytes
+        }
+        Parsed::Line(line, bytes) => match inline(session, line, turn) {
+            Flow::Go => bytes,
+            flow => return (bytes, flow),
+        },
+        Parsed::Nothing(bytes) => bytes,
+        Parsed::More(_) => 0,
+        Parsed::TooLarge(arguments, bytes) => {
+            session.state = State::Skip { bytes: 0, arguments };
+            bytes
+        }
+        Parsed::Bad(bad) => return (0, refuse(bad, turn)),
+    };
+    lookups.speak(session.version);
+    (consumed, if session.closes { Flow::Close } else { Flow::Go })
+}
+
+/// What has come is no request, and where the next one would begin is not known.
+fn refuse(bad: Bad, turn: &mut Turn<'_>) -> Flow {
+    match bad {
+        Bad::Says(text) => reply::error(turn.out, &format!("ERR {text}")),
+        Bad::Expected(byte) => {
+            let shown = char::from(byte).escape_default();
+            reply::error(turn.out, &format!("ERR Protocol error: expected '$', got '{shown}'"));
+        }
+    }
+    Flow::Close
+}
+
+/// Looks up keys of a request whose replies were too many.
+fn keys<'i>(
+    session: &mut Session,
+    shape: Shape,
+    rest: &'i [u8],
+    at: usize,
+    lookups: &mut Lookups<'i>,
+    turn: &mut Turn<'_>,
+) -> (usize, Flow) {
+    let Shape { mut head, mut left } = shape;
+    let mut from = 0;
+    while left > 0 && lookups.stopped().is_none() {
+        // They have arrived: the request was looked at as a whole before its first key was looked up.
+        let Ok(Some((key, next))) = request::argument(rest, from) else { return (0, Flow::Close) };
+        lookups.push(key, at + from, Shape { head: head.take(), left }, turn);
+        left -= 1;
+        from = next;
+    }
+    session.state = State::Request;
+    (from, Flow::Go)
+}
+
+/// Passes over what comes of a request that is too large.
+fn skip(
+    session: &mut Session,
+    mut bytes: u64,
+    mut arguments: u32,
+    rest: &[u8],
+    turn: &mut Turn<'_>,
+) -> (usize, Flow) {
+    let mut at = 0;
+    loop {
+        let passed = bytes.min((rest.len() - at) as u64);
+        at += passed as usize;
+        bytes -= passed;
+        if bytes > 0 || arguments == 0 {
+            break;
+        }
+        match request::head(rest, at) {
+            Ok(Some((length, begin))) => {
+                at = begin;
+                bytes = length as u64 + 2;
+                arguments -= 1;
+            }
+            Ok(None) if rest.len() - at < 64 => break,
+            Ok(None) => {
+                let bad = Bad::Says("Protocol error: too big bulk count string");
+                return (at, refuse(bad, turn));
+            }
+            Err(bad) => return (at, refuse(bad, turn)),
+        }
+    }
+    session.state = State::Skip { bytes, arguments };
+    if bytes == 0 && arguments == 0 {
+        session.state = State::Request;
+        if let Some(transaction) = &mut session.transaction {
+            transaction.is_broken = true;
+        }
+        let begin = turn.out.len();
+        let most = request_bytes_max(turn);
+        reply::error(turn.out, &format!("ERR the request has more than {most} bytes"));
+        session.answered(begin, turn);
+    } else if bytes == 0 {
+        return (at, Flow::Read(rest.len() - at + 1));
+    }
+    (at, Flow::Go)
+}
+
+/// Serves a line of words.
+fn inline(session: &mut Session, line: &[u8], turn: &mut Turn<'_>) -> Flow {
+    let Some(request) = inline::translate(line) else {
+        return refuse(Bad::Says("Protocol error: unbalanced quotes in request"), turn);
+    };
+    // Nothing, if the line has no words.
+    if !request.is_empty()
+        && let Parsed::Request(args, ..) = request::parse(&request, usize::MAX)
+    {
+        // A browser that was made to send requests is not to go on.
+        let is_http = |word: &[u8]| args.get(0).eq_ignore_ascii_case(word);
+        if is_http(b"post") || is_http(b"host:") {
+            return Flow::Close;
+        }
+        execute(session, &args, turn);
+    }
+    Flow::Go
+}
+
+/// Does what a request asks for, or keeps it.
+fn execute(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
+    let begin = turn.out.len();
+    if session.replies != Replies::On {
+        session.out_max = begin;
+    }
+    match admit(session, args, turn) {
+        Ok(true) => run(session, args, turn),
+        Ok(false) => reply::simple(turn.out, "QUEUED"),
+        Err(Problem(text)) => {
+            if let Some(transaction) = &mut session.transaction {
+                transaction.is_broken = true;
+            }
+            reply::error(turn.out, &text);
+        }
+    }
+    session.out_max = usize::MAX;
+    session.answered(begin, turn);
+}
+
+/// Whether a request is done now; else it was kept.
+fn admit(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) -> Result<bool, Problem> {
+    let at = table::find(args)?;
+    let command = &COMMANDS[at];
+    let resp = &turn.shared.resp;
+    let refused = || resp.calls_of(turn.thread, at).refused.add(1);
+    table::check_count(command, args).inspect_err(|_| refused())?;
+    if command.is(DENYOOM) && resp.is_full(turn) {
+        refused();
+        return Err(write::OUT_OF_MEMORY.into());
+    }
+    let bytes_max = request_bytes_max(turn);
+    let Some(transaction) = &mut session.transaction else { return Ok(true) };
+    if command.is(NO_MULTI) {
+        refused();
+        return Err("ERR Command not allowed inside a transaction".into());
+    }
+    if matches!(command.name, "discard" | "exec" | "multi" | "quit" | "reset" | "watch") {
+        return Ok(true);
+    }
+    match transaction.keep(args, command, bytes_max) {
+        true => Ok(false),
+        false => Err(format!("ERR a transaction has no more than {bytes_max} bytes").into()),
+    }
+}
+
+/// Does what a request asks for that was admitted.
+fn run(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
+    let begin = turn.out.len();
+    let Ok(at) = table::find(args) else { return };
+    let calls = turn.shared.resp.calls_of(turn.thread, at);
+    calls.all.add(1);
+    if let Err(Problem(text)) = (COMMANDS[at].run)(&mut Call { session, args, turn }) {
+        calls.failed.add(1);
+        turn.out.truncate(begin);
+        reply::error(turn.out, &text);
+    }
+}

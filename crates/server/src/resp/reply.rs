@@ -1,0 +1,88 @@
+//! Replies in RESP2 and RESP3.
+
+/// Which of the two a connection speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    Two,
+    Three,
+}
+
+#[inline]
+fn header(out: &mut Vec<u8>, kind: u8, number: i64) {
+    out.push(kind);
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(super) fn simple(out: &mut Vec<u8>, text: &str) {
+    out.push(b'+');
+    out.extend_from_slice(text.as_bytes());
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(super) fn ok(out: &mut Vec<u8>) {
+    out.extend_from_slice(b"+OK\r\n");
+}
+
+/// An error; a text that has ends of lines has spaces there, because it must be one line.
+pub(super) fn error(out: &mut Vec<u8>, text: &str) {
+    out.push(b'-');
+    let one_line = |byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte };
+    out.extend(text.bytes().map(one_line));
+    out.extend_from_slice(b"\r\n");
+}
+
+pub(super) fn integer(out: &mut Vec<u8>, number: i64) {
+    header(out, b':', number);
+}
+
+#[inline]
+pub(super) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    // Once: the kind, a number and two ends of line.
+    out.reserve(bytes.len() + 25);
+    header(out, b'$', bytes.len() as i64);
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+/// No value.
+#[inline]
+pub(super) fn null(out: &mut Vec<u8>, version: Version) {
+    out.extend_from_slice(if version == Version::Two { b"$-1\r\n" } else { b"_\r\n" });
+}
+
+pub(super) fn null_array(out: &mut Vec<u8>, version: Version) {
+    out.extend_from_slice(if version == Version::Two { b"*-1\r\n" } else { b"_\r\n" });
+}
+
+/// The head of an array of so many replies, which follow.
+pub(super) fn array(out: &mut Vec<u8>, length: usize) {
+    header(out, b'*', length as i64);
+}
+
+/// The head of a map of so many pairs, which follow.
+pub(super) fn map(out: &mut Vec<u8>, pairs: usize, version: Version) {
+    match version {
+        Version::Two => array(out, 2 * pairs),
+        Version::Three => header(out, b'%', pairs as i64),
+    }
+}
+
+/// A value, or none.
+pub(super) fn value(out: &mut Vec<u8>, value: Option<&[u8]>, version: Version) {
+    match value {
+        Some(bytes) => bulk(out, bytes),
+        None => null(out, version),
+    }
+}
+
+/// A text for people.
+pub(super) fn verbatim(out: &mut Vec<u8>, text: &[u8], version: Version) {
+    if version == Version::Two {
+        return bulk(out, text);
+    }
+    header(out, b'=', text.len() as i64 + 4);
+    out.extend_from_slice(b"txt:");
+    out.extend_from_slice(text);
+    out.extend_from_slice(b"\r\n");
+}

@@ -1,0 +1,192 @@
+//! Commands that go through all keys.
+
+use super::strings::SYNTAX;
+use super::times::NOT_AN_INTEGER;
+use super::{Call, Done, Problem, Replies, Session, State, glob, number, reply};
+use crate::worker::Turn;
+
+/// Entries that one `SCAN` looks at, whatever it asks for.
+const COUNT_MAX: i64 = 10_000;
+/// Parts of the index that one `SCAN` looks at; each has about ten entries, or none after a flush.
+const PARTS_MAX: usize = 4096;
+/// Parts that `KEYS` looks at before other connections have their turn.
+const STEP_PARTS: usize = 1024;
+/// Parts that `RANDOMKEY` looks at.
+const RANDOM_PARTS_MAX: usize = 1 << 16;
+/// Work that looking at a part counts as.
+const PART_BYTES: usize = 256;
+/// The longest pattern: keys have 255 bytes.
+const PATTERN_BYTES_MAX: usize = 4096;
+const PATTERN_TOO_LONG: &str = "ERR the pattern is longer than 4096 bytes";
+
+/// Cursors of clients are small numbers where those of the store begin with the bits that differ.
+fn shown(cursor: Option<u64>) -> u64 {
+    cursor.map_or(0, u64::reverse_bits)
+}
+
+struct Options<'c> {
+    pattern: Option<&'c [u8]>,
+    count: i64,
+    /// Only entries of a type that there is not.
+    is_empty: bool,
+}
+
+impl<'c> Options<'c> {
+    fn of(call: &Call<'c, '_>) -> Result<Options<'c>, Problem> {
+        let mut options = Options { pattern: None, count: 10, is_empty: false };
+        let mut words = call.args.from(2);
+        while let Some(word) = words.next() {
+            let value = words.next().ok_or(SYNTAX)?;
+            match word.to_ascii_lowercase().as_slice() {
+                b"count" => {
+                    options.count = number::integer(value).ok_or(NOT_AN_INTEGER)?;
+                    if options.count < 1 {
+                        return Err(SYNTAX.into());
+                    }
+                }
+                b"match" if value.len() > PATTERN_BYTES_MAX => return Err(PATTERN_TOO_LONG.into()),
+                b"match" => options.pattern = Some(value).filter(|&pattern| pattern != b"*"),
+                b"type" => options.is_empty = !value.eq_ignore_ascii_case(b"string"),
+                _ => return Err(SYNTAX.into()),
+            }
+        }
+        Ok(options)
+    }
+}
+
+pub(super) fn scan(call: &mut Call<'_, '_>) -> Done {
+    let cursor = std::str::from_utf8(call.args.get(1)).ok().and_then(|text| text.parse().ok());
+    let cursor: u64 = cursor.ok_or("ERR invalid cursor")?;
+    let Options { pattern, count, is_empty } = Options::of(call)?;
+    let turn = &mut *call.turn;
+    let store = &turn.shared.items.store;
+    let found = &mut *turn.scratch;
+    found.clear();
+    let (mut next, mut looked_at, mut keys) = (Some(cursor.reverse_bits()), 0, 0);
+    let mut parts = 0;
+    while let Some(at) = next
+        && looked_at < count.min(COUNT_MAX)
+        && parts < PARTS_MAX
+    {
+        parts += 1;
+        next = store.scan_with(at, |entry| {
+            looked_at += 1;
+            if !is_empty && pattern.is_none_or(|pattern| glob::matches(pattern, entry.key)) {
+                keys += 1;
+                reply::bulk(found, entry.key);
+            }
+        });
+    }
+    reply::array(turn.out, 2);
+    reply::bulk(turn.out, itoa::Buffer::new().format(shown(next)).as_bytes());
+    reply::array(turn.out, keys);
+    turn.out.extend_from_slice(turn.scratch);
+    turn.spend(parts * PART_BYTES);
+    Ok(())
+}
+
+/// A `KEYS` that is under way.
+#[derive(Debug)]
+pub(super) struct Walk {
+    pattern: Box<[u8]>,
+    cursor: u64,
+    /// Replies so far.
+    found: Vec<u8>,
+    count: usize,
+}
+
+impl Walk {
+    pub(super) fn held_bytes(&self) -> usize {
+        self.pattern.len() + self.found.capacity()
+    }
+
+    /// Looks at some more entries, and says whether those were all.
+    fn step(&mut self, bytes_max: usize, turn: &mut Turn<'_>) -> Result<bool, Problem> {
+        let store = &turn.shared.items.store;
+        for _ in 0..STEP_PARTS {
+            let next = store.scan_with(self.cursor, |entry| {
+                if glob::matches(&self.pattern, entry.key) {
+                    self.count += 1;
+                    reply::bulk(&mut self.found, entry.key);
+                }
+            });
+            if self.found.len() > bytes_max {
+                return Err("ERR the keys are too many for one reply: use SCAN".into());
+            }
+            match next {
+                Some(cursor) => self.cursor = cursor,
+                None => return Ok(true),
+            }
+        }
+        turn.spend(STEP_PARTS * PART_BYTES);
+        Ok(false)
+    }
+
+    fn answer(&self, turn: &mut Turn<'_>) {
+        reply::array(turn.out, self.count);
+        turn.out.extend_from_slice(&self.found);
+    }
+}
+
+pub(super) fn keys(call: &mut Call<'_, '_>) -> Done {
+    let pattern = call.args.get(1);
+    if pattern.len() > PATTERN_BYTES_MAX {
+        return Err(PATTERN_TOO_LONG.into());
+    }
+    let mut walk = Walk { pattern: pattern.into(), cursor: 0, found: Vec::new(), count: 0 };
+    // Who is not answered would be at the end, and what is in a transaction is done in one go.
+    if !call.session.is_in_exec && call.session.replies == Replies::On {
+        call.session.state = State::Walk(Box::new(walk));
+        return Ok(());
+    }
+    let bytes_max = super::request_bytes_max(call.turn);
+    while !walk.step(bytes_max, call.turn)? {}
+    walk.answer(call.turn);
+    Ok(())
+}
+
+/// Goes on with a `KEYS`, and answers it at the end.
+pub(super) fn go_on(mut walk: Box<Walk>, session: &mut Session, turn: &mut Turn<'_>) {
+    match walk.step(super::request_bytes_max(turn), turn) {
+        Ok(false) => session.state = State::Walk(walk),
+        Ok(true) => walk.answer(turn),
+        Err(Problem(text)) => reply::error(turn.out, &text),
+    }
+}
+
+pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
+    let turn = &mut *call.turn;
+    let random = turn.shared.resp.random();
+    let found = &mut *turn.scratch;
+    let (mut cursor, mut seen) = (random, 0u64);
+    for _ in 0..RANDOM_PARTS_MAX {
+        let next = turn.shared.items.store.scan_with(cursor, |entry| {
+            seen += 1;
+            // Each of those met so far is as likely.
+            if mix(random ^ seen).is_multiple_of(seen) {
+                found.clear();
+                found.extend_from_slice(entry.key);
+            }
+        });
+        if seen > 0 {
+            break;
+        }
+        // It begins anew behind the last.
+        cursor = next.unwrap_or(0);
+    }
+    turn.spend(RANDOM_PARTS_MAX.min(1 << 10) * PART_BYTES / 8);
+    if seen > 0 {
+        reply::bulk(turn.out, turn.scratch);
+    } else {
+        reply::null(turn.out, call.session.version);
+    }
+    Ok(())
+}
+
+/// Bits that look like chance (SplitMix64).
+pub(super) fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ number >> 31
+}

@@ -1,0 +1,116 @@
+//! What all sessions share.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use frazil_segment::Stats;
+use parking_lot::Mutex;
+
+use super::clients::Clients;
+use super::scan;
+use super::table::COMMANDS;
+use crate::counters::{Counter, Counts};
+use crate::server::Shared;
+use crate::settings::Settings;
+use crate::worker::Turn;
+
+#[derive(Debug)]
+pub(crate) struct Resp {
+    pub(super) clients: Arc<Clients>,
+    /// Bytes of memory from which on what takes memory is refused; 0: the store evicts, or refuses itself.
+    pub(super) memory_max: AtomicU64,
+    /// Counts when they were set back.
+    pub(super) since: Mutex<(Counts, Stats)>,
+    calls_before: Mutex<Vec<Called>>,
+    /// By thread, by command.
+    calls: Box<[Box<[Calls]>]>,
+    /// Where `GET` and `MGET` are, which are counted without being looked for.
+    pub(super) get: usize,
+    pub(super) mget: usize,
+    chance: AtomicU64,
+}
+
+/// Requests of a command, of one thread.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    pub(super) all: Counter,
+    /// Answered with an error before they were begun.
+    pub(super) refused: Counter,
+    /// Answered with an error.
+    pub(super) failed: Counter,
+}
+
+/// Their sum.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Called {
+    pub(super) all: u64,
+    pub(super) refused: u64,
+    pub(super) failed: u64,
+}
+
+impl Resp {
+    pub(crate) fn new(settings: &Settings) -> Resp {
+        let threads = if settings.resp.is_empty() { 0 } else { settings.threads };
+        let place = |name| COMMANDS.iter().position(|command| command.name == name).unwrap_or(0);
+        let calls = || COMMANDS.iter().map(|_| Calls::default()).collect();
+        Resp {
+            clients: Arc::default(),
+            memory_max: AtomicU64::new(0),
+            since: Mutex::default(),
+            calls_before: Mutex::default(),
+            calls: (0..threads).map(|_| calls()).collect(),
+            get: place("get"),
+            mget: place("mget"),
+            chance: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn calls_of(&self, thread: usize, command: usize) -> &Calls {
+        &self.calls[thread][command]
+    }
+
+    fn calls_ever(&self) -> Vec<Called> {
+        let mut sums = vec![Called::default(); COMMANDS.len()];
+        for of_thread in &self.calls {
+            for (sum, calls) in sums.iter_mut().zip(of_thread) {
+                sum.all += calls.all.get();
+                sum.refused += calls.refused.get();
+                sum.failed += calls.failed.get();
+            }
+        }
+        sums
+    }
+
+    /// Of each command by its place, since counts were set back.
+    pub(super) fn calls(&self) -> impl Iterator<Item = (usize, Called)> {
+        let mut ever = self.calls_ever();
+        for (called, before) in ever.iter_mut().zip(self.calls_before.lock().iter()) {
+            called.all -= before.all;
+            called.refused -= before.refused;
+            called.failed -= before.failed;
+        }
+        ever.into_iter().enumerate()
+    }
+
+    pub(super) fn reset(&self, shared: &Shared) {
+        *self.calls_before.lock() = self.calls_ever();
+        *self.since.lock() = (shared.counts(), shared.items.store.stats());
+    }
+
+    /// Bytes of items and index.
+    pub(super) fn used_bytes(&self, turn: &Turn<'_>) -> u64 {
+        let stats = turn.shared.items.store.stats();
+        stats.live_bytes + u64::from(stats.index_segments) * stats.segment_bytes as u64
+    }
+
+    /// Whether what takes memory is refused.
+    #[inline]
+    pub(super) fn is_full(&self, turn: &Turn<'_>) -> bool {
+        let most = self.memory_max.load(Relaxed);
+        most > 0 && self.used_bytes(turn) > most
+    }
+
+    pub(super) fn random(&self) -> u64 {
+        scan::mix(self.chance.fetch_add(1, Relaxed))
+    }
+}

@@ -1,0 +1,213 @@
+//! The commands.
+
+use super::request::Args;
+use super::{
+    Call, Done, Problem, arithmetic, client, command, config, expire, info, keys, lcs, ranges,
+    scan, strings, transaction,
+};
+
+/// A command.
+pub(super) struct Command {
+    /// In small letters.
+    pub(super) name: &'static str,
+    /// Arguments, the name included; below 0: at least so many.
+    pub(super) arity: i32,
+    /// Places of the first and of the last key, the latter perhaps from the end, and the distance between two; 0: none.
+    pub(super) keys: (i32, i32, i32),
+    flags: u8,
+    pub(super) group: &'static str,
+    pub(super) run: fn(&mut Call<'_, '_>) -> Done,
+}
+
+impl Command {
+    pub(super) fn is(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+const WRITE: u8 = 1;
+const READONLY: u8 = 2;
+/// It takes memory, and is refused if there is none.
+pub(super) const DENYOOM: u8 = 4;
+const ADMIN: u8 = 8;
+/// It is not kept in a transaction.
+pub(super) const NO_MULTI: u8 = 16;
+const FAST: u8 = 32;
+const NO_AUTH: u8 = 64;
+
+/// Flags by the names that clients know.
+pub(super) const FLAGS: [(u8, &str); 7] = [
+    (WRITE, "write"),
+    (READONLY, "readonly"),
+    (DENYOOM, "denyoom"),
+    (ADMIN, "admin"),
+    (NO_MULTI, "no_multi"),
+    (FAST, "fast"),
+    (NO_AUTH, "no_auth"),
+];
+
+type Run = fn(&mut Call<'_, '_>) -> Done;
+
+const fn row(
+    name: &'static str,
+    arity: i32,
+    keys: (i32, i32, i32),
+    flags: u8,
+    group: &'static str,
+    run: Run,
+) -> Command {
+    Command { name, arity, keys, flags, group, run }
+}
+
+/// By name.
+#[rustfmt::skip]
+pub(super) static COMMANDS: &[Command] = &[
+    row("acl", -2, (0, 0, 0), 0, "server", client::acl),
+    row("append", 3, (1, 1, 1), WRITE | DENYOOM | FAST, "string", ranges::append),
+    row("auth", -2, (0, 0, 0), FAST | NO_AUTH, "connection", client::auth),
+    row("bgsave", -1, (0, 0, 0), ADMIN, "server", client::refused),
+    row("bitcount", -2, (1, 1, 1), READONLY, "bitmap", ranges::bitcount),
+    row("client", -2, (0, 0, 0), 0, "connection", client::client),
+    row("command", -1, (0, 0, 0), 0, "server", command::command),
+    row("config", -2, (0, 0, 0), ADMIN, "server", config::config),
+    row("copy", -3, (1, 2, 1), WRITE | DENYOOM, "generic", keys::copy),
+    row("dbsize", 1, (0, 0, 0), READONLY | FAST, "server", keys::dbsize),
+    row("debug", -2, (0, 0, 0), ADMIN, "server", client::refused),
+    row("decr", 2, (1, 1, 1), WRITE | DENYOOM | FAST, "string", arithmetic::decr),
+    row("decrby", 3, (1, 1, 1), WRITE | DENYOOM | FAST, "string", arithmetic::decrby),
+    row("del", -2, (1, -1, 1), WRITE, "generic", keys::del),
+    row("discard", 1, (0, 0, 0), FAST, "transactions", transaction::discard),
+    row("echo", 2, (0, 0, 0), FAST, "connection", client::echo),
+    row("exec", 1, (0, 0, 0), 0, "transactions", transaction::exec),
+    row("exists", -2, (1, -1, 1), READONLY | FAST, "generic", keys::exists),
+    row("expire", -3, (1, 1, 1), WRITE | FAST, "generic", expire::expire),
+    row("expireat", -3, (1, 1, 1), WRITE | FAST, "generic", expire::expireat),
+    row("expiretime", 2, (1, 1, 1), READONLY | FAST, "generic", expire::expiretime),
+    row("flushall", -1, (0, 0, 0), WRITE, "server", keys::flush),
+    row("flushdb", -1, (0, 0, 0), WRITE, "server", keys::flush),
+    row("function", -2, (0, 0, 0), 0, "scripting", client::function),
+    row("get", 2, (1, 1, 1), READONLY | FAST, "string", strings::get),
+    row("getbit", 3, (1, 1, 1), READONLY | FAST, "bitmap", ranges::getbit),
+    row("getdel", 2, (1, 1, 1), WRITE | FAST, "string", strings::getdel),
+    row("getex", -2, (1, 1, 1), WRITE | FAST, "string", strings::getex),
+    row("getrange", 4, (1, 1, 1), READONLY, "string", ranges::getrange),
+    row("getset", 3, (1, 1, 1), WRITE | DENYOOM | FAST, "string", strings::getset),
+    row("hello", -1, (0, 0, 0), FAST | NO_AUTH, "connection", client::hello),
+    row("incr", 2, (1, 1, 1), WRITE | DENYOOM | FAST, "string", arithmetic::incr),
+    row("incrby", 3, (1, 1, 1), WRITE | DENYOOM | FAST, "string", arithmetic::incrby),
+    row("incrbyfloat", 3, (1, 1, 1), WRITE | DENYOOM | FAST, "string", arithmetic::incrbyfloat),
+    row("info", -1, (0, 0, 0), 0, "server", info::info),
+    row("keys", 2, (0, 0, 0), READONLY, "generic", scan::keys),
+    row("lcs", -3, (1, 2, 1), READONLY, "string", lcs::lcs),
+    row("mget", -2, (1, -1, 1), READONLY | FAST, "string", strings::mget),
+    row("mset", -3, (1, -1, 2), WRITE | DENYOOM, "string", strings::mset),
+    row("msetnx", -3, (1, -1, 2), WRITE | DENYOOM, "string", strings::msetnx),
+    row("multi", 1, (0, 0, 0), FAST, "transactions", transaction::multi),
+    row("object", -2, (2, 2, 1), READONLY, "generic", keys::object),
+    row("persist", 2, (1, 1, 1), WRITE | FAST, "generic", expire::persist),
+    row("pexpire", -3, (1, 1, 1), WRITE | FAST, "generic", expire::pexpire),
+    row("pexpireat", -3, (1, 1, 1), WRITE | FAST, "generic", expire::pexpireat),
+    row("pexpiretime", 2, (1, 1, 1), READONLY | FAST, "generic", expire::pexpiretime),
+    row("ping", -1, (0, 0, 0), FAST, "connection", client::ping),
+    row("psetex", 4, (1, 1, 1), WRITE | DENYOOM, "string", strings::psetex),
+    row("pttl", 2, (1, 1, 1), READONLY | FAST, "generic", expire::pttl),
+    row("quit", -1, (0, 0, 0), FAST | NO_AUTH, "connection", client::quit),
+    row("randomkey", 1, (0, 0, 0), READONLY, "generic", scan::randomkey),
+    row("rename", 3, (1, 2, 1), WRITE, "generic", keys::rename),
+    row("renamenx", 3, (1, 2, 1), WRITE | FAST, "generic", keys::renamenx),
+    row("reset", 1, (0, 0, 0), FAST | NO_AUTH, "connection", client::reset),
+    row("save", 1, (0, 0, 0), ADMIN | NO_MULTI, "server", client::refused),
+    row("scan", -2, (0, 0, 0), READONLY, "generic", scan::scan),
+    row("select", 2, (0, 0, 0), FAST, "connection", client::select),
+    row("set", -3, (1, 1, 1), WRITE | DENYOOM, "string", strings::set),
+    row("setbit", 4, (1, 1, 1), WRITE | DENYOOM, "bitmap", ranges::setbit),
+    row("setex", 4, (1, 1, 1), WRITE | DENYOOM, "string", strings::setex),
+    row("setnx", 3, (1, 1, 1), WRITE | DENYOOM | FAST, "string", strings::setnx),
+    row("setrange", 4, (1, 1, 1), WRITE | DENYOOM, "string", ranges::setrange),
+    row("shutdown", -1, (0, 0, 0), ADMIN | NO_MULTI, "server", client::refused),
+    row("strlen", 2, (1, 1, 1), READONLY | FAST, "string", ranges::strlen),
+    row("substr", 4, (1, 1, 1), READONLY, "string", ranges::getrange),
+    row("time", 1, (0, 0, 0), FAST, "server", client::time),
+    row("touch", -2, (1, -1, 1), READONLY | FAST, "generic", keys::touch),
+    row("ttl", 2, (1, 1, 1), READONLY | FAST, "generic", expire::ttl),
+    row("type", 2, (1, 1, 1), READONLY | FAST, "generic", keys::kind),
+    row("unlink", -2, (1, -1, 1), WRITE | FAST, "generic", keys::del),
+    row("unwatch", 1, (0, 0, 0), FAST, "transactions", transaction::unwatch),
+    row("watch", -2, (1, -1, 1), FAST, "transactions", transaction::watch),
+];
+
+/// The longest name of a command.
+const NAME_BYTES_MAX: usize = 16;
+/// What an error shows of a name, and of arguments.
+const SHOWN_BYTES: usize = 128;
+
+/// The place in [`COMMANDS`] of the command of a name, in any letters.
+#[inline]
+fn place(name: &[u8]) -> Option<usize> {
+    let mut small = [0; NAME_BYTES_MAX];
+    let small = small.get_mut(..name.len())?;
+    small.copy_from_slice(name);
+    small.make_ascii_lowercase();
+    COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(small)).ok()
+}
+
+/// The command of a name.
+pub(super) fn by_name(name: &[u8]) -> Option<&'static Command> {
+    place(name).map(|at| &COMMANDS[at])
+}
+
+/// The place of the command of a request, and whether it has as many arguments as it must.
+pub(super) fn find(args: &Args<'_>) -> Result<usize, Problem> {
+    place(args.get(0)).ok_or_else(|| unknown(args))
+}
+
+/// Whether a request has as many arguments as its command must.
+#[inline]
+pub(super) fn check_count(command: &Command, args: &Args<'_>) -> Done {
+    let count = args.len() as i32;
+    if count != command.arity && (command.arity > 0 || count < -command.arity) {
+        return Err(wrong_count(command.name));
+    }
+    Ok(())
+}
+
+pub(super) fn wrong_count(name: &str) -> Problem {
+    format!("ERR wrong number of arguments for '{name}' command").into()
+}
+
+fn shown(bytes: &[u8], most: usize) -> String {
+    String::from_utf8_lossy(&bytes[..bytes.len().min(most)]).into_owned()
+}
+
+fn unknown(args: &Args<'_>) -> Problem {
+    let name = shown(args.get(0), SHOWN_BYTES);
+    let mut with = String::new();
+    for argument in args.from(1) {
+        if with.len() >= SHOWN_BYTES {
+            break;
+        }
+        with += &format!("'{}' ", shown(argument, SHOWN_BYTES - with.len()));
+    }
+    format!("ERR unknown command '{name}', with args beginning with: {with}").into()
+}
+
+/// A command has no such part, or not with so many arguments.
+pub(super) fn unknown_subcommand(name: &str, args: &Args<'_>) -> Problem {
+    let word = shown(args.get(1), SHOWN_BYTES);
+    format!("ERR unknown subcommand or wrong number of arguments for '{word}' of '{name}'").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_in_order() {
+        assert!(COMMANDS.is_sorted_by(|one, other| one.name < other.name));
+        for command in COMMANDS {
+            assert!(command.name.len() <= NAME_BYTES_MAX && command.arity != 0);
+            assert!(by_name(command.name.to_uppercase().as_bytes()).is_some());
+        }
+        assert!(by_name(b"lpush").is_none() && by_name(&[b'a'; 1000]).is_none());
+    }
+}

@@ -1,0 +1,137 @@
+//! What commands do to an entry, in one step against other threads.
+
+use std::time::Duration;
+
+use frazil_segment::{Attributes, Entry, Expect, StoreError, Stored, Update};
+
+use super::Problem;
+use crate::items;
+use crate::worker::Turn;
+
+/// What is to become of a key's entry.
+pub(super) enum Change<R> {
+    /// It stays as it is.
+    Leave(R),
+    Delete(R),
+    /// It has the value that was put together, and ends when it would have.
+    Edit(R),
+    /// It has that value, and this lifetime.
+    Renew(Option<Duration>, R),
+    /// There is a new one in its place with that value and this lifetime, which has nothing of the old one.
+    Put(Option<Duration>, R),
+}
+
+/// What is left to do when the store was asked.
+enum After<R> {
+    Done(R),
+    Delete(u64, R),
+    TooLarge,
+}
+
+/// Has `decide` look at a key's entry, or that there is none, put a value together, and append replies. If
+/// another write comes between it is asked again, and what it appended is taken back.
+pub(super) fn change<R>(
+    key: &[u8],
+    turn: &mut Turn<'_>,
+    mut decide: impl FnMut(Option<&Entry<'_>>, &mut Vec<u8>, &mut Vec<u8>) -> Change<R>,
+) -> Result<R, Problem> {
+    let begin = turn.out.len();
+    let shared = turn.shared;
+    let mut replies = std::mem::take(turn.out);
+    let changed = loop {
+        let updated = items::update(key, turn, |entry, value| {
+            replies.truncate(begin);
+            let change = decide(Some(entry), value, &mut replies);
+            if shared.items.is_too_large(key.len(), value.len()) {
+                return Update::Leave(After::TooLarge);
+            }
+            let (flags, marks) = (entry.flags, entry.marks);
+            match change {
+                Change::Leave(result) => Update::Leave(After::Done(result)),
+                Change::Delete(result) => Update::Leave(After::Delete(entry.cas, result)),
+                Change::Edit(result) => {
+                    Update::Write { flags, marks, lifetime: None, result: After::Done(result) }
+                }
+                Change::Renew(lifetime, result) => {
+                    let result = After::Done(result);
+                    Update::Write { flags, marks, lifetime: Some(lifetime), result }
+                }
+                Change::Put(lifetime, result) => {
+                    let result = After::Done(result);
+                    Update::Write { flags: 0, marks: 0, lifetime: Some(lifetime), result }
+                }
+            }
+        });
+        match updated {
+            Err(error) => break Err(refusal(error)),
+            Ok(Some((After::Done(result), _))) => break Ok(result),
+            Ok(Some((After::TooLarge, _))) => break Err(refusal(StoreError::TooLarge)),
+            Ok(Some((After::Delete(cas, result), _))) => {
+                if shared.items.store.delete_exactly(key, cas) == Stored::Stored {
+                    break Ok(result);
+                }
+            }
+            Ok(None) => {
+                turn.scratch.clear();
+                replies.truncate(begin);
+                let (lifetime, result) = match decide(None, turn.scratch, &mut replies) {
+                    Change::Leave(result) | Change::Delete(result) => break Ok(result),
+                    Change::Edit(result) => (None, result),
+                    Change::Renew(lifetime, result) | Change::Put(lifetime, result) => {
+                        (lifetime, result)
+                    }
+                };
+                match put(key, turn.scratch, lifetime, Expect::Nothing, turn) {
+                    Err(problem) => break Err(problem),
+                    Ok(true) => break Ok(result),
+                    Ok(false) => {}
+                }
+            }
+        }
+    };
+    if changed.is_err() {
+        replies.truncate(begin);
+    }
+    *turn.out = replies;
+    changed
+}
+
+/// Stores a value if what is there is as expected, and says whether it was.
+pub(super) fn put(
+    key: &[u8],
+    value: &[u8],
+    lifetime: Option<Duration>,
+    expect: Expect,
+    turn: &Turn<'_>,
+) -> Result<bool, Problem> {
+    let items = &turn.shared.items;
+    if items.is_too_large(key.len(), value.len()) {
+        turn.counters.too_large.add(1);
+        return Err(refusal(StoreError::TooLarge));
+    }
+    let attributes = Attributes { flags: 0, marks: 0, lifetime };
+    turn.counters.sets.add(1);
+    match items.store.write(key, value, attributes, expect) {
+        Ok((stored, _)) => Ok(stored == Stored::Stored),
+        Err(error) => {
+            match error {
+                StoreError::TooLarge | StoreError::KeyTooLong => turn.counters.too_large.add(1),
+                _ => turn.counters.no_memory.add(1),
+            }
+            Err(refusal(error))
+        }
+    }
+}
+
+/// How a value is refused.
+pub(super) fn refusal(error: StoreError) -> Problem {
+    match error {
+        StoreError::KeyTooLong => "ERR the key is longer than 255 bytes".into(),
+        StoreError::TooLarge => TOO_LARGE.into(),
+        _ => OUT_OF_MEMORY.into(),
+    }
+}
+
+pub(super) const TOO_LARGE: &str =
+    "ERR string exceeds maximum allowed size (an item has no more than 1 MiB)";
+pub(super) const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";

@@ -1,0 +1,60 @@
+//! What is spoken with a client: the one function of a protocol that the loop knows.
+
+use crate::listen::Stream;
+use crate::server::Shared;
+use crate::worker::{Served, Turn};
+use crate::{memcached, resp};
+
+/// A protocol that clients speak, chosen by where they connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Protocol {
+    Memcached,
+    Resp,
+}
+
+impl Protocol {
+    /// What a client is told whose connection is one too many.
+    pub(crate) fn too_many_connections(self) -> &'static [u8] {
+        match self {
+            Protocol::Memcached => memcached::TOO_MANY_CONNECTIONS,
+            Protocol::Resp => resp::TOO_MANY_CONNECTIONS,
+        }
+    }
+}
+
+/// What a connection's protocol keeps from one wake-up to the next.
+#[derive(Debug)]
+pub(crate) enum Session {
+    Memcached(memcached::Session),
+    Resp(resp::Session),
+}
+
+impl Session {
+    pub(crate) fn new(protocol: Protocol, stream: &Stream, shared: &Shared) -> Session {
+        match protocol {
+            Protocol::Memcached => Session::Memcached(memcached::Session::new(&shared.memcached)),
+            Protocol::Resp => Session::Resp(resp::Session::new(stream, shared)),
+        }
+    }
+
+    /// Bytes of memory it has beside what a connection without a request has.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Session::Memcached(_) => 0,
+            Session::Resp(session) => session.held_bytes(),
+        }
+    }
+
+    /// Whether another connection has asked for its end.
+    pub(crate) fn is_killed(&self) -> bool {
+        matches!(self, Session::Resp(session) if session.is_killed())
+    }
+}
+
+/// Serves as many whole requests as there are in `input`, and appends their replies to those of the turn.
+pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served {
+    match session {
+        Session::Memcached(session) => memcached::serve(session, input, turn),
+        Session::Resp(session) => resp::serve(session, input, turn),
+    }
+}

@@ -1,0 +1,154 @@
+//! What is too much, and how it is answered.
+
+use frazil_server::{Limits, Server, Settings};
+
+use crate::client::{Client, request, requests, settings, shown, start};
+
+#[test]
+fn long_keys_and_values_are_refused_and_nothing_is_changed() {
+    let server = start();
+    let mut client = Client::new(&server);
+    let key = "k".repeat(256);
+    client.expect(&format!("SET {key} v\nGET {key}\nDEL {key}\nSETEX {key} 9 v\nINCR {key}\nMSET a 1 {key} v\nGET a"),
+        "-ERR the key is longer than 255 bytes $-1 :0 -ERR the key is longer than 255 bytes \
+        -ERR the key is longer than 255 bytes -ERR the key is longer than 255 bytes $-1");
+    let longest = "k".repeat(255);
+    client.expect(&format!("SET {longest} v\nGET {longest}"), "+OK $1 v");
+    let value = "v".repeat(1 << 20);
+    client.expect(
+        &format!("SET a old\nSET a {value}\nGET a"),
+        "+OK -ERR string exceeds maximum allowed size \
+        (an item has no more than 1 MiB) $3 old",
+    );
+    client.expect(
+        &format!("APPEND a {}\nAPPEND a {}\nSTRLEN a", &value[..600_000], &value[..600_000]),
+        ":600003 -ERR string exceeds maximum allowed size (an item has no more than 1 MiB) :600003",
+    );
+}
+
+/// A request of more than half the share of buffers is passed over while it comes.
+#[test]
+fn a_request_that_is_too_large_is_passed_over() {
+    let server = start();
+    let mut client = Client::new(&server);
+    let value = "v".repeat(3 << 20);
+    client.expect(
+        &format!("SET a 1\nSET a {value}\nGET a"),
+        "+OK -ERR the request has more than 1049600 bytes $1 1",
+    );
+    let pairs = format!("k {} ", "v".repeat(1000)).repeat(2000);
+    client.expect(
+        &format!("MSET {pairs}\nGET k\nPING"),
+        "-ERR the request has more than 1049600 bytes $-1 +PONG",
+    );
+    client.expect(
+        &format!("MULTI\nSET a {value}\nEXEC"),
+        "+OK -ERR the request has more than 1049600 bytes \
+        -EXECABORT Transaction discarded because of previous errors.",
+    );
+}
+
+#[test]
+fn bytes_that_are_no_request_end_the_connection() {
+    let server = start();
+    let ends = |bytes: &[u8], reply: &str| {
+        let mut client = Client::new(&server);
+        client.send(bytes);
+        assert_eq!(shown(&client.rest()), reply, "{}", bytes[..bytes.len().min(50)].escape_ascii());
+    };
+    ends(b"*3000000000\r\n", "-ERR Protocol error: invalid multibulk length");
+    ends(b"*1048577\r\n", "-ERR Protocol error: invalid multibulk length");
+    ends(b"*x\r\n", "-ERR Protocol error: invalid multibulk length");
+    ends(b"*1\r\n:1\r\n", "-ERR Protocol error: expected '$', got ':'");
+    ends(b"*1\r\n\xff", "-ERR Protocol error: expected '$', got '\\u{ff}'");
+    ends(b"*1\r\n$-1\r\n", "-ERR Protocol error: invalid bulk length");
+    ends(b"*1\r\n$536870913\r\n", "-ERR Protocol error: invalid bulk length");
+    ends(b"*1\r\n$4\r\nPING\r\n*1\r\n$x\r\n", "+PONG -ERR Protocol error: invalid bulk length");
+    ends(b"GET \"a\r\n", "-ERR Protocol error: unbalanced quotes in request");
+    ends(&[b'a'; 70_000], "-ERR Protocol error: too big inline request");
+    ends(&[&b"*"[..], &[b'1'; 70_000]].concat(), "-ERR Protocol error: too big mbulk count string");
+    ends(
+        &[&b"*1\r\n$"[..], &[b'1'; 70_000]].concat(),
+        "-ERR Protocol error: too big bulk count string",
+    );
+    ends(b"POST / HTTP/1.1\r\nHost: x\r\n", "");
+}
+
+#[test]
+fn a_transaction_is_bounded() {
+    let server = start();
+    let mut client = Client::new(&server);
+    let value = "v".repeat(500_000);
+    client.expect(
+        &format!("MULTI\nSET a {value}\nSET b {value}\nSET c {value}\nEXEC\nEXISTS a"),
+        "+OK +QUEUED +QUEUED \
+        -ERR a transaction has no more than 1049600 bytes \
+        -EXECABORT Transaction discarded because of previous errors. :0",
+    );
+    // Replies that are too many end the connection, and what is done stays.
+    client.expect(&format!("SET a {value}"), "+OK");
+    client.send(&requests("MULTI\nGET a\nMGET a a a\nSET done 1\nEXEC"));
+    assert_eq!(shown(&client.rest()), "+OK +QUEUED +QUEUED +QUEUED");
+    Client::new(&server).expect("GET done", "$1 1");
+}
+
+#[test]
+fn watched_keys_and_patterns_are_bounded() {
+    let server = start();
+    let mut client = Client::new(&server);
+    let keys: Vec<String> = (0..4097).map(|number| format!("k{number}")).collect();
+    client.expect(
+        &format!("WATCH {}\nUNWATCH", keys.join(" ")),
+        "-ERR a connection watches no more than 4096 \
+        keys +OK",
+    );
+    let pattern = "a*".repeat(2049);
+    client.expect(
+        &format!("KEYS {pattern}\nSCAN 0 MATCH {pattern}"),
+        "-ERR the pattern is longer than 4096 bytes \
+        -ERR the pattern is longer than 4096 bytes",
+    );
+    let long = "v".repeat(3000);
+    client.expect(
+        &format!("SET a {long}\nSET b {long}\nLCS a b"),
+        "+OK +OK -ERR Insufficient memory, transient \
+        memory for LCS exceeds its bound",
+    );
+    for number in 0..6000 {
+        client.send(&request(&["SET", &format!("{number:0200}"), "v"]));
+    }
+    client.ask(b"");
+    client.expect("KEYS *\nPING", "-ERR the keys are too many for one reply: use SCAN +PONG");
+}
+
+#[test]
+fn connections_are_bounded() {
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let server = Server::start(Settings { limits, ..settings() }).unwrap();
+    let mut client = Client::new(&server);
+    client.expect("PING", "+PONG");
+    assert_eq!(shown(&Client::new(&server).rest()), "-ERR max number of clients reached");
+}
+
+/// A client that sends only, and reads nothing, is not answered without end.
+#[test]
+fn replies_wait_for_who_reads_them() {
+    let server = start();
+    let mut client = Client::new(&server);
+    let value = "v".repeat(100_000);
+    client.expect(&format!("SET a {value}"), "+OK");
+    let many = requests("GET a").repeat(1000);
+    let mut reader = client.stream.try_clone().unwrap();
+    let sent = std::thread::spawn(move || {
+        use std::io::Write as _;
+        client.stream.write_all(&many).map(|()| client)
+    });
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    Client::new(&server).expect("PING", "+PONG");
+    let mut left = 1000 * (value.len() + "$100000\r\n\r\n".len());
+    let mut buffer = vec![0; 1 << 20];
+    while left > 0 {
+        left -= std::io::Read::read(&mut reader, &mut buffer).unwrap();
+    }
+    sent.join().unwrap().unwrap().expect("PING", "+PONG");
+}

@@ -1,0 +1,137 @@
+//! Bytes that no client would send.
+
+use std::io::Write as _;
+
+use frazil_server::{Server, Settings};
+
+use crate::client::{Client, settings};
+
+const WORDS: [&str; 80] = [
+    "get",
+    "SET",
+    "mget",
+    "mset",
+    "msetnx",
+    "append",
+    "incr",
+    "incrby",
+    "incrbyfloat",
+    "decrby",
+    "setrange",
+    "getrange",
+    "substr",
+    "setbit",
+    "getbit",
+    "bitcount",
+    "lcs",
+    "expire",
+    "pexpire",
+    "expireat",
+    "ttl",
+    "pttl",
+    "persist",
+    "getex",
+    "getdel",
+    "getset",
+    "keys",
+    "scan",
+    "randomkey",
+    "rename",
+    "renamenx",
+    "copy",
+    "del",
+    "exists",
+    "type",
+    "object",
+    "multi",
+    "exec",
+    "discard",
+    "watch",
+    "unwatch",
+    "hello",
+    "auth",
+    "client",
+    "info",
+    "config",
+    "command",
+    "reset",
+    "echo",
+    "ping",
+    "flushall",
+    "dbsize",
+    "time",
+    "select",
+    "strlen",
+    "setex",
+    "psetex",
+    "nx",
+    "xx",
+    "gt",
+    "lt",
+    "get",
+    "ex",
+    "px",
+    "exat",
+    "keepttl",
+    "list",
+    "id",
+    "kill",
+    "reply",
+    "a",
+    "b",
+    "0",
+    "1",
+    "-1",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "1e400",
+    "*",
+    "",
+];
+
+/// A small generator: the same bytes in each run.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 33) as usize % bound
+    }
+
+    fn requests(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for _ in 0..60 {
+            let words: Vec<&str> =
+                (0..=self.below(6)).map(|_| WORDS[self.below(WORDS.len())]).collect();
+            match self.below(10) {
+                0 => bytes.extend(format!("{}\r\n", words.join(" ")).into_bytes()),
+                _ => bytes.extend(crate::client::request(&words)),
+            }
+        }
+        // In some, bytes of any kind, so that lengths and heads are wrong.
+        for _ in 0..self.below(6).saturating_sub(2) {
+            let at = self.below(bytes.len());
+            bytes[at] = self.below(256) as u8;
+        }
+        bytes
+    }
+}
+
+/// A thread that panics would answer nobody any more.
+#[test]
+fn the_server_outlives_whatever_is_sent() {
+    for threads in [1, 2] {
+        let server = Server::start(Settings { threads, ..settings() }).unwrap();
+        let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
+        for _ in 0..600 {
+            let mut client = Client::new(&server);
+            // The server may have closed it already.
+            let _ = client.stream.write_all(&chance.requests());
+            let _ = client.stream.shutdown(std::net::Shutdown::Write);
+            client.rest();
+        }
+        Client::new(&server).expect("CONFIG SET maxmemory 0\nFLUSHALL\nGET a", "+OK +OK $-1");
+    }
+}
