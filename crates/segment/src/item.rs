@@ -1,9 +1,9 @@
-//! An item in its segment: a head of four to eleven bytes, the key, the value.
+//! An item in its segment: a head of four to twelve bytes, the key, the value.
 //!
 //! ```text
 //! head = u32: key bytes (8 bits), value bytes (20), width of the flags (2: 0, 1, 2 or 4 bytes),
 //!        whether there is a deadline (1), whether there are marks (1)
-//!        flags, as wide as they must be; u16 deadline, if there is one; u8 marks, if there are any
+//!        flags, as wide as they must be; deadline of three bytes, if there is one; u8 marks, if there are any
 //! ```
 //!
 //! All is little-endian and nothing is aligned: padding to four bytes would take 1.5 bytes an item.
@@ -21,7 +21,7 @@ const WORD_BYTES: usize = 4;
 const VALUE_SHIFT: u32 = 8;
 const WIDTH_SHIFT: u32 = 28;
 const DEADLINE: u32 = 1 << 30;
-const DEADLINE_BYTES: usize = 2;
+const DEADLINE_BYTES: usize = 3;
 const MARKED: u32 = 1 << 31;
 /// Bytes of flags by the two bits that say how many.
 const WIDTHS: [usize; 4] = [0, 1, 2, 4];
@@ -33,7 +33,7 @@ pub(crate) struct Head {
     pub(crate) value_bytes: usize,
     pub(crate) flags: u32,
     /// In units of its class from the base of its segment.
-    pub(crate) deadline: Option<u16>,
+    pub(crate) deadline: Option<u32>,
     pub(crate) marks: u8,
 }
 
@@ -106,7 +106,8 @@ impl Head {
             let mut at = at.add(width);
             let mut deadline = None;
             if word & DEADLINE != 0 {
-                deadline = Some(u16::from_le_bytes(at.cast::<[u8; 2]>().read_unaligned()));
+                let [low, middle, high] = at.cast::<[u8; DEADLINE_BYTES]>().read_unaligned();
+                deadline = Some(u32::from_le_bytes([low, middle, high, 0]));
                 at = at.add(DEADLINE_BYTES);
             }
             Head {
@@ -152,11 +153,12 @@ impl Item<'_> {
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
+    use crate::lifetimes;
 
     #[test]
     fn items_are_read_as_they_were_written() {
         for flags in [0, 1, 0xff, 0x100, 0xffff, 0x1_0000, u32::MAX] {
-            for deadline in [None, Some(0), Some(u16::MAX)] {
+            for deadline in [None, Some(0), Some(lifetimes::PACKED_MAX)] {
                 let longest = if cfg!(miri) { 1 << 12 } else { VALUE_BYTES_MAX };
                 for (key, value, marks) in
                     [(0, 0, 0), (0, 0, 9), (1, 3, 255), (255, 1000, 0), (16, longest, 1)]
@@ -175,7 +177,7 @@ mod tests {
                     assert!(item.value.iter().all(|&byte| byte == b'v'));
                     assert!(item.value.len() == value && memory.last() == Some(&0xaa));
                     let large = flags > 0xffff && deadline.is_some();
-                    assert!(head.bytes() - usize::from(marks != 0) <= 8 || large);
+                    assert!(head.bytes() - usize::from(marks != 0) <= 9 || large);
                 }
             }
         }

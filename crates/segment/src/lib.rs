@@ -2,7 +2,7 @@
 //!
 //! Values are copied into segments of up to 1 MiB, one after the other, and an index of eight bytes
 //! an item points to them. An item takes 4 bytes beside its key and its value, up to 4 more for
-//! flags, 2 for a lifetime and 1 for marks, and about 11 in the index. The design follows Segcache
+//! flags, 3 for a lifetime and 1 for marks, and about 11 in the index. The design follows Segcache
 //! (Yang et al., NSDI 2021) and GL-Cache (FAST 2023): a segment holds items that expire at about the
 //! same time, and is evicted as a whole or merged.
 //!
@@ -91,7 +91,7 @@ pub struct Attributes {
     /// others a byte.
     pub marks: u8,
     /// Lifetime of the entry, rounded up to whole milliseconds, from the last millisecond of the
-    /// clock on; it may be up to 0.025 % shorter. So a lifetime of 100 us ends with the next
+    /// clock on; it may be up to a millionth shorter, and is not below an hour. So a lifetime of 100 us ends with the next
     /// millisecond, and a lifetime of zero has expired at once. `None`, or 34 years: no lifetime.
     pub lifetime: Option<Duration>,
 }

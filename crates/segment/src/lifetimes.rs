@@ -1,9 +1,9 @@
-//! Classes of lifetimes, and deadlines of two bytes.
+//! Classes of lifetimes, and deadlines of three bytes.
 //!
 //! A segment has items of one class, so that it is over as a whole not long after its first item
 //! is. A class is a power of four of milliseconds: twenty of them, because each may have a segment that
-//! is not full yet. Within a class, an item's deadline counts in 16,384ths of the longest lifetime
-//! from its segment's base, and so ends up to 0.025 % early, never late.
+//! is not full yet. Within a class, an item's deadline counts from its segment's base in 2^22ths
+//! of the longest lifetime, and at least in milliseconds. So it ends up to a millionth early, never late.
 
 use crate::segments::Segment;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -13,9 +13,12 @@ pub(crate) const CLASSES: usize = 21;
 /// A longer lifetime is for ever: 34 years.
 const LIFETIME_MS_MAX: u64 = 1 << 40;
 /// Units of the longest lifetime of a class.
-const UNITS_SHIFT: u32 = 14;
-/// A segment takes no more items when its base is so many units ago: their deadlines would not fit.
-const OPEN_UNITS_MAX: u64 = 1 << 15;
+const UNITS_SHIFT: u32 = 22;
+/// The latest deadline that three bytes hold.
+pub(crate) const PACKED_MAX: u32 = (1 << 24) - 1;
+/// A segment takes items for twice the longest lifetime of its class, so that their deadlines fit, and at least for
+/// so long.
+const OPEN_MS_MIN: u64 = 1 << 15;
 
 /// The class of items that end in `lifetime_ms`, which is not 0.
 pub(crate) fn class_of(lifetime_ms: u64) -> usize {
@@ -36,17 +39,22 @@ pub(crate) fn base_ms(class: usize, now_ms: u64) -> u64 {
 /// Whether a segment is too old for new items of its class.
 pub(crate) fn is_over(segment: &Segment, class: usize, now_ms: u64) -> bool {
     let base = segment.base_ms.load(Relaxed);
-    class > 0 && now_ms.saturating_sub(base) / unit_ms(class) > OPEN_UNITS_MAX
+    let unit = unit_ms(class);
+    class > 0 && now_ms.saturating_sub(base) / unit > open_ms_max(class) / unit
+}
+
+fn open_ms_max(class: usize) -> u64 {
+    (2 << (2 * class)).max(OPEN_MS_MIN)
 }
 
 /// A deadline as an item of the segment has it.
-pub(crate) fn pack(segment: &Segment, class: usize, deadline_ms: u64) -> u16 {
+pub(crate) fn pack(segment: &Segment, class: usize, deadline_ms: u64) -> u32 {
     let base = segment.base_ms.load(Relaxed);
-    (deadline_ms.saturating_sub(base) / unit_ms(class)).min(u64::from(u16::MAX)) as u16
+    (deadline_ms.saturating_sub(base) / unit_ms(class)).min(u64::from(PACKED_MAX)) as u32
 }
 
 /// When an item of the segment ends.
-pub(crate) fn unpack(segment: &Segment, class: usize, packed: u16) -> u64 {
+pub(crate) fn unpack(segment: &Segment, class: usize, packed: u32) -> u64 {
     segment.base_ms.load(Relaxed) + u64::from(packed) * unit_ms(class)
 }
 
@@ -66,13 +74,13 @@ mod tests {
                 }
                 let opened = 1_234_567;
                 segment.base_ms.store(base_ms(class, opened), Relaxed);
-                let last = opened + OPEN_UNITS_MAX * unit_ms(class);
+                let last = opened + open_ms_max(class);
                 for now in [opened, last] {
                     assert!(!is_over(&segment, class, now));
                     let deadline = now + lifetime;
                     let kept = unpack(&segment, class, pack(&segment, class, deadline));
                     assert!(kept <= deadline);
-                    assert!((deadline - kept) as f64 <= 0.00025 * lifetime as f64, "{lifetime}");
+                    assert!((deadline - kept) as f64 <= 1e-6 * lifetime as f64, "{lifetime}");
                 }
                 assert!(is_over(&segment, class, last + 2 * unit_ms(class)));
             }

@@ -136,7 +136,7 @@ impl Store {
     }
 
     /// What is wrong with an item's deadline in its segment, which must know the latest.
-    fn wrong_deadline(&self, number: u32, packed: Option<u16>) -> Option<String> {
+    fn wrong_deadline(&self, number: u32, packed: Option<u32>) -> Option<String> {
         let segment = self.segments.get(number);
         let class = segment.state().class();
         let base = segment.base_ms.load(Relaxed);

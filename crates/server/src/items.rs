@@ -93,4 +93,4 @@ pub(crate) fn update<R>(
 }
 
 /// Of an item in its segment.
-const HEAD_BYTES_MAX: usize = 11;
+const HEAD_BYTES_MAX: usize = 12;

@@ -171,18 +171,16 @@ impl Stream {
         self.source().register(registry, token, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// Where it comes from and where it has connected to, as clients of Redis are told.
-    pub(crate) fn ends(&self) -> (String, String) {
-        let shown = |address: io::Result<SocketAddr>| {
-            address.map_or_else(|_| "?:0".to_owned(), |address| address.to_string())
-        };
+    /// Where it comes from and where it has connected to; `None` if the system does not say.
+    pub(crate) fn ends(&self) -> Option<(Address, Address)> {
         match self {
-            Stream::Tcp(stream) => (shown(stream.peer_addr()), shown(stream.local_addr())),
+            Stream::Tcp(stream) => {
+                let ends = (stream.peer_addr().ok()?, stream.local_addr().ok()?);
+                Some((Address::Tcp(ends.0), Address::Tcp(ends.1)))
+            }
             Stream::Unix(stream) => {
-                let path = stream.local_addr().ok();
-                let path = path.and_then(|path| Some(path.as_pathname()?.display().to_string()));
-                let path = format!("{}:0", path.unwrap_or_default());
-                (path.clone(), path)
+                let path = Address::Unix(stream.local_addr().ok()?.as_pathname()?.to_owned());
+                Some((path.clone(), path))
             }
         }
     }

@@ -42,14 +42,38 @@ fn serve_says_where_and_serves_there() {
     assert_eq!(replies, "STORED\r\nVALUE key 0 5\r\nvalue\r\nEND\r\n");
 }
 
+/// An entry of one protocol is there for the other.
+#[test]
+fn serve_speaks_both_protocols() {
+    let args =
+        ["serve", "--memcached", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--memory", "16MiB"];
+    let mut child = frazil(&args).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let _server = Server(child);
+    for (protocol, requests, expected) in [
+        ("memcached's protocol", "set key 7 0 5\r\nvalue\r\nquit\r\n", "STORED\r\n"),
+        ("RESP", "GET key\r\nQUIT\r\n", "$5\r\nvalue\r\n+OK\r\n"),
+    ] {
+        let line = lines.next().unwrap().unwrap();
+        assert!(line.contains(&format!("serving {protocol} at ")), "{line}");
+        let mut client = TcpStream::connect(line.rsplit(' ').next().unwrap()).unwrap();
+        client.write_all(requests.as_bytes()).unwrap();
+        let mut replies = String::new();
+        client.read_to_string(&mut replies).unwrap();
+        assert_eq!(replies, expected);
+    }
+}
+
 #[test]
 fn serve_refuses_what_it_cannot_do() {
     for (args, code, told) in [
         (&["serve"][..], 2, "--memcached"),
+        (&["serve"], 2, "--resp"),
         (&["serve", "--memcached", "127.0.0.1:0", "--memory", "1MiB"], 1, "2 MiB"),
         (&["serve", "--memcached", "127.0.0.1:0", "--memory", "64MB"], 2, "MiB"),
         (&["serve", "--memcached", "127.0.0.1:0", "--threads", "0"], 1, "at least one"),
         (&["serve", "--memcached", "0.0.0.0:0"], 2, "--insecure"),
+        (&["serve", "--resp", "0.0.0.0:0"], 2, "--insecure"),
         (&["serve", "--memcached", "nowhere", "--memory", "16MiB"], 2, "nowhere"),
         (&["serve", "--memcached", "unix:/no/such/folder/a"], 1, "/no/such/folder/a"),
     ] {

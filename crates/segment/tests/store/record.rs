@@ -53,10 +53,10 @@ fn operations_are_recorded_with_sizes_and_lifetimes() {
     assert_eq!(
         seen,
         [
-            // A head of six bytes with a deadline, a key of one, five of value.
-            (Operation::Get, Some(12), minute_ns),
-            (Operation::Get, Some(12), None),
-            (Operation::Get, Some(12), None),
+            // A head of seven bytes with a deadline, a key of one, five of value.
+            (Operation::Get, Some(13), minute_ns),
+            (Operation::Get, Some(13), None),
+            (Operation::Get, Some(13), None),
             (Operation::Set, Some(7), Some(FOR_EVER)),
             (Operation::Get, Some(7), None),
             (Operation::Set, Some(11), Some(FOR_EVER)),

@@ -77,7 +77,7 @@ enum Float {
 impl Float {
     fn parse(text: &[u8]) -> Option<Float> {
         let text = std::str::from_utf8(text).ok()?;
-        // Rust reads no blanks, and names that C does not; hexadecimal is C's only, and read by neither here.
+        // Unlike C, Rust reads neither blanks before a number nor hexadecimal.
         let number: f64 = text.parse().ok()?;
         if number.is_nan() {
             return None;

@@ -34,17 +34,16 @@ pub(super) fn quit(call: &mut Call<'_, '_>) -> Done {
 pub(super) fn reset(call: &mut Call<'_, '_>) -> Done {
     let session = &mut *call.session;
     session.transaction = None;
-    session.watched = Default::default();
+    session.watched = None;
     session.replies = Replies::On;
     session.speak(Version::Two);
-    session.client.about.lock().name = "".into();
+    session.client.set_name("".into());
     reply::simple(call.turn.out, "RESET");
     Ok(())
 }
 
 pub(super) fn select(call: &mut Call<'_, '_>) -> Done {
     let text = call.args.get(1);
-    number::integer(text).ok_or("ERR invalid DB index")?;
     keys::database(text)?;
     reply::ok(call.turn.out);
     Ok(())
@@ -115,7 +114,7 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Done {
         }
     }
     if let Some(name) = name {
-        session.client.about.lock().name = name;
+        session.client.set_name(name);
     }
     session.speak(version);
     let out = &mut *turn.out;
@@ -162,12 +161,13 @@ pub(super) fn client(call: &mut Call<'_, '_>) -> Done {
         (b"id", 2) => reply::integer(call.turn.out, call.session.client.id as i64),
         (b"getname", 2) => {
             let about = call.session.client.about.lock();
-            let name = Some(about.name.as_bytes()).filter(|name| !name.is_empty());
+            let name = about.as_ref().map(|about| about.name.as_bytes());
+            let name = name.filter(|name| !name.is_empty());
             reply::value(call.turn.out, name, call.session.version);
         }
         (b"setname", 3) => {
             let name = checked(args.get(2), "Client names")?;
-            call.session.client.about.lock().name = name;
+            call.session.client.set_name(name);
             reply::ok(call.turn.out);
         }
         (b"setinfo", 4) => return set_info(call),
@@ -180,7 +180,7 @@ pub(super) fn client(call: &mut Call<'_, '_>) -> Done {
         (b"kill", 3..) => return kill(call),
         (b"reply", 3) => return set_replies(call),
         (b"no-evict" | b"no-touch", 3) => {
-            // A client's memory is bounded anyway, and what it looks up counts.
+            // Memory of connections is bounded anyway, and look-ups always count as requests.
             on_or_off(args.get(2))?;
             reply::ok(call.turn.out);
         }
@@ -206,7 +206,7 @@ fn set_info(call: &mut Call<'_, '_>) -> Done {
             _ => return Err("ERR Unrecognized option".into()),
         };
     let value = checked(call.args.get(3), "Library names and versions")?;
-    *field(&mut call.session.client.about.lock()) = value;
+    *field(call.session.client.about.lock().get_or_insert_default()) = value;
     reply::ok(call.turn.out);
     Ok(())
 }
@@ -264,6 +264,9 @@ fn list(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
+/// `CLIENT KILL` and each of its conditions once, in pairs.
+const KILL_WORDS_MAX: usize = 14;
+
 /// Which clients are meant.
 type Condition<'c> = Box<dyn Fn(&Client) -> bool + 'c>;
 
@@ -273,20 +276,23 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
     let mut conditions: Vec<Condition<'_>> = Vec::new();
     let mut skips_own = !is_old;
     if is_old {
-        conditions.push(Box::new(|client| client.from.as_bytes() == args.get(2)));
-    } else if !args.len().is_multiple_of(2) {
+        conditions.push(Box::new(|client| client.shown_ends().0.as_bytes() == args.get(2)));
+    } else if !args.len().is_multiple_of(2) || args.len() > KILL_WORDS_MAX {
         return Err(SYNTAX.into());
     }
-    // Conditions come in pairs, and there are few.
-    for at in (2..args.len().min(16)).step_by(2).filter(|_| !is_old) {
+    for at in (2..args.len()).step_by(2).filter(|_| !is_old) {
         let value = args.get(at + 1);
         match args.get(at).to_ascii_lowercase().as_slice() {
             b"id" => {
                 let id = id(value)?;
                 conditions.push(Box::new(move |client| client.id == id));
             }
-            b"addr" => conditions.push(Box::new(move |client| client.from.as_bytes() == value)),
-            b"laddr" => conditions.push(Box::new(move |client| client.to.as_bytes() == value)),
+            b"addr" => {
+                conditions.push(Box::new(move |client| client.shown_ends().0.as_bytes() == value))
+            }
+            b"laddr" => {
+                conditions.push(Box::new(move |client| client.shown_ends().1.as_bytes() == value))
+            }
             b"user" => conditions.push(Box::new(move |_| value == b"default")),
             b"type" => {
                 let are_meant = is_normal(value)?;
@@ -327,7 +333,7 @@ pub(super) fn refused(call: &mut Call<'_, '_>) -> Done {
 pub(super) fn function(call: &mut Call<'_, '_>) -> Done {
     let out = &mut *call.turn.out;
     match call.args.get(1).to_ascii_lowercase().as_slice() {
-        // There are none, so all of them are gone.
+        // No function can be loaded, so there are none after it.
         b"flush" => reply::ok(out),
         b"list" => reply::array(out, 0),
         _ => return Err(table::unknown_subcommand("function", call.args)),

@@ -7,21 +7,24 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
+use crate::listen::Address;
+
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) id: u64,
-    pub(super) from: String,
-    pub(super) to: String,
+    /// Where it comes from and where it has connected to.
+    ends: Option<(Address, Address)>,
     /// When it was accepted, in milliseconds of the server's clock.
     since_ms: u64,
     pub(super) version: AtomicU8,
     pub(super) is_killed: AtomicBool,
-    pub(super) about: Mutex<About>,
+    /// Most say nothing, and take no memory for it.
+    pub(super) about: Mutex<Option<Box<About>>>,
 }
 
 /// What a client has said of itself.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct About {
     pub(super) name: Box<str>,
     pub(super) library: Box<str>,
@@ -29,11 +32,28 @@ pub(super) struct About {
 }
 
 impl Client {
+    pub(super) fn set_name(&self, name: Box<str>) {
+        let mut about = self.about.lock();
+        if about.is_some() || !name.is_empty() {
+            about.get_or_insert_default().name = name;
+        }
+    }
+
+    /// Where it comes from, and where it has connected to.
+    pub(super) fn shown_ends(&self) -> (String, String) {
+        let shown = |address: &Address| match address {
+            Address::Tcp(address) => address.to_string(),
+            Address::Unix(path) => format!("{}:0", path.display()),
+        };
+        self.ends.as_ref().map_or_else(Default::default, |(from, to)| (shown(from), shown(to)))
+    }
+
     /// A line, as `CLIENT LIST` shows it.
     pub(super) fn show(&self, now_ms: u64, text: &mut String) {
-        let about = self.about.lock();
-        let Client { id, from, to, since_ms, version, .. } = self;
-        let About { name, library, library_version } = &*about;
+        let About { name, library, library_version } =
+            self.about.lock().as_deref().cloned().unwrap_or_default();
+        let (from, to) = self.shown_ends();
+        let Client { id, since_ms, version, .. } = self;
         let age = now_ms.saturating_sub(*since_ms) / 1000;
         let version = version.load(Relaxed);
         let _ = writeln!(
@@ -55,13 +75,12 @@ struct Known {
 }
 
 impl Clients {
-    pub(super) fn add(&self, (from, to): (String, String), since_ms: u64) -> Arc<Client> {
+    pub(super) fn add(&self, ends: Option<(Address, Address)>, since_ms: u64) -> Arc<Client> {
         let mut known = self.0.lock();
         known.last_id += 1;
         let client = Arc::new(Client {
             id: known.last_id,
-            from,
-            to,
+            ends,
             since_ms,
             version: AtomicU8::new(2),
             is_killed: AtomicBool::new(false),

@@ -6,6 +6,9 @@ use super::{Call, Done, reply};
 pub(super) fn command(call: &mut Call<'_, '_>) -> Done {
     let (args, version) = (call.args, call.session.version);
     let out = &mut *call.turn.out;
+    if args.len() > 2 + COMMANDS.len() && !args.get(1).eq_ignore_ascii_case(b"getkeys") {
+        return Err("ERR more names than there are commands".into());
+    }
     match (args.get(1).to_ascii_lowercase().as_slice(), args.len()) {
         (_, 1) | (b"info", 2) => {
             reply::array(out, COMMANDS.len());
@@ -17,10 +20,8 @@ pub(super) fn command(call: &mut Call<'_, '_>) -> Done {
             COMMANDS.iter().for_each(|command| reply::bulk(out, command.name.as_bytes()));
         }
         (b"info", _) => {
-            // An entry is longer than its name, so that all fit.
-            let names: Vec<_> = args.from(2).take(COMMANDS.len()).collect();
-            reply::array(out, names.len());
-            for name in names {
+            reply::array(out, args.len() - 2);
+            for name in args.from(2) {
                 match table::by_name(name) {
                     Some(command) => show(command, out),
                     None => reply::null_array(out, version),
@@ -32,9 +33,6 @@ pub(super) fn command(call: &mut Call<'_, '_>) -> Done {
                 count == 2
                     || args.from(2).any(|name| name.eq_ignore_ascii_case(command.name.as_bytes()))
             };
-            if count > 2 + COMMANDS.len() {
-                return Err("ERR more names than there are commands".into());
-            }
             reply::map(out, COMMANDS.iter().filter(is_meant).count(), version);
             for command in COMMANDS.iter().filter(is_meant) {
                 reply::bulk(out, command.name.as_bytes());

@@ -75,7 +75,7 @@ fn set(call: &mut Call<'_, '_>) -> Done {
                 bytes(value).ok_or_else(|| refused(name, "argument must be a memory value"))?;
             memory_max = Some(bytes);
         } else if now.as_bytes() != value {
-            // What it is may be set again, as programs do that restore what they have found.
+            // Programs that restore all settings they found set them to the same value.
             return Err(refused(name, "can't set immutable config"));
         }
     }

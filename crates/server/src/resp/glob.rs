@@ -3,7 +3,7 @@
 /// Whether a text is one that the pattern means. Takes at most as many steps as the product of both lengths.
 pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
-    // Behind the last `*`, and where the text goes on that it does not take.
+    // The place behind the last `*`, and where the text begins that this `*` does not match.
     let mut star: Option<(usize, usize)> = None;
     while from < text.len() {
         if pattern.get(at) == Some(&b'*') {

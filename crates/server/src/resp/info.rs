@@ -154,7 +154,7 @@ fn cluster(_: &Turn<'_>, text: &mut String) {
 fn keyspace(turn: &Turn<'_>, text: &mut String) {
     let keys = turn.shared.items.store.live_items();
     if keys > 0 {
-        // How many have an end, and when, is not kept.
+        // The store does not count entries with a lifetime.
         lines!(text, "db0": format_args!("keys={keys}"));
     }
 }

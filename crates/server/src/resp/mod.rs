@@ -87,7 +87,7 @@ pub(crate) struct Session {
     /// Replies are taken back when there are more than so many in the turn.
     out_max: usize,
     transaction: Option<Box<Transaction>>,
-    watched: Watched,
+    watched: Option<Box<Watched>>,
     client: Arc<Client>,
     clients: Arc<Clients>,
 }
@@ -103,7 +103,7 @@ impl Session {
             is_in_exec: false,
             out_max: usize::MAX,
             transaction: None,
-            watched: Watched::default(),
+            watched: None,
             client: clients.add(stream.ends(), shared.items.clock.now_ms()),
             clients: Arc::clone(clients),
         }
@@ -113,7 +113,7 @@ impl Session {
     pub(crate) fn held_bytes(&self) -> usize {
         let walk = if let State::Walk(walk) = &self.state { walk.held_bytes() } else { 0 };
         let kept = self.transaction.as_ref().map_or(0, |kept| kept.held_bytes());
-        walk + kept + self.watched.held_bytes()
+        walk + kept + self.watched.as_ref().map_or(0, |watched| watched.held_bytes())
     }
 
     /// Whether another connection has asked for its end.
@@ -345,7 +345,7 @@ fn keys<'i>(
     let Shape { mut head, mut left } = shape;
     let mut from = 0;
     while left > 0 && lookups.stopped().is_none() {
-        // They have arrived: the request was looked at as a whole before its first key was looked up.
+        // All keys have arrived: the whole request was parsed before its first key was looked up.
         let Ok(Some((key, next))) = request::argument(rest, from) else { return (0, Flow::Close) };
         lookups.push(key, at + from, Shape { head: head.take(), left }, turn);
         left -= 1;
@@ -406,11 +406,11 @@ fn inline(session: &mut Session, line: &[u8], turn: &mut Turn<'_>) -> Flow {
     let Some(request) = inline::translate(line) else {
         return refuse(Bad::Says("Protocol error: unbalanced quotes in request"), turn);
     };
-    // Nothing, if the line has no words.
+    // It is empty if the line has no words.
     if !request.is_empty()
         && let Parsed::Request(args, ..) = request::parse(&request, usize::MAX)
     {
-        // A browser that was made to send requests is not to go on.
+        // Closed as by Redis, so that a web page cannot make a browser send requests here.
         let is_http = |word: &[u8]| args.get(0).eq_ignore_ascii_case(word);
         if is_http(b"post") || is_http(b"host:") {
             return Flow::Close;

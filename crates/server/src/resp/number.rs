@@ -16,7 +16,7 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
         if !digit.is_ascii_digit() {
             return None;
         }
-        // Below 0, because there is one more.
+        // As a negative number, because there is one more of them.
         number = number.checked_mul(10)?.checked_sub(i64::from(digit - b'0'))?;
     }
     if is_negative { Some(number) } else { number.checked_neg() }

@@ -130,7 +130,7 @@ fn missing(input: &[u8], at: usize, left: usize, bytes_max: usize) -> Parsed<'_>
         _ if input.len() - at > LINE_BYTES_MAX => {
             return Parsed::Bad(Bad::Says("Protocol error: too big bulk count string"));
         }
-        // A head of which some bytes are there needs one more, and not as many as the shortest has.
+        // At least one byte more, also where a part of a length has arrived.
         _ => (input.len() + 1).max(at + left * ARGUMENT_BYTES_MIN),
     };
     if length > bytes_max { Parsed::TooLarge(left as u32, at) } else { Parsed::More(length) }
@@ -197,4 +197,78 @@ fn number(input: &[u8], at: usize) -> Option<(Option<i64>, usize)> {
     let end = memchr(b'\r', rest)?;
     let next = at + end + 2;
     (next <= input.len()).then(|| (super::number::integer(&rest[..end]), next))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES_MAX: usize = 1000;
+
+    fn request(words: &[&[u8]]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        super::super::reply::array(&mut bytes, words.len());
+        words.iter().for_each(|word| super::super::reply::bulk(&mut bytes, word));
+        bytes
+    }
+
+    #[test]
+    fn arguments_are_found_in_every_place() {
+        let words: Vec<Vec<u8>> =
+            (0..20).map(|number| vec![b'a' + number; number as usize]).collect();
+        let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
+        let bytes = request(&words);
+        let Parsed::Request(args, begin, end) = parse(&bytes, BYTES_MAX) else { panic!("none") };
+        assert_eq!((args.len(), end), (words.len(), bytes.len()));
+        assert!(words.iter().enumerate().all(|(at, word)| args.get(at) == *word));
+        assert_eq!(args.get(20), b"");
+        assert_eq!(args.from(9).collect::<Vec<_>>(), &words[9..]);
+        assert!(args.placed().all(|(place, _)| bytes[begin + place] == b'$'));
+    }
+
+    /// What is cut off asks for more than there is, and never for more than there will be.
+    #[test]
+    fn a_part_of_a_request_wants_more_and_not_too_much() {
+        let bytes = request(&[b"SET", b"key", b"a value of some bytes", b"", b"NX"]);
+        for end in 1..bytes.len() {
+            match parse(&bytes[..end], BYTES_MAX) {
+                Parsed::More(wanted) => {
+                    assert!(end < wanted && wanted <= bytes.len(), "{end}: {wanted}")
+                }
+                other => panic!("{end}: {other:?}"),
+            }
+        }
+        assert!(matches!(parse(&bytes, 20), Parsed::TooLarge(..)));
+    }
+
+    #[test]
+    fn any_bytes_are_looked_at_without_a_panic() {
+        let mut chance = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut below = |bound: usize| {
+            chance ^= chance << 13;
+            chance ^= chance >> 7;
+            chance ^= chance << 17;
+            (chance >> 33) as usize % bound
+        };
+        let alphabet = b"*$$\r\n\r\n00112999-+ax\x00\xff";
+        for _ in 0..20_000 {
+            let mut bytes = request(&[b"GET", b"key"]);
+            for _ in 0..below(8) {
+                let at = below(bytes.len() + 1);
+                match below(3) {
+                    0 => bytes.insert(at, alphabet[below(alphabet.len())]),
+                    1 => bytes.truncate(at.max(1)),
+                    _ => *bytes.last_mut().unwrap() = below(256) as u8,
+                }
+            }
+            match parse(&bytes, BYTES_MAX) {
+                Parsed::Request(_, _, end) | Parsed::Line(_, end) | Parsed::Nothing(end) => {
+                    assert!(0 < end && end <= bytes.len());
+                }
+                Parsed::More(wanted) => assert!(wanted > bytes.len()),
+                Parsed::TooLarge(_, end) => assert!(end <= bytes.len()),
+                Parsed::Bad(_) => {}
+            }
+        }
+    }
 }

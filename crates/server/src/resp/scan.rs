@@ -8,7 +8,7 @@ use crate::worker::Turn;
 /// Entries that one `SCAN` looks at, whatever it asks for.
 const COUNT_MAX: i64 = 10_000;
 /// Parts of the index that one `SCAN` looks at; each has about ten entries, or none after a flush.
-const PARTS_MAX: usize = 4096;
+const PARTS_MAX: usize = 1 << 14;
 /// Parts that `KEYS` looks at before other connections have their turn.
 const STEP_PARTS: usize = 1024;
 /// Parts that `RANDOMKEY` looks at.
@@ -134,7 +134,7 @@ pub(super) fn keys(call: &mut Call<'_, '_>) -> Done {
         return Err(PATTERN_TOO_LONG.into());
     }
     let mut walk = Walk { pattern: pattern.into(), cursor: 0, found: Vec::new(), count: 0 };
-    // Who is not answered would be at the end, and what is in a transaction is done in one go.
+    // A transaction runs in one go, and a reply that is dropped must be dropped when its request ends.
     if !call.session.is_in_exec && call.session.replies == Replies::On {
         call.session.state = State::Walk(Box::new(walk));
         return Ok(());
@@ -162,7 +162,7 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
     for _ in 0..RANDOM_PARTS_MAX {
         let next = turn.shared.items.store.scan_with(cursor, |entry| {
             seen += 1;
-            // Each of those met so far is as likely.
+            // So each of the keys met so far is chosen with the same chance.
             if mix(random ^ seen).is_multiple_of(seen) {
                 found.clear();
                 found.extend_from_slice(entry.key);
@@ -171,7 +171,7 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
         if seen > 0 {
             break;
         }
-        // It begins anew behind the last.
+        // After the last part comes the first.
         cursor = next.unwrap_or(0);
     }
     turn.spend(RANDOM_PARTS_MAX.min(1 << 10) * PART_BYTES / 8);

@@ -54,23 +54,30 @@ impl Options {
     fn of(call: &Call<'_, '_>) -> Result<Options, Problem> {
         let mut options =
             Options { expect: Expect::Anything, get: false, keeps_time: false, end_ms: None };
+        // The time is parsed last, because a syntax error is reported before a wrong time.
+        let mut time: Option<(Unit, &[u8])> = None;
         let mut words = call.args.from(3);
         while let Some(word) = words.next() {
-            let has_time = options.keeps_time || options.end_ms.is_some();
+            let unit = Unit::of(word);
             if word.eq_ignore_ascii_case(b"nx") && options.expect != Expect::Something {
                 options.expect = Expect::Nothing;
             } else if word.eq_ignore_ascii_case(b"xx") && options.expect != Expect::Nothing {
                 options.expect = Expect::Something;
             } else if word.eq_ignore_ascii_case(b"get") {
                 options.get = true;
-            } else if word.eq_ignore_ascii_case(b"keepttl") && options.end_ms.is_none() {
+            } else if word.eq_ignore_ascii_case(b"keepttl") && time.is_none() {
                 options.keeps_time = true;
-            } else if let Some(unit) = Unit::of(word).filter(|_| !has_time) {
-                let time = words.next().ok_or(SYNTAX)?;
-                options.end_ms = Some(times::end_of_value(time, unit, "set", call.turn)?);
+            } else if let Some(unit) = unit
+                && !options.keeps_time
+                && time.is_none_or(|(before, _)| before == unit)
+            {
+                time = Some((unit, words.next().ok_or(SYNTAX)?));
             } else {
                 return Err(SYNTAX.into());
             }
+        }
+        if let Some((unit, text)) = time {
+            options.end_ms = Some(times::end_of_value(text, unit, "set", call.turn)?);
         }
         Ok(options)
     }
@@ -87,7 +94,7 @@ pub(super) fn set(call: &mut Call<'_, '_>) -> Done {
     let lifetime = end_ms.map(|end| times::left(end, call.turn));
     if !get && !keeps_time && lifetime != Some(None) {
         let is_there = || call.turn.shared.items.store.contains(key);
-        // What is there for certain is not written against: that would cost space.
+        // A write that is certain to be refused would cost space.
         let stored = match expect {
             Expect::Nothing if is_there() => false,
             Expect::Something if !is_there() => false,
@@ -169,7 +176,7 @@ pub(super) fn getdel(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) fn getex(call: &mut Call<'_, '_>) -> Done {
     let (args, version) = (call.args, call.session.version);
-    // `None`: it stays what it is. `Some(None)`: it has no end any more.
+    // `None`: the lifetime stays. `Some(None)`: none from now on.
     let end = match (args.len(), args.get(2)) {
         (2, _) => None,
         (3, word) if word.eq_ignore_ascii_case(b"persist") => Some(None),

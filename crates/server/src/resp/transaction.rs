@@ -78,7 +78,7 @@ pub(super) fn multi(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) fn discard(call: &mut Call<'_, '_>) -> Done {
     call.session.transaction.take().ok_or("ERR DISCARD without MULTI")?;
-    call.session.watched = Watched::default();
+    call.session.watched = None;
     reply::ok(call.turn.out);
     Ok(())
 }
@@ -88,26 +88,27 @@ pub(super) fn watch(call: &mut Call<'_, '_>) -> Done {
     if session.transaction.is_some() {
         return Err("ERR WATCH inside MULTI is not allowed".into());
     }
+    let watched = session.watched.get_or_insert_default();
     for key in args.from(1) {
-        if session.watched.keys.len() == WATCHED_MAX {
+        if watched.keys.len() == WATCHED_MAX {
             return Err("ERR a connection watches no more than 4096 keys".into());
         }
         let cas = turn.shared.items.store.peek(key, |entry| entry.cas);
-        session.watched.add(key, cas);
+        watched.add(key, cas);
     }
     reply::ok(turn.out);
     Ok(())
 }
 
 pub(super) fn unwatch(call: &mut Call<'_, '_>) -> Done {
-    call.session.watched = Watched::default();
+    call.session.watched = None;
     reply::ok(call.turn.out);
     Ok(())
 }
 
 pub(super) fn exec(call: &mut Call<'_, '_>) -> Done {
     let transaction = call.session.transaction.take().ok_or("ERR EXEC without MULTI")?;
-    let watched = std::mem::take(&mut call.session.watched);
+    let watched = call.session.watched.take();
     if transaction.is_broken {
         return Err(ABORTED.into());
     }
@@ -118,7 +119,7 @@ pub(super) fn exec(call: &mut Call<'_, '_>) -> Done {
     let session = &mut *call.session;
     turnstile::alone(call.turn, |turn| {
         let store = &turn.shared.items.store;
-        let mut keys = watched.keys.iter();
+        let mut keys = watched.iter().flat_map(|watched| &watched.keys);
         if keys.any(|(key, cas)| store.peek(key, |entry| entry.cas) != *cas) {
             reply::null_array(turn.out, session.version);
         } else {

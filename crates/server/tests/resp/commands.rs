@@ -122,6 +122,12 @@ fn entries_end() {
         "GETEX k EX 10\nTTL k\nSET k w KEEPTTL\nTTL k\nSET k x\nTTL k\nGETEX none EX 5",
         "$1 v :10 +OK :10 +OK :-1 $-1",
     );
+    let ends = std::time::SystemTime::now() + Duration::from_secs(3000);
+    let ends = ends.duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+    for end in ends..ends + 20 {
+        client.expect(&format!("SET x v PXAT {end}\nPEXPIRETIME x"), &format!("+OK :{end}"));
+    }
+    client.expect("SET x v EX 86400\nTTL x\nDEL x", "+OK :86400 :1");
     client.expect(
         "PSETEX p 30 v\nSETEX q 0 v\nGET p\nDBSIZE",
         "+OK -ERR invalid expire time in 'setex' command \
@@ -143,7 +149,7 @@ fn keys_are_moved_and_found() {
     client.expect("SET c 3\nRENAMENX b c\nRENAMENX b d\nCOPY d c\nCOPY d c REPLACE\nCOPY none c\nTTL c\nMGET b c d",
         "+OK :0 :1 :0 :1 :0 :100 *3 $-1 $1 1 $1 1");
     client.expect("COPY d d\nCOPY d e DB 1\nSELECT 0\nSELECT 1\nSELECT x", "-ERR source and destination objects \
-        are the same -ERR DB index is out of range +OK -ERR DB index is out of range -ERR invalid DB index");
+        are the same -ERR DB index is out of range +OK -ERR DB index is out of range -ERR value is not an integer or out of range");
     client.expect(
         "TYPE c\nTYPE none\nTOUCH c none d\nUNLINK c none\nDBSIZE\nKEYS *\nRANDOMKEY",
         "+string +none :2 :1 \

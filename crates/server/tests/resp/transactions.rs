@@ -118,3 +118,22 @@ fn watched_counters_lose_nothing() {
     });
     Client::new(&server).expect("GET n", "$3 200");
 }
+
+/// Each change is made once and answered once, however often another thread comes between.
+#[test]
+fn threads_count_together() {
+    const EACH: usize = 20_000;
+    let server = Server::start(Settings { threads: 2, ..settings() }).unwrap();
+    let mut numbers: Vec<usize> = std::thread::scope(|scope| {
+        let count = || Client::new(&server).ask(&request(&["INCR", "n"]).repeat(EACH));
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(count)).collect();
+        let replies = threads.into_iter().map(|thread| shown(&thread.join().unwrap()));
+        replies
+            .flat_map(|text| {
+                text.split(' ').map(|word| word[1..].parse().unwrap()).collect::<Vec<_>>()
+            })
+            .collect()
+    });
+    numbers.sort_unstable();
+    assert_eq!(numbers, (1..=8 * EACH).collect::<Vec<_>>());
+}
