@@ -15,19 +15,24 @@
 mod clock;
 mod connection;
 mod counters;
+mod flights;
 mod gather;
 mod items;
 mod listen;
+mod mail;
 mod memcached;
+mod origin;
 mod process;
 mod resp;
 mod server;
 mod session;
 mod settings;
 mod turnstile;
+mod waits;
 mod worker;
 
 pub use listen::Address;
 pub use memcached::Options;
+pub use origin::{Origin, OriginUrl};
 pub use server::{Server, StartError};
 pub use settings::{ITEM_BYTES_MAX, Limits, MEMORY_BYTES_MIN, Settings};

@@ -14,6 +14,7 @@ mod operate;
 mod prefixes;
 mod stats;
 mod text;
+mod waiting;
 
 use std::io;
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ use crate::worker::{Next, Served, Turn};
 use auth::Users;
 use lookups::{Lookups, Shape};
 use prefixes::Prefixes;
+pub(crate) use waiting::{Ask, answer_late, give_up};
 
 /// The longest key.
 const KEY_BYTES_MAX: usize = 250;
@@ -174,7 +176,8 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
         some => some,
     };
     let next = loop {
-        if turn.out.len() >= turn.out_max || turn.work_left == 0 || requests == requests_max {
+        let is_full = turn.out.len() >= turn.out_max || turn.work_left == 0;
+        if is_full || turn.waits.is_full() || requests == requests_max {
             break Next::Send;
         }
         requests += 1;
