@@ -169,6 +169,7 @@ const EXAMPLES: [&str; 10] = [
     "segment_soak",
     "segment_hits",
     "load",
+    "waits",
     "hold_cost",
     "without_membarrier",
 ];

@@ -128,10 +128,10 @@ impl Fetcher {
 
     async fn ask(&self, key: &[u8]) -> Result<Answer, Failed> {
         // One that was kept may have been closed by the origin, which tells nothing of the value: asked once more.
-        if let Some(mut sender) = self.kept() {
-            if let Ok(response) = sender.send_request(self.request(key)?).await {
-                return self.read(key, response, sender).await;
-            }
+        if let Some(mut sender) = self.kept()
+            && let Ok(response) = sender.send_request(self.request(key)?).await
+        {
+            return self.read(key, response, sender).await;
         }
         let address = (self.origin.url.host.as_str(), self.origin.url.port);
         let stream = TcpStream::connect(address).await.map_err(|_| Failed)?;

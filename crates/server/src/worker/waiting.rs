@@ -60,7 +60,7 @@ impl Worker {
         if has_more {
             self.list(slot);
         }
-        if self.out.len() > super::COLLECTED_BYTES {
+        if self.out.len() > REPLY_BYTES {
             self.send_all();
         }
         self.relieve();
