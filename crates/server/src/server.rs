@@ -44,6 +44,8 @@ use crate::worker::Worker;
 pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<io::Result<()>>>,
+    /// It fetches until these have ended.
+    fetcher: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// Why a server did not start.
@@ -176,11 +178,11 @@ impl Server {
             wakers,
             settings,
         });
-        let mut server = Server { shared: Arc::clone(&shared), threads: Vec::new() };
+        let mut server = Server { shared: Arc::clone(&shared), threads: Vec::new(), fetcher: None };
         if let Some((orders, origin)) = orders.zip(shared.settings.origin.clone()) {
             let stops = StopsAll(Arc::clone(&shared));
             let thread = origin::start(Arc::clone(&shared), origin, orders, stops);
-            server.threads.push(thread.map_err(StartError::System)?);
+            server.fetcher = Some(thread.map_err(StartError::System)?);
         }
         for (number, (poll, listeners)) in polls.into_iter().zip(listeners).enumerate() {
             let worker = Worker::new(Arc::clone(&shared), number, poll, listeners);
@@ -209,14 +211,15 @@ impl Server {
     ///
     /// A thread could not wait for its sockets any more.
     pub fn join(mut self) -> io::Result<()> {
-        let threads = std::mem::take(&mut self.threads);
+        let result_of = |thread: JoinHandle<io::Result<()>>| {
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
+        };
         let mut ended = Ok(());
-        for thread in threads {
-            let result =
-                thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")));
-            ended = ended.and(result);
+        for thread in std::mem::take(&mut self.threads) {
+            ended = ended.and(result_of(thread));
         }
-        ended
+        self.shared.stop();
+        self.fetcher.take().map_or(Ok(()), result_of).and(ended)
     }
 }
 
@@ -233,7 +236,7 @@ impl Drop for StopsAll {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop();
-        for thread in self.threads.drain(..) {
+        for thread in self.threads.drain(..).chain(self.fetcher.take()) {
             // What went wrong there is told by `join` only.
             let _ = thread.join();
         }

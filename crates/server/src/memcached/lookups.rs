@@ -8,6 +8,9 @@ use crate::gather::Gathered;
 use crate::waits::{Missing, Part};
 use crate::worker::Turn;
 
+/// How often a key is looked for whose value has come and gone meanwhile.
+const LOOKS: usize = 4;
+
 /// How a key's entry is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
@@ -142,7 +145,7 @@ impl<'i> Lookups<'i> {
 /// Looks a key up that was not found before, and has it fetched or answers that it is not there.
 pub(super) fn get_or_fetch(key: &[u8], shape: Shape, turn: &mut Turn<'_>) {
     let at = turn.out.len();
-    loop {
+    for _ in 0..LOOKS {
         if is_answered(key, shape, turn) {
             break;
         }

@@ -308,9 +308,26 @@ fn miss(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
             push_miss(meta, turn);
             Ok(())
         }
-        // What has come stays, or the key is asked for anew: it does not turn here for long.
-        Missing::Look => get(meta, turn),
+        Missing::Look => {
+            // The value has just come, or has gone again.
+            if !answers_found(meta, turn) {
+                push_miss(meta, turn);
+            }
+            Ok(())
+        }
     }
+}
+
+/// Answers with an entry as it is, if there is one.
+fn answers_found(meta: &Meta<'_>, turn: &mut Turn<'_>) -> bool {
+    let shows_cas = turn.shared.settings.options.cas;
+    let (out, now_ms) = (&mut *turn.out, turn.now_ms);
+    let found = turn.shared.items.store.get_with(meta.key, |entry| {
+        let cas = if shows_cas { entry.cas } else { 0 };
+        let (seen, left) = (Seen::of(&entry), entry.lifetime);
+        push_found(meta, &Found { value: entry.value, seen, cas, left }, now_ms, out);
+    });
+    found.is_some()
 }
 
 /// Answers `mg` when its wait has ended, or has it wait again.

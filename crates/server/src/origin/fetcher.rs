@@ -65,12 +65,38 @@ struct Answer {
     body: Vec<u8>,
 }
 
+/// A fetch that ends when this is dropped, whatever its task has come to: who waits for it is told, and nobody waits for
+/// one that is no more.
+struct Fetch<'f> {
+    fetcher: &'f Fetcher,
+    job: Job,
+    outcome: Outcome,
+    /// How long it is remembered that nothing is stored.
+    for_ms: u64,
+}
+
+impl Drop for Fetch<'_> {
+    fn drop(&mut self) {
+        let shared = &self.fetcher.shared;
+        let outcome = std::mem::replace(&mut self.outcome, Outcome::Failed);
+        if let Some(fetches) = &shared.fetches {
+            fetches.count(&outcome);
+            fetches.ended();
+        }
+        // The thread has slept since a clock was set.
+        let remember = Remember { now_ms: shared.items.clock.update(), for_ms: self.for_ms };
+        let Job { key, ticket, .. } = &self.job;
+        let store = |outcome| self.fetcher.store(&self.job, outcome);
+        shared.items.flights.fetched(key, *ticket, outcome, remember, store);
+    }
+}
+
 impl Fetcher {
     async fn fetch(&self, job: Job) {
+        let mut fetch = Fetch { fetcher: self, job, outcome: Outcome::Failed, for_ms: 0 };
         let limit = Duration::from_millis(self.origin.timeout_ms);
-        let answer = tokio::time::timeout(limit, self.ask(&job.key)).await.unwrap_or(Err(Failed));
-        let counts = self.shared.fetches.as_ref().map(|fetches| &fetches.counts);
-        let (outcome, for_ms) = match answer {
+        let answer = tokio::time::timeout(limit, self.ask(&fetch.job.key)).await;
+        match answer.unwrap_or(Err(Failed)) {
             Ok(Answer { status: StatusCode::OK, freshness, body }) => {
                 let lifetime_seconds = match freshness {
                     Freshness::Seconds(seconds) => seconds,
@@ -78,34 +104,16 @@ impl Fetcher {
                     Freshness::Once => 0,
                 };
                 let is_shared = lifetime_seconds > 0;
+                fetch.for_ms = if is_shared { 0 } else { UNCACHEABLE_MS };
                 let fetched = Fetched { value: body, cas: 0, lifetime_seconds, is_shared };
-                (Outcome::Value(Arc::new(fetched)), if is_shared { 0 } else { UNCACHEABLE_MS })
+                fetch.outcome = Outcome::Value(Arc::new(fetched));
             }
             Ok(Answer { status: StatusCode::NOT_FOUND | StatusCode::GONE, .. }) => {
-                (Outcome::Absent, self.origin.absent_seconds.saturating_mul(1000))
+                fetch.for_ms = self.origin.absent_seconds.saturating_mul(1000);
+                fetch.outcome = Outcome::Absent;
             }
-            _ => (Outcome::Failed, 0),
-        };
-        if let Some(counts) = counts {
-            counts.fetches.fetch_add(1, Relaxed);
-            match &outcome {
-                Outcome::Failed => counts.failed.fetch_add(1, Relaxed),
-                Outcome::Absent => counts.absent.fetch_add(1, Relaxed),
-                Outcome::Value(value) if !value.is_shared => {
-                    counts.uncacheable.fetch_add(1, Relaxed)
-                }
-                Outcome::Value(_) => 0,
-            };
+            _ => {}
         }
-        let items = &self.shared.items;
-        // The thread has slept since a clock was set.
-        let remember = Remember { now_ms: items.clock.update(), for_ms };
-        if let Some(fetches) = &self.shared.fetches {
-            fetches.ended();
-        }
-        items
-            .flights
-            .fetched(&job.key, job.ticket, outcome, remember, |outcome| self.store(&job, outcome));
     }
 
     /// Stores a value that all may have, if no client has written one meanwhile.

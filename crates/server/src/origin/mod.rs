@@ -15,6 +15,7 @@ use std::thread::JoinHandle;
 use hyper::Uri;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::mail::Outcome;
 use crate::server::Shared;
 
 /// Connections to the origin that are kept while nothing is fetched on them.
@@ -193,6 +194,18 @@ impl Fetches {
         if self.orders.send(Order::Fetch(job)).is_err() {
             self.ended();
         }
+    }
+
+    fn count(&self, outcome: &Outcome) {
+        self.counts.fetches.fetch_add(1, Relaxed);
+        match outcome {
+            Outcome::Failed => self.counts.failed.fetch_add(1, Relaxed),
+            Outcome::Absent => self.counts.absent.fetch_add(1, Relaxed),
+            Outcome::Value(value) if !value.is_shared => {
+                self.counts.uncacheable.fetch_add(1, Relaxed)
+            }
+            Outcome::Value(_) => 0,
+        };
     }
 
     pub(crate) fn stop(&self) {

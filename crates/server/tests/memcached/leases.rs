@@ -17,11 +17,11 @@ fn server(change: impl FnOnce(&mut Settings)) -> Server {
 /// A connection that has won the key, and so many that wait for it.
 fn won(server: &Server, waiters: u64) -> (Client, Vec<Client>) {
     let mut winner = Client::new(server);
-    winner.expect("mg key v N30 w20000\r\n", "VA 0 W\r\n\r\n");
+    winner.expect("mg key v N30 w60000\r\n", "VA 0 W\r\n\r\n");
     let mut clients: Vec<_> = (0..waiters).map(|_| Client::new(server)).collect();
     // One after the other, so that their order is known.
-    for number in 0..clients.len() {
-        clients[number].send(b"mg key v N30 w20000\r\n");
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send(b"mg key v N30 w60000\r\n");
         until_waiters(server, number as u64 + 1);
     }
     (winner, clients)
@@ -68,7 +68,7 @@ fn who_waits_too_long_is_told_that_another_has_won() {
     let mut client = Client::new(&server);
     let begun = Instant::now();
     // Behind it a request whose reply waits as well.
-    client.expect("mg key v N30 w150 Oq\r\nmn\r\n", "VA 0 Oq Z\r\n\r\nMN\r\n");
+    client.expect("mg key v N30 w150 Oq\r\nmg none\r\n", "VA 0 Oq Z\r\n\r\nEN\r\n");
     assert!(begun.elapsed() >= Duration::from_millis(140), "{:?}", begun.elapsed());
     // As without waiting at all.
     client.expect("mg key v N30\r\nmg key v N30 w0\r\n", "VA 0 Z\r\n\r\nVA 0 Z\r\n\r\n");
@@ -100,13 +100,13 @@ fn a_winner_that_goes_while_nobody_waits_leaves_the_key_to_the_next_who_asks() {
     drop(winner);
     assert_idle(&server);
     let mut client = Client::new(&server);
-    client.expect("mg key v N30 w20000\r\n", "VA 0 W\r\n\r\n");
+    client.expect("mg key v N30 w60000\r\n", "VA 0 W\r\n\r\n");
     // The same with an entry that was there and is stale.
     client.expect("set key 0 0 1\r\nx\r\nmd key I T60\r\n", "STORED\r\nHD\r\n");
-    client.expect("mg key v N30 w20000\r\n", "VA 1 X W\r\nx\r\n");
+    client.expect("mg key v N30 w60000\r\n", "VA 1 X W\r\nx\r\n");
     drop(client);
     assert_idle(&server);
-    Client::new(&server).expect("mg key v N30 w20000\r\n", "VA 1 X W\r\nx\r\n");
+    Client::new(&server).expect("mg key v N30 w60000\r\n", "VA 1 X W\r\nx\r\n");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_deleted_lease_is_won_by_one_who_waits() {
 fn a_connection_may_wait_for_itself_and_write_behind() {
     let server = server(|_| {});
     let mut client = Client::new(&server);
-    client.send(b"mg key v N30 w20000\r\nmg key v N30 w20000\r\n");
+    client.send(b"mg key v N30 w60000\r\nmg key v N30 w60000\r\n");
     assert_receives(&mut client, "VA 0 W\r\n\r\n");
     client.send(b"set key 0 0 1\r\nx\r\n");
     assert_receives(&mut client, "VA 1\r\nx\r\nSTORED\r\n");
@@ -137,7 +137,7 @@ fn no_more_wait_than_may() {
     let server = server(|settings| settings.limits.waiters = 1);
     let (_winner, mut others) = won(&server, 1);
     let mut client = Client::new(&server);
-    client.expect("mg key v N30 w20000\r\n", "VA 0 Z\r\n\r\n");
+    client.expect("mg key v N30 w60000\r\n", "VA 0 Z\r\n\r\n");
     assert_eq!(client.stat("waits_refused"), 1);
     client.expect("set key 0 0 1\r\nx\r\n", "STORED\r\n");
     assert_receives(&mut others[0], "VA 1\r\nx\r\n");
@@ -149,7 +149,7 @@ fn a_connection_waits_for_no_more_than_it_may_and_goes_on_afterwards() {
     let (mut winner, _others) = won(&server, 0);
     let mut client = Client::new(&server);
     let count = 700;
-    client.send("mg key v N30 w20000\r\n".repeat(count).as_bytes());
+    client.send("mg key v N30 w60000\r\n".repeat(count).as_bytes());
     until_waiters(&server, 256);
     winner.expect("set key 0 0 1\r\nx\r\n", "STORED\r\n");
     assert_receives(&mut client, &"VA 1\r\nx\r\n".repeat(count));
@@ -163,7 +163,7 @@ fn replies_behind_a_hole_are_bounded() {
     let value = "v".repeat(10_000);
     winner.expect(&format!("set large 0 0 10000\r\n{value}\r\n"), "STORED\r\n");
     let mut client = Client::new(&server);
-    client.send(b"mg key v N30 w20000\r\n");
+    client.send(b"mg key v N30 w60000\r\n");
     let gets = winner.stat("cmd_get");
     client.send("get large\r\n".repeat(2000).as_bytes());
     until_waiters(&server, 1);
@@ -187,7 +187,7 @@ fn the_flag_is_a_number_of_milliseconds() {
         );
     }
     // Without a winner nobody waits.
-    client.expect("mg key v w20000\r\n", "EN\r\n");
-    client.expect("set key 0 0 1\r\nx\r\nmg key v w20000\r\n", "STORED\r\nVA 1\r\nx\r\n");
+    client.expect("mg key v w60000\r\n", "EN\r\n");
+    client.expect("set key 0 0 1\r\nx\r\nmg key v w60000\r\n", "STORED\r\nVA 1\r\nx\r\n");
     assert_idle(&server);
 }

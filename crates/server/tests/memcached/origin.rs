@@ -80,12 +80,12 @@ impl TestOrigin {
         until("the origin is asked", || self.count() >= requests);
     }
 
-    /// A server with this origin, which is given 20 seconds.
+    /// A server with this origin, which is given a minute: longer than any client of a test waits.
     pub(crate) fn server(&self, change: impl FnOnce(&mut Settings)) -> Server {
         let url = format!("http://{}/{{key}}", self.address).parse().unwrap();
         let mut settings = settings();
         settings.threads = 2;
-        settings.origin = Some(Origin { timeout_ms: 20_000, ..Origin::new(url) });
+        settings.origin = Some(Origin { timeout_ms: 60_000, ..Origin::new(url) });
         change(&mut settings);
         Server::start(settings).unwrap()
     }
