@@ -131,15 +131,24 @@ pub(crate) fn update<R>(
     mut decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
 ) -> Result<Option<(R, u64)>, StoreError> {
     let mut writes = false;
-    let items = &turn.shared.items;
-    let updated = items.store.update(key, turn.scratch, |entry, value| {
+    let updated = rewrite(key, turn, |entry, value| {
         let update = decide(entry, value);
         writes = matches!(update, Update::Write { .. });
         update
     });
     if writes {
-        items.flights.written(key);
+        turn.shared.items.flights.written(key);
     }
+    updated
+}
+
+/// As [`update`], for changes that leave the value as it is: who waits for one goes on.
+pub(crate) fn rewrite<R>(
+    key: &[u8],
+    turn: &mut Turn<'_>,
+    decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
+) -> Result<Option<(R, u64)>, StoreError> {
+    let updated = turn.shared.items.store.update(key, turn.scratch, decide);
     if !matches!(updated, Ok(None)) {
         turn.spend(turn.scratch.len());
     }

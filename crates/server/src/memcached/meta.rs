@@ -16,7 +16,7 @@ use super::waiting::{self, Ask};
 use super::{
     BAD_FORMAT, Flow, KEY_BYTES_MAX, Request, TOO_LARGE, base64, number, push_number, reply,
 };
-use crate::items::Items;
+use crate::items::{Items, rewrite};
 use crate::mail::Fetched;
 use crate::waits::Missing;
 use crate::worker::Turn;
@@ -412,7 +412,7 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
         let may_wait = turn.may_wait() && attempt + 1 < VIVIFY_TRIES;
         let wait = meta.flags.wait.filter(|wait| may_wait && !wait.is_zero());
         let mut is_loser = false;
-        let updated = operate::update(meta.key, turn, |entry, value| {
+        let updated = rewrite(meta.key, turn, |entry, value| {
             value.extend_from_slice(entry.value);
             let has_token = entry.marks & WON != 0;
             let (left, is_soon) = lifetime_after(meta, items, entry.lifetime, false);
@@ -426,7 +426,11 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
             if !won && time.is_none() || is_loser && wait.is_some() {
                 return Update::Leave(seen);
             }
-            let (flags, lifetime) = (entry.flags, time.map(|_| left));
+            let (flags, mut lifetime) = (entry.flags, time.map(|_| left));
+            if has_token && won && time.is_none() && entry.value.is_empty() {
+                // The next to bring the value has as long as the first had.
+                lifetime = vivify_time.map(|time| items.lifetime(time.into()));
+            }
             Update::Write { flags, marks, lifetime, result: seen }
         });
         match updated.map_err(refusal)? {
@@ -453,7 +457,8 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
                 let vivified = items.lifetime(vivify.into());
                 let (lifetime, _) = lifetime_after(meta, items, vivified, true);
                 let attributes = Attributes { flags: 0, marks: WON | binary, lifetime };
-                let made = items.write(meta.key, b"", attributes, Expect::Nothing);
+                // No value yet, so nobody's wait is over.
+                let made = items.store.write(meta.key, b"", attributes, Expect::Nothing);
                 if let (Stored::Stored, cas) = made.map_err(refusal)? {
                     answer_made(meta, attributes, cas, turn);
                     hold_lease(meta, turn);
