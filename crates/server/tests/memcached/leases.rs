@@ -93,6 +93,20 @@ fn a_winner_that_goes_is_followed_by_the_next() {
     assert_idle(&server);
 }
 
+/// On whichever threads they are.
+#[test]
+fn a_lease_passes_on_in_the_order_of_waiting() {
+    let server = server(|_| {});
+    let (mut winner, others) = won(&server, 16);
+    for mut next in others {
+        drop(winner);
+        assert_receives(&mut next, "VA 0 W\r\n\r\n");
+        winner = next;
+    }
+    winner.expect("set key 0 0 1\r\nx\r\nmg key v N30 w60000\r\n", "STORED\r\nVA 1\r\nx\r\n");
+    assert_idle(&server);
+}
+
 #[test]
 fn a_winner_that_goes_while_nobody_waits_leaves_the_key_to_the_next_who_asks() {
     let server = server(|_| {});
