@@ -118,6 +118,8 @@ fn nothing_is_left_of_waits_whatever_is_sent() {
                 let mut chance = Chance(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed));
                 for _ in 0..60 {
                     let mut client = Client::new(server);
+                    // A key that nothing else names: only its winner's end passes it on.
+                    client.send(b"mg leased v N10 w40\r\n");
                     let _ = client.stream.write_all(&chance.requests());
                     if chance.below(3) > 0 {
                         let _ = client.stream.shutdown(std::net::Shutdown::Write);
