@@ -160,7 +160,7 @@ fn features() -> &'static str {
 }
 
 /// Examples that CI runs, and those that only rivals' features build, which `lint` does not see.
-const EXAMPLES: [&str; 10] = [
+const EXAMPLES: [&str; 11] = [
     "soak",
     "rows_from_moka",
     "rows_from_quick_cache",
@@ -169,6 +169,7 @@ const EXAMPLES: [&str; 10] = [
     "segment_soak",
     "segment_hits",
     "load",
+    "waits",
     "hold_cost",
     "without_membarrier",
 ];

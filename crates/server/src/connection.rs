@@ -17,6 +17,7 @@ use std::io;
 
 use crate::listen::Stream;
 use crate::session::Session;
+use crate::waits::Waits;
 
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -29,6 +30,8 @@ pub(crate) struct Connection {
     /// Replies that the socket did not take, from `sent` on.
     pub(crate) pending: Vec<u8>,
     sent: usize,
+    /// Replies that wait, and those behind them; what it has won.
+    pub(crate) waits: Option<Box<Waits>>,
     /// The socket may have more to read.
     pub(crate) readable: bool,
     /// The client sends no more. No event says so again, so it is read on until the end is met.
@@ -54,6 +57,7 @@ impl Connection {
             wanted: 0,
             pending: Vec::new(),
             sent: 0,
+            waits: None,
             readable: false,
             ended: false,
             has_more: false,
@@ -67,12 +71,20 @@ impl Connection {
     /// Whether nothing of it is left to do: no part of a request, no request, no reply.
     pub(crate) fn is_quiet(&self) -> bool {
         let is_idle = self.carry.is_empty() && self.pending.is_empty();
-        is_idle && !self.has_more && !self.is_listed && !self.readable
+        is_idle && !self.has_more && !self.is_listed && !self.readable && self.awaits_nothing()
     }
 
     /// Bytes of memory it has for itself.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.carry.capacity() + self.pending.capacity() + self.session.held_bytes()
+        self.carry.capacity()
+            + self.pending.capacity()
+            + self.session.held_bytes()
+            + self.waits.as_ref().map_or(0, |waits| waits.held_bytes())
+    }
+
+    /// Whether no reply waits.
+    pub(crate) fn awaits_nothing(&self) -> bool {
+        self.waits.as_ref().is_none_or(|waits| waits.is_over())
     }
 
     /// Sends replies, and keeps what the socket does not take. Answers bytes sent.
@@ -81,7 +93,10 @@ impl Connection {
     ///
     /// The connection is broken.
     pub(crate) fn send(&mut self, replies: &[u8]) -> io::Result<usize> {
-        debug_assert!(self.pending.is_empty());
+        if !self.pending.is_empty() {
+            self.pending.extend_from_slice(replies);
+            return Ok(0);
+        }
         let sent = self.write(replies)?;
         if sent < replies.len() {
             self.pending.extend_from_slice(&replies[sent..]);

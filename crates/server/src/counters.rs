@@ -47,6 +47,10 @@ counters! {
     connections, rejected,
     /// Connections closed: without a request; with half a request; for the bytes they held.
     idle_kicks, slow_kicks, full_kicks,
+    /// Requests that waited; whose time was over; that did not because too many do.
+    waits, late_waits, refused_waits,
+    /// Fetches that were not begun because too many are under way.
+    refused_fetches,
     bytes_read, bytes_written,
     /// Wake-ups that left a connection to the next one.
     yields,

@@ -67,12 +67,55 @@ impl<'i, S: Copy> Gathered<'i, S> {
         }
     }
 
+    /// As [`Gathered::take`], but for keys that are not there: they are given to `wait`, with the place in the replies
+    /// where theirs belong. No more than may wait are answered.
+    pub(crate) fn take_or_wait(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut answer: impl FnMut(&mut Vec<u8>, &[u8], S, &Entry<'_>),
+        mut wait: impl FnMut(&'i [u8], S, usize, &mut Turn<'_>),
+    ) {
+        let mut missing = [(0, 0); GATHERED];
+        let mut count = 0;
+        let room = turn.waits.room.saturating_sub(turn.waits.parts.len());
+        let (shapes, keys) = (self.shapes, self.keys);
+        let mut at = 0;
+        self.take_while(turn, |out, key, shape, entry| {
+            match entry {
+                Some(entry) => answer(out, key, shape, entry),
+                None if count == room => return false,
+                None => {
+                    missing[count] = (at, out.len());
+                    count += 1;
+                }
+            }
+            at += 1;
+            true
+        });
+        for (at, place) in &missing[..count] {
+            wait(keys[*at], shapes[*at], *place, turn);
+        }
+    }
+
     /// Looks all up and has `answer` append each reply, up to as many replies as there may be.
     #[inline]
     pub(crate) fn take(
         &mut self,
         turn: &mut Turn<'_>,
         mut answer: impl FnMut(&mut Vec<u8>, &[u8], S, Option<&Entry<'_>>),
+    ) {
+        self.take_while(turn, |out, key, shape, entry| {
+            answer(out, key, shape, entry);
+            true
+        });
+    }
+
+    /// As [`Gathered::take`], until `answer` says that it does not answer.
+    #[inline]
+    fn take_while(
+        &mut self,
+        turn: &mut Turn<'_>,
+        mut answer: impl FnMut(&mut Vec<u8>, &[u8], S, Option<&Entry<'_>>) -> bool,
     ) {
         let count = std::mem::take(&mut self.count);
         let (shapes, keys) = (&self.shapes, &self.keys[..count]);
@@ -82,12 +125,13 @@ impl<'i, S: Copy> Gathered<'i, S> {
             if stopped.is_some() {
                 return;
             }
-            if turn.out.len() >= turn.out_max {
+            if turn.out.len() >= turn.out_max
+                || !answer(turn.out, keys[at], shapes[at], entry.as_ref())
+            {
                 stopped = Some(at);
                 return;
             }
             hits += u64::from(entry.is_some());
-            answer(turn.out, keys[at], shapes[at], entry.as_ref());
         });
         let answered = stopped.unwrap_or(count) as u64;
         self.stopped = stopped.map(|at| (self.places[at], self.shapes[at]));

@@ -3,9 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use frazil_segment::{BuildError, Entry, Eviction, Store, StoreError, Update};
+use frazil_segment::{
+    Attributes, BuildError, Entry, Eviction, Expect, Store, StoreError, Stored, Update,
+};
 
 use crate::clock::Clock;
+use crate::flights::Flights;
+use crate::mail::Mail;
 use crate::settings::{Settings, Shares};
 use crate::worker::Turn;
 
@@ -16,7 +20,9 @@ const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Items {
+    /// To read. What is written and deleted for clients goes through the functions here, which tell the flights.
     pub(crate) store: Store,
+    pub(crate) flights: Flights,
     pub(crate) clock: Clock,
     item_bytes_max: usize,
     segment_bytes: usize,
@@ -25,12 +31,17 @@ pub(crate) struct Items {
 }
 
 impl Items {
-    pub(crate) fn new(settings: &Settings, shares: Shares) -> Result<Items, BuildError> {
+    pub(crate) fn new(
+        settings: &Settings,
+        shares: Shares,
+        mail: Mail,
+    ) -> Result<Items, BuildError> {
         let clock = Clock::new();
         let store = Store::builder(shares.store_bytes).segment_bytes(shares.segment_bytes);
         let eviction = if settings.evicts { Eviction::default() } else { Eviction::Never };
         Ok(Items {
             store: store.eviction(eviction).clock(clock.shared()).build()?,
+            flights: Flights::new(settings.limits.waiters, shares.memo_bytes, mail),
             clock,
             segment_bytes: shares.segment_bytes,
             item_bytes_max: settings.limits.item_bytes,
@@ -42,6 +53,35 @@ impl Items {
     pub(crate) fn is_too_large(&self, key_bytes: usize, value_bytes: usize) -> bool {
         let bytes = key_bytes + value_bytes;
         bytes > self.item_bytes_max || bytes + HEAD_BYTES_MAX > self.segment_bytes
+    }
+
+    /// Writes for a client, as [`Store::write`].
+    pub(crate) fn write(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        expect: Expect,
+    ) -> Result<(Stored, u64), StoreError> {
+        let written = self.store.write(key, value, attributes, expect);
+        self.flights.written(key);
+        written
+    }
+
+    /// Deletes for a client, as [`Store::delete`].
+    pub(crate) fn delete(&self, key: &[u8]) -> bool {
+        self.flights.overtake(key);
+        let is_there = self.store.delete(key);
+        self.flights.deleted(key);
+        is_there
+    }
+
+    /// Deletes for a client, as [`Store::delete_exactly`].
+    pub(crate) fn delete_exactly(&self, key: &[u8], cas: u64) -> Stored {
+        self.flights.overtake(key);
+        let deleted = self.store.delete_exactly(key, cas);
+        self.flights.deleted(key);
+        deleted
     }
 
     /// How long an entry lives that is to end at `time`, as memcached and others write it: 0 for
@@ -59,7 +99,7 @@ impl Items {
     pub(crate) fn flush_in(&self, delay_ms: u64) {
         if delay_ms == 0 {
             self.flush_ms.store(NEVER, Relaxed);
-            self.store.flush();
+            self.flush();
         } else {
             self.flush_ms.store(self.clock.now_ms() + delay_ms, Relaxed);
         }
@@ -73,14 +113,37 @@ impl Items {
         }
         // One thread flushes, whichever is first.
         if self.flush_ms.compare_exchange(due, NEVER, Relaxed, Relaxed).is_ok() {
-            self.store.flush();
+            self.flush();
         }
+    }
+
+    fn flush(&self) {
+        self.flights.overtake_all();
+        self.store.flush();
     }
 }
 
 /// Changes an entry as [`frazil_segment::Store::update`] does; its new value is in the turn's scratch
 /// buffer after it, and counts as work of the turn.
 pub(crate) fn update<R>(
+    key: &[u8],
+    turn: &mut Turn<'_>,
+    mut decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
+) -> Result<Option<(R, u64)>, StoreError> {
+    let mut writes = false;
+    let updated = rewrite(key, turn, |entry, value| {
+        let update = decide(entry, value);
+        writes = matches!(update, Update::Write { .. });
+        update
+    });
+    if writes {
+        turn.shared.items.flights.written(key);
+    }
+    updated
+}
+
+/// As [`update`], for changes that leave the value as it is: who waits for one goes on.
+pub(crate) fn rewrite<R>(
     key: &[u8],
     turn: &mut Turn<'_>,
     decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,

@@ -8,14 +8,17 @@ use frazil_segment::prometheus::Page;
 pub(crate) use frazil_segment::prometheus::CONTENT_TYPE;
 
 use crate::counters::Counts;
+use crate::origin::FetchCounts;
 use crate::server::Shared;
 
 /// The page at this moment. It goes through all segments of the store.
 pub(crate) fn page(shared: &Shared) -> String {
     let mut page = Page::new().with("segment", &shared.items.store).to_string();
-    let counters = counters(&shared.counts());
+    let mut counters = counters(&shared.counts());
+    counters.extend(shared.fetches.iter().flat_map(|fetches| fetch_counters(&fetches.counts)));
     let counters = counters.into_iter().map(|(name, help, value)| (name, help, "counter", value));
     let seconds = shared.items.clock.now_ms() / 1000;
+    let (flights, waiters) = shared.items.flights.counts();
     let gauges = [
         (
             "frazil_server_connections",
@@ -27,6 +30,8 @@ pub(crate) fn page(shared: &Shared) -> String {
             "Bytes of half requests and replies that are not sent.",
             shared.held_bytes.load(Relaxed) as u64,
         ),
+        ("frazil_server_flights", "Keys whose value is being brought.", flights as u64),
+        ("frazil_server_waiters", "Requests that wait for a value.", waiters as u64),
         ("frazil_server_uptime_seconds", "Seconds since the server started.", seconds),
     ];
     let gauges = gauges.into_iter().map(|(name, help, value)| (name, help, "gauge", value));
@@ -35,6 +40,29 @@ pub(crate) fn page(shared: &Shared) -> String {
         let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
     }
     page
+}
+
+/// What the thread that fetches has counted, where there is one.
+fn fetch_counters(counts: &FetchCounts) -> [(&'static str, &'static str, u64); 4] {
+    [
+        ("frazil_server_fetches_total", "Fetches that ended, in any way.", &counts.fetches),
+        (
+            "frazil_server_fetches_failed_total",
+            "Those without a value, for an error.",
+            &counts.failed,
+        ),
+        (
+            "frazil_server_fetches_absent_total",
+            "Those of keys the origin has no value of.",
+            &counts.absent,
+        ),
+        (
+            "frazil_server_fetches_uncacheable_total",
+            "Those whose value was not stored.",
+            &counts.uncacheable,
+        ),
+    ]
+    .map(|(name, help, count)| (name, help, count.load(Relaxed)))
 }
 
 macro_rules! named {
@@ -76,6 +104,10 @@ fn counters(counts: &Counts) -> Vec<(&'static str, &'static str, u64)> {
         idle_kicks "idle_closed_total" "Connections closed that sent no request for too long.",
         slow_kicks "slow_closed_total" "Connections closed whose request or replies took too long.",
         full_kicks "full_closed_total" "Connections closed for the memory they held.",
+        waits "waits_total" "Requests that waited for a value.",
+        late_waits "late_waits_total" "Those whose time was over.",
+        refused_waits "refused_waits_total" "Requests that did not wait, because too many do.",
+        refused_fetches "refused_fetches_total" "Fetches not begun, because too many are under way.",
         bytes_read "read_bytes_total" "Bytes that clients have sent.",
         bytes_written "written_bytes_total" "Bytes sent to clients.",
         yields "yields_total" "Turns in which a connection had more to do than fits into one.",

@@ -15,7 +15,9 @@ use crate::counters::{Counters, Counts};
 use crate::handle::Handle;
 use crate::items::Items;
 use crate::listen::{Address, Listener};
+use crate::mail::Mail;
 use crate::memcached::Memcached;
+use crate::origin::{self, Fetches};
 use crate::resp::Resp;
 use crate::session::Protocol;
 use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
@@ -46,6 +48,8 @@ pub struct Server {
     threads: Vec<JoinHandle<io::Result<()>>>,
     /// It answers until these have ended.
     admin: Option<JoinHandle<io::Result<()>>>,
+    /// It fetches until these have ended.
+    fetcher: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// Why a server did not start.
@@ -100,6 +104,8 @@ pub(crate) struct Shared {
     pub(crate) memcached: Memcached,
     pub(crate) resp: Resp,
     pub(crate) turnstile: Turnstile,
+    /// The way to the origin, if there is one.
+    pub(crate) fetches: Option<Fetches>,
     /// By thread.
     pub(crate) counters: Box<[Counters]>,
     /// Connections of all threads.
@@ -110,7 +116,7 @@ pub(crate) struct Shared {
     /// When the server ends, drained or not, in milliseconds of its clock; `u64::MAX` while it does not drain.
     pub(crate) drains_until_ms: AtomicU64,
     pub(crate) addresses: Vec<Address>,
-    wakers: Vec<Waker>,
+    wakers: Arc<[Waker]>,
 }
 
 impl Shared {
@@ -124,10 +130,13 @@ impl Shared {
     pub(crate) fn stop(&self) {
         self.stops.store(true, Relaxed);
         self.wake();
+        if let Some(fetches) = &self.fetches {
+            fetches.stop();
+        }
     }
 
     pub(crate) fn wake(&self) {
-        for waker in &self.wakers {
+        for waker in self.wakers.iter() {
             // A thread that cannot be woken looks once a second.
             let _ = waker.wake();
         }
@@ -150,10 +159,6 @@ impl Server {
         }
         allow_files(&settings)?;
         let shares = Shares::of(&settings);
-        let items = Items::new(&settings, shares).map_err(StartError::Store)?;
-        if settings.restores {
-            items.store.expect_restore();
-        }
         let memcached = Memcached::new(&settings.options).map_err(StartError::Users)?;
         let (mut addresses, listeners) = bind(&settings)?;
         let admin = admin::bind(&settings);
@@ -164,28 +169,42 @@ impl Server {
         let polls = (0..count).map(|_| mio::Poll::new());
         let mut polls = polls.collect::<io::Result<Vec<_>>>().map_err(StartError::System)?;
         let waker = |poll: &mio::Poll| Waker::new(poll.registry(), crate::worker::WAKE);
-        let wakers = polls.iter().map(waker).collect::<io::Result<_>>();
+        let wakers = polls.iter().map(waker).collect::<io::Result<Arc<[_]>>>();
+        let wakers = wakers.map_err(StartError::System)?;
+        let mail = Mail::new(Arc::clone(&wakers));
+        let items = Items::new(&settings, shares, mail).map_err(StartError::Store)?;
+        if settings.restores {
+            items.store.expect_restore();
+        }
+        let (fetches, orders) = settings.origin.as_ref().map(|_| Fetches::new()).unzip();
         let shared = Arc::new(Shared {
             shares,
             items,
             memcached,
             resp: Resp::new(&settings),
             turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { settings.threads }),
+            fetches,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
             connections: AtomicUsize::new(0),
             held_bytes: AtomicUsize::new(0),
             stops: AtomicBool::new(false),
             drains_until_ms: AtomicU64::new(u64::MAX),
             addresses,
-            wakers: wakers.map_err(StartError::System)?,
+            wakers,
             settings,
         });
-        let mut server = Server { shared: Arc::clone(&shared), threads: Vec::new(), admin: None };
+        let mut server =
+            Server { shared: Arc::clone(&shared), threads: Vec::new(), admin: None, fetcher: None };
         if !admin.is_empty()
             && let Some(poll) = polls.pop()
         {
             let admin = Admin::new(Arc::clone(&shared), poll, admin).map_err(StartError::System)?;
             server.admin = Some(spawn("serve-admin".to_owned(), move || admin.run())?);
+        }
+        if let Some((orders, origin)) = orders.zip(shared.settings.origin.clone()) {
+            let stops = StopsAll(Arc::clone(&shared));
+            let thread = origin::start(Arc::clone(&shared), origin, orders, stops);
+            server.fetcher = Some(thread.map_err(StartError::System)?);
         }
         for (number, (poll, listeners)) in polls.into_iter().zip(listeners).enumerate() {
             let worker = Worker::new(Arc::clone(&shared), number, poll, listeners);
@@ -222,7 +241,12 @@ impl Server {
             ended = ended.and(result_of(thread));
         }
         self.shared.stop();
-        self.admin.take().map_or(Ok(()), result_of).and(ended)
+        self.admin
+            .take()
+            .into_iter()
+            .chain(self.fetcher.take())
+            .map(result_of)
+            .fold(ended, Result::and)
     }
 }
 
@@ -252,7 +276,7 @@ impl Drop for StopsAll {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop();
-        for thread in self.threads.drain(..).chain(self.admin.take()) {
+        for thread in self.threads.drain(..).chain(self.admin.take()).chain(self.fetcher.take()) {
             // What went wrong there is told by `join` only.
             let _ = thread.join();
         }
@@ -265,10 +289,15 @@ const FILES_BESIDE: usize = 64;
 /// Has the process allow as many open files as the server wants, as memcached does: at the limit a connection
 /// would neither be accepted nor refused.
 fn allow_files(settings: &Settings) -> Result<(), StartError> {
-    let Settings { threads, limits, memcached, resp, .. } = settings;
+    let Settings { threads, limits, memcached, resp, origin, .. } = settings;
+    let fetches = origin.as_ref().map_or(0, |origin| origin.fetches + origin::KEPT);
     // A thread has a poll, a waker and a socket for each address.
     let of_threads = threads.saturating_mul(2 + memcached.len() + resp.len());
-    let wanted = limits.connections.saturating_add(of_threads).saturating_add(FILES_BESIDE) as u64;
+    let wanted = limits
+        .connections
+        .saturating_add(of_threads)
+        .saturating_add(fetches)
+        .saturating_add(FILES_BESIDE) as u64;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {
         return Ok(());

@@ -2,6 +2,7 @@
 
 use crate::listen::Address;
 use crate::memcached::Options;
+use crate::origin::Origin;
 
 /// The least memory a server takes.
 pub const MEMORY_BYTES_MIN: usize = 2 << 20;
@@ -31,6 +32,8 @@ pub struct Settings {
     pub limits: Limits,
     /// What memcached has a flag for.
     pub options: Options,
+    /// Where look-ups of memcached's protocol fetch what is missing.
+    pub origin: Option<Origin>,
 }
 
 impl Default for Settings {
@@ -47,6 +50,7 @@ impl Default for Settings {
             restores: false,
             limits: Limits::default(),
             options: Options::default(),
+            origin: None,
         }
     }
 }
@@ -69,6 +73,9 @@ pub struct Limits {
     pub turn_requests: usize,
     /// Connections that wait to be accepted, by listening socket.
     pub backlog: i32,
+    /// Requests that wait for a lease or a fetch at once, of all connections; one more is answered like one whose
+    /// time is over.
+    pub waiters: usize,
 }
 
 impl Default for Limits {
@@ -80,6 +87,7 @@ impl Default for Limits {
             request_seconds: 0,
             turn_requests: 0,
             backlog: 1024,
+            waiters: 1 << 16,
         }
     }
 }
@@ -89,8 +97,12 @@ impl Default for Limits {
 pub(crate) struct Shares {
     pub(crate) store_bytes: usize,
     pub(crate) segment_bytes: usize,
-    /// For requests that have arrived in part and replies that are not sent, of all connections.
+    /// For requests that have arrived in part, and replies that wait or are not sent, of all connections.
     pub(crate) buffer_bytes: usize,
+    /// For what origins have not, or not for all.
+    pub(crate) memo_bytes: usize,
+    /// For values that are being fetched.
+    pub(crate) fetched_bytes: usize,
 }
 
 /// Segments that there are at least: of fewer, too large a part would be open and half empty.
@@ -101,8 +113,15 @@ impl Shares {
         let memory = settings.memory_bytes;
         let segment = (memory / 8 * 7 / SEGMENTS_MIN).clamp(64 << 10, ITEM_BYTES_MAX);
         let segment_bytes = 1 << segment.ilog2();
-        // The largest request that may come must have room, and a reply beside it.
-        let buffer_bytes = (memory / 16).clamp(2 * segment_bytes, 64 << 20);
-        Shares { store_bytes: memory - buffer_bytes, segment_bytes, buffer_bytes }
+        // The largest request that may come must have room, and a reply beside it; and what is fetched.
+        let least = if settings.origin.is_some() { 4 } else { 2 };
+        let buffer_bytes = (memory / 16).clamp(least * segment_bytes, 64 << 20);
+        let (memo_bytes, fetched_bytes) = match settings.origin {
+            Some(_) => (buffer_bytes / 8, buffer_bytes / 4),
+            None => (0, 0),
+        };
+        let store_bytes = memory - buffer_bytes;
+        let buffer_bytes = buffer_bytes - memo_bytes - fetched_bytes;
+        Shares { store_bytes, segment_bytes, buffer_bytes, memo_bytes, fetched_bytes }
     }
 }

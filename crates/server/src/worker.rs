@@ -5,7 +5,9 @@
 //! the replies are sent. So a client that waits for one reply is woken after the work of the others is done,
 //! and not in the midst of it: on two cores 25 % less processor time (docs/design/server.md).
 
-use std::collections::VecDeque;
+mod waiting;
+
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use crate::listen::{Listener, Stream};
 use crate::server::Shared;
 use crate::session::{self, Protocol, Session};
 use crate::turnstile::Place;
+use crate::waits::{Added, HOLES_MAX};
 
 pub(crate) const WAKE: Token = Token(usize::MAX);
 
@@ -58,6 +61,7 @@ pub(crate) struct Turn<'a> {
     /// The number of the thread.
     pub(crate) thread: usize,
     pub(crate) place: Place<'a>,
+    pub(crate) waits: &'a mut Added,
 }
 
 impl Turn<'_> {
@@ -115,10 +119,20 @@ pub(crate) struct Worker {
     /// Whose replies lie where in `out`.
     parts: Vec<(usize, Range<usize>)>,
     scratch: Vec<u8>,
+    added: Added,
+    /// Replies that wait: until when, of which connection, their tickets.
+    deadlines: BTreeSet<(u64, u32, u64)>,
+    /// There are letters.
+    has_mail: bool,
     now_ms: u64,
     swept_ms: u64,
     /// What the connections of this thread hold of the bytes that all do.
     held_bytes: usize,
+}
+
+/// Replies of a connection that may still be made to wait. Without any it is not served.
+fn room(connection: &Connection) -> usize {
+    connection.waits.as_ref().map_or(HOLES_MAX, |waits| waits.room(REPLY_BYTES))
 }
 
 impl Worker {
@@ -147,6 +161,9 @@ impl Worker {
             out: Vec::new(),
             parts: Vec::new(),
             scratch: Vec::new(),
+            added: Added::new(number),
+            deadlines: BTreeSet::new(),
+            has_mail: false,
             now_ms: 0,
             swept_ms: 0,
             held_bytes: 0,
@@ -156,7 +173,7 @@ impl Worker {
     pub(crate) fn run(mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS);
         loop {
-            let timeout = self.timeout();
+            let timeout = self.timeout().min(self.until_deadline());
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 _ => {}
@@ -182,6 +199,8 @@ impl Worker {
                     self.send_all();
                 }
             }
+            // Behind those that were served, so that a connection which ends has its last replies sent before.
+            self.end_waits();
             self.send_all();
             if self.is_draining {
                 self.close_quiet();
@@ -259,6 +278,7 @@ impl Worker {
     fn note(&mut self, event: &mio::event::Event) {
         let token = event.token();
         if token == WAKE {
+            self.has_mail = true;
             return;
         }
         if token.0 < self.first {
@@ -329,6 +349,7 @@ impl Worker {
     fn close(&mut self, slot: usize) {
         let Some(mut connection) = self.connections[slot].take() else { return };
         self.hold(connection.held_bytes(), 0);
+        self.abandon(slot, &mut connection);
         // The socket is closed right after, which deregisters it as well.
         let _ = connection.stream.deregister(self.poll.registry());
         self.shared.connections.fetch_sub(1, Relaxed);
@@ -372,7 +393,15 @@ impl Worker {
             }
         }
         if connection.closing {
-            return Err(io::ErrorKind::ConnectionAborted.into());
+            // What waits is answered before.
+            return if connection.awaits_nothing() {
+                Err(io::ErrorKind::ConnectionAborted.into())
+            } else {
+                Ok(false)
+            };
+        }
+        if room(connection) == 0 {
+            return Ok(false);
         }
         if connection.has_more {
             connection.has_more = false;
@@ -392,7 +421,13 @@ impl Worker {
         let begun = if begun < self.input.len() / 2 { begun } else { 0 };
         self.input[..begun].copy_from_slice(&connection.carry[..begun]);
         let read = match connection.stream.read(&mut self.input[begun..]) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(0) if connection.awaits_nothing() => return Err(io::ErrorKind::UnexpectedEof.into()),
+            // It may have closed its half only, and then reads what it waits for. It cannot bring what it has won.
+            Ok(0) => {
+                connection.closing = true;
+                self.give_up_leases(connection);
+                return Ok(false);
+            }
             Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 connection.readable = false;
@@ -444,6 +479,8 @@ impl Worker {
     ) -> bool {
         let begin = self.out.len();
         let input = arrived.map_or(&carry[..], |arrived| &self.input[..arrived]);
+        self.added.place.slot = slot as u32;
+        self.added.room = room(connection);
         let mut turn = Turn {
             shared: &self.shared,
             counters: &self.shared.counters[self.number],
@@ -458,6 +495,7 @@ impl Worker {
             now_ms: self.now_ms,
             thread: self.number,
             place: self.shared.turnstile.enter(self.number),
+            waits: &mut self.added,
         };
         let Served { consumed, next } = session::serve(&mut connection.session, input, &mut turn);
         drop(turn);
@@ -477,6 +515,7 @@ impl Worker {
         connection.wanted = if let Next::Read(wanted) = next { wanted } else { 0 };
         connection.closing |= next == Next::Close;
         connection.has_more = next == Next::Send;
+        self.keep_waits(slot, connection, begin);
         if self.out.len() > begin {
             self.parts.push((slot, begin..self.out.len()));
         }
@@ -497,7 +536,8 @@ impl Worker {
             let held = connection.held_bytes();
             let sent = connection.send(&self.out[range.clone()]);
             self.hold(held, connection.held_bytes());
-            let closes = connection.closing && connection.pending.is_empty();
+            let closes =
+                connection.closing && connection.pending.is_empty() && connection.awaits_nothing();
             self.connections[*slot] = Some(connection);
             match sent {
                 Ok(sent) => self.counters().bytes_written.add(sent as u64),
@@ -550,7 +590,8 @@ impl Worker {
             let is_busy = !connection.carry.is_empty() || !connection.pending.is_empty();
             if is_busy && is_over(connection.stalled_ms, limits.request_seconds) {
                 over.push((slot, true));
-            } else if is_over(connection.served_ms, limits.idle_seconds)
+            } else if connection.awaits_nothing()
+                && is_over(connection.served_ms, limits.idle_seconds)
                 || connection.session.is_killed()
             {
                 over.push((slot, false));

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use frazil_server::{Address, Handle, Limits, RestoreError, Server, Settings};
+use frazil_server::{Address, Handle, Limits, Origin, OriginUrl, RestoreError, Server, Settings};
 use signal_hook::consts::TERM_SIGNALS;
 use signal_hook::iterator::Signals;
 
@@ -25,7 +25,8 @@ pub(crate) use memcached::{Args as MemcachedArgs, run as run_memcached};
 #[command(after_help = "Examples:
   frazil serve --memcached 127.0.0.1:11211 --resp 127.0.0.1:6379
   frazil serve --memcached unix:/run/frazil.sock --memory 8GiB --threads 4
-  frazil serve --resp 127.0.0.1:6379 --snapshot /var/lib/frazil/items --admin 127.0.0.1:9100")]
+  frazil serve --resp 127.0.0.1:6379 --snapshot /var/lib/frazil/items --admin 127.0.0.1:9100
+  frazil serve --memcached 127.0.0.1:11211 --origin 'http://127.0.0.1:8080/items/{key}'")]
 pub(crate) struct Args {
     /// Speak memcached's text and meta protocol here: `HOST:PORT`, or `unix:PATH`
     #[arg(long, value_name = "ADDR", group = "listen")]
@@ -64,6 +65,24 @@ pub(crate) struct Args {
     /// How long clients may take, at the end, to send the rest of their requests and to read their replies
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain_timeout: u64,
+    /// Fetch what `get`, `gets` and `mg` do not find, from here: `http://HOST:PORT/{key}`
+    #[arg(long, value_name = "URL", requires = "memcached")]
+    origin: Option<OriginUrl>,
+    /// Give a fetch up after so many seconds; who waits for it is told that the key is absent
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "origin", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    origin_timeout: u64,
+    /// Fetches at once; one more look-up is told that the key is absent
+    #[arg(long, value_name = "N", default_value_t = 1024, requires = "origin")]
+    origin_fetches: usize,
+    /// Keep a value for so many seconds whose response does not say how long
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "origin")]
+    origin_ttl: u64,
+    /// Remember for so many seconds that the origin has no value (404 or 410)
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "origin")]
+    origin_absent_ttl: u64,
+    /// Requests that wait at once, for a fetch or for another client's write; one more does not wait
+    #[arg(long, value_name = "N", default_value_t = 65_536)]
+    waiters: usize,
     /// Listen beyond this machine although anybody there can read and change everything
     #[arg(long)]
     insecure: bool,
@@ -106,8 +125,16 @@ pub(crate) fn run(args: &Args) -> Done {
             connections: args.connections,
             idle_seconds: args.idle_timeout,
             request_seconds: args.request_timeout,
+            waiters: args.waiters,
             ..Limits::default()
         },
+        origin: args.origin.clone().map(|url| Origin {
+            timeout_ms: args.origin_timeout * 1000,
+            fetches: args.origin_fetches,
+            lifetime_seconds: args.origin_ttl,
+            absent_seconds: args.origin_absent_ttl,
+            ..Origin::new(url)
+        }),
         ..Settings::default()
     };
     // Before anything is served: a signal that comes now is not lost.

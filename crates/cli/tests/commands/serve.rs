@@ -230,3 +230,49 @@ fn a_snapshot_that_cannot_be_read_is_kept() {
     std::fs::remove_file(&kept).unwrap();
     std::fs::remove_file(&snapshot).unwrap();
 }
+
+/// What is missing is fetched from the origin that was named.
+#[test]
+fn serve_fetches_what_is_missing() {
+    let origin = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/items/{{key}}", origin.local_addr().unwrap());
+    let args = ["serve", "--memcached", "127.0.0.1:0", "--memory", "16MiB", "--origin", &url];
+    let mut child = frazil(&args).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let _server = Server(child);
+    let mut client = TcpStream::connect(line.trim().rsplit(' ').next().unwrap()).unwrap();
+    client.write_all(b"get key\r\nquit\r\n").unwrap();
+    origin.set_nonblocking(true).unwrap();
+    let mut tries = 0;
+    let mut asked = loop {
+        match origin.accept() {
+            Ok((asked, _)) => break asked,
+            Err(error) => assert!(tries < 2000, "nobody has asked the origin: {error}"),
+        }
+        tries += 1;
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    };
+    asked.set_nonblocking(false).unwrap();
+    let mut request = String::new();
+    BufReader::new(asked.try_clone().unwrap()).read_line(&mut request).unwrap();
+    assert_eq!(request, "GET /items/key HTTP/1.1\r\n");
+    asked.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nvalue").unwrap();
+    let mut replies = String::new();
+    client.read_to_string(&mut replies).unwrap();
+    assert_eq!(replies, "VALUE key 0 5\r\nvalue\r\nEND\r\n");
+}
+
+#[test]
+fn origins_that_cannot_be_asked_are_refused() {
+    for (url, told) in [
+        ("https://127.0.0.1/{key}", "plain http only"),
+        ("http://127.0.0.1/", "`{key}`"),
+        ("127.0.0.1/{key}", "`http://`"),
+    ] {
+        let output = output(&["serve", "--memcached", "127.0.0.1:0", "--origin", url]);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{url}: {stderr}");
+        assert!(stderr.contains(told), "{url}: {stderr}");
+    }
+}

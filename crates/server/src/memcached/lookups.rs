@@ -1,12 +1,19 @@
 //! Look-ups that are made together ([`Gathered`]), and how they are answered.
 
+use frazil_segment::Entry;
+
+use super::waiting::Ask;
 use super::{KEY_BYTES_MAX, number, operate, push_number, split};
 use crate::gather::Gathered;
+use crate::waits::{Missing, Part};
 use crate::worker::Turn;
+
+/// How often a key is looked for whose value has come and gone meanwhile.
+const LOOKS: usize = 4;
 
 /// How a key's entry is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shape {
+pub(crate) struct Shape {
     /// With its number for `cas`.
     pub(super) cas: bool,
     /// It is the last of its request.
@@ -97,6 +104,9 @@ impl<'i> Lookups<'i> {
         if turn.shared.memcached.counts_prefixes() || first.touch.is_some() {
             return self.gathered.take_singly(turn, singly);
         }
+        if turn.shared.settings.origin.is_some() {
+            return self.flush_or_fetch(turn);
+        }
         let cas = turn.shared.settings.options.cas;
         self.gathered.take(turn, |out, key, shape, entry| {
             if let Some(entry) = entry {
@@ -108,6 +118,44 @@ impl<'i> Lookups<'i> {
             }
         });
     }
+
+    fn flush_or_fetch(&mut self, turn: &mut Turn<'_>) {
+        let cas = turn.shared.settings.options.cas;
+        let hit = |out: &mut Vec<u8>, key: &[u8], shape: Shape, entry: &Entry<'_>| {
+            let number = shape.cas.then_some(if cas { entry.cas } else { 0 });
+            answer(out, key, entry.flags, entry.value, number);
+            if shape.ends {
+                out.extend_from_slice(b"END\r\n");
+            }
+        };
+        self.gathered.take_or_wait(turn, hit, |key, shape, at, turn| {
+            if turn.fetch(key, at, 0, || Ask::Get(shape)) == Missing::Waits {
+                return;
+            }
+            // Others' replies lie behind its place already, so it is put together beside them.
+            let out = std::mem::take(turn.out);
+            is_answered(key, shape, turn);
+            end(shape, turn);
+            let reply = std::mem::replace(turn.out, out);
+            turn.waits.parts.push((at, Part::Bytes(reply)));
+        });
+    }
+}
+
+/// Looks a key up that was not found before, and has it fetched or answers that it is not there.
+pub(super) fn get_or_fetch(key: &[u8], shape: Shape, turn: &mut Turn<'_>) {
+    let at = turn.out.len();
+    for _ in 0..LOOKS {
+        if is_answered(key, shape, turn) {
+            break;
+        }
+        match turn.fetch(key, at, 0, || Ask::Get(shape)) {
+            Missing::Look => {}
+            Missing::Answer => break,
+            Missing::Waits => return,
+        }
+    }
+    end(shape, turn);
 }
 
 /// Answers one key: its lifetime is changed, or prefixes are counted.
@@ -120,20 +168,33 @@ fn singly(key: &[u8], shape: Shape, turn: &mut Turn<'_>) {
     if turn.shared.memcached.counts_prefixes() {
         turn.shared.memcached.prefixes.lock().got(key, is_hit);
     }
+    if is_hit || shape.touch.is_some() {
+        end(shape, turn);
+    } else {
+        get_or_fetch(key, shape, turn);
+    }
+}
+
+pub(super) fn end(shape: Shape, turn: &mut Turn<'_>) {
     if shape.ends {
         turn.out.extend_from_slice(b"END\r\n");
     }
 }
 
-/// Looks a key up and answers it.
-fn look_up(key: &[u8], shape: Shape, turn: &mut Turn<'_>) -> bool {
+/// Answers a key if it is there.
+fn is_answered(key: &[u8], shape: Shape, turn: &mut Turn<'_>) -> bool {
     let cas = turn.shared.settings.options.cas;
     let out = &mut *turn.out;
     let found = turn.shared.items.store.get_with(key, |entry| {
         let number = shape.cas.then_some(if cas { entry.cas } else { 0 });
         answer(out, key, entry.flags, entry.value, number);
     });
-    let is_hit = found.is_some();
+    found.is_some()
+}
+
+/// Looks a key up and answers it.
+fn look_up(key: &[u8], shape: Shape, turn: &mut Turn<'_>) -> bool {
+    let is_hit = is_answered(key, shape, turn);
     turn.counters.gets.add(1);
     turn.counters.get_hits.add(is_hit.into());
     turn.counters.get_misses.add((!is_hit).into());
@@ -156,7 +217,7 @@ fn touch(key: &[u8], shape: Shape, time: i32, turn: &mut Turn<'_>) -> bool {
 }
 
 #[inline]
-fn answer(out: &mut Vec<u8>, key: &[u8], flags: u32, value: &[u8], cas: Option<u64>) {
+pub(super) fn answer(out: &mut Vec<u8>, key: &[u8], flags: u32, value: &[u8], cas: Option<u64>) {
     // Once: `VALUE `, two spaces and three numbers, two ends of line, `END` and its end.
     out.reserve(key.len() + value.len() + 6 + 3 + 10 + 10 + 20 + 4 + 5);
     out.extend_from_slice(b"VALUE ");

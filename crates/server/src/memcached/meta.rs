@@ -12,10 +12,13 @@ use frazil_segment::{Attributes, Entry, Expect, StoreError, Stored, Update};
 
 use super::operate::{self, BINARY, Count, Counted, Mode, STALE, Store, WON};
 use super::text::{NOT_A_NUMBER, refusal};
+use super::waiting::{self, Ask};
 use super::{
     BAD_FORMAT, Flow, KEY_BYTES_MAX, Request, TOO_LARGE, base64, number, push_number, reply,
 };
-use crate::items::Items;
+use crate::items::{Items, rewrite};
+use crate::mail::Fetched;
+use crate::waits::Missing;
 use crate::worker::Turn;
 
 /// Tokens of a request, with command and key.
@@ -24,6 +27,8 @@ const REQUEST_TOKENS_MAX: usize = 19;
 const OPAQUE_BYTES_MAX: usize = 32;
 /// How often a look-up that would make an entry is tried, if others make it and it goes again.
 const VIVIFY_TRIES: usize = 8;
+/// The longest flag `w`, in milliseconds.
+const WAIT_MS_MAX: u32 = 60_000;
 const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad token in command line format";
 const BAD_FLAGS: &[u8] = b"CLIENT_ERROR invalid or duplicate flag";
 const LONG_OPAQUE: &[u8] = b"CLIENT_ERROR opaque token too long";
@@ -46,6 +51,8 @@ struct Flags {
     time: Option<i32>,
     vivify_time: Option<i32>,
     recache_time: Option<i32>,
+    /// How long it may wait for who has won the key.
+    wait: Option<Duration>,
 }
 
 type Error = &'static [u8];
@@ -72,6 +79,10 @@ impl Flags {
             b'N' => self.vivify_time = time()?,
             b'T' => self.time = time()?,
             b'R' => self.recache_time = time()?,
+            b'w' => {
+                let wait_ms = number::unsigned_32(value).filter(|&wait_ms| wait_ms <= WAIT_MS_MAX);
+                self.wait = Some(Duration::from_millis(wait_ms.ok_or(BAD_TOKEN)?.into()));
+            }
             b'O' | b'P' | b'L' | b'k' | b's' | b't' | b'c' | b'f' | b'l' | b'h' => {}
             b'v' => self.value = true,
             b'u' => self.no_update = true,
@@ -126,6 +137,21 @@ impl<'r> Meta<'r> {
             return Err(LONG_OPAQUE);
         }
         Ok(Meta { key, flags, tokens })
+    }
+
+    /// The request as it came, but for blanks.
+    fn line(&self) -> Box<[u8]> {
+        let mut line = b"mg ".to_vec();
+        if self.flags.is_binary {
+            base64::encode(self.key, &mut line);
+        } else {
+            line.extend_from_slice(self.key);
+        }
+        for token in self.tokens {
+            line.push(b' ');
+            line.extend_from_slice(token);
+        }
+        line.into()
     }
 
     /// The flags of a reply that do not depend on the entry: opaque and key.
@@ -250,10 +276,11 @@ fn get(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
     let out = &mut *turn.out;
     let now_ms = turn.now_ms;
     let shows_cas = turn.shared.settings.options.cas;
+    let waits = meta.flags.wait.is_some();
     let mut is_stale = false;
     let mut read = |entry: Entry<'_>| {
-        // Who is first to see a stale entry wins, which is a change.
-        is_stale = entry.marks & (STALE | WON) == STALE;
+        // Who is first to see a stale entry wins, which is a change; who sees a won one may wait.
+        is_stale = entry.marks & (STALE | WON) == STALE || waits && entry.marks & WON != 0;
         let cas = if shows_cas { entry.cas } else { 0 };
         let (seen, left) = (Seen::of(&entry), entry.lifetime);
         if !is_stale {
@@ -267,12 +294,65 @@ fn get(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
     }
     count_get(meta, found.is_some(), turn);
     if found.is_none() {
-        push_miss(meta, turn);
+        return miss(meta, turn);
     }
     Ok(())
 }
 
+/// Nothing was found: it is fetched, or the client is told so.
+fn miss(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
+    let marks = if meta.flags.is_binary { BINARY } else { 0 };
+    match turn.fetch(meta.key, turn.out.len(), marks, || Ask::Meta(meta.line())) {
+        Missing::Waits => Ok(()),
+        Missing::Answer => {
+            push_miss(meta, turn);
+            Ok(())
+        }
+        Missing::Look => {
+            // The value has just come, or has gone again.
+            if !answers_found(meta, turn) {
+                push_miss(meta, turn);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Answers with an entry as it is, if there is one.
+fn answers_found(meta: &Meta<'_>, turn: &mut Turn<'_>) -> bool {
+    let shows_cas = turn.shared.settings.options.cas;
+    let (out, now_ms) = (&mut *turn.out, turn.now_ms);
+    let found = turn.shared.items.store.get_with(meta.key, |entry| {
+        let cas = if shows_cas { entry.cas } else { 0 };
+        let (seen, left) = (Seen::of(&entry), entry.lifetime);
+        push_found(meta, &Found { value: entry.value, seen, cas, left }, now_ms, out);
+    });
+    found.is_some()
+}
+
+/// Answers `mg` when its wait has ended, or has it wait again.
+pub(super) fn get_again(tokens: &[&[u8]], fetched: Option<&Fetched>, turn: &mut Turn<'_>) {
+    let mut decoded = [0; KEY_BYTES_MAX];
+    let answered = Meta::of(tokens, 2, &mut decoded).and_then(|meta| {
+        let Some(fetched) = fetched else { return get(&meta, turn) };
+        let seen = Seen { opened_ms: turn.now_ms, ..Seen::default() };
+        let lifetime_seconds = fetched.lifetime_seconds.max(1);
+        let left = Some(Duration::from_secs(lifetime_seconds));
+        let seen = Seen { left, marks: if meta.flags.is_binary { BINARY } else { 0 }, ..seen };
+        let found = Found { value: &fetched.value, seen, cas: fetched.cas, left };
+        push_found(&meta, &found, turn.now_ms, turn.out);
+        Ok(())
+    });
+    if let Err(error) = answered {
+        reply(turn, error);
+    }
+}
+
 fn count_get(meta: &Meta<'_>, is_hit: bool, turn: &Turn<'_>) {
+    // What waited was counted before.
+    if turn.waits.again.is_some() {
+        return;
+    }
     let counters = turn.counters;
     let (all, hits, misses) = if meta.flags.time.is_some() {
         (&counters.touches, &counters.touch_hits, &counters.touch_misses)
@@ -325,23 +405,50 @@ impl Seen {
 fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
     let Flags { time, vivify_time, .. } = meta.flags;
     let items = &turn.shared.items;
-    for _ in 0..VIVIFY_TRIES {
-        let updated = operate::update(meta.key, turn, |entry, value| {
+    // The lease that the client had before has come to this one.
+    let wins = turn.waits.again.and_then(|again| again.wins);
+    let wins = wins.is_some_and(|ticket| items.flights.holds(meta.key, ticket));
+    for attempt in 0..VIVIFY_TRIES {
+        let may_wait = turn.may_wait() && attempt + 1 < VIVIFY_TRIES;
+        let wait = meta.flags.wait.filter(|wait| may_wait && !wait.is_zero());
+        let mut is_loser = false;
+        let updated = rewrite(meta.key, turn, |entry, value| {
             value.extend_from_slice(entry.value);
             let has_token = entry.marks & WON != 0;
             let (left, is_soon) = lifetime_after(meta, items, entry.lifetime, false);
-            let won = !has_token && (is_soon || entry.marks & STALE != 0);
+            let won = has_token && wins || !has_token && (is_soon || entry.marks & STALE != 0);
             let marks = if won { entry.marks | WON } else { entry.marks };
-            let seen = Seen { won, ..Seen::of(entry) };
-            if !won && time.is_none() {
+            let mut seen = Seen { won, ..Seen::of(entry) };
+            is_loser = has_token && !won;
+            if won {
+                seen.marks &= !WON;
+            }
+            if !won && time.is_none() || is_loser && wait.is_some() {
                 return Update::Leave(seen);
             }
-            let (flags, lifetime) = (entry.flags, time.map(|_| left));
+            let (flags, mut lifetime) = (entry.flags, time.map(|_| left));
+            if has_token && won && time.is_none() && entry.value.is_empty() {
+                // The next to bring the value has as long as the first had.
+                lifetime = vivify_time.map(|time| items.lifetime(time.into()));
+            }
             Update::Write { flags, marks, lifetime, result: seen }
         });
         match updated.map_err(refusal)? {
             Some((seen, cas)) => {
+                if let Some(wait) = wait.filter(|_| is_loser) {
+                    match waiting::wait_for_lease(meta.key, wait, || meta.line(), turn) {
+                        Missing::Waits => {
+                            count_get(meta, false, turn);
+                            return Ok(());
+                        }
+                        Missing::Look => continue,
+                        Missing::Answer => {}
+                    }
+                }
                 answer_changed(meta, seen, cas, turn);
+                if seen.won {
+                    hold_lease(meta, turn);
+                }
                 return Ok(());
             }
             None => {
@@ -350,17 +457,30 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
                 let vivified = items.lifetime(vivify.into());
                 let (lifetime, _) = lifetime_after(meta, items, vivified, true);
                 let attributes = Attributes { flags: 0, marks: WON | binary, lifetime };
+                // No value yet, so nobody's wait is over.
                 let made = items.store.write(meta.key, b"", attributes, Expect::Nothing);
                 if let (Stored::Stored, cas) = made.map_err(refusal)? {
                     answer_made(meta, attributes, cas, turn);
+                    hold_lease(meta, turn);
                     return Ok(());
                 }
             }
         }
     }
     count_get(meta, false, turn);
-    push_miss(meta, turn);
-    Ok(())
+    if vivify_time.is_some() {
+        push_miss(meta, turn);
+        return Ok(());
+    }
+    miss(meta, turn)
+}
+
+/// Who may wait is also missed when it goes.
+fn hold_lease(meta: &Meta<'_>, turn: &mut Turn<'_>) {
+    if meta.flags.wait.is_some() {
+        let shared = turn.shared;
+        turn.hold_lease(meta.key, || waiting::is_won(meta.key, shared));
+    }
 }
 
 /// The lifetime of an entry after the flags, which memcached goes through in their order, and whether
@@ -462,7 +582,7 @@ fn set(request: &mut Request<'_, '_>, tokens: &[&[u8]], turn: &mut Turn<'_>) -> 
         let mode = mode_of(meta.flags)?;
         if turn.shared.items.is_too_large(meta.key.len(), length) {
             turn.counters.too_large.add(1);
-            turn.shared.items.store.delete(meta.key);
+            turn.shared.items.delete(meta.key);
             return Err(TOO_LARGE);
         }
         Ok((meta, mode))
@@ -620,7 +740,7 @@ fn arithmetic(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
         let attributes = Attributes { flags: 0, marks, lifetime };
         let mut buffer = itoa::Buffer::new();
         let initial = buffer.format(flags.initial).as_bytes();
-        let made = items.store.write(meta.key, initial, attributes, Expect::Nothing);
+        let made = items.write(meta.key, initial, attributes, Expect::Nothing);
         if let (Stored::Stored, cas) = made.map_err(no_memory)? {
             // memcached answers this also where it is to be quiet.
             answer_counted(meta, flags.initial, cas, (lifetime, lifetime), turn);

@@ -14,6 +14,7 @@ mod operate;
 mod prefixes;
 mod stats;
 mod text;
+mod waiting;
 
 use std::io;
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ use crate::worker::{Next, Served, Turn};
 use auth::Users;
 use lookups::{Lookups, Shape};
 use prefixes::Prefixes;
+pub(crate) use waiting::{Ask, answer_late, give_up};
 
 /// The longest key.
 const KEY_BYTES_MAX: usize = 250;
@@ -169,7 +171,7 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
     let mut lookups = Lookups::new();
     let mut at = 0;
     let next = loop {
-        if !turn.begins_request() {
+        if turn.waits.is_full() || !turn.begins_request() {
             break Next::Send;
         }
         let rest = &input[at..];

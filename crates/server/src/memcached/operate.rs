@@ -53,7 +53,7 @@ pub(super) fn store(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u6
             count_refusal(*error, turn);
             // What was there would be older than what the client has now.
             if store.mode == Mode::Set {
-                turn.shared.items.store.delete(store.key);
+                turn.shared.items.delete(store.key);
             }
         }
     }
@@ -69,18 +69,18 @@ pub(super) fn count_refusal(error: StoreError, turn: &Turn<'_>) {
 
 fn attempt(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreError> {
     let Store { mode, key, value, attributes, cas, invalidates } = store;
-    let items = &turn.shared.items.store;
+    let items = &turn.shared.items;
     let written = |expect| items.write(key, value, attributes, expect);
     match mode {
         Mode::Set => written(Expect::Anything),
         // What is there for certain is not written against: that would cost space.
-        Mode::Add if items.contains(key) => Ok((Stored::NotStored, 0)),
+        Mode::Add if items.store.contains(key) => Ok((Stored::NotStored, 0)),
         Mode::Add => written(Expect::Nothing),
-        Mode::Replace if !items.contains(key) => Ok((Stored::NotStored, 0)),
+        Mode::Replace if !items.store.contains(key) => Ok((Stored::NotStored, 0)),
         Mode::Replace => written(Expect::Something),
         Mode::Append | Mode::Prepend => extend(store, turn),
         Mode::Cas if invalidates => replace_stale(store, turn),
-        Mode::Cas => match items.peek(key, |entry| entry.cas) {
+        Mode::Cas => match items.store.peek(key, |entry| entry.cas) {
             None => Ok((Stored::NotFound, 0)),
             Some(there) if there != cas => Ok((Stored::Exists, 0)),
             Some(_) => written(Expect::Exactly(cas)),
@@ -203,13 +203,13 @@ pub(super) fn count(
 
 /// Deletes an entry.
 pub(super) fn delete(key: &[u8], turn: &Turn<'_>) -> Stored {
-    let is_there = turn.shared.items.store.delete(key);
+    let is_there = turn.shared.items.delete(key);
     count_delete(if is_there { Stored::Stored } else { Stored::NotFound }, turn)
 }
 
 /// Deletes an entry if it has this number.
 pub(super) fn delete_exactly(key: &[u8], cas: u64, turn: &Turn<'_>) -> Stored {
-    count_delete(turn.shared.items.store.delete_exactly(key, cas), turn)
+    count_delete(turn.shared.items.delete_exactly(key, cas), turn)
 }
 
 fn count_delete(deleted: Stored, turn: &Turn<'_>) -> Stored {

@@ -109,8 +109,28 @@ fn general(turn: &mut Turn<'_>) {
     zeros(turn, &["crawler_reclaimed", "crawler_items_checked", "lrutail_reflocked"]);
 }
 
+/// Requests that wait, and fetches.
+fn waits(turn: &mut Turn<'_>, all: &Counts, since: &Counts) {
+    let shared = turn.shared;
+    let (flights, waiters) = shared.items.flights.counts();
+    stat(turn, "waits", all.waits - since.waits);
+    stat(turn, "waits_late", all.late_waits - since.late_waits);
+    stat(turn, "waits_refused", all.refused_waits - since.refused_waits);
+    stat(turn, "curr_waiters", waiters);
+    stat(turn, "curr_flights", flights);
+    if let Some(fetches) = &shared.fetches {
+        let counts = &fetches.counts;
+        stat(turn, "fetches", counts.fetches.load(Relaxed));
+        stat(turn, "fetches_failed", counts.failed.load(Relaxed));
+        stat(turn, "fetches_absent", counts.absent.load(Relaxed));
+        stat(turn, "fetches_uncacheable", counts.uncacheable.load(Relaxed));
+        stat(turn, "fetches_refused", all.refused_fetches - since.refused_fetches);
+    }
+}
+
 fn commands(turn: &mut Turn<'_>, since: &Counts, since_store: &Stats) {
     let (all, now) = (turn.shared.counts(), turn.shared.items.store.stats());
+    waits(turn, &all, since);
     stat(turn, "cmd_get", all.gets - since.gets);
     stat(turn, "cmd_set", all.sets - since.sets);
     stat(turn, "cmd_flush", all.flushes - since.flushes);

@@ -95,7 +95,7 @@ fn update(request: &mut Request<'_, '_>, mode: Mode, turn: &mut Turn<'_>) -> Flo
         reply_unless(quiet, turn, TOO_LARGE);
         request.swallow(length);
         if mode == Mode::Set {
-            turn.shared.items.store.delete(key);
+            turn.shared.items.delete(key);
         }
         return Flow::Go;
     }

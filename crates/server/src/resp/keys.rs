@@ -12,8 +12,8 @@ use crate::worker::Turn;
 
 pub(super) fn del(call: &mut Call<'_, '_>) -> Done {
     let Call { args, turn, .. } = call;
-    let store = &turn.shared.items.store;
-    let deleted = args.from(1).filter(|key| store.delete(key)).count();
+    let items = &turn.shared.items;
+    let deleted = args.from(1).filter(|key| items.delete(key)).count();
     turn.counters.delete_hits.add(deleted as u64);
     turn.counters.delete_misses.add((args.len() - 1 - deleted) as u64);
     reply::integer(turn.out, deleted as i64);
@@ -63,7 +63,7 @@ fn move_entry(call: &mut Call<'_, '_>, replaces: bool) -> Result<Option<bool>, P
         }
         let is_copied = copy_entry(from, to, replaces, turn)?;
         if is_copied == Some(true) {
-            turn.shared.items.store.delete(from);
+            turn.shared.items.delete(from);
         }
         Ok(is_copied)
     })
@@ -92,7 +92,8 @@ fn copy_entry(
         lifetime: entry.lifetime.map(|left| left.max(Duration::from_millis(1))),
     };
     turn.counters.sets.add(1);
-    let stored = store.write(to, entry.value, attributes, expect).map_err(write::refusal)?;
+    let stored =
+        turn.shared.items.write(to, entry.value, attributes, expect).map_err(write::refusal)?;
     let bytes = entry.value.len();
     drop(held);
     turn.spend(bytes);

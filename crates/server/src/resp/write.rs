@@ -67,7 +67,7 @@ pub(super) fn change<R>(
             Ok(Some((After::Done(result), _))) => break Ok(result),
             Ok(Some((After::TooLarge, _))) => break Err(refusal(StoreError::TooLarge)),
             Ok(Some((After::Delete(cas, result), _))) => {
-                if shared.items.store.delete_exactly(key, cas) == Stored::Stored {
+                if shared.items.delete_exactly(key, cas) == Stored::Stored {
                     break Ok(result);
                 }
             }
@@ -111,7 +111,7 @@ pub(super) fn put(
     }
     let attributes = Attributes { flags: 0, marks: 0, lifetime };
     turn.counters.sets.add(1);
-    match items.store.write(key, value, attributes, expect) {
+    match items.write(key, value, attributes, expect) {
         Ok((stored, _)) => Ok(stored == Stored::Stored),
         Err(error) => {
             match error {

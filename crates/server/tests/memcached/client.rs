@@ -44,6 +44,7 @@ impl Client {
     }
 
     /// Reads as many bytes.
+    #[track_caller]
     pub(crate) fn receive(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];
         self.stream.read_exact(&mut bytes).unwrap();

@@ -1,12 +1,15 @@
 //! Bytes that no client would send.
 
+use std::cell::RefCell;
 use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use frazil_server::Server;
 
 use crate::client::{Client, settings};
+use crate::origin::{Answer, TestOrigin, until};
 
-const WORDS: [&[u8]; 40] = [
+const WORDS: [&[u8]; 42] = [
     b"get",
     b"gets",
     b"gat",
@@ -41,6 +44,8 @@ const WORDS: [&[u8]; 40] = [
     b"b",
     b"T30",
     b"N10",
+    b"w5",
+    b"w40",
     b"C0",
     b"I",
     b"q",
@@ -92,6 +97,45 @@ fn the_server_outlives_whatever_is_sent() {
         client.rest();
     }
     Client::new(&server).expect("flush_all\r\nget a\r\n", "OK\r\nEND\r\n");
+}
+
+/// Many at once, whose requests wait for each other and for an origin of moods. Some read no reply.
+#[test]
+fn nothing_is_left_of_waits_whatever_is_sent() {
+    let mood = AtomicU64::new(0);
+    let origin = TestOrigin::open(move |path| match mood.fetch_add(1, Relaxed) % 7 {
+        0 => Answer::With(404, "", Vec::new()),
+        1 => Answer::With(200, "Cache-Control: private\r\n", path.as_bytes().to_vec()),
+        2 => Answer::Closing("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"),
+        3 => Answer::With(500, "", Vec::new()),
+        _ => Answer::With(200, "Cache-Control: max-age=1\r\n", path.as_bytes().to_vec()),
+    });
+    let server = origin.server(|settings| settings.origin.as_mut().unwrap().absent_seconds = 0);
+    std::thread::scope(|scope| {
+        for seed in 1..5 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut chance = Chance(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed));
+                for _ in 0..60 {
+                    let mut client = Client::new(server);
+                    // A key that nothing else names: only its winner's end passes it on.
+                    client.send(b"mg leased v N10 w40\r\n");
+                    let _ = client.stream.write_all(&chance.requests());
+                    if chance.below(3) > 0 {
+                        let _ = client.stream.shutdown(std::net::Shutdown::Write);
+                        client.rest();
+                    }
+                }
+            });
+        }
+    });
+    let client = RefCell::new(Client::new(&server));
+    for name in ["curr_waiters", "curr_flights"] {
+        until(name, || client.borrow_mut().stat(name) == 0);
+    }
+    let mut client = client.into_inner();
+    assert!(client.stat("waits") > 100 && client.stat("fetches") > 100);
+    client.expect("set a 0 0 1\r\nx\r\nget a\r\n", "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
 }
 
 #[test]

@@ -3,7 +3,10 @@
 mod bounds;
 mod client;
 mod dialects;
+mod fetches;
 mod hostile;
+mod leases;
 mod listen;
+mod origin;
 mod pieces;
 mod times;

@@ -1,0 +1,416 @@
+//! Flights: keys whose value somebody is about to bring, and who waits for it.
+//!
+//! One table for all threads, in parts with a lock each. Only misses come here, and writers while there is a flight.
+//! Who ends a flight sends each thread its news at once ([`Mail`]). The states of a flight: `docs/design/server-waits.md`.
+
+use std::collections::{BTreeMap, HashMap, hash_map};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
+
+use parking_lot::Mutex;
+
+use crate::mail::{Mail, News, Outcome, Place};
+
+const PARTS: usize = 64;
+/// What an outcome that is remembered takes beside its key.
+const MEMO_BYTES: usize = 96;
+
+/// The table.
+#[derive(Debug)]
+pub(crate) struct Flights {
+    parts: Box<[Mutex<Part>]>,
+    hasher: RandomState,
+    /// Flights under a key. Writers read it after they have written ([`Flights::written`]), and who waits raises it
+    /// before it looks at the store for the last time.
+    count: AtomicUsize,
+    tickets: AtomicU64,
+    waiters: AtomicUsize,
+    waiters_max: usize,
+    /// Of what is remembered, in each part.
+    memo_bytes_max: usize,
+    mail: Mail,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    flights: HashMap<Box<[u8]>, Flight>,
+    /// Fetches whose value is not to be stored and that nobody joins, by ticket.
+    detached: HashMap<u64, Flight>,
+    memos: HashMap<Box<[u8]>, Memo>,
+    memo_bytes: usize,
+}
+
+#[derive(Debug)]
+struct Flight {
+    kind: Kind,
+    /// By ticket, so in the order in which they came.
+    waiters: BTreeMap<u64, Place>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// A fetch, by the ticket of who began it.
+    Fetch(u64),
+    /// A client brings the value: its ticket and connection, if it is known.
+    Lease(Option<(u64, Place)>),
+}
+
+/// What is remembered of a key that has no value in the store.
+#[derive(Clone, Copy, Debug)]
+struct Memo {
+    is_absent: bool,
+    until_ms: u64,
+}
+
+/// How the look for a key that is to be fetched ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Joined {
+    /// It waits under this ticket.
+    Waits(u64),
+    /// It waits under this ticket, and has to begin the fetch.
+    Begins(u64),
+    /// The value has come meanwhile.
+    Present,
+    /// The origin has no value, as it said a while ago.
+    Absent,
+    /// Too many wait.
+    Full,
+}
+
+/// How long an outcome that is not stored is remembered, in milliseconds; 0: not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Remember {
+    pub(crate) now_ms: u64,
+    pub(crate) for_ms: u64,
+}
+
+impl Flights {
+    pub(crate) fn new(waiters_max: usize, memo_bytes_max: usize, mail: Mail) -> Flights {
+        Flights {
+            parts: (0..PARTS).map(|_| Mutex::default()).collect(),
+            hasher: RandomState::new(),
+            count: AtomicUsize::new(0),
+            tickets: AtomicU64::new(0),
+            waiters: AtomicUsize::new(0),
+            waiters_max,
+            memo_bytes_max: memo_bytes_max / PARTS,
+            mail,
+        }
+    }
+
+    pub(crate) fn mail(&self) -> &Mail {
+        &self.mail
+    }
+
+    /// Flights under a key, and who waits.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.count.load(Relaxed), self.waiters.load(Relaxed))
+    }
+
+    fn part(&self, key: &[u8]) -> &Mutex<Part> {
+        &self.parts[self.hasher.hash_one(key) as usize % PARTS]
+    }
+
+    fn ticket(&self) -> u64 {
+        self.tickets.fetch_add(1, Relaxed)
+    }
+
+    /// Whether one more may wait; it is counted then.
+    fn admits(&self) -> bool {
+        let is_full = self.waiters.fetch_add(1, Relaxed) >= self.waiters_max;
+        if is_full {
+            self.waiters.fetch_sub(1, Relaxed);
+        }
+        !is_full
+    }
+
+    /// Waits for the fetch of a key that was not found. `is_present` looks once more, with the part locked: a fetch
+    /// stores before it leaves the table.
+    pub(crate) fn join(
+        &self,
+        key: &[u8],
+        place: Place,
+        now_ms: u64,
+        is_present: impl FnOnce() -> bool,
+    ) -> Joined {
+        let mut part = self.part(key).lock();
+        let memo = part.memo(key, now_ms);
+        if memo.is_some_and(|memo| memo.is_absent) {
+            return Joined::Absent;
+        }
+        if !self.admits() {
+            return Joined::Full;
+        }
+        let ticket = self.ticket();
+        let waiters = || BTreeMap::from([(ticket, place)]);
+        let flight = || Flight { kind: Kind::Fetch(ticket), waiters: waiters() };
+        // What is uncacheable is for one client only, so nobody waits for another's.
+        if memo.is_some() {
+            part.detached.insert(ticket, flight());
+            return Joined::Begins(ticket);
+        }
+        match part.flights.get_mut(key) {
+            Some(Flight { kind: Kind::Fetch(_), waiters }) => {
+                waiters.insert(ticket, place);
+                Joined::Waits(ticket)
+            }
+            // A client was to bring the value, and what it has won is gone.
+            Some(_) => {
+                part.detached.insert(ticket, flight());
+                Joined::Begins(ticket)
+            }
+            None => {
+                // Before the store is looked at: partner of the fence in `written`.
+                self.count.fetch_add(1, SeqCst);
+                fence(SeqCst);
+                if is_present() {
+                    self.count.fetch_sub(1, Relaxed);
+                    self.waiters.fetch_sub(1, Relaxed);
+                    return Joined::Present;
+                }
+                part.flights.insert(key.into(), flight());
+                Joined::Begins(ticket)
+            }
+        }
+    }
+
+    /// Ends the fetch that began with `ticket`. `store` is called if the value may be stored, with the part locked, so
+    /// that nobody misses it and begins another.
+    pub(crate) fn fetched(
+        &self,
+        key: &[u8],
+        ticket: u64,
+        outcome: Outcome,
+        remember: Remember,
+        store: impl FnOnce(Outcome) -> Outcome,
+    ) {
+        let mut part = self.part(key).lock();
+        let is_joined = matches!(part.flights.get(key), Some(Flight { kind: Kind::Fetch(of), .. }) if *of == ticket);
+        let (flight, outcome) = if is_joined {
+            let outcome = store(outcome);
+            self.count.fetch_sub(1, Relaxed);
+            let is_absent = matches!(outcome, Outcome::Absent);
+            if remember.for_ms > 0 {
+                part.remember(key, is_absent, remember, self.memo_bytes_max);
+            }
+            (part.flights.remove(key), outcome)
+        } else {
+            (part.detached.remove(&ticket), outcome)
+        };
+        drop(part);
+        let Some(flight) = flight else { return };
+        self.waiters.fetch_sub(flight.waiters.len(), Relaxed);
+        let is_for_one = matches!(&outcome, Outcome::Value(value) if !value.is_shared);
+        let news = |nth: usize| match is_for_one && nth > 0 {
+            true => News::Again,
+            false => News::Fetched(outcome.clone()),
+        };
+        self.mail.send(flight.waiters.into_iter().enumerate().map(|(nth, to)| (to, news(nth))));
+    }
+
+    /// Notes who has won a key and brings its value. `is_won` says, with the part locked, whether that is still so.
+    pub(crate) fn lease(
+        &self,
+        key: &[u8],
+        place: Place,
+        is_won: impl FnOnce() -> bool,
+    ) -> Option<u64> {
+        let mut part = self.part(key).lock();
+        let ticket = self.ticket();
+        let is_new = self.open_lease(&mut part, key);
+        if !is_won() {
+            if is_new {
+                self.remove(&mut part, key);
+            }
+            return None;
+        }
+        if let Some(Flight { kind: Kind::Lease(holder), .. }) = part.flights.get_mut(key) {
+            *holder = Some((ticket, place));
+            return Some(ticket);
+        }
+        None
+    }
+
+    /// Waits for who has won a key. `is_won` says, with the part locked, whether it still has to bring the value.
+    pub(crate) fn wait(&self, key: &[u8], place: Place, is_won: impl FnOnce() -> bool) -> Joined {
+        let mut part = self.part(key).lock();
+        if !self.admits() {
+            return Joined::Full;
+        }
+        let is_new = self.open_lease(&mut part, key);
+        if !is_won() {
+            self.waiters.fetch_sub(1, Relaxed);
+            if is_new {
+                self.remove(&mut part, key);
+            }
+            return Joined::Present;
+        }
+        let ticket = self.ticket();
+        if let Some(flight) = part.flights.get_mut(key) {
+            flight.waiters.insert(ticket, place);
+        }
+        Joined::Waits(ticket)
+    }
+
+    /// Has a flight of the key if there is none, counted before the store is looked at: partner of the fence in `written`.
+    fn open_lease(&self, part: &mut Part, key: &[u8]) -> bool {
+        let is_new = !part.flights.contains_key(key);
+        if is_new {
+            self.count.fetch_add(1, SeqCst);
+            let flight = Flight { kind: Kind::Lease(None), waiters: BTreeMap::new() };
+            part.flights.insert(key.into(), flight);
+        }
+        fence(SeqCst);
+        is_new
+    }
+
+    fn remove(&self, part: &mut Part, key: &[u8]) -> Option<Flight> {
+        let flight = part.flights.remove(key)?;
+        self.count.fetch_sub(1, Relaxed);
+        Some(flight)
+    }
+
+    /// Who waited under a ticket, or held the lease, has gone. If it held the lease, the next who waits has it; if nobody
+    /// does, `abandon` is called.
+    pub(crate) fn leave(&self, key: &[u8], ticket: u64, abandon: impl FnOnce()) {
+        let mut part = self.part(key).lock();
+        if self.stop(&mut part, key, ticket) {
+            return;
+        }
+        let Some(Flight { kind: Kind::Lease(holder), waiters }) = part.flights.get_mut(key) else {
+            return;
+        };
+        if holder.is_none_or(|(of, _)| of != ticket) {
+            return;
+        }
+        *holder = waiters.pop_first();
+        if let Some(next) = *holder {
+            self.waiters.fetch_sub(1, Relaxed);
+            self.mail.send([(next, News::Win)].into_iter());
+        } else {
+            abandon();
+            self.remove(&mut part, key);
+        }
+    }
+
+    /// The time of who waits under a ticket is over. False: it does not wait any more.
+    pub(crate) fn stop_waiting(&self, key: &[u8], ticket: u64) -> bool {
+        self.stop(&mut self.part(key).lock(), key, ticket)
+    }
+
+    fn stop(&self, part: &mut Part, key: &[u8], ticket: u64) -> bool {
+        let mut waited = false;
+        let mut is_over = false;
+        if let Some(flight) = part.flights.get_mut(key) {
+            waited = flight.waiters.remove(&ticket).is_some();
+            // A fetch ends by itself, and so does a lease whose holder is known.
+            is_over =
+                waited && flight.waiters.is_empty() && matches!(flight.kind, Kind::Lease(None));
+        }
+        if is_over {
+            self.remove(part, key);
+        }
+        let mut detached = part.detached.values_mut();
+        waited = waited || detached.any(|flight| flight.waiters.remove(&ticket).is_some());
+        if waited {
+            self.waiters.fetch_sub(1, Relaxed);
+        }
+        waited
+    }
+
+    /// Whether the lease is still held under this ticket.
+    pub(crate) fn holds(&self, key: &[u8], ticket: u64) -> bool {
+        let part = self.part(key).lock();
+        let flight = part.flights.get(key);
+        matches!(flight, Some(Flight { kind: Kind::Lease(Some((of, _))), .. }) if *of == ticket)
+    }
+
+    /// A client has written the key: whoever waits looks again, and a fetch of it is not stored.
+    #[inline]
+    pub(crate) fn written(&self, key: &[u8]) {
+        // Partner of those in `join` and `open_lease`: either this sees their flight, or they see what was written.
+        fence(SeqCst);
+        if self.count.load(Relaxed) > 0 {
+            self.end(key, false);
+        }
+    }
+
+    /// A client has deleted the key: whoever waits for a lease looks again.
+    #[inline]
+    pub(crate) fn deleted(&self, key: &[u8]) {
+        fence(SeqCst);
+        if self.count.load(Relaxed) > 0 {
+            self.end(key, true);
+        }
+    }
+
+    #[cold]
+    fn end(&self, key: &[u8], only_leases: bool) {
+        let mut part = self.part(key).lock();
+        let is_fetch = matches!(part.flights.get(key), Some(Flight { kind: Kind::Fetch(_), .. }));
+        if only_leases && is_fetch {
+            return;
+        }
+        let Some(flight) = self.remove(&mut part, key) else { return };
+        drop(part);
+        self.waiters.fetch_sub(flight.waiters.len(), Relaxed);
+        self.mail.send(flight.waiters.into_iter().map(|to| (to, News::Look)));
+    }
+
+    /// A client is about to delete the key: a fetch that has begun goes to those who wait for it now, and is not stored.
+    #[inline]
+    pub(crate) fn overtake(&self, key: &[u8]) {
+        if self.count.load(SeqCst) > 0 {
+            self.detach(&mut self.part(key).lock(), key);
+        }
+    }
+
+    /// A client is about to delete everything.
+    pub(crate) fn overtake_all(&self) {
+        if self.count.load(SeqCst) == 0 {
+            return;
+        }
+        for part in &self.parts {
+            let mut part = part.lock();
+            let keys: Vec<_> = part.flights.keys().cloned().collect();
+            keys.iter().for_each(|key| self.detach(&mut part, key));
+        }
+    }
+
+    fn detach(&self, part: &mut Part, key: &[u8]) {
+        let Some(Flight { kind: Kind::Fetch(ticket), .. }) = part.flights.get(key) else { return };
+        let ticket = *ticket;
+        if let Some(flight) = self.remove(part, key) {
+            part.detached.insert(ticket, flight);
+        }
+    }
+}
+
+impl Part {
+    fn memo(&mut self, key: &[u8], now_ms: u64) -> Option<Memo> {
+        let memo = *self.memos.get(key)?;
+        if memo.until_ms > now_ms {
+            return Some(memo);
+        }
+        self.memos.remove(key);
+        self.memo_bytes -= key.len() + MEMO_BYTES;
+        None
+    }
+
+    /// Remembers, and forgets any others if all take too much.
+    fn remember(&mut self, key: &[u8], is_absent: bool, remember: Remember, bytes_max: usize) {
+        let bytes = key.len() + MEMO_BYTES;
+        let memo = Memo { is_absent, until_ms: remember.now_ms + remember.for_ms };
+        if let hash_map::Entry::Occupied(mut there) = self.memos.entry(key.into()) {
+            there.insert(memo);
+            return;
+        }
+        while self.memo_bytes + bytes > bytes_max {
+            let Some(other) = self.memos.keys().next().cloned() else { return };
+            self.memos.remove(&other);
+            self.memo_bytes -= other.len() + MEMO_BYTES;
+        }
+        self.memos.insert(key.into(), memo);
+        self.memo_bytes += bytes;
+    }
+}

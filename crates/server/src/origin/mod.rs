@@ -1,0 +1,260 @@
+//! An origin: an HTTP server that has what the store has not.
+//!
+//! Threads that serve hand keys over ([`Fetches::begin`]) to one thread that fetches ([`fetcher`]).
+
+mod fetcher;
+mod freshness;
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread::JoinHandle;
+
+use hyper::Uri;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::mail::Outcome;
+use crate::server::Shared;
+
+/// Connections to the origin that are kept while nothing is fetched on them.
+pub(crate) const KEPT: usize = 64;
+
+/// Where values are fetched from, and what is bounded.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// Where a key's value is.
+    pub url: OriginUrl,
+    /// Milliseconds after which a fetch has failed, and who waits for it is answered a miss.
+    pub timeout_ms: u64,
+    /// Fetches at once. One more look-up is answered a miss.
+    pub fetches: usize,
+    /// Seconds for which a value is kept whose response does not say.
+    pub lifetime_seconds: u64,
+    /// Seconds for which it is remembered that the origin has no value (404 or 410); 0: not.
+    pub absent_seconds: u64,
+}
+
+impl Origin {
+    /// With five seconds for a fetch, 1,024 fetches at once, 60 seconds for a value, 10 for none.
+    pub fn new(url: OriginUrl) -> Origin {
+        Origin { url, timeout_ms: 5000, fetches: 1024, lifetime_seconds: 60, absent_seconds: 10 }
+    }
+}
+
+/// An address with `{key}` in its path or query: `http://HOST:PORT/{key}`.
+///
+/// ```
+/// use frazil_server::OriginUrl;
+///
+/// assert!("http://127.0.0.1:8080/items/{key}".parse::<OriginUrl>().is_ok());
+/// assert!("https://127.0.0.1/{key}".parse::<OriginUrl>().is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OriginUrl {
+    host: String,
+    port: u16,
+    /// What the header `Host` says.
+    authority: String,
+    before: String,
+    after: String,
+}
+
+const KEY: &str = "{key}";
+
+impl FromStr for OriginUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<OriginUrl, String> {
+        if text.starts_with("https://") {
+            return Err(
+                "origins are asked over plain http only: put a proxy that encrypts between".into(),
+            );
+        }
+        let Some(rest) = text.strip_prefix("http://") else {
+            return Err("it begins with `http://`, as in `http://127.0.0.1:8080/{key}`".into());
+        };
+        let (authority, target) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let parts = target.split_once(KEY).filter(|(_, after)| !after.contains(KEY));
+        let Some((before, after)) = parts else {
+            return Err(
+                "`{key}` stands once in the path or query, as in `http://HOST:PORT/{key}`".into()
+            );
+        };
+        let uri: Uri = format!("http://{authority}{before}key{after}")
+            .parse()
+            .map_err(|error| format!("no URL: {error}"))?;
+        if authority.contains('@') || target.contains('#') {
+            return Err("an origin's URL has no user and no fragment".into());
+        }
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or("no host")?;
+        let host = host.trim_matches(['[', ']']).to_owned();
+        let port = match uri.authority().and_then(|authority| authority.port()) {
+            Some(port) => port.as_u16(),
+            None if uri.host() != Some(authority) => {
+                return Err("what follows the colon is no port".into());
+            }
+            None => 80,
+        };
+        let (before, after) = (before.to_owned(), after.to_owned());
+        Ok(OriginUrl { host, port, authority: authority.to_owned(), before, after })
+    }
+}
+
+impl fmt::Display for OriginUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}{KEY}{}", self.authority, self.before, self.after)
+    }
+}
+
+impl OriginUrl {
+    /// Path and query of a key. All bytes but letters, digits and `-._~` are written as `%` and two digits.
+    fn target(&self, key: &[u8]) -> String {
+        const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+        let mut target =
+            String::with_capacity(self.before.len() + 3 * key.len() + self.after.len());
+        target.push_str(&self.before);
+        // A segment of dots would be taken for a way up, written whichever way.
+        for &byte in key {
+            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+                target.push(byte.into());
+            } else {
+                target.push('%');
+                target.push(DIGITS[usize::from(byte >> 4)].into());
+                target.push(DIGITS[usize::from(byte & 15)].into());
+            }
+        }
+        target.push_str(&self.after);
+        target
+    }
+}
+
+/// A key to be fetched.
+#[derive(Debug)]
+struct Job {
+    key: Box<[u8]>,
+    ticket: u64,
+    /// Marks of the entry that is stored.
+    marks: u8,
+}
+
+#[derive(Debug)]
+enum Order {
+    Fetch(Job),
+    Stop,
+}
+
+/// The way to the thread that fetches.
+#[derive(Debug)]
+pub(crate) struct Fetches {
+    orders: UnboundedSender<Order>,
+    under_way: AtomicUsize,
+    pub(crate) counts: FetchCounts,
+}
+
+/// What the thread that fetches counts.
+#[derive(Debug, Default)]
+pub(crate) struct FetchCounts {
+    /// Fetches that ended, in any way.
+    pub(crate) fetches: AtomicU64,
+    /// Of those: without an answer that says something of the value; the origin has none; not to be stored.
+    pub(crate) failed: AtomicU64,
+    pub(crate) absent: AtomicU64,
+    pub(crate) uncacheable: AtomicU64,
+}
+
+/// The end of the way, for [`start`].
+pub(crate) struct Orders(UnboundedReceiver<Order>);
+
+impl Fetches {
+    pub(crate) fn new() -> (Fetches, Orders) {
+        let (orders, received) = unbounded_channel();
+        let (under_way, counts) = (AtomicUsize::new(0), FetchCounts::default());
+        (Fetches { orders, under_way, counts }, Orders(received))
+    }
+
+    /// Whether one more fetch may begin; it is counted then.
+    pub(crate) fn admits(&self, origin: &Origin) -> bool {
+        let is_full = self.under_way.fetch_add(1, Relaxed) >= origin.fetches;
+        if is_full {
+            self.under_way.fetch_sub(1, Relaxed);
+        }
+        !is_full
+    }
+
+    /// A fetch that was admitted has ended, or was not begun.
+    pub(crate) fn ended(&self) {
+        self.under_way.fetch_sub(1, Relaxed);
+    }
+
+    /// Begins a fetch that was admitted. If the thread has gone, who waits is answered when its time is over.
+    pub(crate) fn begin(&self, key: &[u8], ticket: u64, marks: u8) {
+        let job = Job { key: key.into(), ticket, marks };
+        if self.orders.send(Order::Fetch(job)).is_err() {
+            self.ended();
+        }
+    }
+
+    fn count(&self, outcome: &Outcome) {
+        self.counts.fetches.fetch_add(1, Relaxed);
+        match outcome {
+            Outcome::Failed => self.counts.failed.fetch_add(1, Relaxed),
+            Outcome::Absent => self.counts.absent.fetch_add(1, Relaxed),
+            Outcome::Value(value) if !value.is_shared => {
+                self.counts.uncacheable.fetch_add(1, Relaxed)
+            }
+            Outcome::Value(_) => 0,
+        };
+    }
+
+    pub(crate) fn stop(&self) {
+        // A thread that has gone needs not be told.
+        let _ = self.orders.send(Order::Stop);
+    }
+}
+
+/// Starts the thread that fetches.
+pub(crate) fn start(
+    shared: Arc<Shared>,
+    origin: Origin,
+    orders: Orders,
+    on_end: impl Send + 'static,
+) -> io::Result<JoinHandle<io::Result<()>>> {
+    let thread = std::thread::Builder::new().name("fetch".to_owned());
+    thread.spawn(move || {
+        let _on_end = on_end;
+        fetcher::run(shared, origin, orders.0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OriginUrl;
+
+    #[test]
+    fn a_key_is_one_segment_of_the_path_whatever_is_in_it() {
+        let url: OriginUrl = "http://[::1]:8080/a/{key}?b=c".parse().unwrap();
+        assert_eq!((url.host.as_str(), url.port), ("::1", 8080));
+        assert_eq!(url.target(b"x/../y z\r\n%?\xff"), "/a/x%2F..%2Fy%20z%0D%0A%25%3F%FF?b=c");
+        assert_eq!(url.to_string(), "http://[::1]:8080/a/{key}?b=c");
+    }
+
+    #[test]
+    fn what_is_no_address_of_an_origin_is_refused() {
+        for text in [
+            "https://a/{key}",
+            "a/{key}",
+            "http://a/",
+            "http://a/{key}{key}",
+            "http:///{key}",
+            "http://u@a/{key}",
+            "http://a/{key}#b",
+            "http://a:x/{key}",
+            "http://a:/{key}",
+            "http://a b/{key}",
+        ] {
+            assert!(text.parse::<OriginUrl>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What a thread does for replies that wait: keeps them, fills them with what comes, ends those whose time is over.
+
+use std::time::Duration;
+
+use super::{Connection, REPLY_BYTES, TICK, Turn, WORK_BYTES, Worker};
+use crate::mail::{Letter, News};
+use crate::memcached;
+use crate::waits::{Again, Hole, Lease, Part};
+
+impl Worker {
+    /// How long it may sleep until the time of a reply is over.
+    pub(super) fn until_deadline(&self) -> Duration {
+        let Some((deadline_ms, ..)) = self.deadlines.first() else { return TICK };
+        Duration::from_millis(deadline_ms.saturating_sub(self.now_ms))
+    }
+
+    /// Fills what waits with what has come, and what has waited too long.
+    pub(super) fn end_waits(&mut self) {
+        if std::mem::take(&mut self.has_mail) {
+            for Letter { slot, ticket, news } in self.shared.items.flights.mail().take(self.number)
+            {
+                self.fill(slot as usize, ticket, news);
+            }
+        }
+        while let Some(&(deadline_ms, slot, ticket)) = self.deadlines.first()
+            && deadline_ms <= self.now_ms
+        {
+            self.deadlines.pop_first();
+            self.end(slot as usize, ticket);
+        }
+    }
+
+    /// A reply has waited too long.
+    fn end(&mut self, slot: usize, ticket: u64) {
+        let Some(Some(connection)) = self.connections.get(slot) else { return };
+        let Some(waits) = &connection.waits else { return };
+        let Some(hole) = waits.holes().find(|hole| hole.ticket == ticket) else { return };
+        // If it does not wait any more a letter is under way.
+        let is_late = self.shared.items.flights.stop_waiting(&hole.key, ticket);
+        if is_late {
+            self.counters().late_waits.add(1);
+            self.fill(slot, ticket, News::Late);
+        }
+    }
+
+    /// Answers the request of a hole.
+    fn fill(&mut self, slot: usize, ticket: u64, news: News) {
+        let Some(Some(mut connection)) = self.connections.get_mut(slot).map(Option::take) else {
+            return;
+        };
+        let held = connection.held_bytes();
+        let taken = connection.waits.as_mut().and_then(|waits| waits.take(ticket));
+        if let Some((at, hole)) = taken {
+            self.deadlines.remove(&(hole.deadline_ms, slot as u32, ticket));
+            self.fill_at(slot, &mut connection, (at, hole), news);
+        }
+        self.hold(held, connection.held_bytes());
+        let has_more = !connection.closing && (connection.has_more || connection.readable);
+        self.connections[slot] = Some(connection);
+        if has_more {
+            self.list(slot);
+        }
+        if self.out.len() > REPLY_BYTES {
+            self.send_all();
+        }
+        self.relieve();
+    }
+
+    fn fill_at(
+        &mut self,
+        slot: usize,
+        connection: &mut Connection,
+        (at, hole): (usize, Hole),
+        news: News,
+    ) {
+        let begin = self.out.len();
+        let until_ms =
+            if let News::Look | News::Again | News::Win = news { hole.deadline_ms } else { 0 };
+        let wins = matches!(news, News::Win).then_some(hole.ticket);
+        self.added.place.slot = slot as u32;
+        self.added.room = 1;
+        self.added.again = Some(Again { until_ms, wins });
+        let mut turn = Turn {
+            shared: &self.shared,
+            counters: &self.shared.counters[self.number],
+            out: &mut self.out,
+            out_max: begin + REPLY_BYTES,
+            scratch: &mut self.scratch,
+            work_left: WORK_BYTES,
+            requests_left: usize::MAX,
+            now_ms: self.now_ms,
+            thread: self.number,
+            place: self.shared.turnstile.enter(self.number),
+            waits: &mut self.added,
+        };
+        memcached::answer_late(&hole.key, &hole.ask, news, &mut turn);
+        drop(turn);
+        self.added.again = None;
+        let waits_again = self.added.parts.pop();
+        let part = match waits_again {
+            Some((_, part)) => part,
+            None if at == 0 => Part::Bytes(Vec::new()),
+            None => Part::Bytes(self.out.drain(begin..).collect()),
+        };
+        if let Part::Hole(hole) = &part {
+            self.deadlines.insert((hole.deadline_ms, slot as u32, hole.ticket));
+        }
+        self.keep_leases(connection);
+        if let Some(waits) = &mut connection.waits {
+            waits.fill(at, part);
+        }
+        self.take_filled(connection);
+        // One that closes is looked at when its replies are sent, so it has some, though empty.
+        if self.out.len() > begin || connection.closing && connection.awaits_nothing() {
+            self.parts.push((slot, begin..self.out.len()));
+        }
+    }
+
+    /// Moves replies that wait, and those behind them, to the connection. What is left in `out` is sent.
+    pub(super) fn keep_waits(&mut self, slot: usize, connection: &mut Connection, begin: usize) {
+        self.keep_leases(connection);
+        let is_first = connection.awaits_nothing();
+        if self.added.parts.is_empty() && (is_first || self.out.len() == begin) {
+            return;
+        }
+        let waits = connection.waits.get_or_insert_default();
+        let mut from = begin;
+        let mut first = if is_first { None } else { Some(begin) };
+        for (at, part) in self.added.parts.drain(..) {
+            if first.is_some() {
+                waits.push(Part::Bytes(self.out[from..at].to_vec()));
+            }
+            first.get_or_insert(at);
+            from = at;
+            if let Part::Hole(hole) = &part {
+                self.deadlines.insert((hole.deadline_ms, slot as u32, hole.ticket));
+            }
+            waits.push(part);
+        }
+        waits.push(Part::Bytes(self.out[from..].to_vec()));
+        if let Some(first) = first {
+            self.out.truncate(first);
+        }
+        self.take_filled(connection);
+    }
+
+    /// Appends the replies before the first that waits to those that are sent.
+    fn take_filled(&mut self, connection: &mut Connection) {
+        let Some(waits) = &mut connection.waits else { return };
+        while let Some(bytes) = waits.next() {
+            self.out.extend_from_slice(&bytes);
+        }
+        if waits.is_empty() {
+            connection.waits = None;
+        }
+    }
+
+    fn keep_leases(&mut self, connection: &mut Connection) {
+        let flights = &self.shared.items.flights;
+        for lease in self.added.leases.drain(..) {
+            let waits = connection.waits.get_or_insert_default();
+            let is_held = |lease: &Lease| flights.holds(&lease.key, lease.ticket);
+            if let Some(lease) = waits.hold(lease, is_held) {
+                memcached::give_up(&self.shared, &lease);
+            }
+        }
+    }
+
+    /// Passes on what a connection has won.
+    pub(super) fn give_up_leases(&self, connection: &mut Connection) {
+        let Some(waits) = &mut connection.waits else { return };
+        for lease in waits.take_leases() {
+            memcached::give_up(&self.shared, &lease);
+        }
+        if waits.is_empty() {
+            connection.waits = None;
+        }
+    }
+
+    /// A connection ends: it waits for nothing, and brings nothing.
+    pub(super) fn abandon(&mut self, slot: usize, connection: &mut Connection) {
+        self.give_up_leases(connection);
+        let Some(waits) = connection.waits.take() else { return };
+        for hole in waits.holes() {
+            self.deadlines.remove(&(hole.deadline_ms, slot as u32, hole.ticket));
+            let lease = Lease { ticket: hole.ticket, key: hole.key.clone() };
+            memcached::give_up(&self.shared, &lease);
+        }
+    }
+}
