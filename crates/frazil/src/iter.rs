@@ -8,6 +8,9 @@ use std::ops::ControlFlow;
 use crate::cache::Cache;
 use crate::core::index::Tour;
 
+/// Homes that a step of a scan looks at, most of them in vain where there are few entries: 4 KiB.
+const HOMES: usize = 64;
+
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Clones of all entries, in no order.
     ///
@@ -84,6 +87,32 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             self.show_home(&mut tour, &mut show)?;
         }
         ControlFlow::Continue(())
+    }
+
+    /// Calls `show` with some entries in place, and says where to go on; begin with 0. `None`: those were all.
+    ///
+    /// As [`Cache::for_each`] in steps, with anything between them and nothing kept: an entry present from the first
+    /// step to the last is shown at least once, and once unless the table grows under a step. A step shows the entries of one
+    /// bucket of the table, about ten, or none. Any cursor is valid: one that is not from here begins somewhere.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
+    /// (0..50).for_each(|key| cache.insert(key, key));
+    /// let (mut shown, mut cursor) = (0, Some(0));
+    /// while let Some(at) = cursor {
+    ///     cursor = cache.scan(at, |_, _| shown += 1);
+    /// }
+    /// assert_eq!(shown, 50);
+    /// ```
+    pub fn scan(&self, cursor: u64, mut show: impl FnMut(&K, &V)) -> Option<u64> {
+        let mut tour = Tour::from(&self.core.index, cursor);
+        if tour.next_within(HOMES) {
+            let ControlFlow::Continue(()) = self.show_home(&mut tour, |key, value| {
+                show(key, value);
+                ControlFlow::<Infallible>::Continue(())
+            });
+        }
+        tour.cursor()
     }
 
     fn show_home<B>(

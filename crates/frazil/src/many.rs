@@ -1,4 +1,4 @@
-//! Operations on many keys: `get_many`, `insert_many`, `retain`.
+//! Operations on many keys: `get_many`, `get_many_with`, `insert_many`, `retain`.
 //!
 //! A look-up in a large cache waits twice for memory: for the bucket, and for the entry
 //! that it leads to. Many look-ups at once need not wait one after the other: the keys of
@@ -34,19 +34,47 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Q: Hash + Equivalent<K> + ?Sized + 'q,
         V: Clone,
     {
-        let mut keys = keys.into_iter();
+        let keys = keys.into_iter();
         let mut values = Vec::with_capacity(keys.size_hint().0);
+        self.get_many_with(keys, |_, value| values.push(value.cloned()));
+        values
+    }
+
+    /// As [`Cache::get_many`], but has `read` look at each value in place, and nothing is cloned: it is called
+    /// with the position of each key, in their order, and its value.
+    ///
+    /// A value is not dropped while `read`, which may use the cache, looks at it.
+    ///
+    /// ```
+    /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
+    /// cache.insert_many([(1, "one".to_owned()), (2, "two".to_owned())]);
+    /// let mut text = String::new();
+    /// cache.get_many_with(&[2, 3, 1], |_, value| text.push_str(value.map_or("-", |value| value)));
+    /// assert_eq!(text, "two-one");
+    /// ```
+    pub fn get_many_with<'q, Q>(
+        &self,
+        keys: impl IntoIterator<Item = &'q Q>,
+        mut read: impl FnMut(usize, Option<&V>),
+    ) where
+        Q: Hash + Equivalent<K> + ?Sized + 'q,
+    {
+        let mut keys = keys.into_iter();
+        let mut position = 0;
         loop {
             // The caller's iterator runs before anything is looked at.
             let mut batch: [Option<(&Q, (u64, Mixed))>; BATCH] = [None; BATCH];
             for (hashed, key) in batch.iter_mut().zip(keys.by_ref()) {
                 *hashed = Some((key, self.core.hashes(key)));
             }
-            self.get_batch(batch.iter().map_while(|key| *key), &mut values);
+            self.get_batch(batch.iter().map_while(|key| *key), |value| {
+                read(position, value);
+                position += 1;
+            });
             // What had expired was retired.
             self.core.reclaim_if_due();
             if batch[BATCH - 1].is_none() {
-                return values;
+                return;
             }
         }
     }
@@ -54,10 +82,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     fn get_batch<'q, Q>(
         &self,
         keys: impl Iterator<Item = (&'q Q, (u64, Mixed))> + Clone,
-        values: &mut Vec<Option<V>>,
+        read: impl FnMut(Option<&V>),
     ) where
         Q: Hash + Equivalent<K> + ?Sized + 'q,
-        V: Clone,
     {
         let core = &self.core;
         keys.clone().for_each(|(_, (_, mixed))| core.index.prefetch(mixed));
@@ -67,8 +94,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             }
         }
         match Hazard::of(&core.stripe().reader) {
-            Some(hazard) => self.get_batch_under(&hazard, keys, values),
-            None => self.get_batch_under(&core.pinned(), keys, values),
+            Some(hazard) => self.get_batch_under(&hazard, keys, read),
+            None => self.get_batch_under(&core.pinned(), keys, read),
         }
     }
 
@@ -76,10 +103,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         &self,
         protection: &impl Protect,
         keys: impl Iterator<Item = (&'q Q, (u64, Mixed))>,
-        values: &mut Vec<Option<V>>,
+        mut read: impl FnMut(Option<&V>),
     ) where
         Q: Hash + Equivalent<K> + ?Sized + 'q,
-        V: Clone,
     {
         let core = &self.core;
         let reads = &core.stripe().local.reads;
@@ -89,7 +115,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
                 false => get(hash),
                 true => core.observed(key, false, get),
             };
-            values.push(value.cloned());
+            read(value);
         }
     }
 

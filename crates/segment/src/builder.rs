@@ -282,7 +282,7 @@ impl Builder {
             debt: AtomicU64::new(0),
             seed,
             tape: Tape::new(),
-            restoring: Restoring::new(),
+            restoring: Restoring::default(),
         })
     }
 }

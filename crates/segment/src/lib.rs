@@ -76,8 +76,9 @@ pub use builder::{BuildError, Builder, Eviction};
 pub use item::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use learner::{LearnerStats, SegmentLearned};
 pub use record::Recording;
+pub use restoring::{Restore, Restoring};
 pub use scan::Scanned;
-pub use snapshot::RestoreError;
+pub use snapshot::{RestoreError, read_entries, save_entries};
 pub use stats::{SegmentStats, Stats};
 pub use store::Store;
 
@@ -120,6 +121,27 @@ pub struct Entry<'a> {
     pub cas: u64,
     /// The remaining lifetime.
     pub lifetime: Option<Duration>,
+}
+
+impl<'a> Entry<'a> {
+    /// An entry that another store shows: without flags, marks and a lifetime, of number 0, written at 0, and never requested.
+    ///
+    /// ```
+    /// let entry = frazil_segment::Entry::new(b"key", b"value");
+    /// assert_eq!((entry.key, entry.value, entry.lifetime), (&b"key"[..], &b"value"[..], None));
+    /// ```
+    pub fn new(key: &'a [u8], value: &'a [u8]) -> Entry<'a> {
+        Entry {
+            key,
+            value,
+            flags: 0,
+            marks: 0,
+            requested: false,
+            opened_ms: 0,
+            cas: 0,
+            lifetime: None,
+        }
+    }
 }
 
 /// A guard that keeps an entry readable ([`Store::hold`]).

@@ -11,9 +11,22 @@ use crate::sync::{Mutex, MutexGuard};
 /// written, and not restored.
 const BITS: u64 = 1 << 23;
 
-/// The state of the restore of a store, if there is one.
+/// What writers note while a store restores a snapshot, so that the restore does not bring back what is older.
+///
+/// A store that restores with [`read_entries`](crate::read_entries) has one, and locks by key: who writes or deletes a
+/// key calls [`note`](Restoring::note), and the restore asks [`allows`](Restoring::allows), both with that lock held.
+///
+/// ```
+/// let restoring = frazil_segment::Restoring::default();
+/// let restore = restoring.begin();
+/// let flushes = restore.flushes();
+/// restoring.note(7);
+/// assert!(!restoring.allows(7, flushes) && restoring.allows(8, flushes));
+/// restoring.note_flush();
+/// assert!(restore.is_over() && !restoring.allows(8, flushes));
+/// ```
 #[derive(Debug)]
-pub(crate) struct Restoring {
+pub struct Restoring {
     /// One restore at a time.
     turn: Mutex<()>,
     is_active: AtomicBool,
@@ -24,8 +37,8 @@ pub(crate) struct Restoring {
     flushes_before: AtomicU64,
 }
 
-impl Restoring {
-    pub(crate) fn new() -> Restoring {
+impl Default for Restoring {
+    fn default() -> Restoring {
         Restoring {
             turn: Mutex::new(()),
             is_active: AtomicBool::new(false),
@@ -34,10 +47,12 @@ impl Restoring {
             flushes_before: AtomicU64::new(0),
         }
     }
+}
 
+impl Restoring {
     /// Has writers note keys from now on, unless they do: those that find the lock of a stripe after the caller has
     /// taken all.
-    pub(crate) fn expect(&self) {
+    pub fn expect(&self) {
         let mut noted = self.noted.lock();
         if noted.is_empty() {
             *noted = vec![0; (BITS / 64) as usize];
@@ -47,13 +62,13 @@ impl Restoring {
     }
 
     /// Has writers note no more.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         self.is_active.store(false, Relaxed);
         *self.noted.lock() = Vec::new();
     }
 
     /// The same as [`Restoring::expect`], until it is dropped. Waits until another restore has ended.
-    pub(crate) fn begin(&self) -> Restore<'_> {
+    pub fn begin(&self) -> Restore<'_> {
         let turn = self.turn.lock();
         self.expect();
         Restore { restoring: self, flushes: self.flushes_before.load(Relaxed), _turn: turn }
@@ -61,7 +76,7 @@ impl Restoring {
 
     /// A key is written or deleted. Its stripe is locked.
     #[inline]
-    pub(crate) fn note(&self, hash: u64) {
+    pub fn note(&self, hash: u64) {
         // The stripe's lock shows it to those who come after `expect`.
         if self.is_active.load(Relaxed) {
             let (at, bit) = place(hash);
@@ -73,7 +88,7 @@ impl Restoring {
     }
 
     /// Everything is to be flushed, what was not restored yet as well. Before the store does it.
-    pub(crate) fn note_flush(&self) {
+    pub fn note_flush(&self) {
         self.flushes.fetch_add(1, Relaxed);
     }
 
@@ -81,7 +96,7 @@ impl Restoring {
     ///
     /// If its segment was opened after a flush, this sees that flush: it was noted before the lock was taken under
     /// which segments are opened.
-    pub(crate) fn allows(&self, hash: u64, flushes: u64) -> bool {
+    pub fn allows(&self, hash: u64, flushes: u64) -> bool {
         let (at, bit) = place(hash);
         let is_noted = self.noted.lock().get(at).is_some_and(|word| word & bit != 0);
         !is_noted && self.flushes.load(Relaxed) == flushes
@@ -94,17 +109,28 @@ fn place(hash: u64) -> (usize, u64) {
     ((bit / 64) as usize, 1 << (bit % 64))
 }
 
-/// A restore that runs.
-pub(crate) struct Restore<'a> {
+/// A restore that runs ([`Restoring::begin`]). Writers note no more once it is dropped.
+///
+/// ```
+/// let restoring = frazil_segment::Restoring::default();
+/// let restore: frazil_segment::Restore<'_> = restoring.begin();
+/// assert!(!restore.is_over());
+/// ```
+#[derive(Debug)]
+pub struct Restore<'a> {
     restoring: &'a Restoring,
-    /// As many as there were when writers began to note.
-    pub(crate) flushes: u64,
+    flushes: u64,
     _turn: MutexGuard<'a, ()>,
 }
 
 impl Restore<'_> {
+    /// Flushes until writers began to note, for [`Restoring::allows`].
+    pub fn flushes(&self) -> u64 {
+        self.flushes
+    }
+
     /// Whether a flush has ended it.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         self.restoring.flushes.load(Relaxed) != self.flushes
     }
 }

@@ -27,6 +27,21 @@ pub struct Scanned {
     pub lifetime: Option<Duration>,
 }
 
+impl From<&Entry<'_>> for Scanned {
+    fn from(entry: &Entry<'_>) -> Scanned {
+        Scanned {
+            key: entry.key.to_vec(),
+            value: entry.value.to_vec(),
+            flags: entry.flags,
+            marks: entry.marks,
+            requested: entry.requested,
+            opened_ms: entry.opened_ms,
+            cas: entry.cas,
+            lifetime: entry.lifetime,
+        }
+    }
+}
+
 impl Store {
     /// Copies some entries out, about ten and at most 456, and says where to go on; begin with 0. `None`:
     /// that was all. An entry that is there from begin to end is met once, whatever others do meanwhile.
@@ -44,18 +59,7 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn scan(&self, cursor: u64, out: &mut Vec<Scanned>) -> Option<u64> {
-        self.scan_with(cursor, |entry| {
-            out.push(Scanned {
-                key: entry.key.to_vec(),
-                value: entry.value.to_vec(),
-                flags: entry.flags,
-                marks: entry.marks,
-                requested: entry.requested,
-                opened_ms: entry.opened_ms,
-                cas: entry.cas,
-                lifetime: entry.lifetime,
-            });
-        })
+        self.scan_with(cursor, |entry| out.push(entry.into()))
     }
 
     /// As [`Store::scan`], but shows the entries where they lie and copies nothing. `each` runs under

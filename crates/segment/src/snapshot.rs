@@ -196,6 +196,108 @@ fn read_all(
     }
 }
 
+/// Writes the entries that `scan` copies out to a file, and returns their number: with a cursor, 0 at first, it appends
+/// some, and says where to go on, as [`Store::scan`] does. An existing file of that name stays until the new one is
+/// complete. [`Store::save`] for other stores.
+///
+/// # Errors
+///
+/// The file cannot be written.
+///
+/// ```
+/// use frazil_segment::Entry;
+/// let path = std::env::temp_dir().join(format!("entries-{}", std::process::id()));
+/// let saved = frazil_segment::save_entries(&path, |_, out| {
+///     out.push((&Entry::new(b"key", b"value")).into());
+///     None
+/// })?;
+/// let read = frazil_segment::read_entries(&path, |key, _, _| Ok(key == b"key"))?;
+/// assert_eq!((saved, read), (1, 1));
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn save_entries(
+    path: &Path,
+    scan: impl FnMut(u64, &mut Vec<Scanned>) -> Option<u64>,
+) -> io::Result<u64> {
+    /// Two threads may save to one path.
+    static SAVES: AtomicU64 = AtomicU64::new(0);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.{}.tmp", std::process::id(), SAVES.fetch_add(1, Relaxed)));
+    let unfinished = path.with_file_name(name);
+    let saved = write_snapshot(&unfinished, scan);
+    let saved = saved.and_then(|all| std::fs::rename(&unfinished, path).map(|()| all));
+    if saved.is_err() {
+        // It may not have come to exist.
+        let _ = std::fs::remove_file(&unfinished);
+    }
+    saved
+}
+
+fn write_snapshot(
+    path: &Path,
+    mut scan: impl FnMut(u64, &mut Vec<Scanned>) -> Option<u64>,
+) -> io::Result<u64> {
+    let mut out = BufWriter::new(File::create(path)?);
+    let when = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let header = [&HEADER[..], &(when.as_millis() as u64).to_le_bytes()].concat();
+    out.write_all(&header)?;
+    let begun = xxh3_64_with_seed(&header, 0);
+    let mut writer = Writer { out, checksum: begun, payload: Vec::new(), records: 0 };
+    let (mut all, mut entries, mut cursor) = (0u64, Vec::new(), Some(0));
+    while let Some(at) = cursor {
+        cursor = scan(at, &mut entries);
+        for entry in entries.drain(..) {
+            encode(&entry, &mut writer.payload);
+            writer.records += 1;
+            all += 1;
+            if writer.payload.len() >= BLOCK_BYTES {
+                writer.block()?;
+            }
+        }
+    }
+    if writer.records > 0 {
+        writer.block()?;
+    }
+    writer.payload.extend(all.to_le_bytes());
+    writer.block()?;
+    writer.out.into_inner()?.sync_all()?;
+    Ok(all)
+}
+
+/// Has `store` look at the key, value and attributes of each entry of a snapshot that has a lifetime left, and returns
+/// how many it has stored. The file is read twice, so that it is called for none of a damaged one. The time since the
+/// snapshot, by the system's clock, is taken off the lifetimes. [`Store::restore`] for other stores.
+///
+/// # Errors
+///
+/// The file cannot be read, or is damaged; or one of `store`.
+///
+/// ```
+/// let read = frazil_segment::read_entries("/none".as_ref(), |_, _, _| Ok(true));
+/// assert!(read.is_err());
+/// ```
+pub fn read_entries(
+    path: &Path,
+    mut store: impl FnMut(&[u8], &[u8], Attributes) -> Result<bool, StoreError>,
+) -> Result<u64, RestoreError> {
+    let mut file = File::open(path)?;
+    let (when, _) = read_all(&mut file, |_| Ok(()))?;
+    let since = SystemTime::now().duration_since(when).unwrap_or_default();
+    let mut stored = 0;
+    read_all(&mut file, |entry| {
+        let left = entry.attributes.lifetime.map(|lifetime| lifetime.saturating_sub(since));
+        if left.is_some_and(|left| left.is_zero()) {
+            return Ok(());
+        }
+        let attributes = Attributes { lifetime: left, ..entry.attributes };
+        let is_stored = store(entry.key, entry.value, attributes).map_err(RestoreError::Refused)?;
+        stored += u64::from(is_stored);
+        Ok(())
+    })?;
+    Ok(stored)
+}
+
 impl Store {
     /// Writes all entries to a file, and returns their number. An existing file of that name stays
     /// until the new one is complete.
@@ -217,46 +319,7 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn save(&self, path: &Path) -> io::Result<u64> {
-        /// Two threads may save to one path.
-        static SAVES: AtomicU64 = AtomicU64::new(0);
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".{}.{}.tmp", std::process::id(), SAVES.fetch_add(1, Relaxed)));
-        let unfinished = path.with_file_name(name);
-        let saved = self.write_snapshot(&unfinished);
-        let saved = saved.and_then(|all| std::fs::rename(&unfinished, path).map(|()| all));
-        if saved.is_err() {
-            // It may not have come to exist.
-            let _ = std::fs::remove_file(&unfinished);
-        }
-        saved
-    }
-
-    fn write_snapshot(&self, path: &Path) -> io::Result<u64> {
-        let mut out = BufWriter::new(File::create(path)?);
-        let when = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let header = [&HEADER[..], &(when.as_millis() as u64).to_le_bytes()].concat();
-        out.write_all(&header)?;
-        let begun = xxh3_64_with_seed(&header, 0);
-        let mut writer = Writer { out, checksum: begun, payload: Vec::new(), records: 0 };
-        let (mut all, mut entries, mut cursor) = (0u64, Vec::new(), Some(0));
-        while let Some(at) = cursor {
-            cursor = self.scan(at, &mut entries);
-            for entry in entries.drain(..) {
-                encode(&entry, &mut writer.payload);
-                writer.records += 1;
-                all += 1;
-                if writer.payload.len() >= BLOCK_BYTES {
-                    writer.block()?;
-                }
-            }
-        }
-        if writer.records > 0 {
-            writer.block()?;
-        }
-        writer.payload.extend(all.to_le_bytes());
-        writer.block()?;
-        writer.out.into_inner()?.sync_all()?;
-        Ok(all)
+        save_entries(path, |cursor, out| self.scan(cursor, out))
     }
 
     /// Inserts the entries of a snapshot, and returns their number. The file is read twice, so that nothing is
@@ -280,28 +343,19 @@ impl Store {
         let restore = self.restoring.begin();
         // Whoever holds a stripe by now has written before the restore; later ones see that it runs.
         drop(self.index.lock_all());
-        let mut file = File::open(path)?;
-        let (when, _) = read_all(&mut file, |_| Ok(()))?;
-        let since = SystemTime::now().duration_since(when).unwrap_or_default();
-        let mut stored = 0;
-        read_all(&mut file, |entry| {
-            let Attributes { flags, marks, lifetime } = entry.attributes;
-            let left = lifetime.map(|lifetime| lifetime.saturating_sub(since));
-            let is_over = restore.is_over() || left.is_some_and(|left| left.is_zero());
+        read_entries(path, |key, value, Attributes { flags, marks, lifetime }| {
             // What is there for certain is not written against: it would cost space.
-            if is_over || self.contains(entry.key) {
-                return Ok(());
+            if restore.is_over() || self.contains(key) {
+                return Ok(false);
             }
-            let deadline_ms = self.deadline_ms(left);
-            let kept = Kept { flags, marks, deadline_ms, restored: Some(restore.flushes) };
-            match self.put(entry.key, [entry.value, &[]], kept, Expect::Nothing) {
-                Ok((outcome, _)) => stored += u64::from(outcome == Stored::Stored),
-                Err(StoreError::TooLarge) => {}
-                Err(error) => return Err(RestoreError::Refused(error)),
+            let deadline_ms = self.deadline_ms(lifetime);
+            let kept = Kept { flags, marks, deadline_ms, restored: Some(restore.flushes()) };
+            match self.put(key, [value, &[]], kept, Expect::Nothing) {
+                Ok((outcome, _)) => Ok(outcome == Stored::Stored),
+                Err(StoreError::TooLarge) => Ok(false),
+                Err(error) => Err(error),
             }
-            Ok(())
-        })?;
-        Ok(stored)
+        })
     }
 
     /// Has a later [`Store::restore`] leave what is written and deleted from now on, and heed flushes, as if it had begun.

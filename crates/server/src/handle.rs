@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
 
-use frazil_segment::{RestoreError, Store};
+use frazil_segment::RestoreError;
 
 use crate::server::Shared;
 
@@ -75,7 +75,7 @@ impl Handle {
             let age = SystemTime::now().duration_since(saved).unwrap_or_default();
             age_max.is_some_and(|most| age > most)
         };
-        match Store::saved_at(path) {
+        match frazil_segment::Store::saved_at(path) {
             Ok(saved) if !is_too_old(saved) => store.restore(path).map(Some),
             outcome => {
                 store.expect_no_restore();

@@ -3,14 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use frazil_segment::{
-    Attributes, BuildError, Entry, Eviction, Expect, Store, StoreError, Stored, Update,
-};
+use frazil_segment::{Attributes, Entry, Expect, StoreError, Stored, Update};
 
 use crate::clock::Clock;
 use crate::flights::Flights;
 use crate::mail::Mail;
 use crate::settings::{Settings, Shares};
+use crate::store::{Store, StoreBuildError};
 use crate::worker::Turn;
 
 /// Seconds from which on a lifetime is a date: 30 days.
@@ -35,12 +34,10 @@ impl Items {
         settings: &Settings,
         shares: Shares,
         mail: Mail,
-    ) -> Result<Items, BuildError> {
+    ) -> Result<Items, StoreBuildError> {
         let clock = Clock::new();
-        let store = Store::builder(shares.store_bytes).segment_bytes(shares.segment_bytes);
-        let eviction = if settings.evicts { Eviction::default() } else { Eviction::Never };
         Ok(Items {
-            store: store.eviction(eviction).clock(clock.shared()).build()?,
+            store: Store::new(settings, shares, &clock)?,
             flights: Flights::new(settings.limits.waiters, shares.memo_bytes, mail),
             clock,
             segment_bytes: shares.segment_bytes,
@@ -55,7 +52,7 @@ impl Items {
         bytes > self.item_bytes_max || bytes + HEAD_BYTES_MAX > self.segment_bytes
     }
 
-    /// Writes for a client, as [`Store::write`].
+    /// Writes for a client, as [`frazil_segment::Store::write`].
     pub(crate) fn write(
         &self,
         key: &[u8],
@@ -68,7 +65,7 @@ impl Items {
         written
     }
 
-    /// Deletes for a client, as [`Store::delete`].
+    /// Deletes for a client, as [`frazil_segment::Store::delete`].
     pub(crate) fn delete(&self, key: &[u8]) -> bool {
         self.flights.overtake(key);
         let is_there = self.store.delete(key);
@@ -76,7 +73,7 @@ impl Items {
         is_there
     }
 
-    /// Deletes for a client, as [`Store::delete_exactly`].
+    /// Deletes for a client, as [`frazil_segment::Store::delete_exactly`].
     pub(crate) fn delete_exactly(&self, key: &[u8], cas: u64) -> Stored {
         self.flights.overtake(key);
         let deleted = self.store.delete_exactly(key, cas);

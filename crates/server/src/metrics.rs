@@ -3,8 +3,6 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-use frazil_segment::prometheus::Page;
-
 pub(crate) use frazil_segment::prometheus::CONTENT_TYPE;
 
 use crate::counters::Counts;
@@ -13,7 +11,7 @@ use crate::server::Shared;
 
 /// The page at this moment. It goes through all segments of the store.
 pub(crate) fn page(shared: &Shared) -> String {
-    let mut page = Page::new().with("segment", &shared.items.store).to_string();
+    let mut page = shared.items.store.metrics();
     let mut counters = counters(&shared.counts());
     counters.extend(shared.fetches.iter().flat_map(|fetches| fetch_counters(&fetches.counts)));
     let counters = counters.into_iter().map(|(name, help, value)| (name, help, "counter", value));

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
-use frazil_segment::BuildError;
 use mio::Waker;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -21,6 +20,7 @@ use crate::origin::{self, Fetches};
 use crate::resp::Resp;
 use crate::session::Protocol;
 use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
+use crate::store::StoreBuildError;
 use crate::turnstile::Turnstile;
 use crate::worker::Worker;
 
@@ -61,7 +61,7 @@ pub enum StartError {
     /// There are no threads.
     NoThreads,
     /// The store could not be made.
-    Store(BuildError),
+    Store(StoreBuildError),
     /// An address cannot be listened at.
     Listen(Address, io::Error),
     /// A file of users cannot be read.

@@ -3,6 +3,7 @@
 use crate::listen::Address;
 use crate::memcached::Options;
 use crate::origin::Origin;
+use crate::store::StoreKind;
 
 /// The least memory a server takes.
 pub const MEMORY_BYTES_MIN: usize = 2 << 20;
@@ -22,6 +23,8 @@ pub struct Settings {
     pub unix_mode: Option<u32>,
     /// Bytes for items, index and the buffers of connections together, at least [`MEMORY_BYTES_MIN`].
     pub memory_bytes: usize,
+    /// Where items are kept.
+    pub store: StoreKind,
     /// Whether entries are evicted to make room; without, a value that finds none is refused.
     pub evicts: bool,
     /// Threads that serve, at least one.
@@ -45,6 +48,7 @@ impl Default for Settings {
             admin: Vec::new(),
             unix_mode: None,
             memory_bytes: 64 << 20,
+            store: StoreKind::default(),
             evicts: true,
             threads: 1,
             restores: false,

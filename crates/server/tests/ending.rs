@@ -4,15 +4,24 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use frazil_server::{Address, Server, Settings};
+use frazil_server::{Address, Policy, Server, Settings, StoreKind};
 
 const PATIENCE: Duration = Duration::from_secs(20);
+
+/// These tests are built twice, once for each store.
+fn store() -> StoreKind {
+    match env!("CARGO_CRATE_NAME").ends_with("_objects") {
+        true => StoreKind::Objects(Policy::default()),
+        false => StoreKind::Segment,
+    }
+}
 
 fn settings(threads: usize) -> Settings {
     let any = || vec!["127.0.0.1:0".parse().unwrap()];
     Settings {
         memcached: any(),
         admin: any(),
+        store: store(),
         memory_bytes: 16 << 20,
         threads,
         ..Settings::default()
@@ -132,7 +141,10 @@ fn operators_see_health_and_counts() {
     let page = http(admin, "GET /metrics?all HTTP/1.1\r\n\r\n");
     for line in [
         "Content-Type: text/plain; version=0.0.4; charset=utf-8",
-        "frazil_segment_entries{store=\"segment\"} 1",
+        match store() {
+            StoreKind::Segment => "frazil_segment_entries{store=\"segment\"} 1",
+            StoreKind::Objects(_) => "frazil_entries{cache=\"objects\"} 1",
+        },
         "frazil_server_gets_total 2",
         "frazil_server_get_hits_total 1",
         "frazil_server_connections 1",

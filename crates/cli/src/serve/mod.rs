@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
-use frazil_server::{Address, Handle, Limits, Origin, OriginUrl, RestoreError, Server, Settings};
+use frazil_server::{
+    Address, Handle, Limits, Origin, OriginUrl, Policy, RestoreError, Server, Settings, StoreKind,
+};
 use signal_hook::consts::TERM_SIGNALS;
 use signal_hook::iterator::Signals;
 
@@ -43,9 +45,13 @@ pub(crate) struct Args {
     /// Threads that serve, best as many as there are cores for it
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Where items are kept: `segment`, in a log of segments of up to 1 MiB
-    #[arg(long, value_name = "NAME", default_value = "segment", value_parser = ["segment"])]
+    /// How items are kept: `segment`, in a log of segments of up to 1 MiB, which takes the least memory; `objects`, each by
+    /// itself, evicted by a policy
+    #[arg(long, value_name = "NAME", default_value = "segment", value_parser = ["segment", "objects"])]
     store: String,
+    /// What `--store objects` evicts by: a policy of `frazil policies` that runs in a cache
+    #[arg(long, value_name = "NAME", default_value_t = Policy::default())]
+    policy: Policy,
     /// Connections at once; one more is refused
     #[arg(long, value_name = "N", default_value_t = 1024)]
     connections: usize,
@@ -120,6 +126,10 @@ pub(crate) fn run(args: &Args) -> Done {
         admin: args.admin.clone(),
         memory_bytes: args.memory,
         threads: args.threads,
+        store: match &*args.store {
+            "objects" => StoreKind::Objects(args.policy),
+            _ => StoreKind::Segment,
+        },
         restores: args.snapshot.is_some(),
         limits: Limits {
             connections: args.connections,

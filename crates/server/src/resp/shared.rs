@@ -99,8 +99,7 @@ impl Resp {
 
     /// Bytes of items and index.
     pub(super) fn used_bytes(&self, turn: &Turn<'_>) -> u64 {
-        let stats = turn.shared.items.store.stats();
-        stats.live_bytes + u64::from(stats.index_segments) * stats.segment_bytes as u64
+        turn.shared.items.store.used_bytes()
     }
 
     /// Whether what takes memory is refused.

@@ -1,8 +1,8 @@
 //! What the server bounds, and what it answers beyond.
 
-use frazil_server::{Limits, Server, Settings};
+use frazil_server::{Limits, Server, Settings, StoreKind};
 
-use crate::client::{Client, settings};
+use crate::client::{Client, settings, store};
 
 fn limited(limits: Limits) -> Server {
     Server::start(Settings { limits, ..settings() }).unwrap()
@@ -225,7 +225,14 @@ fn a_connection_says_who_it_is_where_there_are_users() {
 #[test]
 fn a_server_that_does_not_evict_refuses_values_and_keeps_those_it_has() {
     let small = Settings { memory_bytes: 2 << 20, evicts: false, ..settings() };
-    let server = Server::start(small).unwrap();
+    let server = match store() {
+        StoreKind::Segment => Server::start(small).unwrap(),
+        StoreKind::Objects(_) => {
+            let refused = Server::start(small).unwrap_err();
+            assert!(refused.to_string().contains("only a store in segments"), "{refused}");
+            return;
+        }
+    };
     let mut client = Client::new(&server);
     let value = "v".repeat(8192);
     let set = |key: usize| format!("set key{key} 0 0 8192\r\n{value}\r\n");

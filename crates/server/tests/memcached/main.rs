@@ -1,12 +1,12 @@
 //! The server as clients of memcached meet it: over TCP, in this process.
 
 mod bounds;
-mod client;
+pub(crate) mod client;
 mod dialects;
 mod fetches;
 mod hostile;
 mod leases;
 mod listen;
-mod origin;
+pub(crate) mod origin;
 mod pieces;
 mod times;

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use frazil_server::{Address, Server, Settings};
+use frazil_server::{Address, Policy, Server, Settings, StoreKind};
 
 /// How long a reply may take. A server that owes none is found by what it answers next.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -14,8 +14,17 @@ const END: &[u8] = b"$5\r\n(end)\r\n";
 pub(crate) fn settings() -> Settings {
     Settings {
         resp: vec!["127.0.0.1:0".parse().unwrap()],
+        store: store(),
         memory_bytes: 16 << 20,
         ..Settings::default()
+    }
+}
+
+/// These tests are built twice, once for each store.
+pub(crate) fn store() -> StoreKind {
+    match env!("CARGO_CRATE_NAME").ends_with("_objects") {
+        true => StoreKind::Objects(Policy::default()),
+        false => StoreKind::Segment,
     }
 }
 

@@ -269,9 +269,9 @@ fn what_there_is_can_be_asked() {
         -ERR CONFIG SET failed (possibly related to argument 'port') - can't set immutable config",
     );
     client.expect(
-        "CONFIG SET maxmemory 1\nSET a 1\nGET a\nCONFIG SET maxmemory 0\nSET a 1",
-        "+OK -OOM command \
-        not allowed when used memory > 'maxmemory'. $-1 +OK +OK",
+        "SET b 1\nCONFIG SET maxmemory 1\nSET a 1\nGET a\nCONFIG SET maxmemory 0\nDEL b\nSET a 1",
+        "+OK +OK -OOM command \
+        not allowed when used memory > 'maxmemory'. $-1 +OK :1 +OK",
     );
     client.expect("CONFIG RESETSTAT\nGET a\nGET none", "+OK $1 1 $-1");
     let info = shown(&client.ask(&request(&["INFO", "stats", "commandstats"])));

@@ -387,8 +387,22 @@ pub(crate) struct Tour<'i> {
 
 impl<'i> Tour<'i> {
     pub(crate) fn of(index: &'i Index) -> Self {
+        Self::from(index, 0)
+    }
+
+    /// From a [`cursor`](Tour::cursor) on.
+    pub(crate) fn from(index: &'i Index, cursor: u64) -> Self {
         let (rest, cells) = (Vec::new(), Vec::new());
-        Tour { index, table: index.table(), home: 0, rest, end: 0, cells, shown: 0 }
+        let table = index.table();
+        let home = table.home_of(u32::try_from(cursor).unwrap_or(u32::MAX));
+        Tour { index, table, home, rest, end: home, cells, shown: 0 }
+    }
+
+    /// Where the entries begin that are behind this home, as a share of any table; this home itself once more if its words
+    /// have left it, perhaps before they were seen. `None` behind the last one.
+    pub(crate) fn cursor(&self) -> Option<u64> {
+        let home = if self.index.has_left(self.table) { self.home } else { self.home + 1 };
+        (home < self.table.len()).then(|| self.table.begin_of(home))
     }
 
     /// The number of the home, which there need not be.
@@ -399,7 +413,12 @@ impl<'i> Tour<'i> {
     /// Goes on to the next home in which something is. False if there is none. O(1) amortised,
     /// where hashes are not alike.
     pub(crate) fn next(&mut self) -> bool {
-        loop {
+        self.next_within(usize::MAX)
+    }
+
+    /// As [`Tour::next`], but looks at so many homes at most, and stays at the last of them.
+    pub(crate) fn next_within(&mut self, homes: usize) -> bool {
+        for _ in 0..homes {
             if self.index.has_left(self.table) {
                 // What was shown last may have been wiped before it was looked at.
                 self.follow();
@@ -422,6 +441,7 @@ impl<'i> Tour<'i> {
                 return true;
             }
         }
+        false
     }
 
     /// To the same home in a larger table.

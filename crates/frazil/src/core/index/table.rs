@@ -123,6 +123,12 @@ impl Table {
         ((u64::from(upper) * self.len as u64) >> 32) as usize
     }
 
+    /// The least upper half of a hash whose home this is, and in a table that replaces this one the first of those whose
+    /// home was this.
+    pub(super) fn begin_of(&self, home: usize) -> u64 {
+        ((home as u64) << 32).div_ceil(self.len as u64)
+    }
+
     #[inline(always)]
     pub(super) fn home(&self, mixed: Mixed) -> usize {
         ((mixed.upper() * self.len as u64) >> 32) as usize

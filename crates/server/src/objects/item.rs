@@ -1,0 +1,225 @@
+//! An item: key, value and what is stored beside them in one allocation, which its owners count.
+//!
+//! ```text
+//! owners  flags  cas  deadline, ms  value bytes  written, s  key bytes  marks  requested │ key │ value
+//!      4      4    8             8            4           4          2      1          1
+//! ```
+
+use std::alloc::{self, Layout};
+use std::borrow::Borrow;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ptr::NonNull;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, fence};
+
+/// No end of its life.
+pub(super) const FOREVER_MS: u64 = u64::MAX;
+
+/// What an item is made of beside its key and value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Parts {
+    pub(super) flags: u32,
+    pub(super) marks: u8,
+    pub(super) cas: u64,
+    /// When it has expired, by the clock of the store; [`FOREVER_MS`]: never.
+    pub(super) deadline_ms: u64,
+    /// When it was written, by the clock of the store.
+    pub(super) written_ms: u64,
+    pub(super) requested: bool,
+}
+
+#[repr(C)]
+struct Head {
+    owners: AtomicU32,
+    flags: u32,
+    cas: u64,
+    deadline_ms: u64,
+    value_bytes: u32,
+    written_s: u32,
+    key_bytes: u16,
+    marks: u8,
+    requested: AtomicBool,
+}
+
+const HEAD_BYTES: usize = size_of::<Head>();
+
+/// A pointer to an item. A clone is one more owner of the same item.
+pub(crate) struct Item(NonNull<Head>);
+
+// SAFETY: what it points to is changed by atomic operations only, and freed by the last owner.
+unsafe impl Send for Item {}
+// SAFETY: as above.
+unsafe impl Sync for Item {}
+
+impl Item {
+    /// Copies key and value into an item. `None` if one is longer than its length can say.
+    pub(super) fn new(key: &[u8], value: &[u8], parts: Parts) -> Option<Item> {
+        let key_bytes = u16::try_from(key.len()).ok()?;
+        let value_bytes = u32::try_from(value.len()).ok()?;
+        let layout = layout(key.len(), value.len())?;
+        // SAFETY: the layout has the size of a head at least, so not 0.
+        let Some(at) = NonNull::new(unsafe { alloc::alloc(layout) }) else {
+            alloc::handle_alloc_error(layout)
+        };
+        let head = Head {
+            owners: AtomicU32::new(1),
+            flags: parts.flags,
+            cas: parts.cas,
+            deadline_ms: parts.deadline_ms,
+            value_bytes,
+            written_s: u32::try_from(parts.written_ms / 1000).unwrap_or(u32::MAX),
+            key_bytes,
+            marks: parts.marks,
+            requested: AtomicBool::new(parts.requested),
+        };
+        // SAFETY: the allocation is aligned as a head, and has room for head, key and value in this order;
+        // it is new, so neither `key` nor `value` lies in it.
+        unsafe {
+            at.cast::<Head>().write(head);
+            let to = at.add(HEAD_BYTES);
+            to.copy_from_nonoverlapping(NonNull::from_ref(key).cast(), key.len());
+            let to = to.add(key.len());
+            to.copy_from_nonoverlapping(NonNull::from_ref(value).cast(), value.len());
+        }
+        Some(Item(at.cast()))
+    }
+
+    fn head(&self) -> &Head {
+        // SAFETY: it was written when the item was made, and is not freed while there is an owner, as this is.
+        unsafe { self.0.as_ref() }
+    }
+
+    fn bytes(&self, from: usize, bytes: usize) -> &[u8] {
+        // SAFETY: the caller names the key or the value, which lie behind the head in the same allocation, were
+        // written when the item was made, and never change.
+        unsafe {
+            std::slice::from_raw_parts(self.0.cast::<u8>().as_ptr().add(HEAD_BYTES + from), bytes)
+        }
+    }
+
+    pub(super) fn key(&self) -> &[u8] {
+        self.bytes(0, self.head().key_bytes.into())
+    }
+
+    pub(super) fn value(&self) -> &[u8] {
+        self.bytes(self.head().key_bytes.into(), self.head().value_bytes as usize)
+    }
+
+    pub(super) fn parts(&self) -> Parts {
+        let head = self.head();
+        Parts {
+            flags: head.flags,
+            marks: head.marks,
+            cas: head.cas,
+            deadline_ms: head.deadline_ms,
+            written_ms: u64::from(head.written_s) * 1000,
+            requested: head.requested.load(Relaxed),
+        }
+    }
+
+    /// Notes that it was asked for. The line is written once only: later look-ups of threads share it.
+    pub(super) fn request(&self) {
+        let requested = &self.head().requested;
+        if !requested.load(Relaxed) {
+            requested.store(true, Relaxed);
+        }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn allocated_bytes(&self) -> usize {
+        allocated_bytes(self.head().key_bytes.into(), self.head().value_bytes as usize)
+    }
+}
+
+/// Bytes of memory of an item, with what allocators of the C library add to it: a word, and up to the next 16.
+pub(super) fn allocated_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+    (HEAD_BYTES + key_bytes + value_bytes + size_of::<usize>()).next_multiple_of(16)
+}
+
+fn layout(key_bytes: usize, value_bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(HEAD_BYTES + key_bytes + value_bytes, align_of::<Head>()).ok()
+}
+
+impl Clone for Item {
+    fn clone(&self) -> Item {
+        // Relaxed: who clones has an owner, so nobody frees it meanwhile. It does not overflow: the owners are the cache's
+        // two and what threads hold for one request.
+        self.head().owners.fetch_add(1, Relaxed);
+        Item(self.0)
+    }
+}
+
+impl Drop for Item {
+    fn drop(&mut self) {
+        // Release: partner of the fence below, in the last owner: its free comes after the others' reads.
+        if self.head().owners.fetch_sub(1, Release) != 1 {
+            return;
+        }
+        fence(Acquire);
+        if let Some(layout) = layout(self.key().len(), self.value().len()) {
+            // SAFETY: it was allocated with this layout, and nobody owns it any more.
+            unsafe { alloc::dealloc(self.0.cast().as_ptr(), layout) };
+        }
+    }
+}
+
+impl fmt::Debug for Item {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Item")
+            .field("key", &self.key().escape_ascii().to_string())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Borrow<[u8]> for Item {
+    fn borrow(&self) -> &[u8] {
+        self.key()
+    }
+}
+
+impl PartialEq for Item {
+    fn eq(&self, other: &Item) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Item {}
+
+impl Hash for Item {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARTS: Parts = Parts {
+        flags: 7,
+        marks: 3,
+        cas: 9,
+        deadline_ms: FOREVER_MS,
+        written_ms: 12_345,
+        requested: false,
+    };
+
+    #[test]
+    fn an_item_is_what_it_was_made_of_until_its_last_owner_goes() {
+        for (key, value) in [(&b""[..], &b""[..]), (b"k", b""), (b"key", &[5; 70_000])] {
+            let item = Item::new(key, value, PARTS).unwrap();
+            let other = item.clone();
+            drop(item);
+            let read = std::thread::spawn(move || {
+                other.request();
+                assert!(other.parts().requested);
+                (other.key().to_vec(), other.value().to_vec(), other.parts())
+            });
+            let (read_key, read_value, parts) = read.join().unwrap();
+            assert_eq!((&read_key[..], &read_value[..]), (key, value));
+            assert_eq!((parts.flags, parts.marks, parts.cas, parts.written_ms), (7, 3, 9, 12_000));
+        }
+        assert!(Item::new(&[0; 1 << 16], b"", PARTS).is_none());
+    }
+}

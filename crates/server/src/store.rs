@@ -1,0 +1,216 @@
+//! Where items are: in segments, or each by itself. The protocols see no difference but speed and memory.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use frazil::Policy;
+use frazil_segment::{
+    Attributes, Entry, Eviction, Expect, RestoreError, Stats, StoreError, Stored, Update,
+};
+
+use crate::clock::Clock;
+use crate::objects::{self, Objects};
+use crate::settings::{Settings, Shares};
+
+/// How items are stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum StoreKind {
+    /// In a log of segments, which is compact, and evicts by segment (`frazil-segment`).
+    #[default]
+    Segment,
+    /// Each in an allocation of its own, evicted by a policy.
+    Objects(Policy),
+}
+
+/// Why a store was not made.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StoreBuildError {
+    /// [`StoreKind::Segment`].
+    Segment(frazil_segment::BuildError),
+    /// [`StoreKind::Objects`].
+    Objects(frazil::BuildError),
+    /// [`StoreKind::Objects`] evicts always, and the settings say never.
+    Evicts,
+}
+
+impl fmt::Display for StoreBuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreBuildError::Segment(error) => error.fmt(f),
+            StoreBuildError::Objects(error) => error.fmt(f),
+            StoreBuildError::Evicts => {
+                f.write_str("only a store in segments can refuse items where it might evict others")
+            }
+        }
+    }
+}
+
+impl std::error::Error for StoreBuildError {}
+
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a server has one, and a look-up one pointer less to follow"
+)]
+#[derive(Debug)]
+pub(crate) enum Store {
+    Segments(frazil_segment::Store),
+    Objects(Objects),
+}
+
+/// An entry that stays while it is held.
+#[derive(Debug)]
+pub(crate) enum Held<'a> {
+    InSegment(frazil_segment::Held<'a>),
+    Object(objects::Held),
+}
+
+impl Held<'_> {
+    pub(crate) fn entry(&self) -> Entry<'_> {
+        match self {
+            Held::InSegment(held) => *held.entry(),
+            Held::Object(held) => held.entry(),
+        }
+    }
+}
+
+/// Calls a function of the same name and arguments of either store.
+macro_rules! either {
+    ($self:ident.$name:ident($($argument:expr),*)) => {
+        match $self {
+            Store::Segments(store) => store.$name($($argument),*),
+            Store::Objects(store) => store.$name($($argument),*),
+        }
+    };
+}
+
+impl Store {
+    pub(crate) fn new(
+        settings: &Settings,
+        shares: Shares,
+        clock: &Clock,
+    ) -> Result<Store, StoreBuildError> {
+        match settings.store {
+            StoreKind::Segment => {
+                let store = frazil_segment::Store::builder(shares.store_bytes);
+                let eviction = if settings.evicts { Eviction::default() } else { Eviction::Never };
+                let store = store.segment_bytes(shares.segment_bytes).eviction(eviction);
+                let store = store.clock(clock.shared()).build();
+                store.map(Store::Segments).map_err(StoreBuildError::Segment)
+            }
+            StoreKind::Objects(_) if !settings.evicts => Err(StoreBuildError::Evicts),
+            StoreKind::Objects(policy) => {
+                let bytes = (shares.store_bytes, settings.limits.item_bytes);
+                let store = Objects::new(bytes, policy, clock.shared());
+                store.map(Store::Objects).map_err(StoreBuildError::Objects)
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get_with<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        either!(self.get_with(key, read))
+    }
+
+    #[inline]
+    pub(crate) fn get_many(&self, keys: &[&[u8]], each: impl FnMut(usize, Option<Entry<'_>>)) {
+        either!(self.get_many(keys, each))
+    }
+
+    pub(crate) fn peek<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        either!(self.peek(key, read))
+    }
+
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        either!(self.contains(key))
+    }
+
+    pub(crate) fn hold(&self, key: &[u8]) -> Option<Held<'_>> {
+        match self {
+            Store::Segments(store) => store.hold(key).map(Held::InSegment),
+            Store::Objects(store) => store.hold(key).map(Held::Object),
+        }
+    }
+
+    pub(crate) fn write(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        expect: Expect,
+    ) -> Result<(Stored, u64), StoreError> {
+        either!(self.write(key, value, attributes, expect))
+    }
+
+    pub(crate) fn update<R>(
+        &self,
+        key: &[u8],
+        value: &mut Vec<u8>,
+        decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
+    ) -> Result<Option<(R, u64)>, StoreError> {
+        either!(self.update(key, value, decide))
+    }
+
+    pub(crate) fn delete(&self, key: &[u8]) -> bool {
+        either!(self.delete(key))
+    }
+
+    pub(crate) fn delete_exactly(&self, key: &[u8], cas: u64) -> Stored {
+        either!(self.delete_exactly(key, cas))
+    }
+
+    pub(crate) fn flush(&self) {
+        either!(self.flush())
+    }
+
+    /// Shows about ten entries, and says where to go on; begin with 0.
+    pub(crate) fn scan_with(&self, cursor: u64, each: impl FnMut(&Entry<'_>)) -> Option<u64> {
+        either!(self.scan_with(cursor, each))
+    }
+
+    pub(crate) fn live_items(&self) -> u64 {
+        either!(self.live_items())
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        either!(self.stats())
+    }
+
+    /// Bytes of items and index.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        match self {
+            Store::Segments(store) => {
+                let stats = store.stats();
+                stats.live_bytes + u64::from(stats.index_segments) * stats.segment_bytes as u64
+            }
+            Store::Objects(store) => store.used_bytes(),
+        }
+    }
+
+    /// A page for Prometheus. Goes through all segments, if there are any.
+    pub(crate) fn metrics(&self) -> String {
+        match self {
+            Store::Segments(store) => {
+                frazil_segment::prometheus::Page::new().with("segment", store).to_string()
+            }
+            Store::Objects(store) => store.metrics(),
+        }
+    }
+
+    pub(crate) fn save(&self, path: &Path) -> io::Result<u64> {
+        either!(self.save(path))
+    }
+
+    pub(crate) fn restore(&self, path: &Path) -> Result<u64, RestoreError> {
+        either!(self.restore(path))
+    }
+
+    pub(crate) fn expect_restore(&self) {
+        either!(self.expect_restore())
+    }
+
+    pub(crate) fn expect_no_restore(&self) {
+        either!(self.expect_no_restore())
+    }
+}
