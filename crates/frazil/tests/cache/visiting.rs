@@ -1,4 +1,4 @@
-//! All entries, shown in place, cloned, as keys, and written for a reader.
+//! All entries, shown in place, in steps, cloned, as keys, and written for a reader.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -33,6 +33,36 @@ fn every_way_round_shows_the_same() {
         let stats = cache.stats();
         assert_eq!((stats.hits, stats.misses), (0, 0), "{policy}: no request");
     }
+}
+
+#[test]
+fn a_scan_shows_what_is_there_throughout() {
+    for policy in policies() {
+        let cache: Cache<u64, u64> = Cache::builder(50_000).policy(policy).build();
+        let (mut shown, mut steps, mut inserted, mut cursor) = (BTreeMap::new(), 0, 0, Some(0));
+        while let Some(at) = cursor {
+            // The table grows while it is gone through. What comes meanwhile may be shown or not.
+            if inserted < 20_000 {
+                let more = if inserted == 0 { 1_000 } else { 100 };
+                (inserted..inserted + more).for_each(|key| cache.insert(key, 10 * key));
+                inserted += more;
+            }
+            cursor = cache.scan(at, |&key, &value| {
+                assert_eq!(value, 10 * key, "{policy}");
+                *shown.entry(key).or_insert(0) += 1;
+            });
+            assert!(cursor.is_none_or(|next| next >= at), "{policy}");
+            steps += 1;
+        }
+        assert!((0..1_000).all(|key| shown.contains_key(&key)), "{policy}");
+        let again = shown.values().filter(|&&times| times > 1).count();
+        assert!(again < 100, "{policy}: {again} shown more than once");
+        assert!((100..20_000).contains(&steps), "{policy}: {steps}");
+        assert_eq!(cache.stats().hits, 0, "{policy}: no request");
+    }
+    let cache: Cache<u64, u64> = Cache::builder(100).build();
+    assert_eq!(cache.scan(0, |_, _| panic!("nothing is there")), None);
+    assert_eq!(cache.scan(u64::MAX, |_, _| panic!("nothing is there")), None);
 }
 
 #[test]
