@@ -212,6 +212,8 @@ impl Fetch<'_> {
         let (mut meta, _) = response.meta(request);
         // What the 304 leaves out is as it was.
         let mut fields = stored_fields(stored);
+        // If it has no date it is of now.
+        fields.remove(DATE);
         for name in response.fields.keys() {
             fields.remove(name);
         }
