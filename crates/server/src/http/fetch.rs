@@ -9,6 +9,7 @@ use std::time::Duration;
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{
     CONTENT_LENGTH, CONTENT_LOCATION, DATE, ETAG, HeaderName, LAST_MODIFIED, LOCATION,
+    TRANSFER_ENCODING,
 };
 use hyper::{HeaderMap, Method, Request, Response};
 
@@ -248,7 +249,9 @@ impl Fetch<'_> {
         let is_storable = may_store
             && is_for_others
             && freshness::is_storable(fields, status, is_authorized, response.times);
-        let length = fields.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        // Where a coding frames the body its length is not what the field says.
+        let length = fields.get(CONTENT_LENGTH).filter(|_| !fields.contains_key(TRANSFER_ENCODING));
+        let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
         let object = Arc::new(Object::new(meta, head.clone(), head.len()));
         // One that is stale when it comes serves again only if it can be validated, or may be used stale.
         let may_be_stale = object.meta.life.may_be_stale(now_ms);
@@ -257,7 +260,8 @@ impl Fetch<'_> {
         let is_stored = is_storable && is_useful && is_small;
         let is_shared = is_storable && is_fresh && is_small;
         if !is_shared {
-            self.http.leave(&self.flight, may_store.then_some(now_ms));
+            // What others get who are not authorized is not known.
+            self.http.leave(&self.flight, (may_store && !is_authorized).then_some(now_ms));
         }
         let begun = Begun { object, length, withheld: withheld.into(), is_shared, is_stored };
         self.flight.begin(&self.http.wakes, begun, &head);

@@ -1,5 +1,7 @@
 //! Responses that are stored: head and body in one allocation, and what decides who may have them.
 
+use std::sync::Arc;
+
 use hyper::HeaderMap;
 
 use super::freshness::Life;
@@ -76,18 +78,24 @@ impl Object {
 
 /// The responses that are stored under a URL, the newest first.
 #[derive(Debug, Default)]
-pub(crate) struct Variants(Vec<std::sync::Arc<Object>>);
+pub(crate) struct Variants(Vec<Arc<Object>>);
 
 impl Variants {
     /// The newest one that answers a request.
-    pub(crate) fn matching(&self, request: &Request<'_, '_>) -> Option<&std::sync::Arc<Object>> {
+    pub(crate) fn matching(&self, request: &Request<'_, '_>) -> Option<&Arc<Object>> {
         self.0.iter().find(|object| object.meta.vary.matches(request))
     }
 
-    /// With one more, which takes the place of those that are for the same requests.
-    pub(crate) fn with(&self, new: std::sync::Arc<Object>) -> Variants {
-        let others = self.0.iter().filter(|old| !old.meta.vary.is_same(&new.meta.vary));
-        let others = others.take(VARIANTS_MAX - 1).cloned().collect::<Vec<_>>();
+    /// With one more, which takes the place of those that are for the same requests. All but it together have at most
+    /// `bytes_max`.
+    pub(crate) fn with(&self, new: Arc<Object>, bytes_max: usize) -> Variants {
+        let mut bytes = 0;
+        let others = self.0.iter().filter(|old| old.meta.vary != new.meta.vary);
+        let others = others.take(VARIANTS_MAX - 1).take_while(|old| {
+            bytes += old.weight();
+            bytes <= bytes_max
+        });
+        let others: Vec<_> = others.cloned().collect();
         Variants(std::iter::once(new).chain(others).collect())
     }
 

@@ -183,8 +183,10 @@ impl Http {
         part.alone.remove(key);
         if self.generation(key).load(Relaxed) == flight.generation {
             let stored = self.cache.peek(&key[..]);
-            let variants =
-                stored.as_deref().unwrap_or(&Variants::default()).with(Arc::clone(object));
+            let variants = stored
+                .as_deref()
+                .unwrap_or(&Variants::default())
+                .with(Arc::clone(object), self.bounds.object_max);
             self.cache.insert(key.clone(), Arc::new(variants));
             self.counts.stored.fetch_add(1, Relaxed);
         }

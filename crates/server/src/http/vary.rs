@@ -66,11 +66,6 @@ impl Vary {
         })
     }
 
-    /// Whether it is for the same requests as another.
-    pub(crate) fn is_same(&self, other: &Vary) -> bool {
-        self == other
-    }
-
     pub(crate) fn bytes(&self) -> usize {
         let value = |value: &Option<Box<[u8]>>| value.as_ref().map_or(0, |value| value.len());
         self.0.iter().map(|(name, of)| 48 + name.len() + value(of)).sum()

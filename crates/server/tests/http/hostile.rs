@@ -126,3 +126,47 @@ fn an_origin_that_is_not_there_is_a_bad_gateway() {
         assert_eq!(client.get("/").status, 502);
     }
 }
+
+#[test]
+fn a_response_framed_in_two_ways_reaches_the_client_in_one() {
+    use std::io::Write as _;
+    let origin = TestOrigin::new(|_, stream| {
+        let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 3\r\n";
+        let body = "Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n";
+        stream.write_all([head, body].concat().as_bytes()).is_ok()
+    });
+    let server = origin.server(|_| {});
+    let mut client = client(&server);
+    let first = client.get("/");
+    assert!(first.field("content-length").is_none() || first.field("transfer-encoding").is_none());
+    assert!(first.status == 502 || first.text() == "abcde", "{first:?}");
+    let second = client.get("/");
+    assert!(second.status == 502 || second.text() == "abcde", "{second:?}");
+}
+
+#[test]
+fn one_fetch_more_than_may_be_is_refused() {
+    let gate = super::origin::Gate::default();
+    let waits = gate.clone();
+    let origin = TestOrigin::new(move |_, stream| {
+        waits.pass();
+        reply(stream, 200, "Cache-Control: max-age=60\r\n", b"", false)
+    });
+    let server = origin.server(|settings| {
+        if let Some(origin) = &mut settings.http_origin {
+            origin.fetches = 2;
+        }
+    });
+    let mut clients: Vec<_> = (0..2).map(|_| client(&server)).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        client.send(format!("GET /{number} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
+    }
+    origin.wait_for(2);
+    let mut refused = client(&server);
+    assert_eq!(refused.get("/2").status, 503);
+    gate.open();
+    for client in &mut clients {
+        assert_eq!(client.reply(false).status, 200);
+    }
+    until("there is room again", || client(&server).get("/2").status == 200);
+}

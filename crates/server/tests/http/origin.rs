@@ -18,6 +18,10 @@ impl Gate {
         self.0.1.notify_all();
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        *self.0.0.lock().unwrap()
+    }
+
     pub(crate) fn pass(&self) {
         let opened = self.0.0.lock().unwrap();
         drop(self.0.1.wait_while(opened, |is_open| !*is_open).unwrap());

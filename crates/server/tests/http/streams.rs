@@ -190,3 +190,59 @@ fn large_bodies_that_are_stored_are_sent_in_turns() {
     let part = client.ask("GET /", "Range: bytes=1000000-\r\n");
     assert!(part.status == 206 && part.body == body[1_000_000..]);
 }
+
+#[test]
+fn a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody() {
+    const PART: usize = 1 << 16;
+    const PARTS: usize = 1 << 9;
+    let gate = Gate::default();
+    let waits = gate.clone();
+    let origin = TestOrigin::new(move |_, stream| {
+        let head =
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n";
+        stream.write_all(head.as_bytes()).unwrap();
+        // It is slow, and not silent.
+        while !waits.is_open() {
+            stream.write_all(b"1\r\nx\r\n").unwrap();
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        for number in 0..PARTS {
+            let chunk = [b"10000\r\n", &[number as u8; PART][..], b"\r\n"].concat();
+            if stream.write_all(&chunk).is_err() {
+                return false;
+            }
+        }
+        stream.write_all(b"0\r\n\r\n").is_ok()
+    });
+    let server = origin.server(|settings| {
+        if let Some(origin) = &mut settings.http_origin {
+            origin.timeout_ms = 300;
+        }
+    });
+    let (mut slow, mut fast) = (client(&server), client(&server));
+    begin(&mut slow, "/");
+    assert_eq!(slow.head().status, 200);
+    begin(&mut fast, "/");
+    assert!(fast.head().field("cache-status").unwrap().ends_with("collapsed"));
+    gate.open();
+    let mut bytes = 0;
+    while let Some(chunk) = fast.chunk() {
+        bytes += chunk.len();
+    }
+    assert!(bytes > PART * PARTS);
+    assert!(!slow.rest().ends_with(b"0\r\n\r\n"));
+    assert_eq!(origin.count(), 1);
+}
+
+#[test]
+fn who_knows_no_chunks_reads_until_the_connection_is_closed() {
+    let origin = TestOrigin::new(|_, stream| {
+        let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+        stream.write_all(head.as_bytes()).is_ok()
+    });
+    let server = origin.server(|_| {});
+    let mut client = client(&server);
+    client.send(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    let reply = client.reply(false);
+    assert_eq!((reply.text(), reply.field("connection")), ("abc", Some("close")));
+}
