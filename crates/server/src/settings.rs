@@ -153,7 +153,7 @@ impl Shares {
         };
         let of_both = memory - buffer_bytes;
         let store_bytes = match (has_http, has_keys) {
-            (true, true) => of_both / 2,
+            (true, true) => (of_both / 2).max(STORE_BYTES_MIN),
             (true, false) => STORE_BYTES_MIN,
             (false, _) => of_both,
         };
@@ -169,6 +169,29 @@ impl Shares {
             fetched_bytes,
             http_bytes,
             arriving_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shares_are_the_memory_and_each_is_enough() {
+        let any = || vec![Address::Unix("any".into())];
+        for memory_bytes in [MEMORY_BYTES_MIN, 3 << 20, 20 << 20, 64 << 20, 5 << 30] {
+            for (memcached, http) in [(any(), any()), (any(), Vec::new()), (Vec::new(), any())] {
+                let has_http = !http.is_empty();
+                let settings = Settings { memcached, http, memory_bytes, ..Settings::default() };
+                let shares = Shares::of(&settings);
+                let keys = shares.store_bytes + shares.buffer_bytes;
+                let all = keys + shares.http_bytes + shares.arriving_bytes;
+                assert_eq!(all, memory_bytes);
+                assert!(shares.store_bytes >= STORE_BYTES_MIN);
+                assert_eq!(shares.http_bytes > 0, has_http);
+                assert!(!has_http || shares.http_bytes > 400 << 10, "{memory_bytes}");
+            }
         }
     }
 }

@@ -84,10 +84,10 @@ pub(crate) struct Args {
     /// Let clients of HTTP drop a URL by `PURGE` that send the first line of this file as `Authorization: Bearer`
     #[arg(long, value_name = "FILE", requires = "http")]
     purge_token_file: Option<PathBuf>,
-    /// Give a fetch up after so many seconds; who waits for it is told that the key is absent
+    /// Give a fetch up after so many seconds; who waits for it is told that the key is absent, and by HTTP 504
     #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "origin", value_parser = clap::value_parser!(u64).range(1..=3600))]
     origin_timeout: u64,
-    /// Fetches at once; one more look-up is told that the key is absent
+    /// Fetches at once, of each origin; one more look-up is told that the key is absent, and by HTTP 503
     #[arg(long, value_name = "N", default_value_t = 1024, requires = "origin")]
     origin_fetches: usize,
     /// Keep a value for so many seconds whose response does not say how long

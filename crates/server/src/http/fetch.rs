@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{
@@ -270,8 +270,9 @@ impl Fetch<'_> {
     /// Reads the body. True: the connection may be used again.
     async fn body(&self, mut body: Incoming, patience: Duration) -> bool {
         let (flight, wakes) = (&self.flight, &self.http.wakes);
+        let mut blocked = Duration::ZERO;
         loop {
-            if !self.waits_for_room(patience).await {
+            if !self.waits_for_room(patience, &mut blocked).await {
                 return false;
             }
             let frame = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
@@ -294,16 +295,25 @@ impl Fetch<'_> {
         true
     }
 
-    /// Waits until the origin may be read on. False: nobody wants the rest.
-    async fn waits_for_room(&self, patience: Duration) -> bool {
+    /// Waits until the origin may be read on. False: nobody wants the rest. `blocked` is how long readers have held up
+    /// others.
+    async fn waits_for_room(&self, patience: Duration, blocked: &mut Duration) -> bool {
         loop {
             match self.flight.room() {
                 Room::Is => return true,
                 Room::Gone => return false,
                 Room::Full => {
+                    let begun = Instant::now();
                     let waits = self.flight.wait_for_room();
-                    if tokio::time::timeout(patience, waits).await.is_err() {
+                    let left = patience.saturating_sub(*blocked);
+                    let has_moved = tokio::time::timeout(left, waits).await.is_ok();
+                    // Who reads alone may be slow. Among others it takes their time too.
+                    if self.flight.has_several_readers() {
+                        *blocked += begun.elapsed();
+                    }
+                    if !has_moved || *blocked >= patience {
                         self.flight.cut(&self.http.wakes);
+                        *blocked = Duration::ZERO;
                     }
                 }
             }

@@ -315,6 +315,10 @@ impl Flight {
         }
     }
 
+    pub(crate) fn has_several_readers(&self) -> bool {
+        self.state.lock().readers.len() > 1
+    }
+
     /// Until a reader has made room, or has gone.
     pub(crate) async fn wait_for_room(&self) {
         self.room.notified().await;

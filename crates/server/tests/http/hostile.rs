@@ -170,3 +170,24 @@ fn one_fetch_more_than_may_be_is_refused() {
     }
     until("there is room again", || client(&server).get("/2").status == 200);
 }
+
+#[test]
+fn a_server_that_drains_answers_who_waits() {
+    let gate = super::origin::Gate::default();
+    let waits = gate.clone();
+    let origin = TestOrigin::new(move |_, stream| {
+        waits.pass();
+        reply(stream, 200, "Cache-Control: max-age=60\r\n", b"body", false)
+    });
+    let server = origin.server(|_| {});
+    let (mut waiting, mut idle) = (client(&server), client(&server));
+    assert_eq!(idle.ask("GET /", "Cache-Control: only-if-cached\r\n").status, 504);
+    waiting.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    origin.wait_for(1);
+    server.handle().drain(std::time::Duration::from_secs(20));
+    assert_eq!(idle.rest(), b"");
+    gate.open();
+    assert_eq!(waiting.reply(false).text(), "body");
+    assert_eq!(waiting.rest(), b"");
+    server.join().unwrap();
+}
