@@ -11,16 +11,18 @@ pub struct HttpOrigin {
     /// What paths are appended to.
     pub base: BaseUrl,
     /// Milliseconds without the head of a response after which a fetch has failed; the next bytes of its body may take six
-    /// times as long, and so may a client that holds them up.
+    /// times as long.
     pub timeout_ms: u64,
+    /// Milliseconds for which a client may hold up a body that is not stored.
+    pub reader_timeout_ms: u64,
     /// Fetches at once. One more request is answered 503.
     pub fetches: usize,
 }
 
 impl HttpOrigin {
-    /// With five seconds for a fetch, 1,024 fetches at once.
+    /// With five seconds for a fetch, 30 for a client, 1,024 fetches at once.
     pub fn new(base: BaseUrl) -> HttpOrigin {
-        HttpOrigin { base, timeout_ms: 5000, fetches: 1024 }
+        HttpOrigin { base, timeout_ms: 5000, reader_timeout_ms: 30_000, fetches: 1024 }
     }
 }
 

@@ -102,7 +102,8 @@ pub(crate) async fn fetch(shared: &Shared, origin: &HttpOrigin, pool: &Arc<Pool>
     });
     let response = Head { fields: &head.headers, status, times };
     fetch.begin(&response, reason, &request, job.may_store, job.is_authorized);
-    if fetch.body(body, patience * BODY_PATIENCE).await {
+    let with_readers = Duration::from_millis(origin.reader_timeout_ms);
+    if fetch.body(body, patience * BODY_PATIENCE, with_readers).await {
         pool.keep(sender);
     }
 }
@@ -268,11 +269,11 @@ impl Fetch<'_> {
     }
 
     /// Reads the body. True: the connection may be used again.
-    async fn body(&self, mut body: Incoming, patience: Duration) -> bool {
+    async fn body(&self, mut body: Incoming, patience: Duration, with_readers: Duration) -> bool {
         let (flight, wakes) = (&self.flight, &self.http.wakes);
         let mut blocked = Duration::ZERO;
         loop {
-            if !self.waits_for_room(patience, &mut blocked).await {
+            if !self.waits_for_room(with_readers, &mut blocked).await {
                 return false;
             }
             let frame = poll_fn(|context| Pin::new(&mut body).poll_frame(context));

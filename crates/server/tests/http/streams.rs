@@ -216,7 +216,7 @@ fn a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody() {
     });
     let server = origin.server(|settings| {
         if let Some(origin) = &mut settings.http_origin {
-            origin.timeout_ms = 300;
+            origin.reader_timeout_ms = 1500;
         }
     });
     let (mut slow, mut fast) = (client(&server), client(&server));
