@@ -10,7 +10,8 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use crate::{
-    book, memcached, nightly, publish, redis, report, rocksdb, rocksdb_stress, step, targets, test,
+    book, http, memcached, nightly, publish, redis, report, rocksdb, rocksdb_stress, step, targets,
+    test,
 };
 
 /// What looks.
@@ -44,7 +45,9 @@ pub(crate) enum Checker {
     Memcached,
     /// Units of Redis about strings, keys and the protocol, on `frazil serve`
     Redis,
-    /// All of them but the last three
+    /// The tests of HTTP caches of the npm package `http-cache-tests`, on `frazil serve --http`
+    Http,
+    /// All of them but the last four
     All,
 }
 
@@ -69,6 +72,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Rocksdb => rocksdb::run(root, long),
         Checker::Memcached => memcached::run(root),
         Checker::Redis => redis::run(root),
+        Checker::Http => http::run(root),
         Checker::RocksdbStress => rocksdb_stress::run(root, long),
         Checker::All => {
             loom(root, long)?;

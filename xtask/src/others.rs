@@ -1,4 +1,4 @@
-//! Fetches what others have published and a command needs, by cargo, Maven and apt.
+//! Fetches what others have published and a command needs, by cargo, Maven, npm and apt.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,6 +53,20 @@ pub(crate) fn jar(place: &Path, artifact: &str) -> anyhow::Result<PathBuf> {
         bail!("Maven has copied no {}", jar.display());
     }
     Ok(jar)
+}
+
+/// A package of npm's with what it depends on, unless it is there.
+pub(crate) fn npm_package(place: &Path, name: &str, version: &str) -> anyhow::Result<PathBuf> {
+    let package = place.join("node_modules").join(name);
+    if !package.join("package.json").exists() {
+        std::fs::create_dir_all(place).with_context(|| place.display().to_string())?;
+        let npm = tools::ensure_program("npm", &["nodejs", "npm"])?;
+        let mut command = Command::new(npm);
+        command.current_dir(place).args(["install", "--silent", "--no-audit", "--no-fund"]);
+        command.args(["--no-package-lock", "--prefix", "."]).arg(format!("{name}@{version}"));
+        step::run(&format!("npm install {name}"), &mut command)?;
+    }
+    Ok(package)
 }
 
 /// Takes one file out of a jar, unless it is there.

@@ -4,13 +4,13 @@
 //! a cache of strings does not have are named here, with the reason; no other may fail, and so many must pass.
 
 use std::collections::BTreeSet;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
+use crate::serving::Serving;
 use crate::{others, step, tools};
 
 const UNITS: [&str; 9] = [
@@ -85,9 +85,6 @@ const OTHER_TYPES: [&str; 37] = [
     "Blocking commands ignores the timeout",
 ];
 
-/// How long the server may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-
 /// Runs the units.
 ///
 /// # Errors
@@ -99,7 +96,10 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let mut build = step::cargo(root, ["build", "--release", "--locked"]);
     step::run("frazil", build.args(["--package", "frazil-cli", "--features", "full"]))?;
     let address = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
-    let _server = Server::start(&root.join("target/release/frazil"), address)?;
+    let mut command = Command::new(root.join("target/release/frazil"));
+    command.args(["serve", "--memory", "256MiB", "--threads", "2", "--resp"]);
+    command.arg(address.to_string()).stderr(Stdio::null());
+    let _server = Serving::start(&mut command, address)?;
     let report = step::announced("runtest", || run_units(&source, address))?;
     let passed = named(&report, "[ok]: ");
     let failed = named(&report, "[err]: ");
@@ -115,34 +115,6 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         bail!("{count} tests pass of {PASSED_MIN} that must; fail and should not: {wrongly:?}");
     }
     Ok(())
-}
-
-/// A server, for as long as this lives.
-struct Server(Child);
-
-impl Server {
-    fn start(frazil: &Path, address: SocketAddr) -> anyhow::Result<Server> {
-        let mut command = Command::new(frazil);
-        command.args(["serve", "--memory", "256MiB", "--threads", "2", "--resp"]);
-        command.arg(address.to_string()).stderr(Stdio::null());
-        let server = Server(command.spawn().context("frazil serve")?);
-        let begun = Instant::now();
-        while TcpStream::connect(address).is_err() {
-            if begun.elapsed() > PATIENCE {
-                bail!("frazil serve does not listen at {address}");
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Ok(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // It may have ended, which the units tell.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// What the units print, without colours.

@@ -160,7 +160,7 @@ fn features() -> &'static str {
 }
 
 /// Examples that CI runs, and those that only rivals' features build, which `lint` does not see.
-const EXAMPLES: [&str; 11] = [
+const EXAMPLES: [&str; 12] = [
     "soak",
     "rows_from_moka",
     "rows_from_quick_cache",
@@ -170,6 +170,7 @@ const EXAMPLES: [&str; 11] = [
     "segment_hits",
     "load",
     "waits",
+    "http_waits",
     "hold_cost",
     "without_membarrier",
 ];

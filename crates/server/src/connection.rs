@@ -84,7 +84,7 @@ impl Connection {
 
     /// Whether no reply waits.
     pub(crate) fn awaits_nothing(&self) -> bool {
-        self.waits.as_ref().is_none_or(|waits| waits.is_over())
+        self.waits.as_ref().is_none_or(|waits| waits.is_over()) && !self.session.waits()
     }
 
     /// Sends replies, and keeps what the socket does not take. Answers bytes sent.

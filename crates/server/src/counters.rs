@@ -51,6 +51,8 @@ counters! {
     waits, late_waits, refused_waits,
     /// Fetches that were not begun because too many are under way.
     refused_fetches,
+    /// Requests of HTTP; answered by what is stored, of those by what is stale; that joined another's fetch; not understood.
+    http_requests, http_hits, http_stale, http_collapsed, http_refused,
     bytes_read, bytes_written,
     /// Wake-ups that left a connection to the next one.
     yields,

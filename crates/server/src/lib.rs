@@ -1,6 +1,6 @@
 //! A cache server: a thread a core, one loop for all protocols, on the store of `frazil-segment`.
 //!
-//! It speaks memcached's text and meta protocol, and RESP for strings. [`Server::start`] binds and serves; the command
+//! It speaks memcached's text and meta protocol, RESP for strings, and HTTP/1.1 as a cache before an origin. [`Server::start`] binds and serves; the command
 //! `frazil serve` does nothing else. How it works: `docs/design/server.md`.
 //!
 //! ```
@@ -19,6 +19,7 @@ mod counters;
 mod flights;
 mod gather;
 mod handle;
+mod http;
 mod items;
 mod listen;
 mod mail;
@@ -39,6 +40,7 @@ mod worker;
 pub use frazil::Policy;
 pub use frazil_segment::RestoreError;
 pub use handle::Handle;
+pub use http::{BaseUrl, HttpOrigin};
 pub use listen::Address;
 pub use memcached::Options;
 pub use origin::{Origin, OriginUrl};

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub(crate) use frazil_segment::prometheus::CONTENT_TYPE;
 
 use crate::counters::Counts;
+use crate::http::HttpCounts;
 use crate::origin::FetchCounts;
 use crate::server::Shared;
 
@@ -14,6 +15,7 @@ pub(crate) fn page(shared: &Shared) -> String {
     let mut page = shared.items.store.metrics();
     let mut counters = counters(&shared.counts());
     counters.extend(shared.fetches.iter().flat_map(|fetches| fetch_counters(&fetches.counts)));
+    counters.extend(shared.http.iter().flat_map(|http| http_counters(&http.counts)));
     let counters = counters.into_iter().map(|(name, help, value)| (name, help, "counter", value));
     let seconds = shared.items.clock.now_ms() / 1000;
     let (flights, waiters) = shared.items.flights.counts();
@@ -32,7 +34,16 @@ pub(crate) fn page(shared: &Shared) -> String {
         ("frazil_server_waiters", "Requests that wait for a value.", waiters as u64),
         ("frazil_server_uptime_seconds", "Seconds since the server started.", seconds),
     ];
-    let gauges = gauges.into_iter().map(|(name, help, value)| (name, help, "gauge", value));
+    let of_http = shared.http.iter().flat_map(|http| {
+        let under_way = http.under_way() as u64;
+        [
+            ("frazil_server_http_entries", "URLs stored.", http.cache.len() as u64),
+            ("frazil_server_http_bytes", "Bytes of what is stored.", http.cache.weight()),
+            ("frazil_server_http_flights", "Fetches of HTTP under way.", under_way),
+        ]
+    });
+    let gauges = gauges.into_iter().chain(of_http);
+    let gauges = gauges.map(|(name, help, value)| (name, help, "gauge", value));
     for (name, help, kind, value) in counters.chain(gauges) {
         // A string takes all that is written to it.
         let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
@@ -59,6 +70,21 @@ fn fetch_counters(counts: &FetchCounts) -> [(&'static str, &'static str, u64); 4
             "Those whose value was not stored.",
             &counts.uncacheable,
         ),
+    ]
+    .map(|(name, help, count)| (name, help, count.load(Relaxed)))
+}
+
+/// What the thread that fetches has counted for HTTP, where that is spoken.
+fn http_counters(counts: &HttpCounts) -> [(&'static str, &'static str, u64); 4] {
+    [
+        ("frazil_server_http_fetches_total", "Fetches of HTTP that ended.", &counts.fetches),
+        ("frazil_server_http_fetches_failed_total", "Those without a response.", &counts.failed),
+        (
+            "frazil_server_http_validated_total",
+            "Those that found what is stored to hold.",
+            &counts.validated,
+        ),
+        ("frazil_server_http_stored_total", "Responses stored.", &counts.stored),
     ]
     .map(|(name, help, count)| (name, help, count.load(Relaxed)))
 }
@@ -106,6 +132,11 @@ fn counters(counts: &Counts) -> Vec<(&'static str, &'static str, u64)> {
         late_waits "late_waits_total" "Those whose time was over.",
         refused_waits "refused_waits_total" "Requests that did not wait, because too many do.",
         refused_fetches "refused_fetches_total" "Fetches not begun, because too many are under way.",
+        http_requests "http_requests_total" "Requests of HTTP.",
+        http_hits "http_hits_total" "Those answered with what is stored.",
+        http_stale "http_stale_total" "Those answered with what is stale, while it is fetched anew.",
+        http_collapsed "http_collapsed_total" "Those that waited for another's fetch.",
+        http_refused "http_refused_total" "Requests of HTTP that were not understood.",
         bytes_read "read_bytes_total" "Bytes that clients have sent.",
         bytes_written "written_bytes_total" "Bytes sent to clients.",
         yields "yields_total" "Turns in which a connection had more to do than fits into one.",

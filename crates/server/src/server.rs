@@ -12,6 +12,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::admin::{self, Admin};
 use crate::counters::{Counters, Counts};
 use crate::handle::Handle;
+use crate::http::Http;
 use crate::items::Items;
 use crate::listen::{Address, Listener};
 use crate::mail::Mail;
@@ -62,6 +63,8 @@ pub enum StartError {
     NoThreads,
     /// The store could not be made.
     Store(StoreBuildError),
+    /// The cache of HTTP could not be made with this policy.
+    Cache(frazil::BuildError),
     /// An address cannot be listened at.
     Listen(Address, io::Error),
     /// A file of users cannot be read.
@@ -81,6 +84,7 @@ impl fmt::Display for StartError {
             }
             StartError::NoThreads => f.write_str("no thread to serve with: at least one"),
             StartError::Store(error) => write!(f, "no store: {error}"),
+            StartError::Cache(error) => write!(f, "no cache for HTTP: {error}"),
             StartError::Listen(address, error) => write!(f, "cannot listen at {address}: {error}"),
             StartError::Users(error) => write!(f, "the file of users: {error}"),
             StartError::TooFewFiles(wanted, most) => write!(
@@ -103,6 +107,8 @@ pub(crate) struct Shared {
     pub(crate) items: Items,
     pub(crate) memcached: Memcached,
     pub(crate) resp: Resp,
+    /// The cache of HTTP, if it is spoken.
+    pub(crate) http: Option<Http>,
     pub(crate) turnstile: Turnstile,
     /// The way to the origin, if there is one.
     pub(crate) fetches: Option<Fetches>,
@@ -176,12 +182,17 @@ impl Server {
         if settings.restores {
             items.store.expect_restore();
         }
-        let (fetches, orders) = settings.origin.as_ref().map(|_| Fetches::new()).unzip();
+        let fetches = settings.origin.is_some() || settings.http_origin.is_some();
+        let (fetches, orders) = fetches.then(Fetches::new).unzip();
+        let http =
+            (!settings.http.is_empty()).then(|| Http::new(&settings, shares, Arc::clone(&wakers)));
+        let http = http.transpose().map_err(StartError::Cache)?;
         let shared = Arc::new(Shared {
             shares,
             items,
             memcached,
             resp: Resp::new(&settings),
+            http,
             turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { settings.threads }),
             fetches,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
@@ -201,9 +212,9 @@ impl Server {
             let admin = Admin::new(Arc::clone(&shared), poll, admin).map_err(StartError::System)?;
             server.admin = Some(spawn("serve-admin".to_owned(), move || admin.run())?);
         }
-        if let Some((orders, origin)) = orders.zip(shared.settings.origin.clone()) {
+        if let Some(orders) = orders {
             let stops = StopsAll(Arc::clone(&shared));
-            let thread = origin::start(Arc::clone(&shared), origin, orders, stops);
+            let thread = origin::start(Arc::clone(&shared), orders, stops);
             server.fetcher = Some(thread.map_err(StartError::System)?);
         }
         for (number, (poll, listeners)) in polls.into_iter().zip(listeners).enumerate() {
@@ -220,7 +231,7 @@ impl Server {
     }
 
     /// Where it listens, ports that were chosen filled in; in the order of the settings:
-    /// memcached's, those of RESP, those for operators.
+    /// memcached's, those of RESP, those of HTTP, those for operators.
     pub fn addresses(&self) -> &[Address] {
         &self.shared.addresses
     }
@@ -289,10 +300,12 @@ const FILES_BESIDE: usize = 64;
 /// Has the process allow as many open files as the server wants, as memcached does: at the limit a connection
 /// would neither be accepted nor refused.
 fn allow_files(settings: &Settings) -> Result<(), StartError> {
-    let Settings { threads, limits, memcached, resp, origin, .. } = settings;
-    let fetches = origin.as_ref().map_or(0, |origin| origin.fetches + origin::KEPT);
+    let Settings { threads, limits, memcached, resp, http, origin, http_origin, .. } = settings;
+    let fetches = origin.iter().map(|origin| origin.fetches);
+    let fetches = fetches.chain(http_origin.iter().map(|origin| origin.fetches));
+    let fetches: usize = fetches.map(|fetches| fetches + origin::KEPT).sum();
     // A thread has a poll, a waker and a socket for each address.
-    let of_threads = threads.saturating_mul(2 + memcached.len() + resp.len());
+    let of_threads = threads.saturating_mul(2 + memcached.len() + resp.len() + http.len());
     let wanted = limits
         .connections
         .saturating_add(of_threads)
@@ -317,7 +330,8 @@ fn bind(settings: &Settings) -> Result<(Vec<Address>, Listeners), StartError> {
     let mut addresses = Vec::new();
     let memcached = settings.memcached.iter().map(|address| (Protocol::Memcached, address));
     let resp = settings.resp.iter().map(|address| (Protocol::Resp, address));
-    for (protocol, address) in memcached.chain(resp) {
+    let http = settings.http.iter().map(|address| (Protocol::Http, address));
+    for (protocol, address) in memcached.chain(resp).chain(http) {
         let bound = Listener::bind(address, settings);
         let (bound, listeners) =
             bound.map_err(|error| StartError::Listen(address.clone(), error))?;

@@ -3,13 +3,14 @@
 use crate::listen::Stream;
 use crate::server::Shared;
 use crate::worker::{Served, Turn};
-use crate::{memcached, resp};
+use crate::{http, memcached, resp};
 
 /// A protocol that clients speak, chosen by where they connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Memcached,
     Resp,
+    Http,
 }
 
 impl Protocol {
@@ -18,6 +19,7 @@ impl Protocol {
         match self {
             Protocol::Memcached => memcached::TOO_MANY_CONNECTIONS,
             Protocol::Resp => resp::TOO_MANY_CONNECTIONS,
+            Protocol::Http => http::TOO_MANY_CONNECTIONS,
         }
     }
 }
@@ -27,6 +29,7 @@ impl Protocol {
 pub(crate) enum Session {
     Memcached(memcached::Session),
     Resp(resp::Session),
+    Http(http::Session),
 }
 
 impl Session {
@@ -34,15 +37,21 @@ impl Session {
         match protocol {
             Protocol::Memcached => Session::Memcached(memcached::Session::new(&shared.memcached)),
             Protocol::Resp => Session::Resp(resp::Session::new(stream, shared)),
+            Protocol::Http => Session::Http(http::Session::default()),
         }
     }
 
     /// Bytes of memory it has beside what a connection without a request has.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
-            Session::Memcached(_) => 0,
+            Session::Memcached(_) | Session::Http(_) => 0,
             Session::Resp(session) => session.held_bytes(),
         }
+    }
+
+    /// Whether it waits for what another thread brings, and is not read meanwhile.
+    pub(crate) fn waits(&self) -> bool {
+        matches!(self, Session::Http(session) if session.waits())
     }
 
     /// Whether another connection has asked for its end.
@@ -56,5 +65,6 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
     match session {
         Session::Memcached(session) => memcached::serve(session, input, turn),
         Session::Resp(session) => resp::serve(session, input, turn),
+        Session::Http(session) => http::serve(session, input, turn),
     }
 }

@@ -1,5 +1,8 @@
 //! What a server is told when it starts.
 
+use frazil::Policy;
+
+use crate::http::HttpOrigin;
 use crate::listen::Address;
 use crate::memcached::Options;
 use crate::origin::Origin;
@@ -17,6 +20,8 @@ pub struct Settings {
     pub memcached: Vec<Address>,
     /// Where RESP, the protocol of Redis, is spoken.
     pub resp: Vec<Address>,
+    /// Where HTTP is served from a cache before [`Settings::http_origin`].
+    pub http: Vec<Address>,
     /// Where `/health` and `/metrics` are served by HTTP, to anybody who can connect.
     pub admin: Vec<Address>,
     /// Who may connect to Unix sockets, as bits of `chmod`; `None`: as the process's umask says.
@@ -25,6 +30,8 @@ pub struct Settings {
     pub memory_bytes: usize,
     /// Where items are kept.
     pub store: StoreKind,
+    /// What the store of objects and the cache of HTTP evict by.
+    pub policy: Policy,
     /// Whether entries are evicted to make room; without, a value that finds none is refused.
     pub evicts: bool,
     /// Threads that serve, at least one.
@@ -37,6 +44,10 @@ pub struct Settings {
     pub options: Options,
     /// Where look-ups of memcached's protocol fetch what is missing.
     pub origin: Option<Origin>,
+    /// What HTTP is a cache of; without one its addresses answer 502.
+    pub http_origin: Option<HttpOrigin>,
+    /// Who sends this as a bearer token may drop URLs by `PURGE`; nobody may without.
+    pub purge_token: Option<Vec<u8>>,
 }
 
 impl Default for Settings {
@@ -45,16 +56,20 @@ impl Default for Settings {
         Settings {
             memcached: Vec::new(),
             resp: Vec::new(),
+            http: Vec::new(),
             admin: Vec::new(),
             unix_mode: None,
             memory_bytes: 64 << 20,
             store: StoreKind::default(),
+            policy: Policy::default(),
             evicts: true,
             threads: 1,
             restores: false,
             limits: Limits::default(),
             options: Options::default(),
             origin: None,
+            http_origin: None,
+            purge_token: None,
         }
     }
 }
@@ -107,15 +122,37 @@ pub(crate) struct Shares {
     pub(crate) memo_bytes: usize,
     /// For values that are being fetched.
     pub(crate) fetched_bytes: usize,
+    /// For the cache of HTTP.
+    pub(crate) http_bytes: usize,
+    /// For its bodies that arrive.
+    pub(crate) arriving_bytes: usize,
 }
 
-/// Segments that there are at least: of fewer, too large a part would be open and half empty.
-const SEGMENTS_MIN: usize = 12;
+/// Segments that there are at least: the fewer, the coarser is eviction, and the larger is what is open and half empty.
+/// Look-aside on a million requests of a trace of Twitter's (cluster 52) with 16 MiB, 12 segments miss 16.6 %, 24 15.5 %, 50
+/// 15.4 %, 100 15.3 %.
+const SEGMENTS_MIN: usize = 50;
+/// The same where memory is small, at the price of smaller items.
+const SEGMENTS_MIN_SMALL: usize = 100;
+const SMALL_BYTES: usize = 32 << 20;
+/// What a store without clients takes.
+const STORE_BYTES_MIN: usize = 1280 << 10;
 
 impl Shares {
     pub(crate) fn of(settings: &Settings) -> Shares {
         let memory = settings.memory_bytes;
-        let segment = (memory / 8 * 7 / SEGMENTS_MIN).clamp(64 << 10, ITEM_BYTES_MAX);
+        let (has_http, has_keys) = (
+            !settings.http.is_empty(),
+            !(settings.memcached.is_empty() && settings.resp.is_empty()),
+        );
+        // Keys and HTTP have a half each, and what has no clients as little as it may.
+        let of_keys = match (has_http, has_keys) {
+            (true, true) => memory / 2,
+            (true, false) => MEMORY_BYTES_MIN,
+            (false, _) => memory,
+        };
+        let segments = if of_keys < SMALL_BYTES { SEGMENTS_MIN_SMALL } else { SEGMENTS_MIN };
+        let segment = (of_keys / 8 * 7 / segments).clamp(64 << 10, ITEM_BYTES_MAX);
         let segment_bytes = 1 << segment.ilog2();
         // The largest request that may come must have room, and a reply beside it; and what is fetched.
         let least = if settings.origin.is_some() { 4 } else { 2 };
@@ -124,8 +161,47 @@ impl Shares {
             Some(_) => (buffer_bytes / 8, buffer_bytes / 4),
             None => (0, 0),
         };
-        let store_bytes = memory - buffer_bytes;
+        let of_both = memory - buffer_bytes;
+        let store_bytes = match (has_http, has_keys) {
+            (true, true) => (of_both / 2).max(STORE_BYTES_MIN),
+            (true, false) => STORE_BYTES_MIN,
+            (false, _) => of_both,
+        };
+        let of_http = of_both - store_bytes;
+        let arriving_bytes = of_http / 8;
+        let http_bytes = of_http - arriving_bytes;
         let buffer_bytes = buffer_bytes - memo_bytes - fetched_bytes;
-        Shares { store_bytes, segment_bytes, buffer_bytes, memo_bytes, fetched_bytes }
+        Shares {
+            store_bytes,
+            segment_bytes,
+            buffer_bytes,
+            memo_bytes,
+            fetched_bytes,
+            http_bytes,
+            arriving_bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shares_are_the_memory_and_each_is_enough() {
+        let any = || vec![Address::Unix("any".into())];
+        for memory_bytes in [MEMORY_BYTES_MIN, 3 << 20, 20 << 20, 64 << 20, 5 << 30] {
+            for (memcached, http) in [(any(), any()), (any(), Vec::new()), (Vec::new(), any())] {
+                let has_http = !http.is_empty();
+                let settings = Settings { memcached, http, memory_bytes, ..Settings::default() };
+                let shares = Shares::of(&settings);
+                let keys = shares.store_bytes + shares.buffer_bytes;
+                let all = keys + shares.http_bytes + shares.arriving_bytes;
+                assert_eq!(all, memory_bytes);
+                assert!(shares.store_bytes >= STORE_BYTES_MIN);
+                assert_eq!(shares.http_bytes > 0, has_http);
+                assert!(!has_http || shares.http_bytes > 400 << 10, "{memory_bytes}");
+            }
+        }
     }
 }

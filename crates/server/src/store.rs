@@ -4,7 +4,6 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use frazil::Policy;
 use frazil_segment::{
     Attributes, Entry, Eviction, Expect, RestoreError, Stats, StoreError, Stored, Update,
 };
@@ -14,13 +13,13 @@ use crate::objects::{self, Objects};
 use crate::settings::{Settings, Shares};
 
 /// How items are stored.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreKind {
     /// In a log of segments, which is compact, and evicts by segment (`frazil-segment`).
     #[default]
     Segment,
-    /// Each in an allocation of its own, evicted by a policy.
-    Objects(Policy),
+    /// Each in an allocation of its own, evicted by [`Settings::policy`].
+    Objects,
 }
 
 /// Why a store was not made.
@@ -99,10 +98,10 @@ impl Store {
                 let store = store.clock(clock.shared()).build();
                 store.map(Store::Segments).map_err(StoreBuildError::Segment)
             }
-            StoreKind::Objects(_) if !settings.evicts => Err(StoreBuildError::Evicts),
-            StoreKind::Objects(policy) => {
+            StoreKind::Objects if !settings.evicts => Err(StoreBuildError::Evicts),
+            StoreKind::Objects => {
                 let bytes = (shares.store_bytes, settings.limits.item_bytes);
-                let store = Objects::new(bytes, policy, clock.shared());
+                let store = Objects::new(bytes, settings.policy, clock.shared());
                 store.map(Store::Objects).map_err(StoreBuildError::Objects)
             }
         }

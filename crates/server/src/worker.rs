@@ -94,6 +94,8 @@ pub(crate) enum Next {
     Read(usize),
     /// Its replies to be sent, because they are many.
     Send,
+    /// What another thread brings.
+    Wait,
     /// Nothing: the connection is to be closed when its replies are sent.
     Close,
 }
@@ -188,6 +190,9 @@ impl Worker {
             self.shared.items.tend(self.now_ms);
             for event in &events {
                 self.note(event);
+            }
+            if self.has_mail {
+                self.resume();
             }
             for listener in std::mem::take(&mut self.accepting) {
                 self.accept(listener);
@@ -409,7 +414,7 @@ impl Worker {
             let goes_on = self.answer(slot, connection, carry, None);
             return Ok(goes_on || connection.readable);
         }
-        if !connection.readable {
+        if !connection.readable || connection.session.waits() {
             return Ok(false);
         }
         self.read(slot, connection)
@@ -587,7 +592,8 @@ impl Worker {
         let mut over = Vec::new();
         for (slot, connection) in self.connections.iter().enumerate() {
             let Some(connection) = connection else { continue };
-            let is_busy = !connection.carry.is_empty() || !connection.pending.is_empty();
+            let has_begun = !connection.carry.is_empty() && !connection.session.waits();
+            let is_busy = has_begun || !connection.pending.is_empty();
             if is_busy && is_over(connection.stalled_ms, limits.request_seconds) {
                 over.push((slot, true));
             } else if connection.awaits_nothing()

@@ -4,14 +4,14 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use frazil_server::{Address, Policy, Server, Settings, StoreKind};
+use frazil_server::{Address, Server, Settings, StoreKind};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// These tests are built twice, once for each store.
 fn store() -> StoreKind {
     match env!("CARGO_CRATE_NAME").ends_with("_objects") {
-        true => StoreKind::Objects(Policy::default()),
+        true => StoreKind::Objects,
         false => StoreKind::Segment,
     }
 }
@@ -143,7 +143,7 @@ fn operators_see_health_and_counts() {
         "Content-Type: text/plain; version=0.0.4; charset=utf-8",
         match store() {
             StoreKind::Segment => "frazil_segment_entries{store=\"segment\"} 1",
-            StoreKind::Objects(_) => "frazil_entries{cache=\"objects\"} 1",
+            StoreKind::Objects => "frazil_entries{cache=\"objects\"} 1",
         },
         "frazil_server_gets_total 2",
         "frazil_server_get_hits_total 1",

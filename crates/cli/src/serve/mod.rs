@@ -7,11 +7,13 @@ mod notify;
 use std::error::Error as _;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use frazil_server::{
-    Address, Handle, Limits, Origin, OriginUrl, Policy, RestoreError, Server, Settings, StoreKind,
+    Address, BaseUrl, Handle, HttpOrigin, Limits, Origin, OriginUrl, Policy, RestoreError, Server,
+    Settings, StoreKind,
 };
 use signal_hook::consts::TERM_SIGNALS;
 use signal_hook::iterator::Signals;
@@ -21,14 +23,15 @@ use crate::failure::{Failure, note};
 
 pub(crate) use memcached::{Args as MemcachedArgs, run as run_memcached};
 
-/// Serve clients of memcached and Redis from a cache in this process
+/// Serve clients of memcached, Redis and HTTP from a cache in this process
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("listen").required(true).multiple(true))]
 #[command(after_help = "Examples:
   frazil serve --memcached 127.0.0.1:11211 --resp 127.0.0.1:6379
   frazil serve --memcached unix:/run/frazil.sock --memory 8GiB --threads 4
   frazil serve --resp 127.0.0.1:6379 --snapshot /var/lib/frazil/items --admin 127.0.0.1:9100
-  frazil serve --memcached 127.0.0.1:11211 --origin 'http://127.0.0.1:8080/items/{key}'")]
+  frazil serve --memcached 127.0.0.1:11211 --origin 'http://127.0.0.1:8080/items/{key}'
+  frazil serve --http 127.0.0.1:8000 --origin http://127.0.0.1:8080 --memory 1GiB --policy s3-fifo")]
 pub(crate) struct Args {
     /// Speak memcached's text and meta protocol here: `HOST:PORT`, or `unix:PATH`
     #[arg(long, value_name = "ADDR", group = "listen")]
@@ -36,6 +39,9 @@ pub(crate) struct Args {
     /// Speak RESP, the protocol of Redis, here: `HOST:PORT`, or `unix:PATH`
     #[arg(long, value_name = "ADDR", group = "listen")]
     resp: Vec<Address>,
+    /// Speak HTTP/1.1 here, as a shared cache before `--origin`: `HOST:PORT`, or `unix:PATH`
+    #[arg(long, value_name = "ADDR", group = "listen", requires = "origin")]
+    http: Vec<Address>,
     /// Serve `/health` and `/metrics` for Prometheus here, by HTTP: `HOST:PORT`, or `unix:PATH`
     #[arg(long, value_name = "ADDR")]
     admin: Vec<Address>,
@@ -49,9 +55,10 @@ pub(crate) struct Args {
     /// itself, evicted by a policy
     #[arg(long, value_name = "NAME", default_value = "segment", value_parser = ["segment", "objects"])]
     store: String,
-    /// What `--store objects` evicts by: a policy of `frazil policies` that runs in a cache
-    #[arg(long, value_name = "NAME", default_value_t = Policy::default())]
-    policy: Policy,
+    /// How `--store objects` and the cache of HTTP evict: `mobius`, the default, `s3-fifo`, `w-tinylfu`, `lru` or any other
+    /// of `frazil simulate` that runs in a cache
+    #[arg(long, value_name = "NAME")]
+    policy: Option<Policy>,
     /// Connections at once; one more is refused
     #[arg(long, value_name = "N", default_value_t = 1024)]
     connections: usize,
@@ -71,13 +78,18 @@ pub(crate) struct Args {
     /// How long clients may take, at the end, to send the rest of their requests and to read their replies
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain_timeout: u64,
-    /// Fetch what `get`, `gets` and `mg` do not find, from here: `http://HOST:PORT/{key}`
-    #[arg(long, value_name = "URL", requires = "memcached")]
-    origin: Option<OriginUrl>,
-    /// Give a fetch up after so many seconds; who waits for it is told that the key is absent
+    /// Where to fetch what is missing. With `{key}`, as in `http://HOST:PORT/{key}`: what `get`, `gets` and `mg` do
+    /// not find. Without, as in `http://HOST:PORT`: what `--http` is a cache of, and to which the path of a request is
+    /// appended. One of each may be given
+    #[arg(long, value_name = "URL")]
+    origin: Vec<OriginArg>,
+    /// Let clients of HTTP drop a URL by `PURGE` that send the first line of this file as `Authorization: Bearer`
+    #[arg(long, value_name = "FILE", requires = "http")]
+    purge_token_file: Option<PathBuf>,
+    /// Give a fetch up after so many seconds; who waits for it is told that the key is absent, and by HTTP 504
     #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "origin", value_parser = clap::value_parser!(u64).range(1..=3600))]
     origin_timeout: u64,
-    /// Fetches at once; one more look-up is told that the key is absent
+    /// Fetches at once, of each origin; one more look-up is told that the key is absent, and by HTTP 503
     #[arg(long, value_name = "N", default_value_t = 1024, requires = "origin")]
     origin_fetches: usize,
     /// Keep a value for so many seconds whose response does not say how long
@@ -92,6 +104,60 @@ pub(crate) struct Args {
     /// Listen beyond this machine although anybody there can read and change everything
     #[arg(long)]
     insecure: bool,
+}
+
+/// An origin, for clients of keys or of HTTP.
+#[derive(Clone)]
+enum OriginArg {
+    Keys(OriginUrl),
+    Http(BaseUrl),
+}
+
+impl FromStr for OriginArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<OriginArg, String> {
+        match text.contains("{key}") {
+            true => text.parse().map(OriginArg::Keys),
+            false => text.parse().map(OriginArg::Http),
+        }
+    }
+}
+
+/// What is fetched from where, each for clients that there are.
+fn origins(args: &Args) -> anyhow::Result<(Option<OriginUrl>, Option<BaseUrl>)> {
+    let (mut keys, mut http) = (None, None);
+    for origin in &args.origin {
+        let is_second = match origin {
+            OriginArg::Keys(url) => keys.replace(url.clone()).is_some(),
+            OriginArg::Http(base) => http.replace(base.clone()).is_some(),
+        };
+        if is_second {
+            bail!("two origins of a kind: one with `{{key}}`, and one without");
+        }
+    }
+    if keys.is_some() && args.memcached.is_empty() {
+        bail!(
+            "an origin with `{{key}}` is for `--memcached`; the one for `--http` has no `{{key}}`"
+        );
+    }
+    if http.is_some() != !args.http.is_empty() {
+        bail!(
+            "`--http` goes with an origin without `{{key}}`, as in `--origin http://127.0.0.1:8080`, and \
+             `--memcached` with one that has it"
+        );
+    }
+    Ok((keys, http))
+}
+
+/// The first line of a file.
+fn token(path: &Path) -> anyhow::Result<Vec<u8>> {
+    let text = std::fs::read(path).with_context(|| path.display().to_string())?;
+    let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
+    if line.is_empty() {
+        bail!("{}: its first line is empty, and no token", path.display());
+    }
+    Ok(line.to_vec())
 }
 
 /// Bytes of `64MiB` and its like.
@@ -113,21 +179,30 @@ fn memory(text: &str) -> Result<usize, String> {
 /// Serves until the process is told to end.
 pub(crate) fn run(args: &Args) -> Done {
     let is_open = |address: &&Address| matches!(address, Address::Tcp(address) if !address.ip().is_loopback());
-    let mut addresses = args.memcached.iter().chain(&args.resp).chain(&args.admin);
+    let mut addresses =
+        args.memcached.iter().chain(&args.resp).chain(&args.http).chain(&args.admin);
     if let Some(open) = addresses.find(is_open).filter(|_| !args.insecure) {
         return Err(Failure::usage(anyhow!(
             "{open} can be reached from other machines, and the server has no users: `--insecure` \
              serves there all the same"
         )));
     }
+    let (keys, http) = origins(args).map_err(Failure::usage)?;
+    let purge_token = args.purge_token_file.as_deref().map(token).transpose()?;
+    if args.policy.is_some() && args.http.is_empty() && args.store == "segment" {
+        return Err(Failure::usage(anyhow!(
+            "--policy is for `--store objects` and `--http`: segments are evicted as a whole"
+        )));
+    }
     let settings = Settings {
         memcached: args.memcached.clone(),
         resp: args.resp.clone(),
+        http: args.http.clone(),
         admin: args.admin.clone(),
         memory_bytes: args.memory,
         threads: args.threads,
         store: match &*args.store {
-            "objects" => StoreKind::Objects(args.policy),
+            "objects" => StoreKind::Objects,
             _ => StoreKind::Segment,
         },
         restores: args.snapshot.is_some(),
@@ -138,7 +213,14 @@ pub(crate) fn run(args: &Args) -> Done {
             waiters: args.waiters,
             ..Limits::default()
         },
-        origin: args.origin.clone().map(|url| Origin {
+        http_origin: http.map(|base| HttpOrigin {
+            timeout_ms: args.origin_timeout * 1000,
+            fetches: args.origin_fetches,
+            ..HttpOrigin::new(base)
+        }),
+        policy: args.policy.unwrap_or_default(),
+        purge_token,
+        origin: keys.map(|url| Origin {
             timeout_ms: args.origin_timeout * 1000,
             fetches: args.origin_fetches,
             lifetime_seconds: args.origin_ttl,
@@ -153,6 +235,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let protocols = [
         ("memcached's protocol", args.memcached.len()),
         ("RESP", args.resp.len()),
+        ("HTTP", args.http.len()),
         ("/health and /metrics", args.admin.len()),
     ];
     let names = protocols.into_iter().flat_map(|(name, count)| std::iter::repeat_n(name, count));

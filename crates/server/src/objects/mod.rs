@@ -31,8 +31,8 @@ fn bytes_beside(policy: Policy) -> usize {
     match policy {
         Policy::Fifo | Policy::Clock { .. } | Policy::Mobius => 80,
         Policy::Arc => 96,
-        Policy::S3Fifo { .. } | Policy::WTinyLfu { .. } | Policy::LruSampled { .. } => 112,
-        Policy::Lirs { .. } => 168,
+        Policy::S3Fifo | Policy::WTinyLfu | Policy::LruSampled { .. } => 112,
+        Policy::Lirs => 168,
         Policy::Lru | Policy::Sieve | Policy::Slru { .. } => 88,
         _ => 128,
     }

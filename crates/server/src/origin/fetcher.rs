@@ -9,17 +9,15 @@ use std::time::Duration;
 
 use frazil_segment::{Attributes, Expect, Stored};
 use hyper::body::{Body as _, Incoming};
-use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{ACCEPT, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
-use parking_lot::Mutex;
-use tokio::net::TcpStream;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::freshness::{self, Freshness};
-use super::{Job, KEPT, Order, Origin};
+use super::pool::{Outgoing, Pool, Sender};
+use super::{Job, Order, Origin};
 use crate::flights::Remember;
+use crate::http;
 use crate::mail::{Fetched, Outcome};
 use crate::server::Shared;
 
@@ -29,25 +27,39 @@ const UNCACHEABLE_MS: u64 = 60_000;
 struct Fetcher {
     shared: Arc<Shared>,
     origin: Origin,
-    kept: Arc<Mutex<Vec<SendRequest<String>>>>,
+    pool: Arc<Pool>,
     /// Of bodies that are arriving.
     bytes: AtomicUsize,
 }
 
 /// Fetches until it is told to stop; what is under way then ends unanswered, as its clients' connections do.
-pub(super) fn run(
-    shared: Arc<Shared>,
-    origin: Origin,
-    mut orders: UnboundedReceiver<Order>,
-) -> io::Result<()> {
+pub(super) fn run(shared: Arc<Shared>, mut orders: UnboundedReceiver<Order>) -> io::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
-    let (kept, bytes) = (Arc::default(), AtomicUsize::new(0));
-    let fetcher = Arc::new(Fetcher { shared, origin, kept, bytes });
+    let fetcher = shared.settings.origin.clone().map(|origin| {
+        let pool = Arc::new(Pool::new(&origin.url.host, origin.url.port));
+        Arc::new(Fetcher { shared: Arc::clone(&shared), origin, pool, bytes: AtomicUsize::new(0) })
+    });
+    let http = shared.settings.http_origin.clone().map(|origin| {
+        let pool = Arc::new(Pool::new(&origin.base.host, origin.base.port));
+        (Arc::new(origin), pool)
+    });
     runtime.block_on(async {
-        while let Some(Order::Fetch(job)) = orders.recv().await {
-            let fetcher = Arc::clone(&fetcher);
-            tokio::spawn(async move { fetcher.fetch(job).await });
+        while let Some(order) = orders.recv().await {
+            match (order, &fetcher, &http) {
+                (Order::Fetch(job), Some(fetcher), _) => {
+                    let fetcher = Arc::clone(fetcher);
+                    tokio::spawn(async move { fetcher.fetch(job).await });
+                }
+                (Order::Http(job), _, Some((origin, pool))) => {
+                    let (shared, origin) = (Arc::clone(&shared), Arc::clone(origin));
+                    let pool = Arc::clone(pool);
+                    tokio::spawn(async move { http::fetch(&shared, &origin, &pool, *job).await });
+                }
+                (Order::Stop, ..) => break,
+                // Nobody sends what there is no origin for.
+                _ => {}
+            }
         }
     });
     // A name that is being resolved is not waited for.
@@ -136,60 +148,35 @@ impl Fetcher {
 
     async fn ask(&self, key: &[u8]) -> Result<Answer, Failed> {
         // One that was kept may have been closed by the origin, which tells nothing of the value: asked once more.
-        if let Some(mut sender) = self.kept()
+        if let Some(mut sender) = self.pool.kept()
             && let Ok(response) = sender.send_request(self.request(key)?).await
         {
             return self.read(key, response, sender).await;
         }
-        let address = (self.origin.url.host.as_str(), self.origin.url.port);
-        let stream = TcpStream::connect(address).await.map_err(|_| Failed)?;
-        // Without it a request only waits longer.
-        let _ = stream.set_nodelay(true);
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| Failed)?;
-        // What ends the connection is told to the request on it.
-        tokio::spawn(async move { connection.await.is_ok() });
+        let mut sender = self.pool.connect().await.ok_or(Failed)?;
         let response = sender.send_request(self.request(key)?).await.map_err(|_| Failed)?;
         self.read(key, response, sender).await
     }
 
-    fn kept(&self) -> Option<SendRequest<String>> {
-        let mut kept = self.kept.lock();
-        while let Some(sender) = kept.pop() {
-            if sender.is_ready() {
-                return Some(sender);
-            }
-        }
-        None
-    }
-
-    fn request(&self, key: &[u8]) -> Result<Request<String>, Failed> {
+    fn request(&self, key: &[u8]) -> Result<Request<Outgoing>, Failed> {
         let url = &self.origin.url;
         let request = Request::get(url.target(key)).header(HOST, &url.authority);
         let request = request.header(ACCEPT, "*/*").header(USER_AGENT, "frazil");
-        request.body(String::new()).map_err(|_| Failed)
+        request.body(Outgoing::default()).map_err(|_| Failed)
     }
 
     async fn read(
         &self,
         key: &[u8],
         response: Response<Incoming>,
-        mut sender: SendRequest<String>,
+        sender: Sender,
     ) -> Result<Answer, Failed> {
         let status = response.status();
         let freshness = freshness::of(response.headers());
         let mut counted = Counted { fetcher: self, bytes: 0 };
         let body = self.body(key, response.into_body(), &mut counted).await?;
         drop(counted);
-        let kept = Arc::clone(&self.kept);
-        // Whoever fetches next has it, once the connection has seen the end of this response.
-        tokio::spawn(async move {
-            if sender.ready().await.is_ok() {
-                let mut kept = kept.lock();
-                if kept.len() < KEPT {
-                    kept.push(sender);
-                }
-            }
-        });
+        self.pool.keep(sender);
         Ok(Answer { status, freshness, body })
     }
 

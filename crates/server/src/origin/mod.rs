@@ -4,6 +4,7 @@
 
 mod fetcher;
 mod freshness;
+pub(crate) mod pool;
 
 use std::fmt;
 use std::io;
@@ -15,6 +16,7 @@ use std::thread::JoinHandle;
 use hyper::Uri;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::http;
 use crate::mail::Outcome;
 use crate::server::Shared;
 
@@ -142,6 +144,7 @@ struct Job {
 #[derive(Debug)]
 enum Order {
     Fetch(Job),
+    Http(Box<http::Job>),
     Stop,
 }
 
@@ -196,6 +199,11 @@ impl Fetches {
         }
     }
 
+    /// Begins a fetch for HTTP. False: the thread has gone.
+    pub(crate) fn begin_http(&self, job: http::Job) -> bool {
+        self.orders.send(Order::Http(Box::new(job))).is_ok()
+    }
+
     fn count(&self, outcome: &Outcome) {
         self.counts.fetches.fetch_add(1, Relaxed);
         match outcome {
@@ -217,14 +225,13 @@ impl Fetches {
 /// Starts the thread that fetches.
 pub(crate) fn start(
     shared: Arc<Shared>,
-    origin: Origin,
     orders: Orders,
     on_end: impl Send + 'static,
 ) -> io::Result<JoinHandle<io::Result<()>>> {
     let thread = std::thread::Builder::new().name("fetch".to_owned());
     thread.spawn(move || {
         let _on_end = on_end;
-        fetcher::run(shared, origin, orders.0)
+        fetcher::run(shared, orders.0)
     })
 }
 

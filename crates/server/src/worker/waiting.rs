@@ -14,6 +14,20 @@ impl Worker {
         Duration::from_millis(deadline_ms.saturating_sub(self.now_ms))
     }
 
+    /// Has connections served to which a response of HTTP has come, or more of it.
+    pub(super) fn resume(&mut self) {
+        let Some(http) = &self.shared.http else { return };
+        for slot in http.wakes.take(self.number) {
+            let slot = slot as usize;
+            let Some(Some(connection)) = self.connections.get_mut(slot) else { continue };
+            if connection.session.waits() {
+                connection.has_more = true;
+                connection.stalled_ms = self.now_ms;
+                self.list(slot);
+            }
+        }
+    }
+
     /// Fills what waits with what has come, and what has waited too long.
     pub(super) fn end_waits(&mut self) {
         if std::mem::take(&mut self.has_mail) {

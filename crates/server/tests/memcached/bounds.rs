@@ -227,7 +227,7 @@ fn a_server_that_does_not_evict_refuses_values_and_keeps_those_it_has() {
     let small = Settings { memory_bytes: 2 << 20, evicts: false, ..settings() };
     let server = match store() {
         StoreKind::Segment => Server::start(small).unwrap(),
-        StoreKind::Objects(_) => {
+        StoreKind::Objects => {
             let refused = Server::start(small).unwrap_err();
             assert!(refused.to_string().contains("only a store in segments"), "{refused}");
             return;

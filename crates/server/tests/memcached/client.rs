@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use frazil_server::{Address, Options, Policy, Server, Settings, StoreKind};
+use frazil_server::{Address, Options, Server, Settings, StoreKind};
 
 /// How long a reply may take. A server that owes none is found by what it answers next.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -23,7 +23,7 @@ pub(crate) fn settings() -> Settings {
 /// These tests are built twice, once for each store.
 pub(crate) fn store() -> StoreKind {
     match env!("CARGO_CRATE_NAME").ends_with("_objects") {
-        true => StoreKind::Objects(Policy::default()),
+        true => StoreKind::Objects,
         false => StoreKind::Segment,
     }
 }

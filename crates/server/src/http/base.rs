@@ -1,0 +1,105 @@
+//! Where HTTP's requests are passed on to.
+
+use std::fmt;
+use std::str::FromStr;
+
+use hyper::Uri;
+
+/// An origin for HTTP, and what is bounded.
+#[derive(Clone, Debug)]
+pub struct HttpOrigin {
+    /// What paths are appended to.
+    pub base: BaseUrl,
+    /// Milliseconds without the head of a response after which a fetch has failed; the next bytes of its body may take six
+    /// times as long.
+    pub timeout_ms: u64,
+    /// Milliseconds for which a client may hold up a body that is not stored.
+    pub reader_timeout_ms: u64,
+    /// Fetches at once. One more request is answered 503.
+    pub fetches: usize,
+}
+
+impl HttpOrigin {
+    /// With five seconds for a fetch, 30 for a client, 1,024 fetches at once.
+    pub fn new(base: BaseUrl) -> HttpOrigin {
+        HttpOrigin { base, timeout_ms: 5000, reader_timeout_ms: 30_000, fetches: 1024 }
+    }
+}
+
+/// The address of an HTTP server, perhaps with a path: `http://HOST:PORT` or `http://HOST:PORT/PATH`. The path of a request is
+/// appended.
+///
+/// ```
+/// use frazil_server::BaseUrl;
+///
+/// assert!("http://127.0.0.1:8080".parse::<BaseUrl>().is_ok());
+/// assert!("http://127.0.0.1:8080/{key}".parse::<BaseUrl>().is_err());
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BaseUrl {
+    pub(crate) host: String,
+    pub(crate) port: u16,
+    pub(crate) authority: String,
+    /// Without a slash at its end.
+    pub(crate) prefix: String,
+}
+
+impl FromStr for BaseUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<BaseUrl, String> {
+        let uri: Uri = text.parse().map_err(|error| format!("no URL: {error}"))?;
+        match uri.scheme_str() {
+            Some("http") => {}
+            Some("https") => {
+                return Err(
+                    "origins are asked over plain http only: put a proxy that encrypts between"
+                        .into(),
+                );
+            }
+            _ => return Err("it begins with `http://`, as in `http://127.0.0.1:8080`".into()),
+        }
+        if uri.query().is_some() || text.contains(['#', '@', '{']) {
+            return Err("an origin's URL has no query, no fragment and no user".into());
+        }
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or("no host")?;
+        let authority = uri.authority().map(|authority| authority.to_string()).unwrap_or_default();
+        let port = match uri.port_u16() {
+            Some(port) => port,
+            None if authority != host => return Err("what follows the colon is no port".into()),
+            None => 80,
+        };
+        let host = host.trim_matches(['[', ']']).to_owned();
+        let prefix = uri.path().trim_end_matches('/').to_owned();
+        Ok(BaseUrl { host, port, authority, prefix })
+    }
+}
+
+impl fmt::Display for BaseUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}{}", self.authority, self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::BaseUrl;
+
+    #[test]
+    fn what_is_no_base_is_refused() {
+        for text in [
+            "https://a",
+            "a:80",
+            "http://",
+            "http://a/{key}",
+            "http://a?b",
+            "http://u@a",
+            "http://a:",
+        ] {
+            assert!(text.parse::<BaseUrl>().is_err(), "{text}");
+        }
+        let base: BaseUrl = "http://[::1]:8080/a/".parse().unwrap();
+        assert_eq!((base.host.as_str(), base.port, base.prefix.as_str()), ("::1", 8080, "/a"));
+        assert_eq!(base.to_string(), "http://[::1]:8080/a");
+    }
+}

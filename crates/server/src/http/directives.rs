@@ -1,0 +1,186 @@
+//! `Cache-Control` of requests and responses (RFC 9111, section 5.2; RFC 5861).
+
+/// A delta of seconds beyond this counts as this.
+const SECONDS_MAX: u64 = 1 << 31;
+
+/// Name and value of each directive of a field line; commas in quotes part nothing.
+pub(crate) fn each(line: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+    let mut rest = line;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let mut quoted = false;
+        let mut escaped = false;
+        let end = rest.iter().position(|&byte| {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if quoted => escaped = true,
+                b'"' => quoted = !quoted,
+                b',' => return !quoted,
+                _ => {}
+            }
+            false
+        });
+        let (directive, after) = match end {
+            Some(end) => (&rest[..end], &rest[end + 1..]),
+            None => (rest, &rest[rest.len()..]),
+        };
+        rest = after;
+        let directive = directive.trim_ascii();
+        Some(match directive.iter().position(|&byte| byte == b'=') {
+            Some(at) => (&directive[..at], Some(&directive[at + 1..])),
+            None => (directive, None),
+        })
+    })
+}
+
+/// A number of seconds, perhaps in quotes. What is none makes a response stale, and so is 0.
+fn seconds(value: Option<&[u8]>) -> u64 {
+    digits(unquoted(value.unwrap_or_default())).unwrap_or(0)
+}
+
+fn unquoted(value: &[u8]) -> &[u8] {
+    value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(value)
+}
+
+/// A number without sign; `None` if it is none.
+pub(crate) fn digits(text: &[u8]) -> Option<u64> {
+    if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let text = std::str::from_utf8(text).ok()?;
+    Some(text.parse().unwrap_or(SECONDS_MAX).min(SECONDS_MAX))
+}
+
+/// What a request says.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Asked {
+    pub(crate) no_cache: bool,
+    pub(crate) no_store: bool,
+    pub(crate) only_if_cached: bool,
+    pub(crate) max_age: Option<u64>,
+    pub(crate) min_fresh: u64,
+    /// Seconds by which a response may be stale.
+    pub(crate) max_stale: Option<u64>,
+}
+
+impl Asked {
+    pub(crate) fn read(&mut self, line: &[u8]) {
+        for (name, value) in each(line) {
+            if name.eq_ignore_ascii_case(b"no-cache") {
+                self.no_cache = true;
+            } else if name.eq_ignore_ascii_case(b"no-store") {
+                self.no_store = true;
+            } else if name.eq_ignore_ascii_case(b"only-if-cached") {
+                self.only_if_cached = true;
+            } else if name.eq_ignore_ascii_case(b"max-age") {
+                self.max_age = self.max_age.or(Some(seconds(value)));
+            } else if name.eq_ignore_ascii_case(b"min-fresh") {
+                self.min_fresh = seconds(value);
+            } else if name.eq_ignore_ascii_case(b"max-stale") {
+                self.max_stale = Some(value.map_or(SECONDS_MAX, |value| seconds(Some(value))));
+            }
+        }
+    }
+
+    /// Whether a response that is stored and fresh is as good as it can be for this request.
+    pub(crate) fn takes_any_fresh(&self) -> bool {
+        !self.no_cache && !self.no_store && self.max_age.is_none() && self.min_fresh == 0
+    }
+}
+
+/// What a response says.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Said {
+    pub(crate) no_store: bool,
+    pub(crate) no_cache: bool,
+    pub(crate) private: bool,
+    pub(crate) public: bool,
+    pub(crate) must_revalidate: bool,
+    pub(crate) must_understand: bool,
+    pub(crate) max_age: Option<u64>,
+    pub(crate) s_maxage: Option<u64>,
+    pub(crate) stale_while_revalidate: u64,
+    pub(crate) stale_if_error: u64,
+    /// Fields that only the client which asked may have, in lower case.
+    pub(crate) withheld: Vec<String>,
+}
+
+impl Said {
+    pub(crate) fn read(&mut self, line: &[u8]) {
+        for (name, value) in each(line) {
+            match &name.to_ascii_lowercase()[..] {
+                b"no-store" => self.no_store = true,
+                b"no-cache" => self.no_cache |= !self.withholds(value),
+                b"private" => self.private |= !self.withholds(value),
+                b"public" => self.public = true,
+                b"must-revalidate" => self.must_revalidate = true,
+                b"proxy-revalidate" => self.must_revalidate = true,
+                b"must-understand" => self.must_understand = true,
+                b"max-age" => self.max_age = self.max_age.or(Some(seconds(value))),
+                b"s-maxage" => self.s_maxage = self.s_maxage.or(Some(seconds(value))),
+                b"stale-while-revalidate" => self.stale_while_revalidate = seconds(value),
+                b"stale-if-error" => self.stale_if_error = seconds(value),
+                _ => {}
+            }
+        }
+    }
+
+    /// Notes the fields that a directive names. False: it names none, and is about the response.
+    fn withholds(&mut self, value: Option<&[u8]>) -> bool {
+        let names = unquoted(value.unwrap_or_default());
+        let before = self.withheld.len();
+        for name in names.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
+            if !name.is_empty() {
+                self.withheld.push(String::from_utf8_lossy(name).to_ascii_lowercase());
+            }
+        }
+        self.withheld.len() > before
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directives_are_parted_outside_quotes_only() {
+        let line = b"a=\"x, max-age=3600\", MAX-age=1,,b = 2 , c";
+        let found: Vec<_> = each(line).filter(|(name, _)| !name.is_empty()).collect();
+        assert_eq!(found.len(), 4);
+        assert_eq!(found[1], (&b"MAX-age"[..], Some(&b"1"[..])));
+        let mut said = Said::default();
+        said.read(line);
+        assert_eq!((said.max_age, said.no_cache), (Some(1), false));
+    }
+
+    #[test]
+    fn a_lifetime_that_is_no_number_is_none() {
+        for (line, expected) in [
+            ("max-age=60", 60),
+            ("max-age=\"60\"", 60),
+            ("max-age=060", 60),
+            ("max-age=-60", 0),
+            ("max-age='60'", 0),
+            ("max-age= 60", 0),
+            ("max-age=60.5", 0),
+            ("max-age=1, max-age=60", 1),
+            ("max-age=99999999999999999999999", SECONDS_MAX),
+        ] {
+            let mut said = Said::default();
+            said.read(line.as_bytes());
+            assert_eq!(said.max_age, Some(expected), "{line}");
+        }
+    }
+
+    #[test]
+    fn fields_that_are_named_leave_the_response_to_all() {
+        let mut said = Said::default();
+        said.read(b"no-cache=\"Set-Cookie, a\", private=b");
+        assert_eq!(said.withheld, ["set-cookie", "a", "b"]);
+        assert!(!said.no_cache && !said.private);
+        said.read(b"no-cache");
+        assert!(said.no_cache);
+    }
+}

@@ -1,0 +1,381 @@
+//! Requests to the origin, and what becomes of its responses. It runs on the thread that fetches.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use hyper::body::{Body as _, Bytes, Incoming};
+use hyper::header::{
+    CONTENT_LENGTH, CONTENT_LOCATION, DATE, ETAG, HeaderName, LAST_MODIFIED, LOCATION,
+    TRANSFER_ENCODING,
+};
+use hyper::{HeaderMap, Method, Request, Response};
+
+use super::flight::{Begun, Flight, Room};
+use super::freshness::{self, Times};
+use super::object::{Meta, Object, is_of_connection, listed, updated};
+use super::table::Http;
+use super::vary::Vary;
+use super::{base::HttpOrigin, date};
+use crate::origin::pool::{Outgoing, Pool};
+use crate::server::Shared;
+
+/// How much longer than a head the next bytes of a body may take.
+const BODY_PATIENCE: u32 = 6;
+
+/// A request that is to be sent.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) flight: Arc<Flight>,
+    pub(crate) request: Request<Outgoing>,
+    /// What is stored, and asked whether it still holds.
+    pub(crate) stored: Option<Arc<Object>>,
+    /// The response may be stored if it says so.
+    pub(crate) may_store: bool,
+    pub(crate) is_authorized: bool,
+    /// What a successful response drops.
+    pub(crate) invalidates: Option<Target>,
+}
+
+/// What an unsafe request was for.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// In lower case.
+    pub(crate) host: String,
+    pub(crate) path: String,
+}
+
+/// A fetch that ends when this is dropped, whatever its task has come to.
+struct Fetch<'f> {
+    http: &'f Http,
+    shared: &'f Shared,
+    flight: Arc<Flight>,
+}
+
+impl Drop for Fetch<'_> {
+    fn drop(&mut self) {
+        self.http.leave(&self.flight, None);
+        // What has ended already stays as it ended.
+        self.flight.fail(&self.http.wakes, 502);
+        self.http.ended();
+        self.http.counts.fetches.fetch_add(1, Relaxed);
+    }
+}
+
+/// Has a request answered.
+pub(crate) async fn fetch(shared: &Shared, origin: &HttpOrigin, pool: &Arc<Pool>, job: Job) {
+    let Some(http) = &shared.http else { return };
+    let fetch = Fetch { http, shared, flight: Arc::clone(&job.flight) };
+    let patience = Duration::from_millis(origin.timeout_ms);
+    let asked_ms = shared.items.clock.update();
+    let asked = tokio::time::timeout(patience, ask(pool, job.request)).await;
+    let (response, sender, request) = match asked {
+        Ok(Some(answer)) => answer,
+        Ok(None) => return fetch.failed(job.stored.as_ref(), 502),
+        Err(_) => return fetch.failed(job.stored.as_ref(), 504),
+    };
+    let received_ms = shared.items.clock.update();
+    let times = Times { asked_ms, received_ms, received_unix_ms: shared.items.clock.unix_ms() };
+    let (head, body) = response.into_parts();
+    let status = head.status.as_u16();
+    if let Some(stored) = &job.stored {
+        let stands_in = stored.meta.life.stands_in(received_ms);
+        if matches!(status, 500 | 502 | 503 | 504) && stands_in {
+            return fetch.failed(Some(stored), status);
+        }
+        if status == 304 {
+            let response = Head { fields: &head.headers, status, times };
+            fetch.validated(stored, &response, &request);
+            return pool.keep(sender);
+        }
+    }
+    if let Some(target) = &job.invalidates
+        && (200..400).contains(&status)
+    {
+        target.invalidate(http, &job.flight.key, &head.headers);
+    }
+    let reason = head.extensions.get::<hyper::ext::ReasonPhrase>();
+    let reason = reason.map_or(head.status.canonical_reason().unwrap_or("").as_bytes(), |reason| {
+        reason.as_bytes()
+    });
+    let response = Head { fields: &head.headers, status, times };
+    fetch.begin(&response, reason, &request, job.may_store, job.is_authorized);
+    let with_readers = Duration::from_millis(origin.reader_timeout_ms);
+    if fetch.body(body, patience * BODY_PATIENCE, with_readers).await {
+        pool.keep(sender);
+    }
+}
+
+type Answer = (Response<Incoming>, crate::origin::pool::Sender, HeaderMap);
+
+/// Sends a request. One that was kept may have been closed by the origin: what it has not begun to read, and what changes
+/// nothing, is sent once more.
+async fn ask(pool: &Arc<Pool>, mut request: Request<Outgoing>) -> Option<Answer> {
+    let fields = request.headers().clone();
+    if let Some(mut sender) = pool.kept() {
+        let again = request.method().is_safe().then(|| again(&request));
+        match sender.try_send_request(request).await {
+            Ok(response) => return Some((response, sender, fields)),
+            Err(mut error) => request = error.take_message().or(again)?,
+        }
+    }
+    let mut sender = pool.connect().await?;
+    let response = sender.send_request(request).await.ok()?;
+    Some((response, sender, fields))
+}
+
+fn again(request: &Request<Outgoing>) -> Request<Outgoing> {
+    let mut again = Request::new(request.body().clone());
+    *again.method_mut() = request.method().clone();
+    *again.uri_mut() = request.uri().clone();
+    *again.headers_mut() = request.headers().clone();
+    again
+}
+
+/// The head of a response.
+struct Head<'r> {
+    fields: &'r HeaderMap,
+    status: u16,
+    times: Times,
+}
+
+impl Head<'_> {
+    /// What is known of the response. `None`: it answers no other request.
+    fn meta(&self, request: &HeaderMap) -> (Meta, bool) {
+        let vary = Vary::of(self.fields, request);
+        let is_for_others = vary.is_some();
+        let boxed = |name: HeaderName| -> Option<Box<[u8]>> {
+            self.fields.get(name).map(|value| value.as_bytes().trim_ascii().into())
+        };
+        let meta = Meta {
+            status: self.status,
+            life: freshness::life(self.fields, self.status, self.times),
+            vary: vary.unwrap_or_default(),
+            etag: boxed(ETAG),
+            date: freshness::date(self.fields, self.times),
+            last_modified: freshness::last_modified(self.fields, self.times),
+            last_modified_text: boxed(LAST_MODIFIED),
+        };
+        (meta, is_for_others)
+    }
+
+    /// Status line and fields for all clients, and the fields that are for one.
+    fn write(&self, reason: &[u8]) -> (Vec<u8>, Vec<u8>) {
+        let mut bytes = Vec::with_capacity(512);
+        bytes.extend_from_slice(format!("HTTP/1.1 {} ", self.status).as_bytes());
+        bytes.extend_from_slice(reason);
+        bytes.extend_from_slice(b"\r\n");
+        let (listed, withheld) = (listed(self.fields), freshness::said(self.fields).0.withheld);
+        let mut for_one = Vec::new();
+        for (name, value) in self.fields {
+            let name = name.as_str();
+            if is_of_connection(name) || listed.iter().any(|of| of == name) {
+                continue;
+            }
+            let is_for_one = withheld.iter().any(|of| of == name);
+            let bytes = if is_for_one { &mut for_one } else { &mut bytes };
+            for part in [name.as_bytes(), b": ", value.as_bytes(), b"\r\n"] {
+                bytes.extend_from_slice(part);
+            }
+        }
+        if !self.fields.contains_key(DATE) {
+            bytes.extend_from_slice(b"date: ");
+            date::write(&mut bytes, self.times.unix());
+            bytes.extend_from_slice(b"\r\n");
+        }
+        bytes.extend_from_slice(b"via: 1.1 frazil\r\n");
+        (bytes, for_one)
+    }
+}
+
+impl Fetch<'_> {
+    fn now_ms(&self) -> u64 {
+        self.shared.items.clock.update()
+    }
+
+    /// There is no response: what is stored may stand in for it.
+    fn failed(&self, stored: Option<&Arc<Object>>, status: u16) {
+        self.http.counts.failed.fetch_add(1, Relaxed);
+        self.http.leave(&self.flight, None);
+        let now_ms = self.now_ms();
+        match stored.filter(|stored| stored.meta.life.stands_in(now_ms)) {
+            Some(stored) => {
+                self.flight.stored(&self.http.wakes, Arc::clone(stored), true, false);
+            }
+            None => self.flight.fail(&self.http.wakes, status),
+        }
+    }
+
+    /// What is stored holds.
+    fn validated(&self, stored: &Arc<Object>, response: &Head<'_>, request: &HeaderMap) {
+        self.http.counts.validated.fetch_add(1, Relaxed);
+        let (mut meta, _) = response.meta(request);
+        // What the 304 leaves out is as it was.
+        let mut fields = stored_fields(stored);
+        // If it has no date it is of now.
+        fields.remove(DATE);
+        for name in response.fields.keys() {
+            fields.remove(name);
+        }
+        for (name, value) in response.fields {
+            fields.append(name.clone(), value.clone());
+        }
+        meta.life = freshness::life(&fields, stored.meta.status, response.times);
+        let (head, _) = response.write(b"");
+        let object = Arc::new(updated(stored, meta, &head));
+        let is_shared = object.meta.life.is_fresh(response.times.received_ms);
+        self.http.store(&self.flight, &object);
+        if !is_shared {
+            self.http.leave(&self.flight, Some(response.times.received_ms));
+        }
+        self.flight.stored(&self.http.wakes, object, is_shared, true);
+    }
+
+    /// The head has come.
+    fn begin(
+        &self,
+        response: &Head<'_>,
+        reason: &[u8],
+        request: &HeaderMap,
+        may_store: bool,
+        is_authorized: bool,
+    ) {
+        let (fields, status) = (response.fields, response.status);
+        let (meta, is_for_others) = response.meta(request);
+        let now_ms = response.times.received_ms;
+        let is_fresh = meta.life.is_fresh(now_ms);
+        let (head, withheld) = response.write(reason);
+        let is_storable = may_store
+            && is_for_others
+            && freshness::is_storable(fields, status, is_authorized, response.times);
+        // Where a coding frames the body its length is not what the field says.
+        let length = fields.get(CONTENT_LENGTH).filter(|_| !fields.contains_key(TRANSFER_ENCODING));
+        let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
+        let object = Arc::new(Object::new(meta, head.clone(), head.len()));
+        // One that is stale when it comes serves again only if it can be validated, or may be used stale.
+        let may_be_stale = object.meta.life.may_be_stale(now_ms);
+        let is_useful = is_fresh || object.has_validator() || may_be_stale;
+        let is_small = length.is_none_or(|length| length <= self.http.bounds.object_max as u64);
+        let is_stored = is_storable && is_useful && is_small;
+        let is_shared = is_storable && is_fresh && is_small;
+        if !is_shared {
+            // What others get who are not authorized is not known.
+            self.http.leave(&self.flight, (may_store && !is_authorized).then_some(now_ms));
+        }
+        let begun = Begun { object, length, withheld: withheld.into(), is_shared, is_stored };
+        self.flight.begin(&self.http.wakes, begun, &head);
+    }
+
+    /// Reads the body. True: the connection may be used again.
+    async fn body(&self, mut body: Incoming, patience: Duration, with_readers: Duration) -> bool {
+        let (flight, wakes) = (&self.flight, &self.http.wakes);
+        let mut blocked = Duration::ZERO;
+        loop {
+            if !self.waits_for_room(with_readers, &mut blocked).await {
+                return false;
+            }
+            let frame = poll_fn(|context| Pin::new(&mut body).poll_frame(context));
+            let frame = match tokio::time::timeout(patience, frame).await {
+                Ok(Some(Ok(frame))) => frame,
+                Ok(None) => break,
+                Ok(Some(Err(_))) | Err(_) => return false,
+            };
+            let Some(data) = frame.data_ref() else { continue };
+            if flight.keeps() && !flight.may_keep(data.len()) {
+                self.http.leave(flight, Some(self.now_ms()));
+                flight.let_go();
+            }
+            flight.push(wakes, data);
+        }
+        if let Some(object) = flight.complete() {
+            self.http.store(flight, &object);
+        }
+        flight.end(wakes);
+        true
+    }
+
+    /// Waits until the origin may be read on. False: nobody wants the rest. `blocked` is how long readers have held up
+    /// others.
+    async fn waits_for_room(&self, patience: Duration, blocked: &mut Duration) -> bool {
+        loop {
+            match self.flight.room() {
+                Room::Is => return true,
+                Room::Gone => return false,
+                Room::Full => {
+                    let begun = Instant::now();
+                    let waits = self.flight.wait_for_room();
+                    let left = patience.saturating_sub(*blocked);
+                    let has_moved = tokio::time::timeout(left, waits).await.is_ok();
+                    // Who reads alone may be slow. Among others it takes their time too.
+                    if self.flight.has_several_readers() {
+                        *blocked += begun.elapsed();
+                    }
+                    if !has_moved || *blocked >= patience {
+                        self.flight.cut(&self.http.wakes);
+                        *blocked = Duration::ZERO;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The fields of a stored response again.
+fn stored_fields(stored: &Object) -> HeaderMap {
+    let mut fields = HeaderMap::new();
+    for line in super::object::lines(stored.fields()) {
+        let name = super::object::name_of(line);
+        let value = line.get(name.len() + 1..).unwrap_or_default().trim_ascii();
+        let (name, value) = (
+            HeaderName::from_bytes(name),
+            hyper::header::HeaderValue::from_maybe_shared(Bytes::copy_from_slice(value)),
+        );
+        if let (Ok(name), Ok(value)) = (name, value) {
+            fields.append(name, value);
+        }
+    }
+    fields
+}
+
+impl Target {
+    /// Drops what is stored under the URL, and under those that the response names of the same host.
+    fn invalidate(&self, http: &Http, key: &[u8], fields: &HeaderMap) {
+        http.invalidate(key);
+        for name in [LOCATION, CONTENT_LOCATION] {
+            let value = fields.get(name).and_then(|value| value.to_str().ok());
+            if let Some(path) = value.and_then(|value| self.resolve(value)) {
+                http.invalidate(format!("{}{path}", self.host).as_bytes());
+            }
+        }
+    }
+
+    /// Path and query of a reference, if its host is the same.
+    fn resolve(&self, reference: &str) -> Option<String> {
+        let reference = reference.split('#').next().unwrap_or_default();
+        let absolute = ["http://", "https://", "//"].into_iter().find_map(|scheme| {
+            let begins = reference.get(..scheme.len())?.eq_ignore_ascii_case(scheme);
+            begins.then(|| &reference[scheme.len()..])
+        });
+        if let Some(rest) = absolute {
+            let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let path = if path.is_empty() { "/" } else { path };
+            return host.eq_ignore_ascii_case(&self.host).then(|| path.to_owned());
+        }
+        if reference.starts_with('/') {
+            return Some(reference.to_owned());
+        }
+        if reference.is_empty() {
+            return Some(self.path.clone());
+        }
+        let path = self.path.split('?').next().unwrap_or_default();
+        let folder = &path[..path.rfind('/').map_or(0, |at| at + 1)];
+        Some(format!("{folder}{reference}"))
+    }
+}
+
+/// Whether a method may be sent by itself.
+pub(crate) fn method(name: &str) -> Option<Method> {
+    Method::from_bytes(name.as_bytes()).ok()
+}

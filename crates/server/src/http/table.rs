@@ -1,0 +1,211 @@
+//! What all threads share of HTTP: the cache, responses that are being brought, and URLs whose responses are not shared.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use frazil::{BuildError, Cache};
+use mio::Waker;
+use parking_lot::Mutex;
+
+use super::flight::{Bounds, Flight, Forwarded, Reading};
+use super::object::{Object, Variants};
+use super::wakes::Wakes;
+use crate::mail::Place;
+use crate::settings::{Settings, Shares};
+
+const PARTS: usize = 64;
+/// Counts of invalidations, by hash of the URL: one that is not of a URL keeps at most a response from being stored.
+const GENERATIONS: usize = 1 << 12;
+/// How long it is remembered that the responses of a URL are not for all.
+const ALONE_MS: u64 = 60_000;
+/// URLs of which that is remembered, in each part.
+const ALONE_MAX: usize = 64;
+/// What an entry takes beside key and objects.
+const ENTRY_BYTES: usize = 128;
+
+#[derive(Debug)]
+pub(crate) struct Http {
+    pub(crate) cache: Cache<Box<[u8]>, Arc<Variants>>,
+    parts: Box<[Mutex<Part>]>,
+    generations: Box<[AtomicU64]>,
+    hasher: RandomState,
+    pub(crate) wakes: Wakes,
+    pub(crate) bounds: Arc<Bounds>,
+    /// Fetches under way.
+    under_way: AtomicUsize,
+    pub(crate) counts: HttpCounts,
+}
+
+/// What the thread that fetches counts.
+#[derive(Debug, Default)]
+pub(crate) struct HttpCounts {
+    pub(crate) fetches: AtomicU64,
+    /// Of those: without a response; what is stored was found to hold; stored.
+    pub(crate) failed: AtomicU64,
+    pub(crate) validated: AtomicU64,
+    pub(crate) stored: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    flights: HashMap<Box<[u8]>, Arc<Flight>>,
+    /// Until when each client has a fetch of its own.
+    alone: HashMap<Box<[u8]>, u64>,
+}
+
+/// How a request that is not answered by what is stored goes on.
+#[derive(Debug)]
+pub(crate) enum Begins {
+    /// It waits with others.
+    Joined(Reading),
+    /// It has to have this flight fetched.
+    First(Arc<Flight>),
+    /// The response has come meanwhile.
+    Look,
+}
+
+impl Http {
+    pub(crate) fn new(
+        settings: &Settings,
+        shares: Shares,
+        wakers: Arc<[Waker]>,
+    ) -> Result<Http, BuildError> {
+        let weigh = |key: &Box<[u8]>, variants: &Arc<Variants>| {
+            (ENTRY_BYTES + key.len() + variants.weight()) as u64
+        };
+        let cache = Cache::builder(shares.http_bytes as u64)
+            .policy(settings.policy)
+            .weigher(weigh)
+            .try_build()?;
+        let bounds = Bounds {
+            arriving: AtomicUsize::new(0),
+            arriving_max: shares.arriving_bytes,
+            object_max: shares.arriving_bytes / 2,
+        };
+        Ok(Http {
+            cache,
+            parts: (0..PARTS).map(|_| Mutex::default()).collect(),
+            generations: (0..GENERATIONS).map(|_| AtomicU64::new(0)).collect(),
+            hasher: RandomState::new(),
+            wakes: Wakes::new(wakers),
+            bounds: Arc::new(bounds),
+            under_way: AtomicUsize::new(0),
+            counts: HttpCounts::default(),
+        })
+    }
+
+    fn part(&self, key: &[u8]) -> &Mutex<Part> {
+        &self.parts[self.hasher.hash_one(key) as usize % PARTS]
+    }
+
+    fn generation(&self, key: &[u8]) -> &AtomicU64 {
+        &self.generations[(self.hasher.hash_one(key) >> 32) as usize % GENERATIONS]
+    }
+
+    /// Fetches under way.
+    pub(crate) fn under_way(&self) -> usize {
+        self.under_way.load(Relaxed)
+    }
+
+    /// Whether one more fetch may begin; it is counted then.
+    pub(crate) fn admits(&self, most: usize) -> bool {
+        let is_full = self.under_way.fetch_add(1, Relaxed) >= most;
+        if is_full {
+            self.under_way.fetch_sub(1, Relaxed);
+        }
+        !is_full
+    }
+
+    pub(crate) fn ended(&self) {
+        self.under_way.fetch_sub(1, Relaxed);
+    }
+
+    /// A flight that nobody else joins.
+    pub(crate) fn alone(&self, key: &[u8], forwarded: Forwarded) -> Arc<Flight> {
+        let generation = self.generation(key).load(Relaxed);
+        Arc::new(Flight::new(key, generation, forwarded, &self.bounds))
+    }
+
+    /// Joins the flight of a URL, or begins one. `place` is `None` for who waits for nothing. `is_present` looks once
+    /// more, with the part locked: a response is stored before its flight leaves the table.
+    pub(crate) fn begin(
+        &self,
+        key: &[u8],
+        forwarded: Forwarded,
+        place: Option<Place>,
+        now_ms: u64,
+        is_present: impl FnOnce() -> bool,
+    ) -> Begins {
+        let mut part = self.part(key).lock();
+        if let Some(&until_ms) = part.alone.get(key) {
+            if until_ms > now_ms {
+                return Begins::First(self.alone(key, forwarded));
+            }
+            part.alone.remove(key);
+        }
+        if let Some(flight) = part.flights.get(key) {
+            let Some(place) = place else { return Begins::Look };
+            if let Some(reading) = flight.join(place) {
+                return Begins::Joined(reading);
+            }
+        }
+        if is_present() {
+            return Begins::Look;
+        }
+        let flight = self.alone(key, forwarded);
+        part.flights.insert(key.into(), Arc::clone(&flight));
+        Begins::First(flight)
+    }
+
+    /// Nobody joins a flight any more. If its response is not for all, that is remembered.
+    pub(crate) fn leave(&self, flight: &Arc<Flight>, alone_from_ms: Option<u64>) {
+        let mut part = self.part(&flight.key).lock();
+        part.remove(flight);
+        if let Some(now_ms) = alone_from_ms {
+            if part.alone.len() >= ALONE_MAX && !part.alone.contains_key(&flight.key) {
+                part.alone.retain(|_, until_ms| *until_ms > now_ms);
+                if part.alone.len() >= ALONE_MAX
+                    && let Some(any) = part.alone.keys().next().cloned()
+                {
+                    part.alone.remove(&any);
+                }
+            }
+            part.alone.insert(flight.key.clone(), now_ms + ALONE_MS);
+        }
+    }
+
+    /// Stores the response of a flight, if its URL was not invalidated meanwhile, and ends it.
+    pub(crate) fn store(&self, flight: &Arc<Flight>, object: &Arc<Object>) {
+        let key = &flight.key;
+        let mut part = self.part(key).lock();
+        part.alone.remove(key);
+        if self.generation(key).load(Relaxed) == flight.generation {
+            let stored = self.cache.peek(&key[..]);
+            let variants = stored
+                .as_deref()
+                .unwrap_or(&Variants::default())
+                .with(Arc::clone(object), self.bounds.object_max);
+            self.cache.insert(key.clone(), Arc::new(variants));
+            self.counts.stored.fetch_add(1, Relaxed);
+        }
+        part.remove(flight);
+    }
+
+    /// Drops what is stored under a URL, and has what is being brought not stored. True: something was.
+    pub(crate) fn invalidate(&self, key: &[u8]) -> bool {
+        let mut part = self.part(key).lock();
+        self.generation(key).fetch_add(1, Relaxed);
+        part.flights.remove(key);
+        self.cache.invalidate(key)
+    }
+}
+
+impl Part {
+    fn remove(&mut self, flight: &Arc<Flight>) {
+        if self.flights.get(&flight.key).is_some_and(|there| Arc::ptr_eq(there, flight)) {
+            self.flights.remove(&flight.key);
+        }
+    }
+}

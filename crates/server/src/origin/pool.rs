@@ -1,0 +1,93 @@
+//! Connections to one origin, used again.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::client::conn::http1::{Builder, SendRequest};
+use hyper_util::rt::TokioIo;
+use parking_lot::Mutex;
+use tokio::net::TcpStream;
+
+use super::KEPT;
+
+/// What a connection may hold of a response that nobody has taken; a head must fit.
+const BUFFER_BYTES: usize = 64 << 10;
+
+pub(crate) type Sender = SendRequest<Outgoing>;
+
+/// The body of a request, whole.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Outgoing(pub(crate) Bytes);
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let bytes = std::mem::take(&mut self.0);
+        Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.len() as u64)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Pool {
+    host: String,
+    port: u16,
+    kept: Mutex<Vec<Sender>>,
+}
+
+impl Pool {
+    pub(crate) fn new(host: &str, port: u16) -> Pool {
+        Pool { host: host.to_owned(), port, kept: Mutex::default() }
+    }
+
+    /// A connection that was kept, which the origin may have closed meanwhile.
+    pub(crate) fn kept(&self) -> Option<Sender> {
+        let mut kept = self.kept.lock();
+        while let Some(sender) = kept.pop() {
+            if sender.is_ready() {
+                return Some(sender);
+            }
+        }
+        None
+    }
+
+    /// A new connection.
+    pub(crate) async fn connect(&self) -> Option<Sender> {
+        let stream = TcpStream::connect((self.host.as_str(), self.port)).await.ok()?;
+        // Without it a request only waits longer.
+        let _ = stream.set_nodelay(true);
+        let builder = Builder::new().max_buf_size(BUFFER_BYTES).clone();
+        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.ok()?;
+        // What ends the connection is told to the request on it.
+        tokio::spawn(async move { connection.await.is_ok() });
+        Some(sender)
+    }
+
+    /// Keeps a connection for whoever fetches next, once it has seen the end of its response.
+    pub(crate) fn keep(self: &Arc<Pool>, mut sender: Sender) {
+        let pool = Arc::clone(self);
+        tokio::spawn(async move {
+            if sender.ready().await.is_ok() {
+                let mut kept = pool.kept.lock();
+                if kept.len() < KEPT {
+                    kept.push(sender);
+                }
+            }
+        });
+    }
+}
