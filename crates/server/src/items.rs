@@ -24,7 +24,6 @@ pub(crate) struct Items {
     pub(crate) flights: Flights,
     pub(crate) clock: Clock,
     item_bytes_max: usize,
-    segment_bytes: usize,
     /// When everything that is there is to go.
     flush_ms: AtomicU64,
 }
@@ -40,16 +39,14 @@ impl Items {
             store: Store::new(settings, shares, &clock)?,
             flights: Flights::new(settings.limits.waiters, shares.memo_bytes, mail),
             clock,
-            segment_bytes: shares.segment_bytes,
-            item_bytes_max: settings.limits.item_bytes,
+            item_bytes_max: shares.item_bytes,
             flush_ms: AtomicU64::new(NEVER),
         })
     }
 
     /// Whether a value is too large to be stored, before it has arrived.
     pub(crate) fn is_too_large(&self, key_bytes: usize, value_bytes: usize) -> bool {
-        let bytes = key_bytes + value_bytes;
-        bytes > self.item_bytes_max || bytes + HEAD_BYTES_MAX > self.segment_bytes
+        key_bytes + value_bytes > self.item_bytes_max
     }
 
     /// Writes for a client, as [`frazil_segment::Store::write`].
@@ -151,6 +148,3 @@ pub(crate) fn rewrite<R>(
     }
     updated
 }
-
-/// Of an item in its segment.
-const HEAD_BYTES_MAX: usize = 12;

@@ -80,9 +80,10 @@ pub struct Limits {
     /// Connections at once, of all threads. One more is answered `ERROR Too many open connections`
     /// and closed.
     pub connections: usize,
-    /// Bytes of an item with its key; more is `SERVER_ERROR object too large for cache`. What does not
-    /// fit into a segment is refused as well, so [`ITEM_BYTES_MAX`] is the most.
-    pub item_bytes: usize,
+    /// Bytes of an item with its key; more is `SERVER_ERROR object too large for cache`. `None`: what fits into a segment
+    /// where segments are as many as good eviction wants. Segments have room for what is said here, where the memory has
+    /// room for twelve of them; [`ITEM_BYTES_MAX`] is the most.
+    pub item_bytes: Option<usize>,
     /// Seconds without a request, after which a connection is closed; 0: never.
     pub idle_seconds: u64,
     /// Seconds that a request may take to arrive, after which its connection is closed; 0: any time.
@@ -101,7 +102,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 1024,
-            item_bytes: ITEM_BYTES_MAX,
+            item_bytes: None,
             idle_seconds: 0,
             request_seconds: 0,
             turn_requests: 0,
@@ -116,6 +117,8 @@ impl Default for Limits {
 pub(crate) struct Shares {
     pub(crate) store_bytes: usize,
     pub(crate) segment_bytes: usize,
+    /// The largest item.
+    pub(crate) item_bytes: usize,
     /// For requests that have arrived in part, and replies that wait or are not sent, of all connections.
     pub(crate) buffer_bytes: usize,
     /// For what origins have not, or not for all.
@@ -128,13 +131,17 @@ pub(crate) struct Shares {
     pub(crate) arriving_bytes: usize,
 }
 
-/// Segments that there are at least: the fewer, the coarser is eviction, and the larger is what is open and half empty.
+/// Segments that there are at least: of fewer, too large a part would be open and half empty.
+const SEGMENTS_MIN: usize = 12;
+/// Segments that there are unless items want larger ones: the fewer, the coarser is eviction.
 /// Look-aside on a million requests of a trace of Twitter's (cluster 52) with 16 MiB, 12 segments miss 16.6 %, 24 15.5 %, 50
 /// 15.4 %, 100 15.3 %.
-const SEGMENTS_MIN: usize = 50;
+const SEGMENTS: usize = 50;
 /// The same where memory is small, at the price of smaller items.
-const SEGMENTS_MIN_SMALL: usize = 100;
+const SEGMENTS_SMALL: usize = 100;
 const SMALL_BYTES: usize = 32 << 20;
+/// Of an item in its segment.
+const HEAD_BYTES_MAX: usize = 12;
 /// What a store without clients takes.
 const STORE_BYTES_MIN: usize = 1280 << 10;
 
@@ -151,12 +158,20 @@ impl Shares {
             (true, false) => MEMORY_BYTES_MIN,
             (false, _) => memory,
         };
-        let segments = if of_keys < SMALL_BYTES { SEGMENTS_MIN_SMALL } else { SEGMENTS_MIN };
-        let segment = (of_keys / 8 * 7 / segments).clamp(64 << 10, ITEM_BYTES_MAX);
-        let segment_bytes = 1 << segment.ilog2();
+        let part = |parts: usize| -> usize {
+            let bytes = (of_keys / 8 * 7 / parts).clamp(64 << 10, ITEM_BYTES_MAX);
+            1 << bytes.ilog2()
+        };
+        let largest = part(SEGMENTS_MIN);
+        let fine = part(if of_keys < SMALL_BYTES { SEGMENTS_SMALL } else { SEGMENTS });
+        let limit = settings.limits.item_bytes;
+        let wanted = limit.map_or(0, |bytes| bytes.saturating_add(HEAD_BYTES_MAX));
+        let segment_bytes = wanted.min(largest).next_power_of_two().clamp(fine, largest);
+        let room = if settings.store == StoreKind::Segment { segment_bytes } else { largest };
+        let item_bytes = limit.unwrap_or(usize::MAX).min(room - HEAD_BYTES_MAX);
         // The largest request that may come must have room, and a reply beside it; and what is fetched.
         let least = if settings.origin.is_some() { 4 } else { 2 };
-        let buffer_bytes = (memory / 16).clamp(least * segment_bytes, 64 << 20);
+        let buffer_bytes = (memory / 16).clamp(least * room, 64 << 20);
         let (memo_bytes, fetched_bytes) = match settings.origin {
             Some(_) => (buffer_bytes / 8, buffer_bytes / 4),
             None => (0, 0),
@@ -174,6 +189,7 @@ impl Shares {
         Shares {
             store_bytes,
             segment_bytes,
+            item_bytes,
             buffer_bytes,
             memo_bytes,
             fetched_bytes,

@@ -100,7 +100,7 @@ impl Store {
             }
             StoreKind::Objects if !settings.evicts => Err(StoreBuildError::Evicts),
             StoreKind::Objects => {
-                let bytes = (shares.store_bytes, settings.limits.item_bytes);
+                let bytes = (shares.store_bytes, shares.item_bytes);
                 let store = Objects::new(bytes, settings.policy, clock.shared());
                 store.map(Store::Objects).map_err(StoreBuildError::Objects)
             }

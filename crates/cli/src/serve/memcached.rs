@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow, bail};
-use frazil_server::{Address, ITEM_BYTES_MAX, Server, Settings};
+use frazil_server::{Address, ITEM_BYTES_MAX, Limits, Server, Settings};
 
 use crate::Done;
 use crate::failure::{Failure, note};
@@ -114,8 +114,9 @@ struct Flags {
 
 /// Serves until the process is told to end.
 pub(crate) fn run(args: &Args) -> Done {
+    let limits = Limits { item_bytes: Some(ITEM_BYTES_MAX), ..Limits::default() };
     let mut flags = Flags {
-        settings: Settings { threads: 4, ..Settings::default() },
+        settings: Settings { threads: 4, limits, ..Settings::default() },
         port: 11211,
         interfaces: Vec::new(),
         socket: None,
@@ -241,7 +242,7 @@ impl Flags {
                 options.detail = true;
             }
             'F' => options.flush = false,
-            'I' => limits.item_bytes = item_bytes(value)?,
+            'I' => limits.item_bytes = Some(item_bytes(value)?),
             'P' => self.pid_file = Some(PathBuf::from(value)),
             'R' => limits.turn_requests = at_least_one()?,
             'U' if value == "0" => {}

@@ -59,6 +59,10 @@ pub(crate) struct Args {
     /// of `frazil simulate` that runs in a cache
     #[arg(long, value_name = "NAME")]
     policy: Option<Policy>,
+    /// The largest item, with its key, up to 1 MiB. By default as large as segments are where there are enough of them for
+    /// good eviction: 1 MiB with 64 MiB of memory, 128 KiB with 16 MiB
+    #[arg(long, value_name = "SIZE", value_parser = memory)]
+    item_max: Option<usize>,
     /// Connections at once; one more is refused
     #[arg(long, value_name = "N", default_value_t = 1024)]
     connections: usize,
@@ -211,6 +215,7 @@ pub(crate) fn run(args: &Args) -> Done {
             idle_seconds: args.idle_timeout,
             request_seconds: args.request_timeout,
             waiters: args.waiters,
+            item_bytes: args.item_max,
             ..Limits::default()
         },
         http_origin: http.map(|base| HttpOrigin {

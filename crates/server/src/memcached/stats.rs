@@ -185,7 +185,11 @@ fn settings(turn: &mut Turn<'_>) {
     stat(turn, "auth_enabled_sasl", "no");
     let users = options.users.as_ref().map(|path| path.display().to_string());
     stat(turn, "auth_enabled_ascii", users.as_deref().unwrap_or("no"));
-    stat(turn, "item_size_max", settings.limits.item_bytes);
+    stat(
+        turn,
+        "item_size_max",
+        settings.limits.item_bytes.unwrap_or(turn.shared.shares.item_bytes),
+    );
     stat(turn, "maxconns_fast", "yes");
     stat(turn, "slab_reassign", "no");
     stat(turn, "slab_automove", 0);

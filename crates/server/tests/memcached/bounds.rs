@@ -2,7 +2,7 @@
 
 use frazil_server::{Limits, Server, Settings, StoreKind};
 
-use crate::client::{Client, settings, store};
+use crate::client::{Client, limits, settings, store};
 
 fn limited(limits: Limits) -> Server {
     Server::start(Settings { limits, ..settings() }).unwrap()
@@ -25,7 +25,7 @@ fn keys_lines_and_values_that_are_too_long_are_refused() {
 /// The old value goes too: it is older than what the client thinks is there.
 #[test]
 fn a_value_that_is_too_large_is_passed_over() {
-    let server = limited(Limits { item_bytes: 10_000, ..Limits::default() });
+    let server = limited(Limits { item_bytes: Some(10_000), ..limits() });
     let mut client = Client::new(&server);
     client.expect("set key 0 0 1\r\nv\r\n", "STORED\r\n");
     let value = "v".repeat(9_998);
@@ -40,7 +40,7 @@ fn a_value_that_is_too_large_is_passed_over() {
 
 #[test]
 fn an_item_does_not_grow_beyond_the_limit() {
-    let server = limited(Limits { item_bytes: 10_000, ..Limits::default() });
+    let server = limited(Limits { item_bytes: Some(10_000), ..limits() });
     let mut client = Client::new(&server);
     let half = "v".repeat(5_000);
     client.expect(&format!("set key 0 0 5000\r\n{half}\r\n"), "STORED\r\n");
@@ -57,7 +57,7 @@ fn an_item_does_not_grow_beyond_the_limit() {
 /// As large as a segment at most, whatever the limit.
 #[test]
 fn an_item_fits_into_a_segment() {
-    let server = limited(Limits { item_bytes: 64 << 20, ..Limits::default() });
+    let server = limited(Limits { item_bytes: Some(64 << 20), ..limits() });
     let mut client = Client::new(&server);
     let large = 1 << 20;
     client.send(format!("set key 0 0 {large}\r\n{}\r\n", "v".repeat(large)).as_bytes());
@@ -69,7 +69,7 @@ fn an_item_fits_into_a_segment() {
 
 #[test]
 fn one_connection_too_many_is_told_and_closed() {
-    let server = limited(Limits { connections: 2, ..Limits::default() });
+    let server = limited(Limits { connections: 2, ..limits() });
     let mut first = Client::new(&server);
     first.expect("version\r\nget a\r\n", &format!("{}END\r\n", version()));
     let mut second = Client::new(&server);
@@ -90,7 +90,7 @@ fn version() -> String {
 
 #[test]
 fn idle_and_slow_connections_are_closed() {
-    let limits = Limits { idle_seconds: 100, request_seconds: 10, ..Limits::default() };
+    let limits = Limits { idle_seconds: 100, request_seconds: 10, ..limits() };
     let server = limited(limits);
     let (mut idle, mut slow) = (Client::new(&server), Client::new(&server));
     idle.ask(b"get a\r\n");
@@ -252,7 +252,7 @@ fn a_server_that_does_not_evict_refuses_values_and_keeps_those_it_has() {
 
 #[test]
 fn a_turn_ends_after_as_many_requests() {
-    let server = limited(Limits { turn_requests: 1, ..Limits::default() });
+    let server = limited(Limits { turn_requests: 1, ..limits() });
     let mut client = Client::new(&server);
     client.expect(
         "set a 0 0 1\r\nx\r\nget a\r\nget b\r\n",

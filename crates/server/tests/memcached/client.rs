@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use frazil_server::{Address, Options, Server, Settings, StoreKind};
+use frazil_server::{Address, ITEM_BYTES_MAX, Limits, Options, Server, Settings, StoreKind};
 
 /// How long a reply may take. A server that owes none is found by what it answers next.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -14,10 +14,16 @@ pub(crate) fn settings() -> Settings {
     Settings {
         memcached: vec!["127.0.0.1:0".parse().unwrap()],
         store: store(),
+        limits: limits(),
         memory_bytes: 16 << 20,
         options: Options { debug: true, ..Options::default() },
         ..Settings::default()
     }
+}
+
+/// Items of up to 1 MiB, in a small memory too.
+pub(crate) fn limits() -> Limits {
+    Limits { item_bytes: Some(ITEM_BYTES_MAX), ..Limits::default() }
 }
 
 /// These tests are built twice, once for each store.

@@ -2,7 +2,7 @@
 
 use frazil_server::{Limits, Server, Settings};
 
-use crate::client::{Client, request, requests, settings, shown, start};
+use crate::client::{Client, limits, request, requests, settings, shown, start};
 
 #[test]
 fn long_keys_and_values_are_refused_and_nothing_is_changed() {
@@ -123,7 +123,7 @@ fn watched_keys_and_patterns_are_bounded() {
 
 #[test]
 fn connections_are_bounded() {
-    let limits = Limits { connections: 1, ..Limits::default() };
+    let limits = Limits { connections: 1, ..limits() };
     let server = Server::start(Settings { limits, ..settings() }).unwrap();
     let mut client = Client::new(&server);
     client.expect("PING", "+PONG");

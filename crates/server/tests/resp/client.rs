@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use frazil_server::{Address, Server, Settings, StoreKind};
+use frazil_server::{Address, ITEM_BYTES_MAX, Limits, Server, Settings, StoreKind};
 
 /// How long a reply may take. A server that owes none is found by what it answers next.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -15,9 +15,15 @@ pub(crate) fn settings() -> Settings {
     Settings {
         resp: vec!["127.0.0.1:0".parse().unwrap()],
         store: store(),
+        limits: limits(),
         memory_bytes: 16 << 20,
         ..Settings::default()
     }
+}
+
+/// Items of up to 1 MiB, in a small memory too.
+pub(crate) fn limits() -> Limits {
+    Limits { item_bytes: Some(ITEM_BYTES_MAX), ..Limits::default() }
 }
 
 /// These tests are built twice, once for each store.
