@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, HashMap, hash_map};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{
+    AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
+};
 
 use parking_lot::Mutex;
 
@@ -26,6 +28,8 @@ pub(crate) struct Flights {
     tickets: AtomicU64,
     waiters: AtomicUsize,
     waiters_max: usize,
+    /// Outcomes that are remembered. Who deletes reads it, and forgets that of its key.
+    memos: AtomicUsize,
     /// Of what is remembered, in each part.
     memo_bytes_max: usize,
     mail: Mail,
@@ -93,6 +97,7 @@ impl Flights {
             tickets: AtomicU64::new(0),
             waiters: AtomicUsize::new(0),
             waiters_max,
+            memos: AtomicUsize::new(0),
             memo_bytes_max: memo_bytes_max / PARTS,
             mail,
         }
@@ -134,7 +139,7 @@ impl Flights {
         is_present: impl FnOnce() -> bool,
     ) -> Joined {
         let mut part = self.part(key).lock();
-        let memo = part.memo(key, now_ms);
+        let memo = self.memo(&mut part, key, now_ms);
         if memo.is_some_and(|memo| memo.is_absent) {
             return Joined::Absent;
         }
@@ -188,11 +193,12 @@ impl Flights {
         let is_joined = matches!(part.flights.get(key), Some(Flight { kind: Kind::Fetch(of), .. }) if *of == ticket);
         let (flight, outcome) = if is_joined {
             let outcome = store(outcome);
-            self.count.fetch_sub(1, Relaxed);
             let is_absent = matches!(outcome, Outcome::Absent);
             if remember.for_ms > 0 {
-                part.remember(key, is_absent, remember, self.memo_bytes_max);
+                self.remember(&mut part, key, is_absent, remember);
             }
+            // Partner of the load in `has_older`: who sees no flight there sees what is remembered.
+            self.count.fetch_sub(1, Release);
             (part.flights.remove(key), outcome)
         } else {
             (part.detached.remove(&ticket), outcome)
@@ -310,8 +316,7 @@ impl Flights {
         if is_over {
             self.remove(part, key);
         }
-        let mut detached = part.detached.values_mut();
-        waited = waited || detached.any(|flight| flight.waiters.remove(&ticket).is_some());
+        waited = waited || part.leave_detached(ticket);
         if waited {
             self.waiters.fetch_sub(1, Relaxed);
         }
@@ -358,22 +363,33 @@ impl Flights {
     }
 
     /// A client is about to delete the key: a fetch that has begun goes to those who wait for it now, and is not stored.
+    /// What an earlier one has found is forgotten.
     #[inline]
     pub(crate) fn overtake(&self, key: &[u8]) {
-        if self.count.load(SeqCst) > 0 {
-            self.detach(&mut self.part(key).lock(), key);
+        if self.has_older() {
+            let mut part = self.part(key).lock();
+            self.detach(&mut part, key);
+            self.forget(&mut part, key);
         }
+    }
+
+    /// Whether there may be anything that is older than a deletion which begins now. The flights first: one that ends is
+    /// remembered before.
+    fn has_older(&self) -> bool {
+        self.count.load(SeqCst) > 0 || self.memos.load(Relaxed) > 0
     }
 
     /// A client is about to delete everything.
     pub(crate) fn overtake_all(&self) {
-        if self.count.load(SeqCst) == 0 {
+        if !self.has_older() {
             return;
         }
         for part in &self.parts {
             let mut part = part.lock();
             let keys: Vec<_> = part.flights.keys().cloned().collect();
             keys.iter().for_each(|key| self.detach(&mut part, key));
+            self.memos.fetch_sub(part.memos.len(), Relaxed);
+            (part.memos, part.memo_bytes) = (HashMap::new(), 0);
         }
     }
 
@@ -384,33 +400,49 @@ impl Flights {
             part.detached.insert(ticket, flight);
         }
     }
-}
 
-impl Part {
-    fn memo(&mut self, key: &[u8], now_ms: u64) -> Option<Memo> {
-        let memo = *self.memos.get(key)?;
+    fn memo(&self, part: &mut Part, key: &[u8], now_ms: u64) -> Option<Memo> {
+        let memo = *part.memos.get(key)?;
         if memo.until_ms > now_ms {
             return Some(memo);
         }
-        self.memos.remove(key);
-        self.memo_bytes -= key.len() + MEMO_BYTES;
+        self.forget(part, key);
         None
     }
 
+    fn forget(&self, part: &mut Part, key: &[u8]) {
+        if part.memos.remove(key).is_some() {
+            part.memo_bytes -= key.len() + MEMO_BYTES;
+            self.memos.fetch_sub(1, Relaxed);
+        }
+    }
+
     /// Remembers, and forgets any others if all take too much.
-    fn remember(&mut self, key: &[u8], is_absent: bool, remember: Remember, bytes_max: usize) {
+    fn remember(&self, part: &mut Part, key: &[u8], is_absent: bool, remember: Remember) {
         let bytes = key.len() + MEMO_BYTES;
-        let memo = Memo { is_absent, until_ms: remember.now_ms + remember.for_ms };
-        if let hash_map::Entry::Occupied(mut there) = self.memos.entry(key.into()) {
+        let memo = Memo { is_absent, until_ms: remember.now_ms.saturating_add(remember.for_ms) };
+        if let hash_map::Entry::Occupied(mut there) = part.memos.entry(key.into()) {
             there.insert(memo);
             return;
         }
-        while self.memo_bytes + bytes > bytes_max {
-            let Some(other) = self.memos.keys().next().cloned() else { return };
-            self.memos.remove(&other);
-            self.memo_bytes -= other.len() + MEMO_BYTES;
+        while part.memo_bytes + bytes > self.memo_bytes_max {
+            let Some(other) = part.memos.keys().next().cloned() else { return };
+            self.forget(part, &other);
         }
-        self.memos.insert(key.into(), memo);
-        self.memo_bytes += bytes;
+        part.memos.insert(key.into(), memo);
+        part.memo_bytes += bytes;
+        self.memos.fetch_add(1, Relaxed);
+    }
+}
+
+impl Part {
+    /// Who waits under a ticket for a fetch that nobody joins does not any more; false: it does not wait for one.
+    fn leave_detached(&mut self, ticket: u64) -> bool {
+        // Most are waited for by who began them only, and there may be thousands of one key.
+        if let Some(own) = self.detached.get_mut(&ticket) {
+            return own.waiters.remove(&ticket).is_some();
+        }
+        let mut detached = self.detached.values_mut();
+        detached.any(|flight| flight.waiters.remove(&ticket).is_some())
     }
 }
