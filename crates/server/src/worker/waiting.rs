@@ -53,6 +53,8 @@ impl Worker {
         if let Some((at, hole)) = taken {
             self.deadlines.remove(&(hole.deadline_ms, slot as u32, ticket));
             self.fill_at(slot, &mut connection, (at, hole), news);
+            // It was the server that took its time.
+            (connection.served_ms, connection.stalled_ms) = (self.now_ms, self.now_ms);
         }
         self.hold(held, connection.held_bytes());
         let has_more = !connection.closing && (connection.has_more || connection.readable);
@@ -96,6 +98,12 @@ impl Worker {
         memcached::answer_late(&hole.key, &hole.ask, news, &mut turn);
         drop(turn);
         self.added.again = None;
+        if let Some(ticket) = wins
+            && self.added.leases.iter().all(|lease| lease.ticket != ticket)
+        {
+            // What was won has gone meanwhile, and nobody else would end its flight.
+            memcached::give_up(&self.shared, &Lease { ticket, key: hole.key.clone() });
+        }
         let waits_again = self.added.parts.pop();
         let part = match waits_again {
             Some((_, part)) => part,
@@ -163,6 +171,10 @@ impl Worker {
             if let Some(lease) = waits.hold(lease, is_held) {
                 memcached::give_up(&self.shared, &lease);
             }
+        }
+        if connection.closing {
+            // It cannot bring anything, and may itself be the next who waits.
+            self.give_up_leases(connection);
         }
     }
 
