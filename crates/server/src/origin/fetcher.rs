@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use frazil_segment::{Attributes, Expect, Stored};
 use hyper::body::{Body as _, Incoming};
-use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::client::conn::http1::{Builder, SendRequest};
 use hyper::header::{ACCEPT, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -25,6 +25,10 @@ use crate::server::Shared;
 
 /// How long it is remembered that a value is not to be stored.
 const UNCACHEABLE_MS: u64 = 60_000;
+/// The longest head of a response, and what a connection buffers of a body.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+/// Threads that have the origin's name resolved.
+const RESOLVERS_MAX: usize = 8;
 
 struct Fetcher {
     shared: Arc<Shared>,
@@ -40,8 +44,9 @@ pub(super) fn run(
     origin: Origin,
     mut orders: UnboundedReceiver<Order>,
 ) -> io::Result<()> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.max_blocking_threads(RESOLVERS_MAX).enable_io().enable_time();
+    let runtime = runtime.build()?;
     let (kept, bytes) = (Arc::default(), AtomicUsize::new(0));
     let fetcher = Arc::new(Fetcher { shared, origin, kept, bytes });
     runtime.block_on(async {
@@ -127,7 +132,10 @@ impl Fetcher {
         let store = &self.shared.items.store;
         // What finds no memory is answered all the same.
         let stored = store.write(&job.key, &fetched.value, attributes, Expect::Nothing);
-        let cas = if let Ok((Stored::Stored, cas)) = stored { cas } else { 0 };
+        let cas = match stored {
+            Ok((Stored::Stored, cas)) if self.shared.settings.options.cas => cas,
+            _ => 0,
+        };
         match Arc::try_unwrap(fetched) {
             Ok(fetched) => Outcome::Value(Arc::new(Fetched { cas, ..fetched })),
             Err(fetched) => Outcome::Value(fetched),
@@ -145,7 +153,9 @@ impl Fetcher {
         let stream = TcpStream::connect(address).await.map_err(|_| Failed)?;
         // Without it a request only waits longer.
         let _ = stream.set_nodelay(true);
-        let (mut sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|_| Failed)?;
+        let connected =
+            Builder::new().max_buf_size(BUFFER_BYTES_MAX).handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = connected.map_err(|_| Failed)?;
         // What ends the connection is told to the request on it.
         tokio::spawn(async move { connection.await.is_ok() });
         let response = sender.send_request(self.request(key)?).await.map_err(|_| Failed)?;
@@ -178,7 +188,13 @@ impl Fetcher {
         let status = response.status();
         let freshness = freshness::of(response.headers());
         let mut counted = Counted { fetcher: self, bytes: 0 };
-        let body = self.body(key, response.into_body(), &mut counted).await?;
+        let body = match self.body(key, response.into_body(), &mut counted).await {
+            // A page that says that there is no value may be of any length.
+            Err(Failed) if status != StatusCode::OK => {
+                return Ok(Answer { status, freshness, body: Vec::new() });
+            }
+            body => body?,
+        };
         drop(counted);
         let kept = Arc::clone(&self.kept);
         // Whoever fetches next has it, once the connection has seen the end of this response.

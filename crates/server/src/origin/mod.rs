@@ -164,6 +164,14 @@ pub(crate) struct FetchCounts {
     pub(crate) uncacheable: AtomicU64,
 }
 
+impl FetchCounts {
+    /// All, in the order above.
+    pub(crate) fn all(&self) -> [u64; 4] {
+        [&self.fetches, &self.failed, &self.absent, &self.uncacheable]
+            .map(|count| count.load(Relaxed))
+    }
+}
+
 /// The end of the way, for [`start`].
 pub(crate) struct Orders(UnboundedReceiver<Order>);
 

@@ -21,7 +21,7 @@ pub(crate) fn settings() -> Settings {
 
 pub(crate) fn address(server: &Server) -> SocketAddr {
     match server.addresses() {
-        [Address::Tcp(address)] => *address,
+        [Address::Tcp(address), ..] => *address,
         other => panic!("{other:?}"),
     }
 }
