@@ -30,17 +30,20 @@ impl Worker {
         }
     }
 
-    /// A reply has waited too long.
+    /// A reply has waited too long, or the winner has.
     fn end(&mut self, slot: usize, ticket: u64) {
         let Some(Some(connection)) = self.connections.get(slot) else { return };
         let Some(waits) = &connection.waits else { return };
         let Some(hole) = waits.holes().find(|hole| hole.ticket == ticket) else { return };
+        let is_late = hole.until_ms <= self.now_ms;
         // If it does not wait any more a letter is under way.
-        let is_late = self.shared.items.flights.stop_waiting(&hole.key, ticket);
+        if !self.shared.items.flights.stop_waiting(&hole.key, ticket) {
+            return;
+        }
         if is_late {
             self.counters().late_waits.add(1);
-            self.fill(slot, ticket, News::Late);
         }
+        self.fill(slot, ticket, if is_late { News::Late } else { News::Look });
     }
 
     /// Answers the request of a hole.
@@ -77,7 +80,7 @@ impl Worker {
     ) {
         let begin = self.out.len();
         let until_ms =
-            if let News::Look | News::Again | News::Win = news { hole.deadline_ms } else { 0 };
+            if let News::Look | News::Again | News::Win = news { hole.until_ms } else { 0 };
         let wins = matches!(news, News::Win).then_some(hole.ticket);
         self.added.place.slot = slot as u32;
         self.added.room = 1;

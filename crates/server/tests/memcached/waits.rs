@@ -108,13 +108,33 @@ fn whatever_ends_a_won_key_ends_the_wait() {
 fn a_lease_that_comes_to_one_who_does_not_want_it_is_no_lease() {
     let server = server(|_| {});
     let (mut winner, mut waits) = (Client::new(&server), Client::new(&server));
-    winner.expect("mg key v N5 w60000\r\n", "VA 0 W\r\n\r\n");
+    winner.expect("mg key v N30 w60000\r\n", "VA 0 W\r\n\r\n");
     waits.send(b"mg key v w60000\r\n");
     until_stat(&server, "curr_waiters", 1);
-    Client::new(&server).expect("debugtime 6\r\n", "OK\r\n");
+    // What it has won is gone, and nobody is told.
+    Client::new(&server).expect("flush_all\r\n", "OK\r\n");
     drop(winner);
     assert_receives(&mut waits, "EN\r\n");
     assert_idle(&server);
+}
+
+#[test]
+fn a_winner_that_does_not_write_in_time_is_followed_by_one_who_waits() {
+    let server = server(|_| {});
+    let (mut winner, mut waits) = (Client::new(&server), Client::new(&server));
+    winner.expect("mg key v N5 w60000\r\n", "VA 0 W\r\n\r\n");
+    waits.send(b"mg key v N5 w60000\r\n");
+    until_stat(&server, "curr_waiters", 1);
+    winner.expect("debugtime 4\r\n", "OK\r\n");
+    assert_eq!(winner.stat("curr_waiters"), 1);
+    winner.expect("debugtime 2\r\n", "OK\r\n");
+    assert_receives(&mut waits, "VA 0 W\r\n\r\n");
+    assert_eq!(winner.stat("waits_late"), 0);
+    // The lease is its own now.
+    winner.send(b"mg key v N5 w60000\r\n");
+    until_stat(&server, "curr_waiters", 1);
+    drop(waits);
+    assert_receives(&mut winner, "VA 0 W\r\n\r\n");
 }
 
 #[test]
