@@ -177,12 +177,14 @@ impl Server {
             items.store.expect_restore();
         }
         let (fetches, orders) = settings.origin.as_ref().map(|_| Fetches::new()).unzip();
+        // The one that fetches is a writer as well.
+        let writers = settings.threads + usize::from(fetches.is_some());
         let shared = Arc::new(Shared {
             shares,
             items,
             memcached,
             resp: Resp::new(&settings),
-            turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { settings.threads }),
+            turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { writers }),
             fetches,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
             connections: AtomicUsize::new(0),

@@ -92,6 +92,8 @@ impl Drop for Fetch<'_> {
         let remember = Remember { now_ms: shared.items.clock.update(), for_ms: self.for_ms };
         let Job { key, ticket, .. } = &self.job;
         let store = |outcome| self.fetcher.store(&self.job, outcome);
+        // After those that serve.
+        let _place = shared.turnstile.enter(shared.settings.threads);
         shared.items.flights.fetched(key, *ticket, outcome, remember, store);
     }
 }

@@ -196,6 +196,42 @@ fn a_deletion_forgets_that_a_key_is_absent() {
     }
 }
 
+#[test]
+fn a_transaction_sees_no_fetch_come_between() {
+    let origin = TestOrigin::open(|path| {
+        std::thread::sleep(Duration::from_millis(20));
+        echo(path)
+    });
+    for threads in [1, 2] {
+        let server = origin.server(|settings| {
+            settings.resp = settings.memcached.clone();
+            settings.threads = threads;
+            settings.memory_bytes = 256 << 20;
+        });
+        let mut client = Client::new(&server);
+        let count = 40_000;
+        let replies =
+            [0, 1].map(|there| format!("*{count}\r\n") + &format!(":{there}\r\n").repeat(count));
+        for round in 0..3 {
+            let asked = origin.count();
+            let Some(Address::Tcp(address)) = server.addresses().get(1) else { panic!("no port") };
+            let mut stream = TcpStream::connect(address).unwrap();
+            stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            let requests = "multi\r\n".to_owned() + &format!("exists {round}\r\n").repeat(count);
+            stream.write_all(requests.as_bytes()).unwrap();
+            let mut told = vec![0; 5 + 9 * count];
+            stream.read_exact(&mut told).unwrap();
+            client.send(format!("get {round}\r\n").as_bytes());
+            origin.wait_for(asked + 1);
+            stream.write_all(b"exec\r\n").unwrap();
+            let mut told = vec![0; replies[0].len()];
+            stream.read_exact(&mut told).unwrap();
+            assert!(replies.iter().any(|all| all.as_bytes() == told), "{threads} threads");
+            assert_receives(&mut client, &format!("VALUE {round} 0 2\r\n/{round}\r\nEND\r\n"));
+        }
+    }
+}
+
 /// The time of a wait is neither idle nor slow.
 #[test]
 fn who_has_waited_is_not_closed_for_it() {
