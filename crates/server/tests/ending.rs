@@ -309,7 +309,7 @@ fn operators_see_waits_and_fetches_as_clients_do() {
     ];
     let ended: Vec<String> = lines(&ended);
     until_page(admin, &ended.iter().map(String::as_str).collect::<Vec<_>>());
-    client.write_all(b"stats\r\nquit\r\n").unwrap();
+    client.write_all(b"stats waits\r\nquit\r\n").unwrap();
     let stats = rest(&mut client);
     for stat in [
         "waits 4",

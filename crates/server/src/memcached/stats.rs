@@ -36,6 +36,7 @@ pub(super) fn serve(tokens: &Tokens<'_>, turn: &mut Turn<'_>) -> State {
             reply(turn, b"RESET");
             return State::Command;
         }
+        b"waits" => waits(turn),
         b"settings" => settings(turn),
         b"items" => items(turn),
         b"slabs" => slabs(turn),
@@ -68,7 +69,7 @@ fn zeros(turn: &mut Turn<'_>, names: &[&str]) {
 
 fn general(turn: &mut Turn<'_>) {
     let shared = turn.shared;
-    let (since, since_store, since_fetches) = *shared.memcached.stats.0.lock();
+    let (since, since_store, _) = *shared.memcached.stats.0.lock();
     let (all, now) = (shared.counts(), shared.items.store.stats());
     let clock = &shared.items.clock;
     stat(turn, "pid", std::process::id());
@@ -91,7 +92,6 @@ fn general(turn: &mut Turn<'_>) {
     stat(turn, "read_buf_bytes", shared.settings.threads * crate::worker::READ_BYTES);
     zeros(turn, &["read_buf_bytes_free", "read_buf_oom", "reserved_fds"]);
     commands(turn, &since, &since_store);
-    waits(turn, &since, since_fetches);
     stat(turn, "bytes_read", all.bytes_read - since.bytes_read);
     stat(turn, "bytes_written", all.bytes_written - since.bytes_written);
     stat(turn, "limit_maxbytes", shared.settings.memory_bytes);
@@ -116,9 +116,10 @@ fn general(turn: &mut Turn<'_>) {
     zeros(turn, &["crawler_reclaimed", "crawler_items_checked", "lrutail_reflocked"]);
 }
 
-/// Requests that wait, and fetches.
-fn waits(turn: &mut Turn<'_>, since: &Counts, since_fetches: [u64; 4]) {
+/// Requests that wait, and fetches: apart from memcached's own counts, whose number is tested by its units.
+fn waits(turn: &mut Turn<'_>) {
     let shared = turn.shared;
+    let (since, _, since_fetches) = *shared.memcached.stats.0.lock();
     let all = shared.counts();
     let (flights, waiters) = shared.items.flights.counts();
     stat(turn, "waits", all.waits - since.waits);

@@ -307,6 +307,15 @@ fn a_fetched_entry_has_no_number_where_none_has() {
     client.expect("gets a\r\nmg b c\r\n", "VALUE a 0 2 0\r\n/a\r\nEND\r\nHD c0\r\n");
 }
 
+/// memcached's own units count them.
+#[test]
+fn counts_of_waits_are_apart_from_those_of_memcached() {
+    let origin = TestOrigin::open(echo);
+    let server = origin.server(|_| {});
+    let stats = String::from_utf8(Client::new(&server).ask(b"stats\r\n")).unwrap();
+    assert_eq!(stats.lines().filter(|line| line.starts_with("STAT ")).count(), 83, "{stats}");
+}
+
 #[test]
 fn counts_begin_anew_when_they_are_reset() {
     let origin = TestOrigin::open(echo);
