@@ -5,15 +5,13 @@
 
 use std::collections::{BTreeMap, HashMap, hash_map};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{
-    AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst, fence,
-};
-
-use parking_lot::Mutex;
 
 use crate::mail::{Mail, News, Outcome, Place};
+use crate::sync::Mutex;
+use crate::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, fence};
 
-const PARTS: usize = 64;
+const PARTS: usize = if cfg!(loom) { 1 } else { 64 };
 /// What an outcome that is remembered takes beside its key.
 const MEMO_BYTES: usize = 96;
 
@@ -40,6 +38,8 @@ struct Part {
     flights: HashMap<Box<[u8]>, Flight>,
     /// Fetches whose value is not to be stored and that nobody joins, by ticket.
     detached: HashMap<u64, Flight>,
+    /// Of those that began with a flight under the key: by ticket of who joined, that of the fetch.
+    followers: HashMap<u64, u64>,
     memos: HashMap<Box<[u8]>, Memo>,
     memo_bytes: usize,
 }
@@ -91,7 +91,7 @@ pub(crate) struct Remember {
 impl Flights {
     pub(crate) fn new(waiters_max: usize, memo_bytes_max: usize, mail: Mail) -> Flights {
         Flights {
-            parts: (0..PARTS).map(|_| Mutex::default()).collect(),
+            parts: (0..PARTS).map(|_| Mutex::new(Part::default())).collect(),
             hasher: RandomState::new(),
             count: AtomicUsize::new(0),
             tickets: AtomicU64::new(0),
@@ -201,7 +201,7 @@ impl Flights {
             self.count.fetch_sub(1, Release);
             (part.flights.remove(key), outcome)
         } else {
-            (part.detached.remove(&ticket), outcome)
+            (part.end_detached(ticket), outcome)
         };
         drop(part);
         let Some(flight) = flight else { return };
@@ -397,6 +397,8 @@ impl Flights {
         let Some(Flight { kind: Kind::Fetch(ticket), .. }) = part.flights.get(key) else { return };
         let ticket = *ticket;
         if let Some(flight) = self.remove(part, key) {
+            let joined = flight.waiters.keys().filter(|&&waiter| waiter != ticket);
+            part.followers.extend(joined.map(|&waiter| (waiter, ticket)));
             part.detached.insert(ticket, flight);
         }
     }
@@ -438,11 +440,85 @@ impl Flights {
 impl Part {
     /// Who waits under a ticket for a fetch that nobody joins does not any more; false: it does not wait for one.
     fn leave_detached(&mut self, ticket: u64) -> bool {
-        // Most are waited for by who began them only, and there may be thousands of one key.
-        if let Some(own) = self.detached.get_mut(&ticket) {
-            return own.waiters.remove(&ticket).is_some();
+        let of = self.followers.remove(&ticket).unwrap_or(ticket);
+        let detached = self.detached.get_mut(&of);
+        detached.is_some_and(|flight| flight.waiters.remove(&ticket).is_some())
+    }
+
+    fn end_detached(&mut self, ticket: u64) -> Option<Flight> {
+        let flight = self.detached.remove(&ticket)?;
+        for follower in flight.waiters.keys() {
+            self.followers.remove(follower);
         }
-        let mut detached = self.detached.values_mut();
-        detached.any(|flight| flight.waiters.remove(&ticket).is_some())
+        Some(flight)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use mio::{Poll, Token, Waker};
+
+    use super::*;
+
+    const PLACE: Place = Place { thread: 0, slot: 0 };
+    const NOT: Remember = Remember { now_ms: 0, for_ms: 0 };
+
+    fn flights(memo_bytes_max: usize) -> Flights {
+        let poll = Poll::new().unwrap();
+        let waker = Waker::new(poll.registry(), Token(0)).unwrap();
+        Flights::new(100, memo_bytes_max, Mail::new(Arc::new([waker])))
+    }
+
+    fn join(flights: &Flights, key: &[u8]) -> (u64, bool) {
+        match flights.join(key, PLACE, 0, || false) {
+            Joined::Begins(ticket) => (ticket, true),
+            Joined::Waits(ticket) => (ticket, false),
+            joined => panic!("{joined:?}"),
+        }
+    }
+
+    fn told(flights: &Flights) -> Vec<u64> {
+        flights.mail().take(0).iter().map(|letter| letter.ticket).collect()
+    }
+
+    #[test]
+    fn who_leaves_a_fetch_that_was_overtaken_is_not_told() {
+        let flights = flights(0);
+        let tickets: Vec<_> = (0..4).map(|_| join(&flights, b"key")).collect();
+        assert!(tickets[0].1 && !tickets[3].1);
+        flights.overtake(b"key");
+        flights.leave(b"key", tickets[0].0, || panic!("no lease"));
+        assert!(flights.stop_waiting(b"key", tickets[2].0));
+        assert!(!flights.stop_waiting(b"key", tickets[2].0));
+        // Another begins anew, and leaves as well.
+        let (next, begins) = join(&flights, b"key");
+        assert!(begins && flights.stop_waiting(b"key", next));
+        assert_eq!(flights.counts(), (1, 2));
+        flights.fetched(b"key", tickets[0].0, Outcome::Failed, NOT, |_| panic!("stored"));
+        assert_eq!(told(&flights), [tickets[1].0, tickets[3].0]);
+        flights.fetched(b"key", next, Outcome::Failed, NOT, |outcome| outcome);
+        assert_eq!(told(&flights), []);
+        assert_eq!(flights.counts(), (0, 0));
+        assert!(flights.parts.iter().all(|part| part.lock().followers.is_empty()));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_counted() {
+        let flights = flights(PARTS * 1000);
+        let remember = Remember { now_ms: 1, for_ms: u64::MAX };
+        for number in 0..2000u32 {
+            let key = number.to_le_bytes();
+            let (ticket, _) = join(&flights, &key);
+            flights.fetched(&key, ticket, Outcome::Absent, remember, |outcome| outcome);
+            assert_eq!(flights.join(&key, PLACE, u64::MAX - 1, || false), Joined::Absent);
+        }
+        let kept: usize = flights.parts.iter().map(|part| part.lock().memos.len()).sum();
+        assert!((PARTS * 5..=PARTS * 10).contains(&kept), "{kept}");
+        assert_eq!(flights.memos.load(Relaxed), kept);
+        flights.overtake_all();
+        assert_eq!(flights.memos.load(Relaxed), 0);
+        assert!(flights.parts.iter().all(|part| part.lock().memo_bytes == 0));
     }
 }

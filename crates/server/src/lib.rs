@@ -12,6 +12,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+// The models have no thread that fetches, which uses some of it.
+#![cfg_attr(loom, allow(dead_code))]
+
 mod admin;
 mod clock;
 mod connection;
@@ -24,12 +27,15 @@ mod listen;
 mod mail;
 mod memcached;
 mod metrics;
+#[cfg(all(test, loom))]
+mod models;
 mod origin;
 mod process;
 mod resp;
 mod server;
 mod session;
 mod settings;
+mod sync;
 mod turnstile;
 mod waits;
 mod worker;

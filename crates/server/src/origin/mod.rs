@@ -2,6 +2,7 @@
 //!
 //! Threads that serve hand keys over ([`Fetches::begin`]) to one thread that fetches ([`fetcher`]).
 
+#[cfg(not(loom))]
 mod fetcher;
 mod freshness;
 
@@ -234,6 +235,16 @@ pub(crate) fn start(
         let _on_end = on_end;
         fetcher::run(shared, origin, orders.0)
     })
+}
+
+/// The models fetch nothing, and tokio has no sockets for loom.
+#[cfg(loom)]
+mod fetcher {
+    use super::{Arc, Order, Origin, Shared, UnboundedReceiver, io};
+
+    pub(super) fn run(_: Arc<Shared>, _: Origin, _: UnboundedReceiver<Order>) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
