@@ -159,9 +159,16 @@ impl Flights {
                 waiters.insert(ticket, place);
                 Joined::Waits(ticket)
             }
-            // A client was to bring the value, and what it has won is gone.
-            Some(_) => {
-                part.detached.insert(ticket, flight());
+            // A client was to bring the value, and what it has won is gone: the fetch brings it.
+            Some(flight) => {
+                // Partner of the fence in `written`.
+                fence(SeqCst);
+                if is_present() {
+                    self.waiters.fetch_sub(1, Relaxed);
+                    return Joined::Present;
+                }
+                flight.kind = Kind::Fetch(ticket);
+                flight.waiters.insert(ticket, place);
                 Joined::Begins(ticket)
             }
             None => {

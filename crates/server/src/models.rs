@@ -94,6 +94,24 @@ fn who_writes_misses_nobody_who_waits_for_a_fetch() {
 }
 
 #[test]
+fn who_writes_misses_nobody_who_waits_for_a_fetch_in_place_of_a_lease() {
+    model(|world| {
+        world.flights.lease(KEY, PLACE, || true).unwrap();
+        let writer = spawn(&world, World::write);
+        let joined = world.join();
+        writer.join().unwrap();
+        match joined {
+            Joined::Present => assert!(world.look()),
+            Joined::Begins(ticket) => {
+                assert!(world.letters().iter().any(|letter| letter.ticket == ticket));
+            }
+            joined => panic!("{joined:?}"),
+        }
+        assert_eq!(world.flights.counts(), (0, 0));
+    });
+}
+
+#[test]
 fn who_writes_misses_nobody_who_waits_for_a_lease() {
     model(|world| {
         let writer = spawn(&world, World::write);

@@ -137,6 +137,30 @@ fn a_winner_that_does_not_write_in_time_is_followed_by_one_who_waits() {
     assert_receives(&mut winner, "VA 0 W\r\n\r\n");
 }
 
+/// Whoever holds a lease of it still, and however long.
+#[test]
+fn a_key_whose_lease_is_over_is_fetched_once() {
+    let origin = TestOrigin::new(echo);
+    let server = origin.server(|_| {});
+    let mut clients: Vec<_> = (0..5).map(|_| Client::new(&server)).collect();
+    clients[0].expect("mg key v N5 w60000\r\n", "VA 0 W\r\n\r\n");
+    clients[1].send(b"mg key v w60000\r\n");
+    until_stat(&server, "curr_waiters", 1);
+    clients[0].expect("flush_all\r\n", "OK\r\n");
+    for client in &mut clients[2..] {
+        client.send(b"get key\r\n");
+    }
+    until_stat(&server, "curr_waiters", 4);
+    origin.gate.open();
+    assert_receives(&mut clients[1], "VA 4\r\n/key\r\n");
+    for client in &mut clients[2..] {
+        assert_receives(client, "VALUE key 0 4\r\n/key\r\nEND\r\n");
+    }
+    clients[0].expect("get key\r\n", "VALUE key 0 4\r\n/key\r\nEND\r\n");
+    assert_eq!(origin.count(), 1);
+    assert_idle(&server);
+}
+
 #[test]
 fn who_sends_no_more_passes_on_what_it_has_won_to_itself_as_well() {
     let server = server(|_| {});
@@ -250,16 +274,16 @@ fn who_has_waited_is_not_closed_for_it() {
     let mut clock = Client::new(&server);
     for _ in 0..2 {
         clock.expect("debugtime 20\r\n", "OK\r\n");
-        clock.expect("mn\r\n", "MN\r\n");
+        clock.expect("verbosity 0\r\n", "OK\r\n");
     }
     origin.gate.open();
     let reply = 1_000_000 + "VALUE 1 0 1000000\r\n\r\n".len();
     assert_eq!(small.receive(reply + 5).len(), reply + 5);
     until_stat(&server, "fetches", 8);
     // Long enough that connections are looked through.
-    clock.expect("debugtime 2\r\nmn\r\n", "OK\r\nMN\r\n");
-    clock.expect("mn\r\n", "MN\r\n");
-    small.expect("mn\r\n", "MN\r\n");
+    clock.expect("debugtime 2\r\nverbosity 0\r\n", "OK\r\nOK\r\n");
+    clock.expect("verbosity 0\r\n", "OK\r\n");
+    small.expect("verbosity 0\r\n", "OK\r\n");
     assert_eq!(large.receive(8 * reply + 5).len(), 8 * reply + 5);
 }
 
@@ -273,8 +297,8 @@ fn requests_that_the_server_does_not_read_are_not_slow() {
     winner.expect("mg key v N30 w60000\r\n", "VA 0 W\r\n\r\n");
     waits.send("mg key v N30 w60000\r\n".repeat(700).as_bytes());
     until_stat(&server, "curr_waiters", 256);
-    winner.expect("debugtime 10\r\nmn\r\n", "OK\r\nMN\r\n");
-    winner.expect("mn\r\n", "MN\r\n");
+    winner.expect("debugtime 10\r\nverbosity 0\r\n", "OK\r\nOK\r\n");
+    winner.expect("verbosity 0\r\n", "OK\r\n");
     winner.expect("set key 0 0 1\r\nx\r\n", "STORED\r\n");
     assert_receives(&mut waits, &"VA 1\r\nx\r\n".repeat(700));
 }
