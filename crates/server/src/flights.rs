@@ -161,8 +161,7 @@ impl Flights {
             }
             // A client was to bring the value, and what it has won is gone: the fetch brings it.
             Some(flight) => {
-                // Partner of the fence in `written`.
-                fence(SeqCst);
+                // The fence is that of who has raised the count, with the part locked.
                 if is_present() {
                     self.waiters.fetch_sub(1, Relaxed);
                     return Joined::Present;
