@@ -94,7 +94,7 @@ fn loom(root: &Path, long: bool) -> anyhow::Result<()> {
     step::run(
         "loom",
         step::cargo(root, ["test", "--package", "frazil", "--package", "frazil-freezing"])
-            .args(["--package", "frazil-segment"])
+            .args(["--package", "frazil-segment", "--package", "frazil-server"])
             .args(["--locked", "--lib", "--target-dir", "target/loom", "--", "models::"])
             .env("RUSTFLAGS", "--cfg loom")
             .env("LOOM_MAX_PREEMPTIONS", if long { LONG_PREEMPTIONS_MAX } else { PREEMPTIONS_MAX }),

@@ -5,13 +5,13 @@
 
 use std::collections::{BTreeMap, HashMap, hash_map};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst, fence};
-
-use parking_lot::Mutex;
 
 use crate::mail::{Mail, News, Outcome, Place};
+use crate::sync::Mutex;
+use crate::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use crate::sync::atomic::{AtomicU64, AtomicUsize, fence};
 
-const PARTS: usize = 64;
+const PARTS: usize = if cfg!(loom) { 1 } else { 64 };
 /// What an outcome that is remembered takes beside its key.
 const MEMO_BYTES: usize = 96;
 
@@ -26,6 +26,8 @@ pub(crate) struct Flights {
     tickets: AtomicU64,
     waiters: AtomicUsize,
     waiters_max: usize,
+    /// Outcomes that are remembered. Who deletes reads it, and forgets that of its key.
+    memos: AtomicUsize,
     /// Of what is remembered, in each part.
     memo_bytes_max: usize,
     mail: Mail,
@@ -36,6 +38,8 @@ struct Part {
     flights: HashMap<Box<[u8]>, Flight>,
     /// Fetches whose value is not to be stored and that nobody joins, by ticket.
     detached: HashMap<u64, Flight>,
+    /// Of those that began with a flight under the key: by ticket of who joined, that of the fetch.
+    followers: HashMap<u64, u64>,
     memos: HashMap<Box<[u8]>, Memo>,
     memo_bytes: usize,
 }
@@ -87,12 +91,13 @@ pub(crate) struct Remember {
 impl Flights {
     pub(crate) fn new(waiters_max: usize, memo_bytes_max: usize, mail: Mail) -> Flights {
         Flights {
-            parts: (0..PARTS).map(|_| Mutex::default()).collect(),
+            parts: (0..PARTS).map(|_| Mutex::new(Part::default())).collect(),
             hasher: RandomState::new(),
             count: AtomicUsize::new(0),
             tickets: AtomicU64::new(0),
             waiters: AtomicUsize::new(0),
             waiters_max,
+            memos: AtomicUsize::new(0),
             memo_bytes_max: memo_bytes_max / PARTS,
             mail,
         }
@@ -134,7 +139,7 @@ impl Flights {
         is_present: impl FnOnce() -> bool,
     ) -> Joined {
         let mut part = self.part(key).lock();
-        let memo = part.memo(key, now_ms);
+        let memo = self.memo(&mut part, key, now_ms);
         if memo.is_some_and(|memo| memo.is_absent) {
             return Joined::Absent;
         }
@@ -154,9 +159,15 @@ impl Flights {
                 waiters.insert(ticket, place);
                 Joined::Waits(ticket)
             }
-            // A client was to bring the value, and what it has won is gone.
-            Some(_) => {
-                part.detached.insert(ticket, flight());
+            // A client was to bring the value, and what it has won is gone: the fetch brings it.
+            Some(flight) => {
+                // The fence is that of who has raised the count, with the part locked.
+                if is_present() {
+                    self.waiters.fetch_sub(1, Relaxed);
+                    return Joined::Present;
+                }
+                flight.kind = Kind::Fetch(ticket);
+                flight.waiters.insert(ticket, place);
                 Joined::Begins(ticket)
             }
             None => {
@@ -188,14 +199,15 @@ impl Flights {
         let is_joined = matches!(part.flights.get(key), Some(Flight { kind: Kind::Fetch(of), .. }) if *of == ticket);
         let (flight, outcome) = if is_joined {
             let outcome = store(outcome);
-            self.count.fetch_sub(1, Relaxed);
             let is_absent = matches!(outcome, Outcome::Absent);
             if remember.for_ms > 0 {
-                part.remember(key, is_absent, remember, self.memo_bytes_max);
+                self.remember(&mut part, key, is_absent, remember);
             }
+            // Partner of the load in `has_older`: who sees no flight there sees what is remembered.
+            self.count.fetch_sub(1, Release);
             (part.flights.remove(key), outcome)
         } else {
-            (part.detached.remove(&ticket), outcome)
+            (part.end_detached(ticket), outcome)
         };
         drop(part);
         let Some(flight) = flight else { return };
@@ -310,8 +322,7 @@ impl Flights {
         if is_over {
             self.remove(part, key);
         }
-        let mut detached = part.detached.values_mut();
-        waited = waited || detached.any(|flight| flight.waiters.remove(&ticket).is_some());
+        waited = waited || part.leave_detached(ticket);
         if waited {
             self.waiters.fetch_sub(1, Relaxed);
         }
@@ -358,22 +369,33 @@ impl Flights {
     }
 
     /// A client is about to delete the key: a fetch that has begun goes to those who wait for it now, and is not stored.
+    /// What an earlier one has found is forgotten.
     #[inline]
     pub(crate) fn overtake(&self, key: &[u8]) {
-        if self.count.load(SeqCst) > 0 {
-            self.detach(&mut self.part(key).lock(), key);
+        if self.has_older() {
+            let mut part = self.part(key).lock();
+            self.detach(&mut part, key);
+            self.forget(&mut part, key);
         }
+    }
+
+    /// Whether there may be anything that is older than a deletion which begins now. The flights first: one that ends is
+    /// remembered before.
+    fn has_older(&self) -> bool {
+        self.count.load(SeqCst) > 0 || self.memos.load(Relaxed) > 0
     }
 
     /// A client is about to delete everything.
     pub(crate) fn overtake_all(&self) {
-        if self.count.load(SeqCst) == 0 {
+        if !self.has_older() {
             return;
         }
         for part in &self.parts {
             let mut part = part.lock();
             let keys: Vec<_> = part.flights.keys().cloned().collect();
             keys.iter().for_each(|key| self.detach(&mut part, key));
+            self.memos.fetch_sub(part.memos.len(), Relaxed);
+            (part.memos, part.memo_bytes) = (HashMap::new(), 0);
         }
     }
 
@@ -381,36 +403,128 @@ impl Flights {
         let Some(Flight { kind: Kind::Fetch(ticket), .. }) = part.flights.get(key) else { return };
         let ticket = *ticket;
         if let Some(flight) = self.remove(part, key) {
+            let joined = flight.waiters.keys().filter(|&&waiter| waiter != ticket);
+            part.followers.extend(joined.map(|&waiter| (waiter, ticket)));
             part.detached.insert(ticket, flight);
         }
+    }
+
+    fn memo(&self, part: &mut Part, key: &[u8], now_ms: u64) -> Option<Memo> {
+        let memo = *part.memos.get(key)?;
+        if memo.until_ms > now_ms {
+            return Some(memo);
+        }
+        self.forget(part, key);
+        None
+    }
+
+    fn forget(&self, part: &mut Part, key: &[u8]) {
+        if part.memos.remove(key).is_some() {
+            part.memo_bytes -= key.len() + MEMO_BYTES;
+            self.memos.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Remembers, and forgets any others if all take too much.
+    fn remember(&self, part: &mut Part, key: &[u8], is_absent: bool, remember: Remember) {
+        let bytes = key.len() + MEMO_BYTES;
+        let memo = Memo { is_absent, until_ms: remember.now_ms.saturating_add(remember.for_ms) };
+        if let hash_map::Entry::Occupied(mut there) = part.memos.entry(key.into()) {
+            there.insert(memo);
+            return;
+        }
+        while part.memo_bytes + bytes > self.memo_bytes_max {
+            let Some(other) = part.memos.keys().next().cloned() else { return };
+            self.forget(part, &other);
+        }
+        part.memos.insert(key.into(), memo);
+        part.memo_bytes += bytes;
+        self.memos.fetch_add(1, Relaxed);
     }
 }
 
 impl Part {
-    fn memo(&mut self, key: &[u8], now_ms: u64) -> Option<Memo> {
-        let memo = *self.memos.get(key)?;
-        if memo.until_ms > now_ms {
-            return Some(memo);
-        }
-        self.memos.remove(key);
-        self.memo_bytes -= key.len() + MEMO_BYTES;
-        None
+    /// Who waits under a ticket for a fetch that nobody joins does not any more; false: it does not wait for one.
+    fn leave_detached(&mut self, ticket: u64) -> bool {
+        let of = self.followers.remove(&ticket).unwrap_or(ticket);
+        let detached = self.detached.get_mut(&of);
+        detached.is_some_and(|flight| flight.waiters.remove(&ticket).is_some())
     }
 
-    /// Remembers, and forgets any others if all take too much.
-    fn remember(&mut self, key: &[u8], is_absent: bool, remember: Remember, bytes_max: usize) {
-        let bytes = key.len() + MEMO_BYTES;
-        let memo = Memo { is_absent, until_ms: remember.now_ms + remember.for_ms };
-        if let hash_map::Entry::Occupied(mut there) = self.memos.entry(key.into()) {
-            there.insert(memo);
-            return;
+    fn end_detached(&mut self, ticket: u64) -> Option<Flight> {
+        let flight = self.detached.remove(&ticket)?;
+        for follower in flight.waiters.keys() {
+            self.followers.remove(follower);
         }
-        while self.memo_bytes + bytes > bytes_max {
-            let Some(other) = self.memos.keys().next().cloned() else { return };
-            self.memos.remove(&other);
-            self.memo_bytes -= other.len() + MEMO_BYTES;
+        Some(flight)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+
+    use mio::{Poll, Token, Waker};
+
+    use super::*;
+
+    const PLACE: Place = Place { thread: 0, slot: 0 };
+    const NOT: Remember = Remember { now_ms: 0, for_ms: 0 };
+
+    fn flights(memo_bytes_max: usize) -> Flights {
+        let poll = Poll::new().unwrap();
+        let waker = Waker::new(poll.registry(), Token(0)).unwrap();
+        Flights::new(100, memo_bytes_max, Mail::new(Arc::new([waker])))
+    }
+
+    fn join(flights: &Flights, key: &[u8]) -> (u64, bool) {
+        match flights.join(key, PLACE, 0, || false) {
+            Joined::Begins(ticket) => (ticket, true),
+            Joined::Waits(ticket) => (ticket, false),
+            joined => panic!("{joined:?}"),
         }
-        self.memos.insert(key.into(), memo);
-        self.memo_bytes += bytes;
+    }
+
+    fn told(flights: &Flights) -> Vec<u64> {
+        flights.mail().take(0).iter().map(|letter| letter.ticket).collect()
+    }
+
+    #[test]
+    fn who_leaves_a_fetch_that_was_overtaken_is_not_told() {
+        let flights = flights(0);
+        let tickets: Vec<_> = (0..4).map(|_| join(&flights, b"key")).collect();
+        assert!(tickets[0].1 && !tickets[3].1);
+        flights.overtake(b"key");
+        flights.leave(b"key", tickets[0].0, || panic!("no lease"));
+        assert!(flights.stop_waiting(b"key", tickets[2].0));
+        assert!(!flights.stop_waiting(b"key", tickets[2].0));
+        // Another begins anew, and leaves as well.
+        let (next, begins) = join(&flights, b"key");
+        assert!(begins && flights.stop_waiting(b"key", next));
+        assert_eq!(flights.counts(), (1, 2));
+        flights.fetched(b"key", tickets[0].0, Outcome::Failed, NOT, |_| panic!("stored"));
+        assert_eq!(told(&flights), [tickets[1].0, tickets[3].0]);
+        flights.fetched(b"key", next, Outcome::Failed, NOT, |outcome| outcome);
+        assert_eq!(told(&flights), []);
+        assert_eq!(flights.counts(), (0, 0));
+        assert!(flights.parts.iter().all(|part| part.lock().followers.is_empty()));
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_and_counted() {
+        let flights = flights(PARTS * 1000);
+        let remember = Remember { now_ms: 1, for_ms: u64::MAX };
+        for number in 0..2000u32 {
+            let key = number.to_le_bytes();
+            let (ticket, _) = join(&flights, &key);
+            flights.fetched(&key, ticket, Outcome::Absent, remember, |outcome| outcome);
+            assert_eq!(flights.join(&key, PLACE, u64::MAX - 1, || false), Joined::Absent);
+        }
+        let kept: usize = flights.parts.iter().map(|part| part.lock().memos.len()).sum();
+        assert!((PARTS * 5..=PARTS * 10).contains(&kept), "{kept}");
+        assert_eq!(flights.memos.load(Relaxed), kept);
+        flights.overtake_all();
+        assert_eq!(flights.memos.load(Relaxed), 0);
+        assert!(flights.parts.iter().all(|part| part.lock().memo_bytes == 0));
     }
 }

@@ -59,7 +59,7 @@ impl<'i, S: Copy> Gathered<'i, S> {
         mut each: impl FnMut(&'i [u8], S, &mut Turn<'_>),
     ) {
         for at in 0..std::mem::take(&mut self.count) {
-            if turn.out.len() >= turn.out_max {
+            if turn.out.len() >= turn.out_max || turn.waits.is_full() {
                 self.stopped = Some((self.places[at], self.shapes[at]));
                 return;
             }

@@ -58,7 +58,9 @@ impl Items {
         expect: Expect,
     ) -> Result<(Stored, u64), StoreError> {
         let written = self.store.write(key, value, attributes, expect);
-        self.flights.written(key);
+        if let Ok((Stored::Stored, _)) = written {
+            self.flights.written(key);
+        }
         written
     }
 
@@ -74,7 +76,10 @@ impl Items {
     pub(crate) fn delete_exactly(&self, key: &[u8], cas: u64) -> Stored {
         self.flights.overtake(key);
         let deleted = self.store.delete_exactly(key, cas);
-        self.flights.deleted(key);
+        // One with another number stays, and its lease with its holder.
+        if deleted != Stored::Exists {
+            self.flights.deleted(key);
+        }
         deleted
     }
 
@@ -118,25 +123,30 @@ impl Items {
 }
 
 /// Changes an entry as [`frazil_segment::Store::update`] does; its new value is in the turn's scratch
-/// buffer after it, and counts as work of the turn.
+/// buffer after it, and counts as work of the turn. A new lifetime alone ends no wait.
 pub(crate) fn update<R>(
     key: &[u8],
     turn: &mut Turn<'_>,
     mut decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
 ) -> Result<Option<(R, u64)>, StoreError> {
-    let mut writes = false;
+    let mut changes = false;
     let updated = rewrite(key, turn, |entry, value| {
         let update = decide(entry, value);
-        writes = matches!(update, Update::Write { .. });
+        changes = match &update {
+            Update::Leave(_) => false,
+            // It has gone then.
+            Update::Write { lifetime: Some(Some(Duration::ZERO)), .. } => true,
+            Update::Write { marks, .. } => *marks != entry.marks || value != entry.value,
+        };
         update
     });
-    if writes {
+    if changes && matches!(updated, Ok(Some(_))) {
         turn.shared.items.flights.written(key);
     }
     updated
 }
 
-/// As [`update`], for changes that leave the value as it is: who waits for one goes on.
+/// As [`update`], for changes that only mark who brings the value: who waits for it goes on.
 pub(crate) fn rewrite<R>(
     key: &[u8],
     turn: &mut Turn<'_>,

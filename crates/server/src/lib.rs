@@ -12,6 +12,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+// The models have no thread that fetches, which uses some of it.
+#![cfg_attr(loom, allow(dead_code))]
+
 mod admin;
 mod clock;
 mod connection;
@@ -25,6 +28,8 @@ mod listen;
 mod mail;
 mod memcached;
 mod metrics;
+#[cfg(all(test, loom))]
+mod models;
 mod objects;
 mod origin;
 mod process;
@@ -33,6 +38,7 @@ mod server;
 mod session;
 mod settings;
 mod store;
+mod sync;
 mod turnstile;
 mod waits;
 mod worker;

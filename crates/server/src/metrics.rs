@@ -53,25 +53,17 @@ pub(crate) fn page(shared: &Shared) -> String {
 
 /// What the thread that fetches has counted, where there is one.
 fn fetch_counters(counts: &FetchCounts) -> [(&'static str, &'static str, u64); 4] {
+    let [fetches, failed, absent, uncacheable] = counts.all();
     [
-        ("frazil_server_fetches_total", "Fetches that ended, in any way.", &counts.fetches),
-        (
-            "frazil_server_fetches_failed_total",
-            "Those without a value, for an error.",
-            &counts.failed,
-        ),
-        (
-            "frazil_server_fetches_absent_total",
-            "Those of keys the origin has no value of.",
-            &counts.absent,
-        ),
+        ("frazil_server_fetches_total", "Fetches that ended, in any way.", fetches),
+        ("frazil_server_fetches_failed_total", "Those without a value, for an error.", failed),
+        ("frazil_server_fetches_absent_total", "Those of keys the origin has no value of.", absent),
         (
             "frazil_server_fetches_uncacheable_total",
             "Those whose value was not stored.",
-            &counts.uncacheable,
+            uncacheable,
         ),
     ]
-    .map(|(name, help, count)| (name, help, count.load(Relaxed)))
 }
 
 /// What the thread that fetches has counted for HTTP, where that is spoken.

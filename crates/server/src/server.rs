@@ -187,13 +187,15 @@ impl Server {
         let http =
             (!settings.http.is_empty()).then(|| Http::new(&settings, shares, Arc::clone(&wakers)));
         let http = http.transpose().map_err(StartError::Cache)?;
+        // The one that fetches is a writer as well.
+        let writers = settings.threads + usize::from(settings.origin.is_some());
         let shared = Arc::new(Shared {
             shares,
             items,
             memcached,
             resp: Resp::new(&settings),
             http,
-            turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { settings.threads }),
+            turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { writers }),
             fetches,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
             connections: AtomicUsize::new(0),

@@ -18,7 +18,10 @@ const HOLE_BYTES: usize = 320;
 #[derive(Debug)]
 pub(crate) struct Hole {
     pub(crate) ticket: u64,
+    /// When it is looked at, whatever happens.
     pub(crate) deadline_ms: u64,
+    /// When its wait is over.
+    pub(crate) until_ms: u64,
     pub(crate) key: Box<[u8]>,
     pub(crate) ask: Ask,
 }
@@ -273,23 +276,34 @@ impl Turn<'_> {
                 return Missing::Answer;
             }
         };
-        self.push_hole(at, Hole { ticket, deadline_ms, key: key.into(), ask: ask() });
+        let (key, ask) = (key.into(), ask());
+        self.push_hole(at, Hole { ticket, deadline_ms, until_ms: deadline_ms, key, ask });
         Missing::Waits
     }
 
-    /// Waits for who has won a key, `wait_ms` at most. `is_won` says whether it still has to bring the value.
+    /// Waits for who has won a key, `wait_ms` at most. `left_ms` says how long the winner still has to bring the value;
+    /// `None`: it has not to.
     pub(crate) fn wait_for_lease(
         &mut self,
         key: &[u8],
         wait_ms: u64,
-        is_won: impl FnOnce() -> bool,
+        left_ms: impl FnOnce() -> Option<u64>,
         ask: impl FnOnce() -> Ask,
     ) -> Missing {
-        let Some(deadline_ms) = self.deadline_ms(wait_ms) else { return Missing::Answer };
+        let Some(until_ms) = self.deadline_ms(wait_ms) else { return Missing::Answer };
+        let mut left = None;
+        let is_won = || {
+            left = left_ms();
+            left.is_some()
+        };
         match self.shared.items.flights.wait(key, self.waits.place, is_won) {
             Joined::Waits(ticket) => {
                 let at = self.out.len();
-                self.push_hole(at, Hole { ticket, deadline_ms, key: key.into(), ask: ask() });
+                // The millisecond after, in which the entry is gone.
+                let lease_ms = left.unwrap_or(u64::MAX).saturating_add(1);
+                let deadline_ms = until_ms.min(self.now_ms.saturating_add(lease_ms));
+                let (key, ask) = (key.into(), ask());
+                self.push_hole(at, Hole { ticket, deadline_ms, until_ms, key, ask });
                 Missing::Waits
             }
             Joined::Full => {

@@ -592,8 +592,10 @@ impl Worker {
         let mut over = Vec::new();
         for (slot, connection) in self.connections.iter().enumerate() {
             let Some(connection) = connection else { continue };
-            let has_begun = !connection.carry.is_empty() && !connection.session.waits();
-            let is_busy = has_begun || !connection.pending.is_empty();
+            // What has come and is not served is no slow request.
+            let is_behind =
+                !connection.carry.is_empty() && !connection.has_more && !connection.session.waits();
+            let is_busy = is_behind || !connection.pending.is_empty();
             if is_busy && is_over(connection.stalled_ms, limits.request_seconds) {
                 over.push((slot, true));
             } else if connection.awaits_nothing()

@@ -1,10 +1,10 @@
 //! How a server ends and begins again, and what its operators see of it.
 
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use frazil_server::{Address, Server, Settings, StoreKind};
+use frazil_server::{Address, Origin, Server, Settings, StoreKind};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -207,4 +207,134 @@ fn an_operator_who_is_slow_keeps_nobody_waiting_for_long() {
         assert!(health.ends_with("serving\n"), "{health}");
         ended.store(true, std::sync::atomic::Ordering::Relaxed);
     });
+}
+
+/// A server with an origin that answers when the test does.
+fn start_with_origin(threads: usize) -> (Server, TcpListener) {
+    let origin = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/{{key}}", origin.local_addr().unwrap()).parse().unwrap();
+    let mut settings = settings(threads);
+    settings.origin = Some(Origin { timeout_ms: 60_000, ..Origin::new(url) });
+    (Server::start(settings).unwrap(), origin)
+}
+
+/// The next request that the origin is asked, with nothing answered.
+fn accept(origin: &TcpListener) -> TcpStream {
+    let (mut asked, _) = origin.accept().unwrap();
+    asked.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        asked.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    asked
+}
+
+/// Waits until the page for operators has these lines.
+#[track_caller]
+fn until_page(admin: SocketAddr, lines: &[&str]) {
+    let begun = Instant::now();
+    loop {
+        let page = http(admin, "GET /metrics HTTP/1.1\r\n\r\n");
+        let lacking = lines.iter().find(|line| page.lines().all(|of| of != **line));
+        let Some(lacking) = lacking else { return };
+        assert!(begun.elapsed() < PATIENCE, "{lacking} in {page}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn a_drained_server_answers_who_waits_before_it_closes() {
+    for threads in [1, 2] {
+        let (server, origin) = start_with_origin(threads);
+        let [port, admin] = ports(&server);
+        let mut clients: Vec<TcpStream> = (0..5).map(|_| connect(port)).collect();
+        for client in &mut clients {
+            client.write_all(b"get key\r\n").unwrap();
+        }
+        clients[0].shutdown(std::net::Shutdown::Write).unwrap();
+        let mut asked = accept(&origin);
+        let (mut winner, mut next) = (connect(port), connect(port));
+        exchange(&mut winner, "mg lease v N30 w60000\r\n", "VA 0 W\r\n\r\n");
+        next.write_all(b"mg lease v N30 w60000\r\nget key\r\n").unwrap();
+        until_page(admin, &["frazil_server_waiters 7"]);
+        server.handle().drain(PATIENCE);
+        // The holder of the lease is owed nothing, and who waits for it has it then.
+        assert_eq!(rest(&mut winner), "");
+        exchange(&mut next, "", "VA 0 W\r\n\r\n");
+        asked.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx").unwrap();
+        for client in clients.iter_mut().chain([&mut next]) {
+            assert_eq!(rest(client), "VALUE key 0 1\r\nx\r\nEND\r\n");
+        }
+        server.join().unwrap();
+    }
+}
+
+/// Nobody is told anything then, and nothing keeps the server.
+#[test]
+fn a_server_that_is_stopped_leaves_who_waits() {
+    let (server, origin) = start_with_origin(2);
+    let [port, admin] = ports(&server);
+    let mut waits = connect(port);
+    waits.write_all(b"get key\r\n").unwrap();
+    let _asked = accept(&origin);
+    until_page(admin, &["frazil_server_waiters 1"]);
+    let begun = Instant::now();
+    server.handle().stop();
+    server.join().unwrap();
+    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert_eq!(rest(&mut waits), "");
+}
+
+#[test]
+fn operators_see_waits_and_fetches_as_clients_do() {
+    let (server, origin) = start_with_origin(2);
+    let [port, admin] = ports(&server);
+    let mut clients: Vec<TcpStream> = (0..3).map(|_| connect(port)).collect();
+    for client in &mut clients {
+        client.write_all(b"get key\r\n").unwrap();
+    }
+    let mut asked = accept(&origin);
+    let waiting = ["waits_total 3", "waiters 3", "flights 1", "fetches_total 0"];
+    let lines = |lines: &[&str]| lines.iter().map(|of| format!("frazil_server_{of}")).collect();
+    let waiting: Vec<String> = lines(&waiting);
+    until_page(admin, &waiting.iter().map(String::as_str).collect::<Vec<_>>());
+    asked.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").unwrap();
+    for client in &mut clients {
+        exchange(client, "", "END\r\n");
+    }
+    let mut client = connect(port);
+    exchange(&mut client, "mg key N30 w60000\r\n", "HD W\r\n");
+    exchange(&mut clients[0], "mg key w20\r\n", "HD Z\r\n");
+    let ended = [
+        "waits_total 4",
+        "late_waits_total 1",
+        "refused_waits_total 0",
+        "waiters 0",
+        "flights 1",
+        "fetches_total 1",
+        "fetches_failed_total 0",
+        "fetches_absent_total 1",
+        "fetches_uncacheable_total 0",
+        "refused_fetches_total 0",
+    ];
+    let ended: Vec<String> = lines(&ended);
+    until_page(admin, &ended.iter().map(String::as_str).collect::<Vec<_>>());
+    client.write_all(b"stats waits\r\nquit\r\n").unwrap();
+    let stats = rest(&mut client);
+    for stat in [
+        "waits 4",
+        "waits_late 1",
+        "waits_refused 0",
+        "curr_waiters 0",
+        "curr_flights 1",
+        "fetches 1",
+        "fetches_failed 0",
+        "fetches_absent 1",
+        "fetches_uncacheable 0",
+        "fetches_refused 0",
+    ] {
+        assert!(stats.lines().any(|line| line == format!("STAT {stat}")), "{stat} in {stats}");
+    }
 }

@@ -697,10 +697,15 @@ fn invalidate(meta: &Meta<'_>, cas: Option<u64>, time: Option<i32>, turn: &mut T
     });
     match updated {
         Ok(Some((Stored::Stored, _))) => Stored::Stored,
-        Ok(found) => {
+        Ok(Some((exists, _))) => {
             turn.counters.delete_misses.add(1);
-            found.map_or(Stored::NotFound, |(exists, _)| exists)
+            exists
         }
+        // What is being fetched or restored is older, and goes as well.
+        Ok(None) => match cas {
+            Some(cas) => operate::delete_exactly(meta.key, cas, turn),
+            None => operate::delete(meta.key, turn),
+        },
         // Without memory to mark it, it goes: nobody may take it for fresh.
         Err(_) => operate::delete(meta.key, turn),
     }

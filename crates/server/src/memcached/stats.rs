@@ -13,11 +13,17 @@ use super::{BAD_FORMAT, State, Tokens, number, operate, reply};
 use crate::counters::Counts;
 use crate::listen::Address;
 use crate::process::processor_time;
+use crate::server::Shared;
 use crate::worker::Turn;
 
 /// What had been counted when `stats reset` was asked for last.
 #[derive(Debug, Default)]
-pub(super) struct Since(Mutex<(Counts, Stats)>);
+pub(super) struct Since(Mutex<(Counts, Stats, [u64; 4])>);
+
+/// What the thread that fetches has counted; nothing without an origin.
+fn fetch_counts(shared: &Shared) -> [u64; 4] {
+    shared.fetches.as_ref().map_or([0; 4], |fetches| fetches.counts.all())
+}
 
 /// Serves `stats`, and says what the session does next.
 pub(super) fn serve(tokens: &Tokens<'_>, turn: &mut Turn<'_>) -> State {
@@ -25,11 +31,12 @@ pub(super) fn serve(tokens: &Tokens<'_>, turn: &mut Turn<'_>) -> State {
         b"" => general(turn),
         b"reset" => {
             *turn.shared.memcached.stats.0.lock() =
-                (turn.shared.counts(), turn.shared.items.store.stats());
+                (turn.shared.counts(), turn.shared.items.store.stats(), fetch_counts(turn.shared));
             turn.shared.memcached.prefixes.lock().clear();
             reply(turn, b"RESET");
             return State::Command;
         }
+        b"waits" => waits(turn),
         b"settings" => settings(turn),
         b"items" => items(turn),
         b"slabs" => slabs(turn),
@@ -62,7 +69,7 @@ fn zeros(turn: &mut Turn<'_>, names: &[&str]) {
 
 fn general(turn: &mut Turn<'_>) {
     let shared = turn.shared;
-    let (since, since_store) = *shared.memcached.stats.0.lock();
+    let (since, since_store, _) = *shared.memcached.stats.0.lock();
     let (all, now) = (shared.counts(), shared.items.store.stats());
     let clock = &shared.items.clock;
     stat(turn, "pid", std::process::id());
@@ -109,28 +116,29 @@ fn general(turn: &mut Turn<'_>) {
     zeros(turn, &["crawler_reclaimed", "crawler_items_checked", "lrutail_reflocked"]);
 }
 
-/// Requests that wait, and fetches.
-fn waits(turn: &mut Turn<'_>, all: &Counts, since: &Counts) {
+/// Requests that wait, and fetches: apart from memcached's own counts, whose number is tested by its units.
+fn waits(turn: &mut Turn<'_>) {
     let shared = turn.shared;
+    let (since, _, since_fetches) = *shared.memcached.stats.0.lock();
+    let all = shared.counts();
     let (flights, waiters) = shared.items.flights.counts();
     stat(turn, "waits", all.waits - since.waits);
     stat(turn, "waits_late", all.late_waits - since.late_waits);
     stat(turn, "waits_refused", all.refused_waits - since.refused_waits);
     stat(turn, "curr_waiters", waiters);
     stat(turn, "curr_flights", flights);
-    if let Some(fetches) = &shared.fetches {
-        let counts = &fetches.counts;
-        stat(turn, "fetches", counts.fetches.load(Relaxed));
-        stat(turn, "fetches_failed", counts.failed.load(Relaxed));
-        stat(turn, "fetches_absent", counts.absent.load(Relaxed));
-        stat(turn, "fetches_uncacheable", counts.uncacheable.load(Relaxed));
+    if shared.fetches.is_some() {
+        let names = ["fetches", "fetches_failed", "fetches_absent", "fetches_uncacheable"];
+        let counts = fetch_counts(shared).into_iter().zip(since_fetches);
+        for (name, (now, since)) in names.into_iter().zip(counts) {
+            stat(turn, name, now - since);
+        }
         stat(turn, "fetches_refused", all.refused_fetches - since.refused_fetches);
     }
 }
 
 fn commands(turn: &mut Turn<'_>, since: &Counts, since_store: &Stats) {
     let (all, now) = (turn.shared.counts(), turn.shared.items.store.stats());
-    waits(turn, &all, since);
     stat(turn, "cmd_get", all.gets - since.gets);
     stat(turn, "cmd_set", all.sets - since.sets);
     stat(turn, "cmd_flush", all.flushes - since.flushes);

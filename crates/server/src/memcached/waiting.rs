@@ -87,6 +87,12 @@ pub(super) fn wait_for_lease(
     turn: &mut Turn<'_>,
 ) -> Missing {
     let shared = turn.shared;
-    let is_won = || is_won(key, shared);
-    turn.wait_for_lease(key, wait.as_millis() as u64, is_won, || Ask::Meta(line()))
+    let left_ms = || {
+        let left = shared.items.store.peek(key, |entry| {
+            let left = entry.lifetime.map_or(u64::MAX, |left| left.as_millis() as u64);
+            (entry.marks & WON != 0).then_some(left)
+        });
+        left.flatten()
+    };
+    turn.wait_for_lease(key, wait.as_millis() as u64, left_ms, || Ask::Meta(line()))
 }

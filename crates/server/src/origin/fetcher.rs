@@ -23,6 +23,8 @@ use crate::server::Shared;
 
 /// How long it is remembered that a value is not to be stored.
 const UNCACHEABLE_MS: u64 = 60_000;
+/// Threads that have an origin's name resolved.
+const RESOLVERS_MAX: usize = 8;
 
 struct Fetcher {
     shared: Arc<Shared>,
@@ -34,8 +36,9 @@ struct Fetcher {
 
 /// Fetches until it is told to stop; what is under way then ends unanswered, as its clients' connections do.
 pub(super) fn run(shared: Arc<Shared>, mut orders: UnboundedReceiver<Order>) -> io::Result<()> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    runtime.max_blocking_threads(RESOLVERS_MAX).enable_io().enable_time();
+    let runtime = runtime.build()?;
     let fetcher = shared.settings.origin.clone().map(|origin| {
         let pool = Arc::new(Pool::new(&origin.url.host, origin.url.port));
         Arc::new(Fetcher { shared: Arc::clone(&shared), origin, pool, bytes: AtomicUsize::new(0) })
@@ -99,6 +102,8 @@ impl Drop for Fetch<'_> {
         let remember = Remember { now_ms: shared.items.clock.update(), for_ms: self.for_ms };
         let Job { key, ticket, .. } = &self.job;
         let store = |outcome| self.fetcher.store(&self.job, outcome);
+        // After those that serve.
+        let _place = shared.turnstile.enter(shared.settings.threads);
         shared.items.flights.fetched(key, *ticket, outcome, remember, store);
     }
 }
@@ -139,7 +144,10 @@ impl Fetcher {
         let store = &self.shared.items.store;
         // What finds no memory is answered all the same.
         let stored = store.write(&job.key, &fetched.value, attributes, Expect::Nothing);
-        let cas = if let Ok((Stored::Stored, cas)) = stored { cas } else { 0 };
+        let cas = match stored {
+            Ok((Stored::Stored, cas)) if self.shared.settings.options.cas => cas,
+            _ => 0,
+        };
         match Arc::try_unwrap(fetched) {
             Ok(fetched) => Outcome::Value(Arc::new(Fetched { cas, ..fetched })),
             Err(fetched) => Outcome::Value(fetched),
@@ -174,7 +182,13 @@ impl Fetcher {
         let status = response.status();
         let freshness = freshness::of(response.headers());
         let mut counted = Counted { fetcher: self, bytes: 0 };
-        let body = self.body(key, response.into_body(), &mut counted).await?;
+        let body = match self.body(key, response.into_body(), &mut counted).await {
+            // A page that says that there is no value may be of any length.
+            Err(Failed) if status != StatusCode::OK => {
+                return Ok(Answer { status, freshness, body: Vec::new() });
+            }
+            body => body?,
+        };
         drop(counted);
         self.pool.keep(sender);
         Ok(Answer { status, freshness, body })

@@ -75,7 +75,12 @@ pub(super) fn change<R>(
                 turn.scratch.clear();
                 replies.truncate(begin);
                 let (lifetime, result) = match decide(None, turn.scratch, &mut replies) {
-                    Change::Leave(result) | Change::Delete(result) => break Ok(result),
+                    Change::Leave(result) => break Ok(result),
+                    // What is being fetched or restored is older, and is not stored. What has come just now is looked at.
+                    Change::Delete(result) => match shared.items.delete_exactly(key, 0) {
+                        Stored::NotFound => break Ok(result),
+                        _ => continue,
+                    },
                     Change::Edit(result) => (None, result),
                     Change::Renew(lifetime, result) | Change::Put(lifetime, result) => {
                         (lifetime, result)

@@ -44,17 +44,20 @@ impl Worker {
         }
     }
 
-    /// A reply has waited too long.
+    /// A reply has waited too long, or the winner has.
     fn end(&mut self, slot: usize, ticket: u64) {
         let Some(Some(connection)) = self.connections.get(slot) else { return };
         let Some(waits) = &connection.waits else { return };
         let Some(hole) = waits.holes().find(|hole| hole.ticket == ticket) else { return };
+        let is_late = hole.until_ms <= self.now_ms;
         // If it does not wait any more a letter is under way.
-        let is_late = self.shared.items.flights.stop_waiting(&hole.key, ticket);
+        if !self.shared.items.flights.stop_waiting(&hole.key, ticket) {
+            return;
+        }
         if is_late {
             self.counters().late_waits.add(1);
-            self.fill(slot, ticket, News::Late);
         }
+        self.fill(slot, ticket, if is_late { News::Late } else { News::Look });
     }
 
     /// Answers the request of a hole.
@@ -67,6 +70,8 @@ impl Worker {
         if let Some((at, hole)) = taken {
             self.deadlines.remove(&(hole.deadline_ms, slot as u32, ticket));
             self.fill_at(slot, &mut connection, (at, hole), news);
+            // It was the server that took its time.
+            (connection.served_ms, connection.stalled_ms) = (self.now_ms, self.now_ms);
         }
         self.hold(held, connection.held_bytes());
         let has_more = !connection.closing && (connection.has_more || connection.readable);
@@ -89,7 +94,7 @@ impl Worker {
     ) {
         let begin = self.out.len();
         let until_ms =
-            if let News::Look | News::Again | News::Win = news { hole.deadline_ms } else { 0 };
+            if let News::Look | News::Again | News::Win = news { hole.until_ms } else { 0 };
         let wins = matches!(news, News::Win).then_some(hole.ticket);
         self.added.place.slot = slot as u32;
         self.added.room = 1;
@@ -110,6 +115,12 @@ impl Worker {
         memcached::answer_late(&hole.key, &hole.ask, news, &mut turn);
         drop(turn);
         self.added.again = None;
+        if let Some(ticket) = wins
+            && self.added.leases.iter().all(|lease| lease.ticket != ticket)
+        {
+            // What was won has gone meanwhile, and nobody else would end its flight.
+            memcached::give_up(&self.shared, &Lease { ticket, key: hole.key.clone() });
+        }
         let waits_again = self.added.parts.pop();
         let part = match waits_again {
             Some((_, part)) => part,
@@ -177,6 +188,10 @@ impl Worker {
             if let Some(lease) = waits.hold(lease, is_held) {
                 memcached::give_up(&self.shared, &lease);
             }
+        }
+        if connection.closing {
+            // It cannot bring anything, and may itself be the next who waits.
+            self.give_up_leases(connection);
         }
     }
 

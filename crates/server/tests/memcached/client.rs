@@ -36,7 +36,7 @@ pub(crate) fn store() -> StoreKind {
 
 pub(crate) fn address(server: &Server) -> SocketAddr {
     match server.addresses() {
-        [Address::Tcp(address)] => *address,
+        [Address::Tcp(address), ..] => *address,
         other => panic!("{other:?}"),
     }
 }
@@ -104,10 +104,10 @@ impl Client {
         }
     }
 
-    /// A count of `stats`.
+    /// A count of `stats` or `stats waits`.
     #[track_caller]
     pub(crate) fn stat(&mut self, name: &str) -> u64 {
-        let text = String::from_utf8(self.ask(b"stats\r\n")).unwrap();
+        let text = String::from_utf8(self.ask(b"stats\r\nstats waits\r\n")).unwrap();
         let found = text.lines().find_map(|line| line.strip_prefix(&format!("STAT {name} ")));
         found.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
     }

@@ -10,3 +10,4 @@ mod listen;
 pub(crate) mod origin;
 mod pieces;
 mod times;
+mod waits;
