@@ -22,6 +22,7 @@ mod handle;
 mod items;
 mod listen;
 mod mail;
+mod marks;
 mod memcached;
 mod metrics;
 mod origin;

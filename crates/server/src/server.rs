@@ -182,7 +182,11 @@ impl Server {
             items,
             memcached,
             resp: Resp::new(&settings),
-            turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { settings.threads }),
+            turnstile: Turnstile::new(match settings.resp.is_empty() {
+                true => 1,
+                // The last is that of the thread that fetches.
+                false => settings.threads + usize::from(settings.origin.is_some()),
+            }),
             fetches,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
             connections: AtomicUsize::new(0),

@@ -87,6 +87,8 @@ impl Drop for Fetch<'_> {
         let remember = Remember { now_ms: shared.items.clock.update(), for_ms: self.for_ms };
         let Job { key, ticket, .. } = &self.job;
         let store = |outcome| self.fetcher.store(&self.job, outcome);
+        // Before the flights are locked, as by those who serve: a transaction writes while it has all turnstiles.
+        let _place = shared.turnstile.enter(shared.settings.threads);
         shared.items.flights.fetched(key, *ticket, outcome, remember, store);
     }
 }

@@ -77,7 +77,7 @@ fn clients(turn: &Turn<'_>, text: &mut String) {
     lines!(text,
         "connected_clients": shared.resp.clients.count(),
         "maxclients": shared.settings.limits.connections,
-        "blocked_clients": 0,
+        "blocked_clients": shared.items.flights.counts().1,
     );
 }
 

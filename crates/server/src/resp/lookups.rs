@@ -1,8 +1,17 @@
 //! Look-ups that are made together ([`Gathered`]), and how they are answered.
 
+use frazil_segment::Entry;
+
 use super::reply::{self, Version};
+use super::seen;
+use super::waiting::Ask;
 use crate::gather::Gathered;
+use crate::marks::is_placeholder;
+use crate::waits::{Missing, Part};
 use crate::worker::Turn;
+
+/// How often a key is looked for whose value has come and gone meanwhile.
+const LOOKS: usize = 4;
 
 /// How a key is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,22 +54,99 @@ impl<'i> Lookups<'i> {
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) -> bool {
         if !self.gathered.is_empty() && self.stopped().is_none() {
             let version = self.version;
-            self.gathered.take(turn, |out, _, shape, entry| {
-                if let Some(length) = shape.head {
-                    reply::array(out, length as usize);
-                }
-                match entry {
-                    Some(entry) => reply::bulk(out, entry.value),
-                    None => reply::null(out, version),
-                }
-            });
+            if turn.shared.settings.origin.is_some() {
+                self.flush_or_fetch(turn);
+            } else {
+                self.gathered.take(turn, |out, _, shape, entry| {
+                    push_head(out, shape);
+                    match entry {
+                        Some(entry) => push_value(out, entry, version),
+                        None => reply::null(out, version),
+                    }
+                });
+            }
         }
         self.stopped().is_none()
+    }
+
+    fn flush_or_fetch(&mut self, turn: &mut Turn<'_>) {
+        let version = self.version;
+        let answer = |out: &mut Vec<u8>, _: &[u8], shape: Shape, entry: Option<&Entry<'_>>| {
+            push_head(out, shape);
+            if let Some(entry) = entry {
+                push_value(out, entry, version);
+            }
+        };
+        self.gathered.take_or_wait(turn, answer, |key, _, at, turn| {
+            if turn.fetch(key, at, 0, || Ask::Get(version).into()) == Missing::Waits {
+                return;
+            }
+            // Others' replies lie behind its place already, so it is put together beside them.
+            let out = std::mem::take(turn.out);
+            if !is_answered(key, version, turn) {
+                reply::null(turn.out, version);
+            }
+            let reply = std::mem::replace(turn.out, out);
+            turn.waits.parts.push((at, Part::Bytes(reply)));
+        });
     }
 
     /// What follows is answered in this version.
     pub(super) fn speak(&mut self, version: Version) {
         debug_assert!(self.gathered.is_empty());
         self.version = version;
+    }
+}
+
+#[inline]
+fn push_head(out: &mut Vec<u8>, shape: Shape) {
+    if let Some(length) = shape.head {
+        reply::array(out, length as usize);
+    }
+}
+
+/// What a client has won and not brought yet is fetched from nowhere else.
+#[inline]
+fn push_value(out: &mut Vec<u8>, entry: &Entry<'_>, version: Version) {
+    match is_placeholder(entry) {
+        true => reply::null(out, version),
+        false => reply::bulk(out, entry.value),
+    }
+}
+
+/// Answers a key if it has an entry.
+fn is_answered(key: &[u8], version: Version, turn: &mut Turn<'_>) -> bool {
+    let out = &mut *turn.out;
+    turn.shared.items.store.get_with(key, |entry| push_value(out, &entry, version)).is_some()
+}
+
+/// Looks a key up that was not found before, and has it fetched or answers that it is not there.
+pub(super) fn get_or_fetch(key: &[u8], version: Version, turn: &mut Turn<'_>) {
+    let at = turn.out.len();
+    for _ in 0..LOOKS {
+        if is_answered(key, version, turn) {
+            return;
+        }
+        match turn.fetch(key, at, 0, || Ask::Get(version).into()) {
+            Missing::Look => {}
+            Missing::Answer => break,
+            Missing::Waits => return,
+        }
+    }
+    reply::null(turn.out, version);
+}
+
+/// Looks a key up and answers it. If it is not there, `fetches` says whether its value is fetched.
+pub(super) fn look_up(key: &[u8], version: Version, fetches: bool, turn: &mut Turn<'_>) {
+    let out = &mut *turn.out;
+    let store = &turn.shared.items.store;
+    let found = seen::get_with(store, key, |entry| reply::bulk(out, entry.value));
+    turn.counters.gets.add(1);
+    turn.counters.get_hits.add(found.is_some().into());
+    turn.counters.get_misses.add(found.is_none().into());
+    match found {
+        Some(()) => {}
+        None if fetches => get_or_fetch(key, version, turn),
+        None => reply::null(turn.out, version),
     }
 }

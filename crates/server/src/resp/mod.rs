@@ -20,11 +20,13 @@ mod ranges;
 mod reply;
 mod request;
 mod scan;
+mod seen;
 mod shared;
 mod strings;
 mod table;
 mod times;
 mod transaction;
+mod waiting;
 mod write;
 
 use std::borrow::Cow;
@@ -42,6 +44,7 @@ use scan::Walk;
 pub(crate) use shared::Resp;
 use table::{COMMANDS, DENYOOM, NO_MULTI};
 use transaction::{Transaction, Watched};
+pub(crate) use waiting::{Ask, answer_late};
 
 pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"-ERR max number of clients reached\r\n";
 /// The version that clients are told: some choose by it what they send.
@@ -127,6 +130,11 @@ impl Session {
         self.transaction.is_none() && self.replies == Replies::On
     }
 
+    /// Whether a request may wait: not in a transaction, nor if its reply is dropped.
+    fn may_wait(&self) -> bool {
+        !self.is_in_exec && self.replies == Replies::On
+    }
+
     fn speak(&mut self, version: Version) {
         self.version = version;
         self.client.version.store(if version == Version::Two { 2 } else { 3 }, Relaxed);
@@ -200,7 +208,7 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
     let mut lookups = Lookups::new(session.version);
     let mut at = 0;
     let next = loop {
-        if !turn.begins_request() {
+        if turn.waits.is_full() || !turn.begins_request() {
             break Next::Send;
         }
         let rest = &input[at..];

@@ -2,7 +2,7 @@
 
 /// Which of the two a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(crate) enum Version {
     Two,
     Three,
 }

@@ -3,7 +3,7 @@
 use super::request::Args;
 use super::{
     Call, Done, Problem, arithmetic, client, command, config, expire, info, keys, lcs, ranges,
-    scan, strings, transaction,
+    scan, strings, transaction, waiting,
 };
 
 /// A command.
@@ -90,6 +90,7 @@ pub(super) static COMMANDS: &[Command] = &[
     row("getbit", 3, (1, 1, 1), READONLY | FAST, "bitmap", ranges::getbit),
     row("getdel", 2, (1, 1, 1), WRITE | FAST, "string", strings::getdel),
     row("getex", -2, (1, 1, 1), WRITE | FAST, "string", strings::getex),
+    row("getlease", 4, (1, 1, 1), WRITE | DENYOOM | FAST, "string", waiting::getlease),
     row("getrange", 4, (1, 1, 1), READONLY, "string", ranges::getrange),
     row("getset", 3, (1, 1, 1), WRITE | DENYOOM | FAST, "string", strings::getset),
     row("hello", -1, (0, 0, 0), FAST | NO_AUTH, "connection", client::hello),

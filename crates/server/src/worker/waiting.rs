@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Connection, REPLY_BYTES, TICK, Turn, WORK_BYTES, Worker};
 use crate::mail::{Letter, News};
-use crate::memcached;
 use crate::waits::{Again, Hole, Lease, Part};
+use crate::{memcached, session};
 
 impl Worker {
     /// How long it may sleep until the time of a reply is over.
@@ -93,7 +93,7 @@ impl Worker {
             place: self.shared.turnstile.enter(self.number),
             waits: &mut self.added,
         };
-        memcached::answer_late(&hole.key, &hole.ask, news, &mut turn);
+        session::answer_late(&hole.key, &hole.ask, news, &mut turn);
         drop(turn);
         self.added.again = None;
         let waits_again = self.added.parts.pop();

@@ -4,5 +4,8 @@ mod bounds;
 mod client;
 mod commands;
 mod hostile;
+#[path = "../memcached/origin.rs"]
+mod origin;
 mod pieces;
 mod transactions;
+mod waits;
