@@ -1,6 +1,7 @@
 //! The store with what all protocols add to it: limits, times as clients write them, flushes.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::time::Duration;
 
 use frazil_segment::{
@@ -11,6 +12,7 @@ use crate::clock::Clock;
 use crate::flights::Flights;
 use crate::mail::Mail;
 use crate::settings::{Settings, Shares};
+use crate::tracking::Tracking;
 use crate::worker::Turn;
 
 /// Seconds from which on a lifetime is a date: 30 days.
@@ -20,9 +22,11 @@ const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Items {
-    /// To read. What is written and deleted for clients goes through the functions here, which tell the flights.
+    /// To read. What is written and deleted for clients goes through the functions here, which tell the flights
+    /// and those who have copies.
     pub(crate) store: Store,
     pub(crate) flights: Flights,
+    pub(crate) tracking: Arc<Tracking>,
     pub(crate) clock: Clock,
     item_bytes_max: usize,
     segment_bytes: usize,
@@ -42,6 +46,7 @@ impl Items {
         Ok(Items {
             store: store.eviction(eviction).clock(clock.shared()).build()?,
             flights: Flights::new(settings.limits.waiters, shares.memo_bytes, mail),
+            tracking: Arc::new(Tracking::new(shares.tracked_bytes)),
             clock,
             segment_bytes: shares.segment_bytes,
             item_bytes_max: settings.limits.item_bytes,
@@ -65,7 +70,30 @@ impl Items {
     ) -> Result<(Stored, u64), StoreError> {
         let written = self.store.write(key, value, attributes, expect);
         self.flights.written(key);
+        self.changed(key, matches!(written, Ok((Stored::Stored, _))));
         written
+    }
+
+    /// Tells who has copies, after the flights were told: theirs is the fence between a write and this.
+    #[inline]
+    fn changed(&self, key: &[u8], is_changed: bool) {
+        if is_changed {
+            self.tracking.written(key, self.flights.mail());
+        }
+    }
+
+    /// Stores a value that was fetched, if there is none.
+    pub(crate) fn bring(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+    ) -> Result<(Stored, u64), StoreError> {
+        let stored = self.store.write(key, value, attributes, Expect::Nothing);
+        // As in `Flights::written`, which is not called: this is what they wait for.
+        fence(SeqCst);
+        self.changed(key, matches!(stored, Ok((Stored::Stored, _))));
+        stored
     }
 
     /// Deletes for a client, as [`Store::delete`].
@@ -73,6 +101,7 @@ impl Items {
         self.flights.overtake(key);
         let is_there = self.store.delete(key);
         self.flights.deleted(key);
+        self.changed(key, is_there);
         is_there
     }
 
@@ -81,6 +110,7 @@ impl Items {
         self.flights.overtake(key);
         let deleted = self.store.delete_exactly(key, cas);
         self.flights.deleted(key);
+        self.changed(key, deleted == Stored::Stored);
         deleted
     }
 
@@ -120,6 +150,7 @@ impl Items {
     fn flush(&self) {
         self.flights.overtake_all();
         self.store.flush();
+        self.tracking.flushed(self.flights.mail());
     }
 }
 
@@ -138,6 +169,7 @@ pub(crate) fn update<R>(
     });
     if writes {
         turn.shared.items.flights.written(key);
+        turn.shared.items.changed(key, updated.is_ok());
     }
     updated
 }

@@ -31,6 +31,7 @@ mod resp;
 mod server;
 mod session;
 mod settings;
+mod tracking;
 mod turnstile;
 mod waits;
 mod worker;

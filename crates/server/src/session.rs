@@ -1,7 +1,7 @@
 //! What is spoken with a client: the one function of a protocol that the loop knows.
 
 use crate::listen::Stream;
-use crate::mail::News;
+use crate::mail::{News, Place};
 use crate::server::Shared;
 use crate::worker::{Served, Turn};
 use crate::{memcached, resp};
@@ -31,10 +31,15 @@ pub(crate) enum Session {
 }
 
 impl Session {
-    pub(crate) fn new(protocol: Protocol, stream: &Stream, shared: &Shared) -> Session {
+    pub(crate) fn new(
+        protocol: Protocol,
+        stream: &Stream,
+        place: Place,
+        shared: &Shared,
+    ) -> Session {
         match protocol {
             Protocol::Memcached => Session::Memcached(memcached::Session::new(&shared.memcached)),
-            Protocol::Resp => Session::Resp(resp::Session::new(stream, shared)),
+            Protocol::Resp => Session::Resp(resp::Session::new(stream, place, shared)),
         }
     }
 

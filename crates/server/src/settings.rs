@@ -103,6 +103,8 @@ pub(crate) struct Shares {
     pub(crate) memo_bytes: usize,
     /// For values that are being fetched.
     pub(crate) fetched_bytes: usize,
+    /// For keys that clients have copies of.
+    pub(crate) tracked_bytes: usize,
 }
 
 /// Segments that there are at least: of fewer, too large a part would be open and half empty.
@@ -113,15 +115,28 @@ impl Shares {
         let memory = settings.memory_bytes;
         let segment = (memory / 8 * 7 / SEGMENTS_MIN).clamp(64 << 10, ITEM_BYTES_MAX);
         let segment_bytes = 1 << segment.ilog2();
-        // The largest request that may come must have room, and a reply beside it; and what is fetched.
-        let least = if settings.origin.is_some() { 4 } else { 2 };
+        // The largest request that may come must have room, and a reply beside it; and what is fetched or tracked.
+        let least = match (settings.origin.is_some(), !settings.resp.is_empty()) {
+            (false, false) => 2,
+            (false, true) => 3,
+            (true, false) => 4,
+            (true, true) => 6,
+        };
         let buffer_bytes = (memory / 16).clamp(least * segment_bytes, 64 << 20);
         let (memo_bytes, fetched_bytes) = match settings.origin {
             Some(_) => (buffer_bytes / 8, buffer_bytes / 4),
             None => (0, 0),
         };
+        let tracked_bytes = if settings.resp.is_empty() { 0 } else { buffer_bytes / 4 };
         let store_bytes = memory - buffer_bytes;
-        let buffer_bytes = buffer_bytes - memo_bytes - fetched_bytes;
-        Shares { store_bytes, segment_bytes, buffer_bytes, memo_bytes, fetched_bytes }
+        let buffer_bytes = buffer_bytes - memo_bytes - fetched_bytes - tracked_bytes;
+        Shares {
+            store_bytes,
+            segment_bytes,
+            buffer_bytes,
+            memo_bytes,
+            fetched_bytes,
+            tracked_bytes,
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use frazil_segment::{Attributes, Expect, Stored};
+use frazil_segment::{Attributes, Stored};
 use hyper::body::{Body as _, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{ACCEPT, HOST, USER_AGENT};
@@ -126,9 +126,8 @@ impl Fetcher {
         }
         let lifetime = Some(Duration::from_secs(fetched.lifetime_seconds));
         let attributes = Attributes { flags: 0, marks: job.marks, lifetime };
-        let store = &self.shared.items.store;
         // What finds no memory is answered all the same.
-        let stored = store.write(&job.key, &fetched.value, attributes, Expect::Nothing);
+        let stored = self.shared.items.bring(&job.key, &fetched.value, attributes);
         let cas = if let Ok((Stored::Stored, cas)) = stored { cas } else { 0 };
         match Arc::try_unwrap(fetched) {
             Ok(fetched) => Outcome::Value(Arc::new(Fetched { cas, ..fetched })),

@@ -4,7 +4,7 @@ use frazil_segment::{Entry, Store};
 
 use crate::marks::is_placeholder;
 
-pub(super) fn contains(store: &Store, key: &[u8]) -> bool {
+pub(crate) fn contains(store: &Store, key: &[u8]) -> bool {
     peek(store, key, |_| ()).is_some()
 }
 

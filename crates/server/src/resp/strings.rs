@@ -13,7 +13,7 @@ pub(super) const SYNTAX: &str = "ERR syntax error";
 
 pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
     let fetches = call.session.may_wait();
-    lookups::look_up(call.args.get(1), call.session.version, fetches, call.turn);
+    lookups::look_up(call.args.get(1), call.session.reader(), fetches, call.turn);
     Ok(())
 }
 
@@ -32,7 +32,7 @@ pub(super) fn mget(call: &mut Call<'_, '_>) -> Done {
             call.turn.out.truncate(begin);
             return Err("ERR too many replies to a line of words: send MGET as an array".into());
         }
-        lookups::look_up(key, call.session.version, false, call.turn);
+        lookups::look_up(key, call.session.reader(), false, call.turn);
     }
     Ok(())
 }
@@ -179,7 +179,7 @@ pub(super) fn getex(call: &mut Call<'_, '_>) -> Done {
         _ => return Err(SYNTAX.into()),
     };
     let Some(end) = end else {
-        lookups::look_up(args.get(1), version, false, call.turn);
+        lookups::look_up(args.get(1), call.session.reader(), false, call.turn);
         return Ok(());
     };
     let lifetime = end.map(|end| times::left(end, call.turn));

@@ -26,7 +26,7 @@ impl Command {
 }
 
 const WRITE: u8 = 1;
-const READONLY: u8 = 2;
+pub(super) const READONLY: u8 = 2;
 /// It takes memory, and is refused if there is none.
 pub(super) const DENYOOM: u8 = 4;
 const ADMIN: u8 = 8;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use frazil_segment::{Attributes, Expect, Stored, Update};
 
+use super::lookups::{self, Reader};
 use super::reply::{self, Version};
-use super::{Call, Done, Problem, lookups, number, write};
+use super::{Call, Done, Problem, number, tracking, write};
 use crate::items;
 use crate::mail::{News, Outcome};
 use crate::marks::{STALE, WON, is_placeholder};
@@ -22,7 +23,7 @@ const TRIES: usize = 8;
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// A key of `GET` or `MGET`.
-    Get(Version),
+    Get(Reader),
     Lease(Lease),
 }
 
@@ -49,8 +50,15 @@ pub(crate) fn answer_late(key: &[u8], ask: &Ask, news: News, turn: &mut Turn<'_>
         _ => None,
     };
     match (ask, fetched) {
-        (Ask::Get(_), Some(value)) => reply::bulk(turn.out, value),
-        (Ask::Get(version), None) => lookups::get_or_fetch(key, *version, turn),
+        (Ask::Get(Reader { tracker: None, .. }), Some(value)) => reply::bulk(turn.out, value),
+        (Ask::Get(reader @ Reader { tracker: Some(tracker), .. }), Some(value)) => {
+            // What it keeps is what is stored; else it may keep nothing.
+            if !lookups::answer(key, *reader, turn).is_there {
+                reply::bulk(turn.out, value);
+                tracking::tell_at_once(key, *tracker, turn);
+            }
+        }
+        (Ask::Get(reader), None) => lookups::get_or_fetch(key, *reader, turn),
         (Ask::Lease(lease), Some(value)) => push(turn.out, Some(value), "hit", lease.version),
         (Ask::Lease(lease), None) => {
             // It may have waited for the end of a lease, and not for its own.

@@ -19,7 +19,11 @@ impl Worker {
         if std::mem::take(&mut self.has_mail) {
             for Letter { slot, ticket, news } in self.shared.items.flights.mail().take(self.number)
             {
-                self.fill(slot as usize, ticket, news);
+                match news {
+                    News::Stale(stale) => self.tell(slot, ticket, &stale, false),
+                    News::Redirected(stale) => self.tell(slot, ticket, &stale, true),
+                    news => self.fill(slot as usize, ticket, news),
+                }
             }
         }
         while let Some(&(deadline_ms, slot, ticket)) = self.deadlines.first()

@@ -7,5 +7,6 @@ mod hostile;
 #[path = "../memcached/origin.rs"]
 mod origin;
 mod pieces;
+mod tracking;
 mod transactions;
 mod waits;
