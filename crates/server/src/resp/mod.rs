@@ -277,11 +277,8 @@ fn serve_all(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served
     lookups.flush(turn);
     if let Some((from, shape)) = lookups.stopped() {
         // Replies have become too many: the rest is served when they are sent.
-        session.state = State::Keys(shape);
-        if shape.left == 0 {
-            session.state = State::Request;
-            session.begins_again(shape.is_tracked);
-        }
+        // The first request after `CLIENT CACHING` is never begun again: its key is the first that is gathered.
+        session.state = if shape.left == 0 { State::Request } else { State::Keys(shape) };
         return Served { consumed: from, next: Next::Send };
     }
     Served { consumed: at, next }

@@ -92,17 +92,6 @@ impl Session {
         }
     }
 
-    /// A request that was begun is to be begun again: whether it is tracked is as it was.
-    pub(super) fn begins_again(&mut self, is_tracked: bool) {
-        if let Some(copies) = &mut self.copies {
-            copies.is_said = match copies.mode {
-                Mode::OptIn => is_tracked,
-                Mode::OptOut => !is_tracked,
-                Mode::Read | Mode::Prefixes => false,
-            };
-        }
-    }
-
     /// Until it is dropped, what is written is not told to a client that does not want to hear of itself.
     pub(super) fn unheard(&self) -> Option<Unheard> {
         let is_unheard = self.copies.as_ref().is_some_and(|copies| copies.is_unheard);
