@@ -32,7 +32,7 @@ pub struct Settings {
     pub limits: Limits,
     /// What memcached has a flag for.
     pub options: Options,
-    /// Where look-ups of memcached's protocol fetch what is missing.
+    /// Where look-ups fetch what is missing.
     pub origin: Option<Origin>,
 }
 

@@ -65,8 +65,8 @@ pub(crate) struct Args {
     /// How long clients may take, at the end, to send the rest of their requests and to read their replies
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain_timeout: u64,
-    /// Fetch what `get`, `gets` and `mg` do not find, from here: `http://HOST:PORT/{key}`
-    #[arg(long, value_name = "URL", requires = "memcached")]
+    /// Fetch what `get`, `gets`, `mg` and `mget` do not find, from here: `http://HOST:PORT/{key}`
+    #[arg(long, value_name = "URL")]
     origin: Option<OriginUrl>,
     /// Give a fetch up after so many seconds; who waits for it is told that the key is absent
     #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "origin", value_parser = clap::value_parser!(u64).range(1..=3600))]
