@@ -1,7 +1,9 @@
 //! Look-ups that are made together ([`Gathered`]), and how they are answered.
 
 use frazil_segment::Entry;
+use parking_lot::MutexGuard;
 
+use super::hotkeys::Sketch;
 use super::reply::{self, Version};
 use super::waiting::Ask;
 use super::{Session, seen, tracking};
@@ -84,12 +86,15 @@ impl<'i> Lookups<'i> {
             if turn.shared.settings.origin.is_some() {
                 self.flush_or_fetch(turn);
             } else {
-                self.gathered.take(turn, |out, _, shape, entry| {
+                let mut hot = turn.shared.resp.hot.of(turn.thread, turn.now_ms);
+                self.gathered.take(turn, |out, key, shape, entry| {
                     push_head(out, shape);
+                    let begin = out.len();
                     match entry {
                         Some(entry) => push_value(out, entry, version),
                         None => reply::null(out, version),
                     }
+                    note(&mut hot, key, shape, out.len() - begin);
                 });
             }
         }
@@ -98,11 +103,14 @@ impl<'i> Lookups<'i> {
 
     fn flush_or_fetch(&mut self, turn: &mut Turn<'_>) {
         let version = self.version;
-        let hit = |out: &mut Vec<u8>, _: &[u8], shape: Shape, entry: Option<&Entry<'_>>| {
+        let mut hot = turn.shared.resp.hot.of(turn.thread, turn.now_ms);
+        let hit = |out: &mut Vec<u8>, key: &[u8], shape: Shape, entry: Option<&Entry<'_>>| {
             push_head(out, shape);
+            let begin = out.len();
             if let Some(entry) = entry {
                 push_value(out, entry, version);
             }
+            note(&mut hot, key, shape, out.len() - begin);
         };
         let tracker = self.tracker;
         self.gathered.take_or_wait(turn, hit, |key, shape, at, turn| {
@@ -125,6 +133,21 @@ impl<'i> Lookups<'i> {
     pub(super) fn follow(&mut self, session: &Session) {
         debug_assert!(self.gathered.is_empty());
         (self.version, self.tracker) = (session.version, session.own_tracker());
+    }
+}
+
+/// What a request has beside its key: the word `GET`.
+const GET_BYTES: usize = 9;
+/// What an argument has beside its bytes, but for the digits of their number.
+const ARGUMENT_BYTES: usize = 5;
+
+/// Counts a key and its reply, if keys are counted.
+#[inline]
+fn note(hot: &mut Option<MutexGuard<'_, Sketch>>, key: &[u8], shape: Shape, reply_bytes: usize) {
+    if let Some(sketch) = hot {
+        let word = if shape.left == 0 { GET_BYTES } else { 0 };
+        let digits = itoa::Buffer::new().format(key.len()).len();
+        sketch.note(key, word + ARGUMENT_BYTES + digits + key.len() + reply_bytes);
     }
 }
 

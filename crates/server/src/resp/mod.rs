@@ -10,6 +10,7 @@ mod command;
 mod config;
 mod expire;
 mod glob;
+mod hotkeys;
 mod info;
 mod inline;
 mod keys;
@@ -533,4 +534,5 @@ fn run(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
         turn.out.truncate(begin);
         reply::error(turn.out, &text);
     }
+    hotkeys::note(&COMMANDS[at], args, begin, turn);
 }

@@ -8,7 +8,7 @@ use super::reply::{self, Version};
 use super::seen;
 use super::strings::SYNTAX;
 use super::table::{Command, READONLY};
-use super::{Args, Call, Done, Problem, Session, State, client};
+use super::{Args, Call, Done, Problem, Session, State, client, table};
 use crate::mail::{News, Stale};
 use crate::server::Shared;
 use crate::tracking::{Tracker, Unheard};
@@ -178,14 +178,10 @@ pub(super) fn remember(key: &[u8], tracker: Tracker, turn: &Turn<'_>) -> bool {
 
 /// Remembers the keys of a request that only reads.
 pub(super) fn remember_all(session: &Session, command: &Command, args: &Args<'_>, turn: &Turn<'_>) {
-    let (first, last, step) = command.keys;
-    let Some(tracker) = session.tracker().filter(|_| command.is(READONLY) && first > 0) else {
-        return;
-    };
-    let last = if last < 0 { args.len() as i32 + last } else { last };
-    let count = (last - first + 1).max(0) as usize;
-    for key in args.from(first as usize).take(count).step_by(step as usize) {
-        remember(key, tracker, turn);
+    if let Some(tracker) = session.tracker().filter(|_| command.is(READONLY)) {
+        table::keys_of(command, args).for_each(|key| {
+            remember(key, tracker, turn);
+        });
     }
 }
 

@@ -4,6 +4,7 @@ mod bounds;
 mod client;
 mod commands;
 mod hostile;
+mod hotkeys;
 #[path = "../memcached/origin.rs"]
 mod origin;
 mod pieces;
