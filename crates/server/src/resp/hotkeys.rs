@@ -29,6 +29,9 @@ pub(super) struct HotKeys {
     sketches: Box<[Mutex<Sketch>]>,
 }
 
+/// A key and its bytes.
+type Sum = (Box<[u8]>, u64);
+
 /// In which requests were counted, or are.
 #[derive(Clone, Copy, Debug)]
 struct Period {
@@ -91,7 +94,7 @@ impl HotKeys {
     }
 
     /// The keys of most bytes, and the bytes of all.
-    fn hottest(&self, count: usize) -> (Vec<(Box<[u8]>, u64)>, u64) {
+    fn hottest(&self, count: usize) -> (Vec<Sum>, u64) {
         let mut sums = HashMap::<Box<[u8]>, u64>::new();
         let mut all = 0;
         for sketch in &self.sketches {
