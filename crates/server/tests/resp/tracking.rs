@@ -1,6 +1,7 @@
 //! Clients that keep copies, and what they are told.
 
-use std::io::{Read as _, Write as _};
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 
 use frazil_server::{Address, Server, Settings};
@@ -168,6 +169,8 @@ fn what_is_kept_is_chosen_by_request() {
     but.ask(&requests("CLIENT CACHING NO\nGET a\nGET b\nCLIENT CACHING NO\nSTRLEN c\nSTRLEN d"));
     writer.expect("MSET a u b u c u", "+OK");
     is_told(&mut but, &stale("b"));
+    // It has read this in its transaction.
+    is_told(&mut chosen, &stale("a"));
     writer.expect("SET d u", "+OK");
     is_told(&mut but, &stale("d"));
     // What it writes itself is not told, and the copies of others are.
@@ -362,4 +365,82 @@ fn a_value_that_was_waited_for_is_kept_until_it_changes() {
     is_told(&mut reader, &stale("a"));
     writer.expect("SET b x", "+OK");
     is_told(&mut reader, &stale("b"));
+}
+
+/// A client that keeps copies as it is told.
+struct Keeper {
+    client: Client,
+    lines: BufReader<TcpStream>,
+    copies: HashMap<String, String>,
+}
+
+impl Keeper {
+    fn new(server: &Server) -> Keeper {
+        let client = tracking(server, "");
+        let lines = BufReader::new(client.stream.try_clone().unwrap());
+        Keeper { client, lines, copies: HashMap::new() }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The next reply; what is told before it is done.
+    fn ask(&mut self, line: &str) -> String {
+        self.client.send(&requests(line));
+        loop {
+            let head = self.line();
+            if head != ">2" {
+                return if head.starts_with('$') { self.line() } else { head };
+            }
+            assert_eq!((self.line().as_str(), self.line().as_str()), ("$10", "invalidate"));
+            if self.line() == "*1" {
+                self.line();
+                let key = self.line();
+                self.copies.remove(&key);
+            } else {
+                self.copies.clear();
+            }
+        }
+    }
+}
+
+#[test]
+fn no_copy_stays_out_of_date_whatever_threads_do() {
+    let server = Server::start(Settings { threads: 3, ..settings() }).unwrap();
+    let keep = &|number: usize| {
+        let mut keeper = Keeper::new(&server);
+        for at in 0..1500 {
+            let key = format!("k{}", (at * 7 + number * 13 + at * at) % 40);
+            match (at + number) % 8 {
+                0 => drop(keeper.ask(&format!("SET {key} {number}-{at}"))),
+                1 => drop(keeper.ask(&format!("DEL {key}"))),
+                2 if at % 400 == 2 => drop(keeper.ask("FLUSHALL")),
+                _ => {
+                    let value = keeper.ask(&format!("GET {key}"));
+                    keeper.copies.insert(key, value);
+                }
+            }
+        }
+        keeper
+    };
+    let mut keepers: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..6).map(|number| scope.spawn(move || keep(number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let mut plain = Keeper::new(&server);
+    plain.ask("CLIENT TRACKING OFF");
+    for keeper in &mut keepers {
+        for _ in 0..1000 {
+            keeper.ask("PING");
+            keeper.copies.retain(|key, value| *value != plain.ask(&format!("GET {key}")));
+            if keeper.copies.is_empty() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert!(keeper.copies.is_empty(), "out of date: {:?}", keeper.copies);
+    }
 }
