@@ -38,7 +38,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::listen::Stream;
 use crate::mail::Place;
 use crate::server::Shared;
-use crate::tracking::Tracking;
 use crate::worker::{Next, Served, Turn};
 use clients::{Client, Clients};
 use lookups::{GET, Lookups, Reader, Shape};
@@ -103,7 +102,6 @@ pub(crate) struct Session {
     pushes: Vec<u8>,
     client: Arc<Client>,
     clients: Arc<Clients>,
-    tracking: Arc<Tracking>,
 }
 
 impl Session {
@@ -122,7 +120,6 @@ impl Session {
             pushes: Vec::new(),
             client: clients.add(stream.ends(), place, shared.items.clock.now_ms()),
             clients: Arc::clone(clients),
-            tracking: Arc::clone(&shared.items.tracking),
         }
     }
 

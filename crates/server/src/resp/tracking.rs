@@ -11,7 +11,7 @@ use super::table::{Command, READONLY};
 use super::{Args, Call, Done, Problem, Session, State, client, table};
 use crate::mail::{News, Stale};
 use crate::server::Shared;
-use crate::tracking::{Tracker, Unheard};
+use crate::tracking::{Tracker, Tracking, Unheard};
 use crate::worker::Turn;
 
 /// Prefixes of a connection.
@@ -36,6 +36,8 @@ enum Mode {
 /// What a client has asked for with `CLIENT TRACKING ON`.
 #[derive(Debug)]
 pub(super) struct Copies {
+    /// Where it is to be left when the connection ends.
+    table: Arc<Tracking>,
     mode: Mode,
     prefixes: Vec<Box<[u8]>>,
     /// Who is told in its place.
@@ -100,7 +102,7 @@ impl Session {
 
     pub(super) fn stop_tracking(&mut self) {
         if let Some(copies) = self.copies.take() {
-            self.tracking.leave(self.client.id, &copies.prefixes);
+            copies.table.leave(self.client.id, &copies.prefixes);
             self.client.redirect.store(-1, Relaxed);
         }
     }
@@ -199,7 +201,7 @@ pub(super) fn track(call: &mut Call<'_, '_>) -> Done {
         session.stop_tracking();
         let redirect = asked.redirect.as_ref().map_or(0, |target| target.id as i64);
         session.client.redirect.store(redirect, Relaxed);
-        session.tracking.join(session.own(), &asked.prefixes);
+        asked.table.join(session.own(), &asked.prefixes);
         session.copies = Some(Box::new(asked));
     } else {
         call.session.stop_tracking();
@@ -211,6 +213,7 @@ pub(super) fn track(call: &mut Call<'_, '_>) -> Done {
 /// What `CLIENT TRACKING ON` asks for.
 fn asked(call: &Call<'_, '_>) -> Result<Copies, Problem> {
     let mut asked = Copies {
+        table: Arc::clone(&call.turn.shared.items.tracking),
         mode: Mode::Read,
         prefixes: Vec::new(),
         redirect: None,
