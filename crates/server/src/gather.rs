@@ -67,12 +67,12 @@ impl<'i, S: Copy> Gathered<'i, S> {
         }
     }
 
-    /// As [`Gathered::take`], but for keys that are not there: they are given to `wait`, with the place in the replies
-    /// where theirs belong. No more than may wait are answered.
+    /// As [`Gathered::take`], but for keys that are not there: `answer` appends what comes before their reply, and they
+    /// are given to `wait` with the place in the replies where it belongs. No more than may wait are answered.
     pub(crate) fn take_or_wait(
         &mut self,
         turn: &mut Turn<'_>,
-        mut answer: impl FnMut(&mut Vec<u8>, &[u8], S, &Entry<'_>),
+        mut answer: impl FnMut(&mut Vec<u8>, &[u8], S, Option<&Entry<'_>>),
         mut wait: impl FnMut(&'i [u8], S, usize, &mut Turn<'_>),
     ) {
         let mut missing = [(0, 0); GATHERED];
@@ -81,13 +81,13 @@ impl<'i, S: Copy> Gathered<'i, S> {
         let (shapes, keys) = (self.shapes, self.keys);
         let mut at = 0;
         self.take_while(turn, |out, key, shape, entry| {
-            match entry {
-                Some(entry) => answer(out, key, shape, entry),
-                None if count == room => return false,
-                None => {
-                    missing[count] = (at, out.len());
-                    count += 1;
-                }
+            if entry.is_none() && count == room {
+                return false;
+            }
+            answer(out, key, shape, entry);
+            if entry.is_none() {
+                missing[count] = (at, out.len());
+                count += 1;
             }
             at += 1;
             true

@@ -1,6 +1,7 @@
 //! The store with what all protocols add to it: limits, times as clients write them, flushes.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::time::Duration;
 
 use frazil_segment::{Attributes, Entry, Expect, StoreError, Stored, Update};
@@ -10,6 +11,7 @@ use crate::flights::Flights;
 use crate::mail::Mail;
 use crate::settings::{Settings, Shares};
 use crate::store::{Store, StoreBuildError};
+use crate::tracking::Tracking;
 use crate::worker::Turn;
 
 /// Seconds from which on a lifetime is a date: 30 days.
@@ -19,9 +21,11 @@ const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Items {
-    /// To read. What is written and deleted for clients goes through the functions here, which tell the flights.
+    /// To read. What is written and deleted for clients goes through the functions here, which tell the flights
+    /// and those who have copies.
     pub(crate) store: Store,
     pub(crate) flights: Flights,
+    pub(crate) tracking: Arc<Tracking>,
     pub(crate) clock: Clock,
     item_bytes_max: usize,
     /// When everything that is there is to go.
@@ -38,6 +42,7 @@ impl Items {
         Ok(Items {
             store: Store::new(settings, shares, &clock)?,
             flights: Flights::new(settings.limits.waiters, shares.memo_bytes, mail),
+            tracking: Arc::new(Tracking::new(shares.tracked_bytes)),
             clock,
             item_bytes_max: shares.item_bytes,
             flush_ms: AtomicU64::new(NEVER),
@@ -58,10 +63,34 @@ impl Items {
         expect: Expect,
     ) -> Result<(Stored, u64), StoreError> {
         let written = self.store.write(key, value, attributes, expect);
-        if let Ok((Stored::Stored, _)) = written {
+        // One that was refused may have taken the place of what was there.
+        if !matches!(written, Ok((Stored::NotStored | Stored::Exists | Stored::NotFound, _))) {
             self.flights.written(key);
+            self.changed(key, true);
         }
         written
+    }
+
+    /// Tells who has copies, after the flights were told: theirs is the fence between a write and this.
+    #[inline]
+    fn changed(&self, key: &[u8], is_changed: bool) {
+        if is_changed {
+            self.tracking.written(key, self.flights.mail());
+        }
+    }
+
+    /// Stores a value that was fetched, if there is none.
+    pub(crate) fn bring(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+    ) -> Result<(Stored, u64), StoreError> {
+        let stored = self.store.write(key, value, attributes, Expect::Nothing);
+        // As in `Flights::written`, which is not called: this is what they wait for.
+        fence(SeqCst);
+        self.changed(key, matches!(stored, Ok((Stored::Stored, _))));
+        stored
     }
 
     /// Deletes for a client, as [`frazil_segment::Store::delete`].
@@ -69,6 +98,7 @@ impl Items {
         self.flights.overtake(key);
         let is_there = self.store.delete(key);
         self.flights.deleted(key);
+        self.changed(key, is_there);
         is_there
     }
 
@@ -80,6 +110,7 @@ impl Items {
         if deleted != Stored::Exists {
             self.flights.deleted(key);
         }
+        self.changed(key, deleted == Stored::Stored);
         deleted
     }
 
@@ -119,6 +150,7 @@ impl Items {
     fn flush(&self) {
         self.flights.overtake_all();
         self.store.flush();
+        self.tracking.flushed(self.flights.mail());
     }
 }
 
@@ -129,19 +161,26 @@ pub(crate) fn update<R>(
     turn: &mut Turn<'_>,
     mut decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
 ) -> Result<Option<(R, u64)>, StoreError> {
-    let mut changes = false;
+    let (mut writes, mut changes) = (false, false);
     let updated = rewrite(key, turn, |entry, value| {
         let update = decide(entry, value);
-        changes = match &update {
-            Update::Leave(_) => false,
+        (writes, changes) = match &update {
+            Update::Leave(_) => (false, false),
             // It has gone then.
-            Update::Write { lifetime: Some(Some(Duration::ZERO)), .. } => true,
-            Update::Write { marks, .. } => *marks != entry.marks || value != entry.value,
+            Update::Write { lifetime: Some(Some(Duration::ZERO)), .. } => (true, true),
+            Update::Write { marks, .. } => (true, *marks != entry.marks || value != entry.value),
         };
         update
     });
-    if changes && matches!(updated, Ok(Some(_))) {
-        turn.shared.items.flights.written(key);
+    let items = &turn.shared.items;
+    if writes && matches!(updated, Ok(Some(_))) {
+        if changes {
+            items.flights.written(key);
+        } else {
+            // As in `Flights::written`: a lifetime is of those who have copies too, and ends no wait.
+            fence(SeqCst);
+        }
+        items.changed(key, true);
     }
     updated
 }

@@ -26,6 +26,7 @@ mod http;
 mod items;
 mod listen;
 mod mail;
+mod marks;
 mod memcached;
 mod metrics;
 #[cfg(all(test, loom))]
@@ -39,6 +40,7 @@ mod session;
 mod settings;
 mod store;
 mod sync;
+mod tracking;
 mod turnstile;
 mod waits;
 mod worker;

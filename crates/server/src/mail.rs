@@ -26,7 +26,24 @@ pub(crate) enum News {
     Fetched(Outcome),
     /// Its time is over.
     Late,
+    /// Copies that the client has are out of date; the ticket is the number of its connection.
+    Stale(Stale),
+    /// Those of another client are, which has asked for this one to be told.
+    Redirected(Stale),
 }
+
+/// What a client may have a copy of that is out of date.
+#[derive(Clone, Debug)]
+pub(crate) enum Stale {
+    Key(Arc<[u8]>),
+    /// Anything.
+    All,
+}
+
+/// In place of a connection: all of the thread that track.
+pub(crate) const EVERYONE: u32 = u32::MAX;
+/// Letters in a box from which on copies are no longer told of one by one.
+const BOX_MAX: usize = 1 << 16;
 
 /// What a fetch has brought.
 #[derive(Clone, Debug)]
@@ -74,9 +91,19 @@ impl Mail {
         Mail { boxes: wakers.iter().map(|_| Mutex::default()).collect(), wakers }
     }
 
-    /// Sends all letters, and wakes each thread once. A thread whose box is not empty was woken before, and has not
-    /// taken it out yet.
+    /// Tells connections that copies are out of date. If there are too many letters for a thread, all its connections are
+    /// told that all copies are.
+    pub(crate) fn tell(&self, to: impl Iterator<Item = ((u64, Place), Stale)>) {
+        self.deliver(to.map(|(to, stale)| (to, News::Stale(stale))), BOX_MAX);
+    }
+
+    /// Sends all letters, and wakes each thread once.
     pub(crate) fn send(&self, letters: impl Iterator<Item = ((u64, Place), News)>) {
+        self.deliver(letters, usize::MAX);
+    }
+
+    /// A thread whose box is not empty was woken before, and has not taken it out yet.
+    fn deliver(&self, letters: impl Iterator<Item = ((u64, Place), News)>, box_max: usize) {
         let mut by_thread: Vec<Vec<Letter>> = self.boxes.iter().map(|_| Vec::new()).collect();
         for ((ticket, Place { thread, slot }), news) in letters {
             by_thread[thread as usize].push(Letter { slot, ticket, news });
@@ -85,7 +112,12 @@ impl Mail {
         {
             let mut there = self.boxes[thread].lock();
             let was_empty = there.is_empty();
-            there.extend(letters);
+            if there.len() + letters.len() <= box_max {
+                there.extend(letters);
+            } else if there.last().is_none_or(|last| last.slot != EVERYONE) {
+                // What is written until it is read is meant as well.
+                there.push(Letter { slot: EVERYONE, ticket: 0, news: News::Stale(Stale::All) });
+            }
             drop(there);
             if was_empty {
                 // A thread that cannot be woken looks once a second.
@@ -97,5 +129,34 @@ impl Mail {
     /// Takes a thread's letters.
     pub(crate) fn take(&self, thread: usize) -> Vec<Letter> {
         std::mem::take(&mut *self.boxes[thread].lock())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_box_has_one_letter_for_all_that_is_out_of_date() {
+        let poll = mio::Poll::new().unwrap();
+        let waker = Waker::new(poll.registry(), mio::Token(0)).unwrap();
+        let mail = Mail::new(Arc::new([waker]));
+        let place = Place { thread: 0, slot: 7 };
+        let tell = |count: u64| {
+            mail.tell((0..count).map(|id| ((id, place), Stale::Key(Arc::new([])))));
+        };
+        tell(BOX_MAX as u64);
+        tell(1);
+        tell(1000);
+        let letters = mail.take(0);
+        assert_eq!(letters.len(), BOX_MAX + 1);
+        assert!(letters[..BOX_MAX].iter().all(|letter| letter.slot == 7));
+        let Letter { slot: EVERYONE, news: News::Stale(Stale::All), .. } = letters[BOX_MAX] else {
+            panic!("{:?}", letters[BOX_MAX]);
+        };
+        // Who waits is never left out.
+        tell(BOX_MAX as u64);
+        mail.send([((0, place), News::Win)].into_iter());
+        assert_eq!(mail.take(0).len(), BOX_MAX + 1);
     }
 }

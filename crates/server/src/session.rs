@@ -1,6 +1,7 @@
 //! What is spoken with a client: the one function of a protocol that the loop knows.
 
 use crate::listen::Stream;
+use crate::mail::{News, Place};
 use crate::server::Shared;
 use crate::worker::{Served, Turn};
 use crate::{http, memcached, resp};
@@ -33,10 +34,15 @@ pub(crate) enum Session {
 }
 
 impl Session {
-    pub(crate) fn new(protocol: Protocol, stream: &Stream, shared: &Shared) -> Session {
+    pub(crate) fn new(
+        protocol: Protocol,
+        stream: &Stream,
+        place: Place,
+        shared: &Shared,
+    ) -> Session {
         match protocol {
             Protocol::Memcached => Session::Memcached(memcached::Session::new(&shared.memcached)),
-            Protocol::Resp => Session::Resp(resp::Session::new(stream, shared)),
+            Protocol::Resp => Session::Resp(resp::Session::new(stream, place, shared)),
             Protocol::Http => Session::Http(http::Session::default()),
         }
     }
@@ -66,5 +72,30 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
         Session::Memcached(session) => memcached::serve(session, input, turn),
         Session::Resp(session) => resp::serve(session, input, turn),
         Session::Http(session) => http::serve(session, input, turn),
+    }
+}
+
+/// What is to be answered when the wait for a key has ended.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    Memcached(memcached::Ask),
+    Resp(resp::Ask),
+}
+
+impl Ask {
+    /// Bytes of memory beside this.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Ask::Memcached(ask) => ask.bytes(),
+            Ask::Resp(_) => 0,
+        }
+    }
+}
+
+/// Answers a request whose wait has ended, or has it wait again.
+pub(crate) fn answer_late(key: &[u8], ask: &Ask, news: News, turn: &mut Turn<'_>) {
+    match ask {
+        Ask::Memcached(ask) => memcached::answer_late(key, ask, news, turn),
+        Ask::Resp(ask) => resp::answer_late(key, ask, news, turn),
     }
 }

@@ -42,7 +42,7 @@ pub struct Settings {
     pub limits: Limits,
     /// What memcached has a flag for.
     pub options: Options,
-    /// Where look-ups of memcached's protocol fetch what is missing.
+    /// Where look-ups fetch what is missing.
     pub origin: Option<Origin>,
     /// What HTTP is a cache of; without one its addresses answer 502.
     pub http_origin: Option<HttpOrigin>,
@@ -129,6 +129,8 @@ pub(crate) struct Shares {
     pub(crate) http_bytes: usize,
     /// For its bodies that arrive.
     pub(crate) arriving_bytes: usize,
+    /// For keys that clients have copies of.
+    pub(crate) tracked_bytes: usize,
 }
 
 /// Segments that there are at least: of fewer, too large a part would be open and half empty.
@@ -169,13 +171,19 @@ impl Shares {
         let segment_bytes = wanted.min(largest).next_power_of_two().clamp(fine, largest);
         let room = if settings.store == StoreKind::Segment { segment_bytes } else { largest };
         let item_bytes = limit.unwrap_or(usize::MAX).min(room - HEAD_BYTES_MAX);
-        // The largest request that may come must have room, and a reply beside it; and what is fetched.
-        let least = if settings.origin.is_some() { 4 } else { 2 };
+        // The largest request that may come must have room, and a reply beside it; and what is fetched or tracked.
+        let least = match (settings.origin.is_some(), !settings.resp.is_empty()) {
+            (false, false) => 2,
+            (false, true) => 3,
+            (true, false) => 4,
+            (true, true) => 6,
+        };
         let buffer_bytes = (memory / 16).clamp(least * room, 64 << 20);
         let (memo_bytes, fetched_bytes) = match settings.origin {
             Some(_) => (buffer_bytes / 8, buffer_bytes / 4),
             None => (0, 0),
         };
+        let tracked_bytes = if settings.resp.is_empty() { 0 } else { buffer_bytes / 4 };
         let of_both = memory - buffer_bytes;
         let store_bytes = match (has_http, has_keys) {
             (true, true) => (of_both / 2).max(STORE_BYTES_MIN),
@@ -185,7 +193,7 @@ impl Shares {
         let of_http = of_both - store_bytes;
         let arriving_bytes = of_http / 8;
         let http_bytes = of_http - arriving_bytes;
-        let buffer_bytes = buffer_bytes - memo_bytes - fetched_bytes;
+        let buffer_bytes = buffer_bytes - memo_bytes - fetched_bytes - tracked_bytes;
         Shares {
             store_bytes,
             segment_bytes,
@@ -193,6 +201,7 @@ impl Shares {
             buffer_bytes,
             memo_bytes,
             fetched_bytes,
+            tracked_bytes,
             http_bytes,
             arriving_bytes,
         }

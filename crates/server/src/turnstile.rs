@@ -26,6 +26,7 @@ pub(crate) enum Place<'a> {
 }
 
 impl Turnstile {
+    /// For so many threads that change what clients see.
     pub(crate) fn new(threads: usize) -> Turnstile {
         let locks = if threads > 1 { threads } else { 0 };
         Turnstile((0..locks).map(|_| Lock::default()).collect())

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::flights::{Joined, Remember};
 use crate::mail::{Outcome, Place};
-use crate::memcached::Ask;
+use crate::session::Ask;
 use crate::worker::Turn;
 
 /// Replies of one connection that may wait at once; then it is not served until one is there.

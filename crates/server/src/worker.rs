@@ -5,6 +5,7 @@
 //! the replies are sent. So a client that waits for one reply is woken after the work of the others is done,
 //! and not in the midst of it: on two cores 25 % less processor time (docs/design/server.md).
 
+mod telling;
 mod waiting;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -19,6 +20,7 @@ use mio::{Events, Interest, Poll, Token};
 use crate::connection::Connection;
 use crate::counters::Counters;
 use crate::listen::{Listener, Stream};
+use crate::mail;
 use crate::server::Shared;
 use crate::session::{self, Protocol, Session};
 use crate::turnstile::Place;
@@ -346,7 +348,8 @@ impl Worker {
         }
         shared.connections.fetch_add(1, Relaxed);
         self.counters().connections.add(1);
-        let session = Session::new(protocol, &stream, &shared);
+        let place = mail::Place { thread: self.number as u32, slot: slot as u32 };
+        let session = Session::new(protocol, &stream, place, &shared);
         let connection = Connection::new(stream, session, self.now_ms);
         self.connections[slot] = Some(Box::new(connection));
     }
@@ -585,6 +588,7 @@ impl Worker {
     /// Once a second: closes connections that are idle or slow for too long.
     fn sweep(&mut self) {
         self.swept_ms = self.now_ms;
+        self.sweep_copies();
         let limits = self.shared.settings.limits.clone();
         let is_over = |since: u64, seconds: u64| {
             seconds > 0 && self.now_ms.saturating_sub(since) > seconds.saturating_mul(1000)

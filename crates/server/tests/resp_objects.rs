@@ -3,4 +3,4 @@
 #[path = "resp/main.rs"]
 mod tests;
 
-use tests::client;
+use tests::{client, origin};

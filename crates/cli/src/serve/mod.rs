@@ -82,8 +82,8 @@ pub(crate) struct Args {
     /// How long clients may take, at the end, to send the rest of their requests and to read their replies
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain_timeout: u64,
-    /// Where to fetch what is missing. With `{key}`, as in `http://HOST:PORT/{key}`: what `get`, `gets` and `mg` do
-    /// not find. Without, as in `http://HOST:PORT`: what `--http` is a cache of, and to which the path of a request is
+    /// Where to fetch what is missing. With `{key}`, as in `http://HOST:PORT/{key}`: what `get`, `gets`, `mg` and
+    /// `mget` do not find. Without, as in `http://HOST:PORT`: what `--http` is a cache of, and to which the path of a request is
     /// appended. One of each may be given
     #[arg(long, value_name = "URL")]
     origin: Vec<OriginArg>,

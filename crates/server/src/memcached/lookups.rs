@@ -121,7 +121,8 @@ impl<'i> Lookups<'i> {
 
     fn flush_or_fetch(&mut self, turn: &mut Turn<'_>) {
         let cas = turn.shared.settings.options.cas;
-        let hit = |out: &mut Vec<u8>, key: &[u8], shape: Shape, entry: &Entry<'_>| {
+        let hit = |out: &mut Vec<u8>, key: &[u8], shape: Shape, entry: Option<&Entry<'_>>| {
+            let Some(entry) = entry else { return };
             let number = shape.cas.then_some(if cas { entry.cas } else { 0 });
             answer(out, key, entry.flags, entry.value, number);
             if shape.ends {
@@ -129,7 +130,7 @@ impl<'i> Lookups<'i> {
             }
         };
         self.gathered.take_or_wait(turn, hit, |key, shape, at, turn| {
-            if turn.fetch(key, at, 0, || Ask::Get(shape)) == Missing::Waits {
+            if turn.fetch(key, at, 0, || Ask::Get(shape).into()) == Missing::Waits {
                 return;
             }
             // Others' replies lie behind its place already, so it is put together beside them.
@@ -149,7 +150,7 @@ pub(super) fn get_or_fetch(key: &[u8], shape: Shape, turn: &mut Turn<'_>) {
         if is_answered(key, shape, turn) {
             break;
         }
-        match turn.fetch(key, at, 0, || Ask::Get(shape)) {
+        match turn.fetch(key, at, 0, || Ask::Get(shape).into()) {
             Missing::Look => {}
             Missing::Answer => break,
             Missing::Waits => return,

@@ -302,7 +302,7 @@ fn get(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
 /// Nothing was found: it is fetched, or the client is told so.
 fn miss(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
     let marks = if meta.flags.is_binary { BINARY } else { 0 };
-    match turn.fetch(meta.key, turn.out.len(), marks, || Ask::Meta(meta.line())) {
+    match turn.fetch(meta.key, turn.out.len(), marks, || Ask::Meta(meta.line()).into()) {
         Missing::Waits => Ok(()),
         Missing::Answer => {
             push_miss(meta, turn);

@@ -27,7 +27,7 @@ use crate::worker::{Next, Served, Turn};
 use auth::Users;
 use lookups::{Lookups, Shape};
 use prefixes::Prefixes;
-pub(crate) use waiting::{Ask, answer_late, give_up};
+pub(crate) use waiting::{Ask, answer_late, give_up, is_won, lease_left_ms};
 
 /// The longest key.
 const KEY_BYTES_MAX: usize = 250;

@@ -5,14 +5,8 @@ use std::time::Duration;
 use frazil_segment::{Attributes, Expect, StoreError, Stored, Update};
 
 pub(super) use crate::items::update;
+pub(super) use crate::marks::{BINARY, STALE, WON};
 use crate::worker::Turn;
-
-/// An entry is stale: it was invalidated, and may be served while one client fetches it anew.
-pub(super) const STALE: u8 = 1;
-/// One client was told that it should fetch the entry anew.
-pub(super) const WON: u8 = 2;
-/// The key was written in base 64.
-pub(super) const BINARY: u8 = 4;
 
 /// How a value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

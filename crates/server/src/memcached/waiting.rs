@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::lookups::{self, Shape};
-use super::operate::{STALE, WON};
+use super::operate::WON;
 use super::{Tokens, meta};
 use crate::mail::{News, Outcome};
+use crate::marks::is_placeholder;
 use crate::server::Shared;
+use crate::session;
 use crate::waits::{Lease, Missing};
 use crate::worker::Turn;
 
@@ -17,6 +19,12 @@ pub(crate) enum Ask {
     Get(Shape),
     /// The line of `mg`.
     Meta(Box<[u8]>),
+}
+
+impl From<Ask> for session::Ask {
+    fn from(ask: Ask) -> session::Ask {
+        session::Ask::Memcached(ask)
+    }
 }
 
 impl Ask {
@@ -49,19 +57,26 @@ pub(crate) fn answer_late(key: &[u8], ask: &Ask, news: News, turn: &mut Turn<'_>
 }
 
 /// Whether a client has won the key, and has not brought its value.
-pub(super) fn is_won(key: &[u8], shared: &Shared) -> bool {
+pub(crate) fn is_won(key: &[u8], shared: &Shared) -> bool {
     let won = shared.items.store.peek(key, |entry| entry.marks & WON != 0);
     won == Some(true)
+}
+
+/// How long who has won the key still has to bring its value; `None`: it has not to.
+pub(crate) fn lease_left_ms(key: &[u8], shared: &Shared) -> Option<u64> {
+    let left = shared.items.store.peek(key, |entry| {
+        let left = entry.lifetime.map_or(u64::MAX, |left| left.as_millis() as u64);
+        (entry.marks & WON != 0).then_some(left)
+    });
+    left.flatten()
 }
 
 /// Who waited under a ticket, or holds the lease, does not any more. If nobody else waits, the next client wins.
 pub(crate) fn give_up(shared: &Shared, lease: &Lease) {
     let store = &shared.items.store;
     shared.items.flights.leave(&lease.key, lease.ticket, || {
-        let placeholder = store.peek(&lease.key, |entry| {
-            let is_empty = entry.value.is_empty() && entry.marks & (WON | STALE) == WON;
-            is_empty.then_some(entry.cas)
-        });
+        let placeholder =
+            store.peek(&lease.key, |entry| is_placeholder(&entry).then_some(entry.cas));
         if let Some(Some(cas)) = placeholder {
             store.delete_exactly(&lease.key, cas);
             return;
@@ -87,12 +102,6 @@ pub(super) fn wait_for_lease(
     turn: &mut Turn<'_>,
 ) -> Missing {
     let shared = turn.shared;
-    let left_ms = || {
-        let left = shared.items.store.peek(key, |entry| {
-            let left = entry.lifetime.map_or(u64::MAX, |left| left.as_millis() as u64);
-            (entry.marks & WON != 0).then_some(left)
-        });
-        left.flatten()
-    };
-    turn.wait_for_lease(key, wait.as_millis() as u64, left_ms, || Ask::Meta(line()))
+    let left_ms = || lease_left_ms(key, shared);
+    turn.wait_for_lease(key, wait.as_millis() as u64, left_ms, || Ask::Meta(line()).into())
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use frazil_segment::{Attributes, Expect, Stored};
+use frazil_segment::{Attributes, Stored};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{ACCEPT, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode};
@@ -102,7 +102,7 @@ impl Drop for Fetch<'_> {
         let remember = Remember { now_ms: shared.items.clock.update(), for_ms: self.for_ms };
         let Job { key, ticket, .. } = &self.job;
         let store = |outcome| self.fetcher.store(&self.job, outcome);
-        // After those that serve.
+        // After those that serve. Before the flights are locked, as by them: a transaction writes while it has all turnstiles.
         let _place = shared.turnstile.enter(shared.settings.threads);
         shared.items.flights.fetched(key, *ticket, outcome, remember, store);
     }
@@ -141,9 +141,8 @@ impl Fetcher {
         }
         let lifetime = Some(Duration::from_secs(fetched.lifetime_seconds));
         let attributes = Attributes { flags: 0, marks: job.marks, lifetime };
-        let store = &self.shared.items.store;
         // What finds no memory is answered all the same.
-        let stored = store.write(&job.key, &fetched.value, attributes, Expect::Nothing);
+        let stored = self.shared.items.bring(&job.key, &fetched.value, attributes);
         let cas = match stored {
             Ok((Stored::Stored, cas)) if self.shared.settings.options.cas => cas,
             _ => 0,

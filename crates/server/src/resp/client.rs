@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::clients::{About, Client};
 use super::reply::Version;
 use super::strings::SYNTAX;
-use super::{Call, Done, Problem, Replies, keys, number, reply, table};
+use super::{Call, Done, Problem, Replies, keys, number, reply, table, tracking};
 
 /// The longest name of a client or of its library.
 const NAME_BYTES_MAX: usize = 128;
@@ -33,6 +33,7 @@ pub(super) fn quit(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) fn reset(call: &mut Call<'_, '_>) -> Done {
     let session = &mut *call.session;
+    session.stop_tracking();
     session.transaction = None;
     session.watched = None;
     session.replies = Replies::On;
@@ -184,13 +185,18 @@ pub(super) fn client(call: &mut Call<'_, '_>) -> Done {
             on_or_off(args.get(2))?;
             reply::ok(call.turn.out);
         }
-        (b"getredir", 2) => reply::integer(call.turn.out, -1),
+        (b"getredir", 2) => {
+            reply::integer(call.turn.out, call.session.client.redirect.load(Relaxed));
+        }
+        (b"tracking", 3..) => return tracking::track(call),
+        (b"caching", 3) => return tracking::caching(call),
+        (b"trackinginfo", 2) => return tracking::show(call),
         _ => return Err(table::unknown_subcommand("client", args)),
     }
     Ok(())
 }
 
-fn on_or_off(word: &[u8]) -> Result<bool, Problem> {
+pub(super) fn on_or_off(word: &[u8]) -> Result<bool, Problem> {
     match word.to_ascii_lowercase().as_slice() {
         b"on" => Ok(true),
         b"off" => Ok(false),
@@ -225,7 +231,7 @@ fn set_replies(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn id(text: &[u8]) -> Result<u64, Problem> {
+pub(super) fn id(text: &[u8]) -> Result<u64, Problem> {
     let id = number::integer(text).and_then(|id| u64::try_from(id).ok()).filter(|&id| id > 0);
     id.ok_or("ERR client-id should be greater than 0".into())
 }

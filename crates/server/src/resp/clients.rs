@@ -3,22 +3,27 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
 use crate::listen::Address;
+use crate::mail::Place;
 
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) id: u64,
+    pub(super) place: Place,
     /// Where it comes from and where it has connected to.
     ends: Option<(Address, Address)>,
     /// When it was accepted, in milliseconds of the server's clock.
     since_ms: u64,
     pub(super) version: AtomicU8,
     pub(super) is_killed: AtomicBool,
+    pub(super) has_gone: AtomicBool,
+    /// As `CLIENT GETREDIR` shows it: -1 if it keeps no copies, 0 if it is told of changes itself, or who is.
+    pub(super) redirect: AtomicI64,
     /// Most say nothing, and take no memory for it.
     pub(super) about: Mutex<Option<Box<About>>>,
 }
@@ -54,12 +59,14 @@ impl Client {
             self.about.lock().as_deref().cloned().unwrap_or_default();
         let (from, to) = self.shown_ends();
         let Client { id, since_ms, version, .. } = self;
+        let redirect = self.redirect.load(Relaxed);
+        let flags = if redirect < 0 { "N" } else { "t" };
         let age = now_ms.saturating_sub(*since_ms) / 1000;
         let version = version.load(Relaxed);
         let _ = writeln!(
             text,
-            "id={id} addr={from} laddr={to} name={name} age={age} flags=N db=0 sub=0 psub=0 \
-             user=default redir=-1 resp={version} lib-name={library} lib-ver={library_version}"
+            "id={id} addr={from} laddr={to} name={name} age={age} flags={flags} db=0 sub=0 psub=0 \
+             user=default redir={redirect} resp={version} lib-name={library} lib-ver={library_version}"
         );
     }
 }
@@ -75,15 +82,23 @@ struct Known {
 }
 
 impl Clients {
-    pub(super) fn add(&self, ends: Option<(Address, Address)>, since_ms: u64) -> Arc<Client> {
+    pub(super) fn add(
+        &self,
+        ends: Option<(Address, Address)>,
+        place: Place,
+        since_ms: u64,
+    ) -> Arc<Client> {
         let mut known = self.0.lock();
         known.last_id += 1;
         let client = Arc::new(Client {
             id: known.last_id,
+            place,
             ends,
             since_ms,
             version: AtomicU8::new(2),
             is_killed: AtomicBool::new(false),
+            has_gone: AtomicBool::new(false),
+            redirect: AtomicI64::new(-1),
             about: Mutex::default(),
         });
         known.by_id.insert(client.id, Arc::clone(&client));

@@ -2,7 +2,7 @@
 
 use super::times::{self, Unit};
 use super::write::{self, Change};
-use super::{Call, Done, Problem, reply};
+use super::{Call, Done, Problem, reply, seen};
 
 pub(super) fn expire(call: &mut Call<'_, '_>) -> Done {
     set_end(Unit { seconds: true, absolute: false }, "expire", call)
@@ -111,7 +111,7 @@ pub(super) fn persist(call: &mut Call<'_, '_>) -> Done {
 /// Answers with the milliseconds that a key's entry has left: -1 if it has no end, -2 if there is none.
 fn show_left(call: &mut Call<'_, '_>, show: impl FnOnce(i64, i64) -> i64) -> Done {
     let items = &call.turn.shared.items;
-    let left = items.store.peek(call.args.get(1), |entry| entry.lifetime);
+    let left = seen::peek(&items.store, call.args.get(1), |entry| entry.lifetime);
     let shown = match left {
         None => -2,
         Some(None) => -1,

@@ -77,7 +77,8 @@ fn clients(turn: &Turn<'_>, text: &mut String) {
     lines!(text,
         "connected_clients": shared.resp.clients.count(),
         "maxclients": shared.settings.limits.connections,
-        "blocked_clients": 0,
+        "tracking_clients": shared.items.tracking.sizes().clients,
+        "blocked_clients": shared.items.flights.counts().1,
     );
 }
 
@@ -106,6 +107,7 @@ fn stats(turn: &Turn<'_>, text: &mut String) {
     let shared = turn.shared;
     let (all, store) = (shared.counts(), shared.items.store.stats());
     let (since, since_store) = *shared.resp.since.lock();
+    let tracking = shared.items.tracking.sizes();
     let calls: u64 = shared.resp.calls().map(|(_, calls)| calls.all).sum();
     lines!(text,
         "total_connections_received": all.connections - since.connections,
@@ -118,6 +120,9 @@ fn stats(turn: &Turn<'_>, text: &mut String) {
         "keyspace_hits": all.get_hits - since.get_hits,
         "keyspace_misses": all.get_misses - since.get_misses,
         "total_forks": 0,
+        "tracking_total_keys": tracking.keys,
+        "tracking_total_items": tracking.items,
+        "tracking_total_prefixes": tracking.prefixes,
     );
 }
 

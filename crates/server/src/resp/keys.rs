@@ -6,14 +6,16 @@ use frazil_segment::Expect;
 
 use super::strings::SYNTAX;
 use super::times::NOT_AN_INTEGER;
-use super::{Call, Done, Problem, number, reply, write};
+use super::{Call, Done, Problem, number, reply, seen, write};
+use crate::marks::is_placeholder;
 use crate::turnstile;
 use crate::worker::Turn;
 
 pub(super) fn del(call: &mut Call<'_, '_>) -> Done {
     let Call { args, turn, .. } = call;
     let items = &turn.shared.items;
-    let deleted = args.from(1).filter(|key| items.delete(key)).count();
+    let is_deleted = |key: &&[u8]| seen::contains(&items.store, key) & items.delete(key);
+    let deleted = args.from(1).filter(is_deleted).count();
     turn.counters.delete_hits.add(deleted as u64);
     turn.counters.delete_misses.add((args.len() - 1 - deleted) as u64);
     reply::integer(turn.out, deleted as i64);
@@ -22,20 +24,21 @@ pub(super) fn del(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) fn exists(call: &mut Call<'_, '_>) -> Done {
     let store = &call.turn.shared.items.store;
-    let there = call.args.from(1).filter(|key| store.contains(key)).count();
+    let there = call.args.from(1).filter(|key| seen::contains(store, key)).count();
     reply::integer(call.turn.out, there as i64);
     Ok(())
 }
 
 pub(super) fn touch(call: &mut Call<'_, '_>) -> Done {
     let store = &call.turn.shared.items.store;
-    let there = call.args.from(1).filter(|key| store.get_with(key, |_| ()).is_some()).count();
+    let there =
+        call.args.from(1).filter(|key| seen::get_with(store, key, |_| ()).is_some()).count();
     reply::integer(call.turn.out, there as i64);
     Ok(())
 }
 
 pub(super) fn kind(call: &mut Call<'_, '_>) -> Done {
-    let is_there = call.turn.shared.items.store.contains(call.args.get(1));
+    let is_there = seen::contains(&call.turn.shared.items.store, call.args.get(1));
     reply::simple(call.turn.out, if is_there { "string" } else { "none" });
     Ok(())
 }
@@ -59,7 +62,7 @@ fn move_entry(call: &mut Call<'_, '_>, replaces: bool) -> Result<Option<bool>, P
     let (from, to) = (call.args.get(1), call.args.get(2));
     turnstile::alone(call.turn, |turn| {
         if from == to {
-            return Ok(turn.shared.items.store.contains(from).then_some(replaces));
+            return Ok(seen::contains(&turn.shared.items.store, from).then_some(replaces));
         }
         let is_copied = copy_entry(from, to, replaces, turn)?;
         if is_copied == Some(true) {
@@ -77,12 +80,18 @@ fn copy_entry(
     turn: &mut Turn<'_>,
 ) -> Result<Option<bool>, Problem> {
     let store = &turn.shared.items.store;
-    let Some(held) = store.hold(from) else { return Ok(None) };
-    if !replaces && store.contains(to) {
+    let held = store.hold(from).filter(|held| !is_placeholder(&held.entry()));
+    let Some(held) = held else { return Ok(None) };
+    if !replaces && seen::contains(store, to) {
         return Ok(Some(false));
     }
     let entry = held.entry();
-    let expect = if replaces { Expect::Anything } else { Expect::Nothing };
+    // What may be there is a placeholder.
+    let expect = match store.peek(to, |there| there.cas) {
+        _ if replaces => Expect::Anything,
+        Some(cas) => Expect::Exactly(cas),
+        None => Expect::Nothing,
+    };
     if turn.shared.items.is_too_large(to.len(), entry.value.len()) {
         return Err(write::TOO_LARGE.into());
     }
@@ -155,7 +164,7 @@ pub(super) fn object(call: &mut Call<'_, '_>) -> Done {
     if call.args.len() != 3 {
         return Err(super::table::unknown_subcommand("object", call.args));
     }
-    let encoding = store.peek(call.args.get(2), |entry| match entry.value.len() {
+    let encoding = seen::peek(store, call.args.get(2), |entry| match entry.value.len() {
         _ if number::integer(entry.value).is_some() => "int",
         0..=EMBEDDED_BYTES_MAX => "embstr",
         _ => "raw",

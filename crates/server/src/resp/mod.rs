@@ -10,6 +10,7 @@ mod command;
 mod config;
 mod expire;
 mod glob;
+mod hotkeys;
 mod info;
 mod inline;
 mod keys;
@@ -20,11 +21,14 @@ mod ranges;
 mod reply;
 mod request;
 mod scan;
+mod seen;
 mod shared;
 mod strings;
 mod table;
 mod times;
+mod tracking;
 mod transaction;
+mod waiting;
 mod write;
 
 use std::borrow::Cow;
@@ -32,16 +36,20 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::listen::Stream;
+use crate::mail::Place;
 use crate::server::Shared;
 use crate::worker::{Next, Served, Turn};
 use clients::{Client, Clients};
-use lookups::{GET, Lookups, Shape};
+use lookups::{GET, Lookups, Reader, Shape};
 use reply::Version;
 use request::{Args, Bad, Parsed};
 use scan::Walk;
+pub(crate) use seen::contains;
 pub(crate) use shared::Resp;
 use table::{COMMANDS, DENYOOM, NO_MULTI};
+use tracking::Copies;
 use transaction::{Transaction, Watched};
+pub(crate) use waiting::{Ask, answer_late};
 
 pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"-ERR max number of clients reached\r\n";
 /// The version that clients are told: some choose by it what they send.
@@ -88,12 +96,16 @@ pub(crate) struct Session {
     out_max: usize,
     transaction: Option<Box<Transaction>>,
     watched: Option<Box<Watched>>,
+    /// It keeps copies.
+    copies: Option<Box<Copies>>,
+    /// What it is to be told when the array of replies that is being sent has ended.
+    pushes: Vec<u8>,
     client: Arc<Client>,
     clients: Arc<Clients>,
 }
 
 impl Session {
-    pub(crate) fn new(stream: &Stream, shared: &Shared) -> Session {
+    pub(crate) fn new(stream: &Stream, place: Place, shared: &Shared) -> Session {
         let clients = &shared.resp.clients;
         Session {
             version: Version::Two,
@@ -104,7 +116,9 @@ impl Session {
             out_max: usize::MAX,
             transaction: None,
             watched: None,
-            client: clients.add(stream.ends(), shared.items.clock.now_ms()),
+            copies: None,
+            pushes: Vec::new(),
+            client: clients.add(stream.ends(), place, shared.items.clock.now_ms()),
             clients: Arc::clone(clients),
         }
     }
@@ -113,7 +127,9 @@ impl Session {
     pub(crate) fn held_bytes(&self) -> usize {
         let walk = if let State::Walk(walk) = &self.state { walk.held_bytes() } else { 0 };
         let kept = self.transaction.as_ref().map_or(0, |kept| kept.held_bytes());
-        walk + kept + self.watched.as_ref().map_or(0, |watched| watched.held_bytes())
+        let copies = self.copies.as_ref().map_or(0, |copies| copies.held_bytes());
+        let watched = self.watched.as_ref().map_or(0, |watched| watched.held_bytes());
+        walk + kept + copies + self.pushes.capacity() + watched
     }
 
     /// Whether another connection has asked for its end.
@@ -125,6 +141,25 @@ impl Session {
     #[inline]
     fn looks_up(&self) -> bool {
         self.transaction.is_none() && self.replies == Replies::On
+    }
+
+    /// For whom keys are looked up.
+    #[inline]
+    fn reader(&self) -> Reader {
+        Reader { version: self.version, tracker: self.tracker() }
+    }
+
+    /// Whether the client keeps copies of what a request reads that is served now.
+    #[inline]
+    fn reads_tracked(&mut self) -> bool {
+        let is_tracked = self.copies.is_some() && self.tracker().is_some();
+        self.forget_said();
+        is_tracked
+    }
+
+    /// Whether a request may wait: not in a transaction, nor if its reply is dropped.
+    fn may_wait(&self) -> bool {
+        !self.is_in_exec && self.replies == Replies::On
     }
 
     fn speak(&mut self, version: Version) {
@@ -152,6 +187,8 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
+        self.stop_tracking();
+        self.client.has_gone.store(true, Relaxed);
         self.clients.remove(self.client.id);
     }
 }
@@ -197,10 +234,16 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
     if session.is_killed() {
         return Served { consumed: input.len(), next: Next::Close };
     }
-    let mut lookups = Lookups::new(session.version);
+    let served = serve_all(session, input, turn);
+    session.take_pushes(turn.out);
+    served
+}
+
+fn serve_all(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served {
+    let mut lookups = Lookups::new(session);
     let mut at = 0;
     let next = loop {
-        if !turn.begins_request() {
+        if turn.waits.is_full() || !turn.begins_request() {
             break Next::Send;
         }
         let rest = &input[at..];
@@ -232,6 +275,7 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
     lookups.flush(turn);
     if let Some((from, shape)) = lookups.stopped() {
         // Replies have become too many: the rest is served when they are sent.
+        // The first request after `CLIENT CACHING` is never begun again: its key is the first that is gathered.
         session.state = if shape.left == 0 { State::Request } else { State::Keys(shape) };
         return Served { consumed: from, next: Next::Send };
     }
@@ -266,7 +310,7 @@ fn request<'i>(
     {
         let resp = &turn.shared.resp;
         resp.calls_of(turn.thread, resp.get).all.add(1);
-        lookups.push(key, at, GET, turn);
+        lookups.push(key, at, Shape { is_tracked: session.reads_tracked(), ..GET }, turn);
         return (bytes, Flow::Go);
     }
     let parsed = request::parse(rest, request_bytes_max(turn));
@@ -279,8 +323,14 @@ fn request<'i>(
         resp.calls_of(turn.thread, resp.mget).all.add(1);
         let mut left = args.len() as u32 - 1;
         let mut head = Some(left);
+        let is_tracked = session.reads_tracked();
         for (place, key) in args.placed().skip(1) {
-            lookups.push(key, at + begin + place, Shape { head: head.take(), left }, turn);
+            lookups.push(
+                key,
+                at + begin + place,
+                Shape { head: head.take(), left, is_tracked, ..GET },
+                turn,
+            );
             if lookups.stopped().is_some() {
                 break;
             }
@@ -311,7 +361,7 @@ fn request<'i>(
         }
         Parsed::Bad(bad) => return (0, refuse(bad, turn)),
     };
-    lookups.speak(session.version);
+    lookups.follow(session);
     // It may have asked for its own end.
     let closes = session.closes || session.is_killed();
     (consumed, if closes { Flow::Close } else { Flow::Go })
@@ -338,12 +388,12 @@ fn keys<'i>(
     lookups: &mut Lookups<'i>,
     turn: &mut Turn<'_>,
 ) -> (usize, Flow) {
-    let Shape { mut head, mut left } = shape;
+    let Shape { mut head, mut left, is_tracked, .. } = shape;
     let mut from = 0;
     while left > 0 && lookups.stopped().is_none() {
         // All keys have arrived: the whole request was parsed before its first key was looked up.
         let Ok(Some((key, next))) = request::argument(rest, from) else { return (0, Flow::Close) };
-        lookups.push(key, at + from, Shape { head: head.take(), left }, turn);
+        lookups.push(key, at + from, Shape { head: head.take(), left, is_tracked, ..GET }, turn);
         left -= 1;
         from = next;
     }
@@ -434,6 +484,10 @@ fn execute(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
     }
     session.out_max = usize::MAX;
     session.answered(begin, turn);
+    // One word more may be said before it; a transaction is one request.
+    if session.transaction.is_none() && !args.get(0).eq_ignore_ascii_case(b"client") {
+        session.forget_said();
+    }
 }
 
 /// Whether a request is done now; else it was kept.
@@ -468,9 +522,14 @@ fn run(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
     let Ok(at) = table::find(args) else { return };
     let calls = turn.shared.resp.calls_of(turn.thread, at);
     calls.all.add(1);
+    if session.copies.is_some() {
+        tracking::remember_all(session, &COMMANDS[at], args, turn);
+    }
+    let _unheard = session.unheard();
     if let Err(Problem(text)) = (COMMANDS[at].run)(&mut Call { session, args, turn }) {
         calls.failed.add(1);
         turn.out.truncate(begin);
         reply::error(turn.out, &text);
     }
+    hotkeys::note(&COMMANDS[at], args, begin, turn);
 }

@@ -2,7 +2,7 @@
 
 /// Which of the two a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(crate) enum Version {
     Two,
     Three,
 }
@@ -85,4 +85,14 @@ pub(super) fn verbatim(out: &mut Vec<u8>, text: &[u8], version: Version) {
     out.extend_from_slice(b"txt:");
     out.extend_from_slice(text);
     out.extend_from_slice(b"\r\n");
+}
+
+/// The head of a set of so many replies, which follow.
+pub(super) fn set(out: &mut Vec<u8>, length: usize, version: Version) {
+    header(out, if version == Version::Two { b'*' } else { b'~' }, length as i64);
+}
+
+/// The head of a push of so many parts, which follow; RESP2 has none.
+pub(super) fn push(out: &mut Vec<u8>, length: usize) {
+    header(out, b'>', length as i64);
 }

@@ -3,6 +3,7 @@
 use super::strings::SYNTAX;
 use super::times::NOT_AN_INTEGER;
 use super::{Call, Done, Problem, Replies, Session, State, glob, number, reply};
+use crate::marks::is_placeholder;
 use crate::worker::Turn;
 
 /// Entries that one `SCAN` looks at, whatever it asks for.
@@ -71,7 +72,10 @@ pub(super) fn scan(call: &mut Call<'_, '_>) -> Done {
         parts += 1;
         next = store.scan_with(at, |entry| {
             looked_at += 1;
-            if !is_empty && pattern.is_none_or(|pattern| glob::matches(pattern, entry.key)) {
+            if !is_empty
+                && !is_placeholder(entry)
+                && pattern.is_none_or(|pattern| glob::matches(pattern, entry.key))
+            {
                 keys += 1;
                 reply::bulk(found, entry.key);
             }
@@ -105,7 +109,7 @@ impl Walk {
         let store = &turn.shared.items.store;
         for _ in 0..STEP_PARTS {
             let next = store.scan_with(self.cursor, |entry| {
-                if glob::matches(&self.pattern, entry.key) {
+                if !is_placeholder(entry) && glob::matches(&self.pattern, entry.key) {
                     self.count += 1;
                     reply::bulk(&mut self.found, entry.key);
                 }
@@ -164,6 +168,9 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
     while seen == 0 && parts < RANDOM_PARTS_MAX && rounds < 2 {
         parts += 1;
         let next = turn.shared.items.store.scan_with(cursor, |entry| {
+            if is_placeholder(entry) {
+                return;
+            }
             seen += 1;
             // So each of the keys met so far is chosen with the same chance.
             if mix(random ^ seen).is_multiple_of(seen) {

@@ -7,6 +7,7 @@ use frazil_segment::Stats;
 use parking_lot::Mutex;
 
 use super::clients::Clients;
+use super::hotkeys::HotKeys;
 use super::scan;
 use super::table::COMMANDS;
 use crate::counters::{Counter, Counts};
@@ -28,6 +29,7 @@ pub(crate) struct Resp {
     pub(super) get: usize,
     pub(super) mget: usize,
     chance: AtomicU64,
+    pub(super) hot: HotKeys,
 }
 
 /// Requests of a command, of one thread.
@@ -62,6 +64,7 @@ impl Resp {
             get: place("get"),
             mget: place("mget"),
             chance: AtomicU64::new(0),
+            hot: HotKeys::new(threads),
         }
     }
 

@@ -6,27 +6,15 @@ use frazil_segment::Expect;
 
 use super::times::{self, Unit};
 use super::write::{self, Change};
-use super::{Call, Done, Problem, reply, table};
+use super::{Call, Done, Problem, lookups, reply, seen, table};
 use crate::turnstile;
 
 pub(super) const SYNTAX: &str = "ERR syntax error";
 
 pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
-    look_up(call.args.get(1), call);
+    let fetches = call.session.may_wait();
+    lookups::look_up(call.args.get(1), call.session.reader(), fetches, call.turn);
     Ok(())
-}
-
-/// Looks a key up and answers it.
-fn look_up(key: &[u8], call: &mut Call<'_, '_>) {
-    let turn = &mut *call.turn;
-    let out = &mut *turn.out;
-    let found = turn.shared.items.store.get_with(key, |entry| reply::bulk(out, entry.value));
-    turn.counters.gets.add(1);
-    turn.counters.get_hits.add(found.is_some().into());
-    turn.counters.get_misses.add(found.is_none().into());
-    if found.is_none() {
-        reply::null(turn.out, call.session.version);
-    }
 }
 
 /// Bytes that one line of words is answered at most, and one value.
@@ -44,7 +32,7 @@ pub(super) fn mget(call: &mut Call<'_, '_>) -> Done {
             call.turn.out.truncate(begin);
             return Err("ERR too many replies to a line of words: send MGET as an array".into());
         }
-        look_up(key, call);
+        lookups::look_up(key, call.session.reader(), false, call.turn);
     }
     Ok(())
 }
@@ -100,18 +88,9 @@ pub(super) fn set(call: &mut Call<'_, '_>) -> Done {
     }
     let Options { expect, get, keeps_time, end_ms } = Options::of(call)?;
     let lifetime = end_ms.map(|end| times::left(end, call.turn));
-    if !get && !keeps_time && lifetime != Some(None) {
-        let is_there = || call.turn.shared.items.store.contains(key);
-        // A write that is certain to be refused would cost space.
-        let stored = match expect {
-            Expect::Nothing if is_there() => false,
-            Expect::Something if !is_there() => false,
-            _ => write::put(key, value, lifetime.flatten(), expect, call.turn)?,
-        };
-        match stored {
-            true => reply::ok(call.turn.out),
-            false => reply::null(call.turn.out, version),
-        }
+    if expect == Expect::Anything && !get && !keeps_time && lifetime != Some(None) {
+        write::put(key, value, lifetime.flatten(), Expect::Anything, call.turn)?;
+        reply::ok(call.turn.out);
         return Ok(());
     }
     write::change(key, call.turn, |entry, new, out| {
@@ -141,8 +120,13 @@ pub(super) fn set(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) fn setnx(call: &mut Call<'_, '_>) -> Done {
     let (key, value) = (call.args.get(1), call.args.get(2));
-    let stored = !call.turn.shared.items.store.contains(key)
-        && write::put(key, value, None, Expect::Nothing, call.turn)?;
+    let stored = write::change(key, call.turn, |entry, new, _| {
+        if entry.is_some() {
+            return Change::Leave(false);
+        }
+        new.extend_from_slice(value);
+        Change::Put(None, true)
+    })?;
     reply::integer(call.turn.out, stored.into());
     Ok(())
 }
@@ -194,7 +178,10 @@ pub(super) fn getex(call: &mut Call<'_, '_>) -> Done {
         }
         _ => return Err(SYNTAX.into()),
     };
-    let Some(end) = end else { return get(call) };
+    let Some(end) = end else {
+        lookups::look_up(args.get(1), call.session.reader(), false, call.turn);
+        return Ok(());
+    };
     let lifetime = end.map(|end| times::left(end, call.turn));
     write::change(args.get(1), call.turn, |entry, new, out| {
         reply::value(out, entry.map(|entry| entry.value), version);
@@ -250,7 +237,7 @@ pub(super) fn msetnx(call: &mut Call<'_, '_>) -> Done {
     let stored = turnstile::alone(turn, |turn| {
         let store = &turn.shared.items.store;
         let mut call = Call { session, args, turn };
-        if pairs(&call).any(|(key, _)| store.contains(key)) {
+        if pairs(&call).any(|(key, _)| seen::contains(store, key)) {
             return Ok(false);
         }
         write_pairs(&mut call).map(|()| true)

@@ -2,8 +2,8 @@
 
 use super::request::Args;
 use super::{
-    Call, Done, Problem, arithmetic, client, command, config, expire, info, keys, lcs, ranges,
-    scan, strings, transaction,
+    Call, Done, Problem, arithmetic, client, command, config, expire, hotkeys, info, keys, lcs,
+    ranges, scan, strings, transaction, waiting,
 };
 
 /// A command.
@@ -26,7 +26,7 @@ impl Command {
 }
 
 const WRITE: u8 = 1;
-const READONLY: u8 = 2;
+pub(super) const READONLY: u8 = 2;
 /// It takes memory, and is refused if there is none.
 pub(super) const DENYOOM: u8 = 4;
 const ADMIN: u8 = 8;
@@ -90,9 +90,11 @@ pub(super) static COMMANDS: &[Command] = &[
     row("getbit", 3, (1, 1, 1), READONLY | FAST, "bitmap", ranges::getbit),
     row("getdel", 2, (1, 1, 1), WRITE | FAST, "string", strings::getdel),
     row("getex", -2, (1, 1, 1), WRITE | FAST, "string", strings::getex),
+    row("getlease", 4, (1, 1, 1), WRITE | DENYOOM | FAST, "string", waiting::getlease),
     row("getrange", 4, (1, 1, 1), READONLY, "string", ranges::getrange),
     row("getset", 3, (1, 1, 1), WRITE | DENYOOM | FAST, "string", strings::getset),
     row("hello", -1, (0, 0, 0), FAST | NO_AUTH, "connection", client::hello),
+    row("hotkeys", -2, (0, 0, 0), ADMIN, "server", hotkeys::hotkeys),
     row("incr", 2, (1, 1, 1), WRITE | DENYOOM | FAST, "string", arithmetic::incr),
     row("incrby", 3, (1, 1, 1), WRITE | DENYOOM | FAST, "string", arithmetic::incrby),
     row("incrbyfloat", 3, (1, 1, 1), WRITE | DENYOOM | FAST, "string", arithmetic::incrbyfloat),
@@ -169,6 +171,17 @@ pub(super) fn check_count(command: &Command, args: &Args<'_>) -> Done {
         return Err(wrong_count(command.name));
     }
     Ok(())
+}
+
+/// The keys of a request.
+pub(super) fn keys_of<'a>(
+    command: &Command,
+    args: &Args<'a>,
+) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    let (first, last, step) = command.keys;
+    let last = if last < 0 { args.len() as i32 + last } else { last };
+    let count = if first > 0 { (last - first + 1).max(0) } else { 0 };
+    args.from(first as usize).take(count as usize).step_by(step.max(1) as usize)
 }
 
 pub(super) fn wrong_count(name: &str) -> Problem {

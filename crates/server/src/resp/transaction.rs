@@ -5,7 +5,7 @@
 
 use super::request::{self, Parsed};
 use super::table::{self, DENYOOM};
-use super::{Call, Done, Session, reply, write};
+use super::{Call, Done, Session, reply, seen, write};
 use crate::turnstile;
 use crate::worker::Turn;
 
@@ -93,7 +93,7 @@ pub(super) fn watch(call: &mut Call<'_, '_>) -> Done {
         if watched.keys.len() == WATCHED_MAX {
             return Err("ERR a connection watches no more than 4096 keys".into());
         }
-        let cas = turn.shared.items.store.peek(key, |entry| entry.cas);
+        let cas = seen::peek(&turn.shared.items.store, key, |entry| entry.cas);
         watched.add(key, cas);
     }
     reply::ok(turn.out);
@@ -120,7 +120,7 @@ pub(super) fn exec(call: &mut Call<'_, '_>) -> Done {
     turnstile::alone(call.turn, |turn| {
         let store = &turn.shared.items.store;
         let mut keys = watched.iter().flat_map(|watched| &watched.keys);
-        if keys.any(|(key, cas)| store.peek(key, |entry| entry.cas) != *cas) {
+        if keys.any(|(key, cas)| seen::peek(store, key, |entry| entry.cas) != *cas) {
             reply::null_array(turn.out, session.version);
         } else {
             run(&transaction, session, turn);

@@ -6,6 +6,7 @@ use frazil_segment::{Attributes, Entry, Expect, StoreError, Stored, Update};
 
 use super::Problem;
 use crate::items;
+use crate::marks::is_placeholder;
 use crate::worker::Turn;
 
 /// What is to become of a key's entry.
@@ -41,13 +42,23 @@ pub(super) fn change<R>(
     let changed = loop {
         let updated = items::update(key, turn, |entry, value| {
             replies.truncate(begin);
-            let change = decide(Some(entry), value, &mut replies);
+            let is_there = !is_placeholder(entry);
+            let change = decide(is_there.then_some(entry), value, &mut replies);
             if shared.items.is_too_large(key.len(), value.len()) {
                 return Update::Leave(After::TooLarge);
             }
             let (flags, marks) = (entry.flags, entry.marks);
             match change {
                 Change::Leave(result) => Update::Leave(After::Done(result)),
+                Change::Delete(result) if !is_there => Update::Leave(After::Done(result)),
+                Change::Edit(result) if !is_there => {
+                    let result = After::Done(result);
+                    Update::Write { flags: 0, marks: 0, lifetime: Some(None), result }
+                }
+                Change::Renew(lifetime, result) if !is_there => {
+                    let result = After::Done(result);
+                    Update::Write { flags: 0, marks: 0, lifetime: Some(lifetime), result }
+                }
                 Change::Delete(result) => Update::Leave(After::Delete(entry.cas, result)),
                 Change::Edit(result) => {
                     Update::Write { flags, marks, lifetime: None, result: After::Done(result) }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Connection, REPLY_BYTES, TICK, Turn, WORK_BYTES, Worker};
 use crate::mail::{Letter, News};
-use crate::memcached;
 use crate::waits::{Again, Hole, Lease, Part};
+use crate::{memcached, session};
 
 impl Worker {
     /// How long it may sleep until the time of a reply is over.
@@ -33,7 +33,11 @@ impl Worker {
         if std::mem::take(&mut self.has_mail) {
             for Letter { slot, ticket, news } in self.shared.items.flights.mail().take(self.number)
             {
-                self.fill(slot as usize, ticket, news);
+                match news {
+                    News::Stale(stale) => self.tell(slot, ticket, &stale, false),
+                    News::Redirected(stale) => self.tell(slot, ticket, &stale, true),
+                    news => self.fill(slot as usize, ticket, news),
+                }
             }
         }
         while let Some(&(deadline_ms, slot, ticket)) = self.deadlines.first()
@@ -112,7 +116,7 @@ impl Worker {
             place: self.shared.turnstile.enter(self.number),
             waits: &mut self.added,
         };
-        memcached::answer_late(&hole.key, &hole.ask, news, &mut turn);
+        session::answer_late(&hole.key, &hole.ask, news, &mut turn);
         drop(turn);
         self.added.again = None;
         if let Some(ticket) = wins

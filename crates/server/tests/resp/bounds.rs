@@ -34,16 +34,16 @@ fn a_request_that_is_too_large_is_passed_over() {
     let value = "v".repeat(3 << 20);
     client.expect(
         &format!("SET a 1\nSET a {value}\nGET a"),
-        "+OK -ERR the request has more than 1049600 bytes $1 1",
+        "+OK -ERR the request has more than 1180672 bytes $1 1",
     );
     let pairs = format!("k {} ", "v".repeat(1000)).repeat(2000);
     client.expect(
         &format!("MSET {pairs}\nGET k\nPING"),
-        "-ERR the request has more than 1049600 bytes $-1 +PONG",
+        "-ERR the request has more than 1180672 bytes $-1 +PONG",
     );
     client.expect(
         &format!("MULTI\nSET a {value}\nEXEC"),
-        "+OK -ERR the request has more than 1049600 bytes \
+        "+OK -ERR the request has more than 1180672 bytes \
         -EXECABORT Transaction discarded because of previous errors.",
     );
 }
@@ -82,7 +82,7 @@ fn a_transaction_is_bounded() {
     client.expect(
         &format!("MULTI\nSET a {value}\nSET b {value}\nSET c {value}\nEXEC\nEXISTS a"),
         "+OK +QUEUED +QUEUED \
-        -ERR a transaction has no more than 1049600 bytes \
+        -ERR a transaction has no more than 1180672 bytes \
         -EXECABORT Transaction discarded because of previous errors. :0",
     );
     // Replies that are too many end the connection, and what is done stays.

@@ -1,7 +1,7 @@
 //! A server of this process, and a connection to it.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use frazil_server::{Address, ITEM_BYTES_MAX, Limits, Server, Settings, StoreKind};
@@ -62,10 +62,15 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(server: &Server) -> Client {
-        let address = match server.addresses() {
-            [Address::Tcp(address)] => *address,
+        // Those of memcached come before.
+        let address = match server.addresses().last() {
+            Some(Address::Tcp(address)) => *address,
             other => panic!("{other:?}"),
         };
+        Client::at(address)
+    }
+
+    pub(crate) fn at(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();

@@ -2,11 +2,12 @@
 
 use std::io::Write as _;
 
-use frazil_server::{Server, Settings};
+use frazil_server::Settings;
 
-use crate::client::{Client, settings};
+use crate::client::{Client, requests, shown};
+use crate::origin::{Answer, TestOrigin, until};
 
-const WORDS: [&str; 80] = [
+const WORDS: [&str; 102] = [
     "get",
     "SET",
     "mget",
@@ -77,6 +78,28 @@ const WORDS: [&str; 80] = [
     "id",
     "kill",
     "reply",
+    "getlease",
+    "tracking",
+    "caching",
+    "trackinginfo",
+    "on",
+    "off",
+    "optin",
+    "optout",
+    "bcast",
+    "prefix",
+    "redirect",
+    "noloop",
+    "yes",
+    "no",
+    "2",
+    "3",
+    "hotkeys",
+    "start",
+    "stop",
+    "metrics",
+    "net",
+    "sample",
     "a",
     "b",
     "0",
@@ -119,19 +142,34 @@ impl Chance {
     }
 }
 
-/// A thread that panics would answer nobody any more.
+/// A thread that panics would answer nobody any more; one that loses count lets some wait for ever.
 #[test]
 fn the_server_outlives_whatever_is_sent() {
-    for threads in [1, 2] {
-        let server = Server::start(Settings { threads, ..settings() }).unwrap();
+    let origin = TestOrigin::open(|path| match path {
+        "/a" => Answer::With(200, "", b"value".to_vec()),
+        "/b" => Answer::With(200, "Cache-Control: no-store\r\n", b"once".to_vec()),
+        "/*" => Answer::Closing("HTTP/1.1"),
+        _ => Answer::With(404, "", Vec::new()),
+    });
+    for threads in [1, 2, 3] {
+        let change = |settings: &mut Settings| {
+            settings.threads = threads;
+            settings.origin = settings.origin.take().filter(|_| threads > 1);
+        };
+        let server = origin.server(change);
         let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
-        for _ in 0..600 {
+        for _ in 0..400 {
             let mut client = Client::new(&server);
             // The server may have closed it already.
             let _ = client.stream.write_all(&chance.requests());
             let _ = client.stream.shutdown(std::net::Shutdown::Write);
             client.rest();
         }
-        Client::new(&server).expect("CONFIG SET maxmemory 0\nFLUSHALL\nGET a", "+OK +OK $-1");
+        let mut client = Client::new(&server);
+        client.expect("CONFIG SET maxmemory 0\nFLUSHALL\nSTRLEN a", "+OK +OK :0");
+        until("nobody waits or keeps copies", || {
+            let clients = shown(&Client::new(&server).ask(&requests("INFO clients")));
+            clients.contains("tracking_clients:0 blocked_clients:0")
+        });
     }
 }

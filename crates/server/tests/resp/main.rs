@@ -4,5 +4,10 @@ mod bounds;
 pub(crate) mod client;
 mod commands;
 mod hostile;
+mod hotkeys;
+#[path = "../memcached/origin.rs"]
+pub(crate) mod origin;
 mod pieces;
+mod tracking;
 mod transactions;
+mod waits;

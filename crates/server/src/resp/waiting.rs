@@ -1,0 +1,190 @@
+//! Requests that wait: how they are kept, and how they are answered when the wait has ended; `GETLEASE`.
+
+use std::time::Duration;
+
+use frazil_segment::{Attributes, Expect, Stored, Update};
+
+use super::lookups::{self, Reader};
+use super::reply::{self, Version};
+use super::{Call, Done, Problem, number, tracking, write};
+use crate::items;
+use crate::mail::{News, Outcome};
+use crate::marks::{STALE, WON, is_placeholder};
+use crate::waits::{Again, Missing};
+use crate::worker::Turn;
+use crate::{memcached, session};
+
+/// The longest wait of `GETLEASE`, in milliseconds.
+const WAIT_MS_MAX: i64 = 60_000;
+/// How often a key is looked for that comes and goes.
+const TRIES: usize = 8;
+
+/// What is to be answered when the wait for a key has ended.
+#[derive(Debug)]
+pub(crate) enum Ask {
+    /// A key of `GET` or `MGET`.
+    Get(Reader),
+    Lease(Lease),
+}
+
+impl From<Ask> for session::Ask {
+    fn from(ask: Ask) -> session::Ask {
+        session::Ask::Resp(ask)
+    }
+}
+
+/// What `GETLEASE` asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lease {
+    version: Version,
+    /// How long the winner may take.
+    time: Duration,
+    /// Until when it waits.
+    until_ms: u64,
+}
+
+/// Answers a request whose wait has ended, or has it wait again.
+pub(crate) fn answer_late(key: &[u8], ask: &Ask, news: News, turn: &mut Turn<'_>) {
+    let fetched = match &news {
+        News::Fetched(Outcome::Value(value)) => Some(&value.value[..]),
+        _ => None,
+    };
+    match (ask, fetched) {
+        (Ask::Get(Reader { tracker: None, .. }), Some(value)) => reply::bulk(turn.out, value),
+        (Ask::Get(reader @ Reader { tracker: Some(tracker), .. }), Some(value)) => {
+            // What it keeps is what is stored; else it may keep nothing.
+            if !lookups::answer(key, *reader, turn).is_there {
+                reply::bulk(turn.out, value);
+                tracking::tell_at_once(key, *tracker, turn);
+            }
+        }
+        (Ask::Get(reader), None) => lookups::get_or_fetch(key, *reader, turn),
+        (Ask::Lease(lease), Some(value)) => push(turn.out, Some(value), "hit", lease.version),
+        (Ask::Lease(lease), None) => {
+            // It may have waited for the end of a lease, and not for its own.
+            let wins = turn.waits.again.and_then(|again| again.wins);
+            turn.waits.again = Some(Again { until_ms: lease.until_ms, wins });
+            if let Err(Problem(text)) = get(key, lease, turn) {
+                reply::error(turn.out, &text);
+            }
+        }
+    }
+}
+
+/// `GETLEASE key lease wait`, both in milliseconds: the value; or the right to bring it, which one client has at a
+/// time; or what comes of waiting for who has it.
+pub(super) fn getlease(call: &mut Call<'_, '_>) -> Done {
+    let args = call.args;
+    let time = number::integer(args.get(2)).and_then(|ms| u64::try_from(ms).ok());
+    let time = time.filter(|&ms| ms > 0).map(Duration::from_millis);
+    let wait_ms = number::integer(args.get(3)).filter(|ms| (0..=WAIT_MS_MAX).contains(ms));
+    let (Some(time), Some(wait_ms)) = (time, wait_ms) else {
+        return Err("ERR a lease has at least 1 millisecond, and a wait 60000 at most".into());
+    };
+    let turn = &mut *call.turn;
+    let wait_ms = if call.session.may_wait() { wait_ms as u64 } else { 0 };
+    let lease = Lease { version: call.session.version, time, until_ms: turn.now_ms + wait_ms };
+    get(args.get(1), &lease, turn)
+}
+
+/// What was seen of an entry.
+struct Seen {
+    won: bool,
+    /// Another client has won it.
+    lost: bool,
+    is_placeholder: bool,
+}
+
+fn get(key: &[u8], lease: &Lease, turn: &mut Turn<'_>) -> Done {
+    let shared = turn.shared;
+    // The lease that the client had before has come to this one.
+    let wins = turn.waits.again.and_then(|again| again.wins);
+    let wins = wins.is_some_and(|ticket| shared.items.flights.holds(key, ticket));
+    for attempt in 0..TRIES {
+        let is_hit = is_hit(key, lease.version, turn);
+        // What waited was counted before.
+        if attempt == 0 && turn.waits.again.is_none() {
+            turn.counters.gets.add(1);
+            turn.counters.get_hits.add(is_hit.into());
+            turn.counters.get_misses.add((!is_hit).into());
+        }
+        if is_hit {
+            return Ok(());
+        }
+        let updated = items::rewrite(key, turn, |entry, value| {
+            value.extend_from_slice(entry.value);
+            let (is_won, is_stale) = (entry.marks & WON != 0, entry.marks & STALE != 0);
+            let (won, is_placeholder) =
+                (if is_won { wins } else { is_stale }, is_placeholder(entry));
+            let seen = Seen { won, lost: is_won && !won, is_placeholder };
+            if !won {
+                return Update::Leave(seen);
+            }
+            // The next to bring the value has as long as it asks for.
+            let lifetime = is_placeholder.then_some(Some(lease.time));
+            Update::Write { flags: entry.flags, marks: entry.marks | WON, lifetime, result: seen }
+        });
+        let Some((seen, _)) = updated.map_err(write::refusal)? else {
+            let attributes = Attributes { flags: 0, marks: WON, lifetime: Some(lease.time) };
+            // No value yet, so nobody's wait is over.
+            let made = shared.items.store.write(key, b"", attributes, Expect::Nothing);
+            if made.map_err(write::refusal)?.0 == Stored::Stored {
+                win(key, None, lease, turn);
+                return Ok(());
+            }
+            continue;
+        };
+        let value = std::mem::take(turn.scratch);
+        let shown = (!seen.is_placeholder).then_some(&value[..]);
+        let mut waits = Missing::Answer;
+        if seen.won {
+            win(key, shown, lease, turn);
+        } else if !seen.lost {
+            push(turn.out, shown, "hit", lease.version);
+        } else {
+            waits = wait(key, lease, turn);
+            if waits == Missing::Answer {
+                push(turn.out, shown, "late", lease.version);
+            }
+        }
+        *turn.scratch = value;
+        if waits != Missing::Look {
+            return Ok(());
+        }
+    }
+    push(turn.out, None, "late", lease.version);
+    Ok(())
+}
+
+/// Answers a key whose entry nobody has won or is to win.
+fn is_hit(key: &[u8], version: Version, turn: &mut Turn<'_>) -> bool {
+    let out = &mut *turn.out;
+    let found = turn.shared.items.store.get_with(key, |entry| {
+        let is_hit = entry.marks & (WON | STALE) == 0;
+        if is_hit {
+            push(out, Some(entry.value), "hit", version);
+        }
+        is_hit
+    });
+    found == Some(true)
+}
+
+fn win(key: &[u8], value: Option<&[u8]>, lease: &Lease, turn: &mut Turn<'_>) {
+    push(turn.out, value, "won", lease.version);
+    let shared = turn.shared;
+    turn.hold_lease(key, || memcached::is_won(key, shared));
+}
+
+/// Waits for who has won a key, until its lease ends at most.
+fn wait(key: &[u8], lease: &Lease, turn: &mut Turn<'_>) -> Missing {
+    let shared = turn.shared;
+    let left_ms = || memcached::lease_left_ms(key, shared);
+    let wait_ms = lease.until_ms.saturating_sub(turn.now_ms);
+    turn.wait_for_lease(key, wait_ms, left_ms, || Ask::Lease(*lease).into())
+}
+
+fn push(out: &mut Vec<u8>, value: Option<&[u8]>, word: &str, version: Version) {
+    reply::array(out, 2);
+    reply::value(out, value, version);
+    reply::bulk(out, word.as_bytes());
+}

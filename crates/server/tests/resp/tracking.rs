@@ -1,0 +1,446 @@
+//! Clients that keep copies, and what they are told.
+
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+
+use frazil_server::{Address, Server, Settings};
+
+use super::client::{Client, request, requests, settings, shown};
+use super::origin::{Answer, TestOrigin, until};
+
+fn start() -> Server {
+    let memcached = vec!["127.0.0.1:0".parse().unwrap()];
+    Server::start(Settings { memcached, threads: 2, ..settings() }).unwrap()
+}
+
+/// A client with RESP3 that has asked for this.
+fn tracking(server: &Server, options: &str) -> Client {
+    let mut client = Client::new(server);
+    client.ask(&requests("HELLO 3"));
+    client.expect(&format!("CLIENT TRACKING ON {options}"), "+OK");
+    client
+}
+
+fn stale(key: &str) -> String {
+    format!(">2 $10 invalidate *1 ${} {key}", key.len())
+}
+
+const ALL: &str = ">2 $10 invalidate _";
+
+/// What comes next is this.
+#[track_caller]
+fn next(client: &mut Client, what: &str) {
+    let mut bytes = vec![0; what.len() + what.split(' ').count() + 1];
+    client.stream.read_exact(&mut bytes).unwrap();
+    assert_eq!(shown(&bytes), what);
+}
+
+/// What comes is this, and nothing before the next reply.
+#[track_caller]
+fn is_told(client: &mut Client, what: &str) {
+    next(client, what);
+    // What was told too often would be told by now: it goes the same way as what another request tells.
+    client.expect("PING", "+PONG");
+}
+
+#[test]
+fn who_has_read_a_key_is_told_once_when_it_changes() {
+    let server = start();
+    let mut writer = Client::new(&server);
+    let mut reader = tracking(&server, "");
+    let mut other = tracking(&server, "");
+    for (before, change) in [
+        ("DEL k", "SET k x"),
+        ("SET k x", "SET k y XX"),
+        ("SET k x", "GETSET k x"),
+        ("SET k x", "APPEND k x"),
+        ("DEL k", "INCRBY k 1"),
+        ("SET k x", "DEL k"),
+        ("DEL k", "SETNX k x"),
+        ("SET k x", "EXPIRE k 100"),
+        ("SET k x EX 100", "PERSIST k"),
+        ("SET k x", "MSET a x k x"),
+        ("DEL k", "MSETNX k x"),
+        ("SET k x", "GETDEL k"),
+        ("SET k x", "SETRANGE k 1 x"),
+        ("SET k x", "SETBIT k 1 1"),
+        ("SET l x", "COPY l k REPLACE"),
+        ("SET k x", "RENAME k l"),
+        ("SET l x", "RENAME l k"),
+        ("SET k x", "GETEX k EX 100"),
+        ("SET k x", "MULTI\nSET k y\nEXEC"),
+    ] {
+        writer.ask(&requests(before));
+        reader.ask(&requests("GET k\nMGET k z\nSTRLEN k"));
+        other.ask(&requests("STRLEN k"));
+        writer.ask(&requests(change));
+        is_told(&mut reader, &stale("k"));
+        is_told(&mut other, &stale("k"));
+        // Nobody has read it since.
+        writer.ask(&requests("SET k 0"));
+        reader.expect("PING", "+PONG");
+    }
+    // What changes nothing is told to nobody.
+    reader.expect("GET k\nEXISTS none\nTTL none", "$1 0 :0 :-2");
+    writer.ask(&requests("SET k x NX\nDEL none\nEXPIRE none 1\nPERSIST k\nGETEX k\nTOUCH k"));
+    reader.expect("PING", "+PONG");
+    // What it writes itself it is told as well.
+    reader.send(&requests("SET k x"));
+    next(&mut reader, "+OK");
+    is_told(&mut reader, &stale("k"));
+    reader.expect("CLIENT TRACKING OFF\nGET k", "+OK $1 x");
+    writer.expect("SET k y", "+OK");
+    reader.expect("PING", "+PONG");
+}
+
+#[test]
+fn writes_of_memcached_and_flushes_are_told() {
+    let server = start();
+    let Address::Tcp(address) = server.addresses()[0] else { unreachable!() };
+    let mut memcached = TcpStream::connect(address).unwrap();
+    let mut reader = tracking(&server, "");
+    for (request, reply) in [
+        ("set k 0 0 1\r\n1\r\n", "STORED\r\n"),
+        ("incr k 1\r\n", "2\r\n"),
+        ("md k I\r\n", "HD\r\n"),
+        ("delete k\r\n", "DELETED\r\n"),
+        ("ms k 1\r\nx\r\n", "HD\r\n"),
+    ] {
+        reader.ask(&requests("GET k"));
+        memcached.write_all(request.as_bytes()).unwrap();
+        let mut bytes = vec![0; reply.len()];
+        memcached.read_exact(&mut bytes).unwrap();
+        assert_eq!(String::from_utf8_lossy(&bytes), reply);
+        is_told(&mut reader, &stale("k"));
+    }
+    reader.expect("GET k", "$1 x");
+    let mut all = tracking(&server, "BCAST PREFIX other");
+    Client::new(&server).expect("FLUSHALL", "+OK");
+    is_told(&mut reader, ALL);
+    is_told(&mut all, ALL);
+    Client::new(&server).expect("SET k x", "+OK");
+    reader.expect("PING", "+PONG");
+}
+
+#[test]
+fn prefixes_are_told_of_without_being_read() {
+    let server = start();
+    let mut writer = Client::new(&server);
+    let mut some = tracking(&server, "BCAST PREFIX user: PREFIX item:1");
+    let mut all = tracking(&server, "NOLOOP BCAST");
+    writer.expect("MSET user:1 x item:2 x item:1 x item x\nDEL user:1 none", "+OK :1");
+    for key in ["user:1", "item:1", "user:1"] {
+        next(&mut some, &stale(key));
+    }
+    some.expect("GET item:2\nPING", "$1 x +PONG");
+    writer.expect("SET item:2 y", "+OK");
+    some.expect("PING", "+PONG");
+    for key in ["user:1", "item:2", "item:1", "item", "user:1", "item:2"] {
+        next(&mut all, &stale(key));
+    }
+    all.expect("SET item x\nPING", "+OK +PONG");
+    let info = "%3 $5 flags ~3 $2 on $5 bcast $6 noloop $8 redirect :0 $8 prefixes *1 $0";
+    all.expect("CLIENT TRACKINGINFO", info);
+    some.expect(
+        "CLIENT TRACKINGINFO",
+        "%3 $5 flags ~2 $2 on $5 bcast $8 redirect :0 $8 prefixes *2 $5 user: $6 item:1",
+    );
+    all.expect("CLIENT TRACKING ON BCAST PREFIX ab PREFIX abc", 
+        "-ERR Prefix 'abc' overlaps with an existing prefix 'ab'. Prefixes for a single client must not overlap.");
+}
+
+#[test]
+fn what_is_kept_is_chosen_by_request() {
+    let server = start();
+    let mut writer = Client::new(&server);
+    writer.expect("MSET a x b x c x d x e x", "+OK");
+    let mut chosen = tracking(&server, "OPTIN");
+    chosen.ask(&requests("GET a\nCLIENT CACHING YES\nGET b\nGET c\nCLIENT CACHING YES\nMGET d e"));
+    writer.expect("MSET a y b y c y", "+OK");
+    is_told(&mut chosen, &stale("b"));
+    writer.expect("SET e y", "+OK");
+    is_told(&mut chosen, &stale("e"));
+    // A transaction is one request.
+    chosen.ask(&requests("CLIENT CACHING YES\nMULTI\nGET a\nGET b\nEXEC\nGET c"));
+    writer.expect("SET c z\nSET b z", "+OK +OK");
+    is_told(&mut chosen, &stale("b"));
+    let mut but = tracking(&server, "OPTOUT");
+    but.ask(&requests("CLIENT CACHING NO\nGET a\nGET b\nCLIENT CACHING NO\nSTRLEN c\nSTRLEN d"));
+    writer.expect("MSET a u b u c u", "+OK");
+    is_told(&mut but, &stale("b"));
+    // It has read this in its transaction.
+    is_told(&mut chosen, &stale("a"));
+    writer.expect("SET d u", "+OK");
+    is_told(&mut but, &stale("d"));
+    // What it writes itself is not told, and the copies of others are.
+    let mut quiet = tracking(&server, "NOLOOP");
+    quiet.expect("GET a\nSET a v\nGET a", "$1 u +OK $1 v");
+    chosen.ask(&requests("CLIENT CACHING YES\nGET a"));
+    quiet.expect("MULTI\nSET a w\nEXEC\nGET b", "+OK +QUEUED *1 +OK $1 u");
+    is_told(&mut chosen, &stale("a"));
+    writer.expect("SET b v", "+OK");
+    is_told(&mut quiet, &stale("b"));
+}
+
+#[test]
+fn another_connection_is_told_in_place_of_one() {
+    let server = start();
+    let mut told = Client::new(&server);
+    told.ask(&requests("HELLO 3"));
+    let id = shown(&told.ask(&requests("CLIENT ID")))[1..].to_owned();
+    let mut writer = Client::new(&server);
+    // It may speak RESP2 then.
+    let mut reader = Client::new(&server);
+    reader.expect("CLIENT GETREDIR", ":-1");
+    reader.expect(
+        &format!("CLIENT TRACKING ON REDIRECT {id}\nCLIENT GETREDIR"),
+        &format!("+OK :{id}"),
+    );
+    reader.expect("GET k", "$-1");
+    writer.expect("SET k x", "+OK");
+    is_told(&mut told, &stale("k"));
+    let info = format!("*6 $5 flags *1 $2 on $8 redirect :{id} $8 prefixes *0");
+    reader.expect("CLIENT TRACKINGINFO\nGET k", &format!("{info} $1 x"));
+    let list = shown(&writer.ask(&requests("CLIENT LIST")));
+    assert!(list.contains(&format!("flags=t db=0 sub=0 psub=0 user=default redir={id}")), "{list}");
+    reader.ask(&requests("HELLO 3"));
+    drop(told);
+    // Only then is it certain that it has gone.
+    let is_gone = || {
+        !shown(&Client::new(&server).ask(&requests("CLIENT LIST"))).contains(&format!("id={id} "))
+    };
+    until("the connection has gone", is_gone);
+    writer.expect("SET k y", "+OK");
+    next(&mut reader, &format!(">2 $21 tracking-redir-broken :{id}"));
+    reader.expect("GET k", "$1 y");
+    writer.expect("SET k z", "+OK");
+    let info = format!("%3 $5 flags ~2 $2 on $15 broken_redirect $8 redirect :{id} $8 prefixes *0");
+    reader.expect("CLIENT TRACKINGINFO", &info);
+}
+
+#[test]
+fn what_cannot_be_tracked_is_refused() {
+    let server = start();
+    let mut client = Client::new(&server);
+    let two = "-ERR only a connection with RESP3 is told of changes (HELLO 3): this one, or that of REDIRECT";
+    client.expect("CLIENT TRACKING ON\nCLIENT TRACKING OFF", &format!("{two} +OK"));
+    client.ask(&requests("HELLO 3"));
+    let switched = |what| {
+        format!(
+            "-ERR You can't switch {what} before disabling tracking for this client, and then re-enabling it with a different mode."
+        )
+    };
+    let caching = "-ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled";
+    let longest = "p".repeat(256);
+    for (request, reply) in [
+        ("CLIENT TRACKING maybe", "-ERR syntax error"),
+        ("CLIENT TRACKING ON soon", "-ERR syntax error"),
+        ("CLIENT TRACKING ON PREFIX", "-ERR syntax error"),
+        (
+            "CLIENT TRACKING ON REDIRECT 99999",
+            "-ERR The client ID you want redirect to does not exist",
+        ),
+        ("CLIENT TRACKING ON REDIRECT x", "-ERR client-id should be greater than 0"),
+        ("CLIENT TRACKING ON PREFIX a", "-ERR PREFIX option requires BCAST mode to be enabled"),
+        (
+            "CLIENT TRACKING ON OPTIN OPTOUT",
+            "-ERR You can't specify both OPTIN mode and OPTOUT mode",
+        ),
+        ("CLIENT TRACKING ON OPTIN BCAST", "-ERR OPTIN and OPTOUT are not compatible with BCAST"),
+        ("CLIENT CACHING YES", caching),
+        ("CLIENT TRACKING ON", "+OK"),
+        ("CLIENT CACHING YES", caching),
+        ("CLIENT TRACKING ON OPTIN", &switched("OPTIN/OPTOUT mode")),
+        ("CLIENT TRACKING ON BCAST", &switched("BCAST mode on/off")),
+        ("CLIENT TRACKING OFF\nCLIENT TRACKING ON OPTIN", "+OK +OK"),
+        (
+            "CLIENT CACHING NO",
+            "-ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.",
+        ),
+        ("RESET\nHELLO 3 SETNAME", "+RESET -ERR Syntax error in HELLO option 'SETNAME'"),
+        ("CLIENT GETREDIR", ":-1"),
+    ] {
+        client.expect(request, reply);
+    }
+    client.ask(&requests("HELLO 3"));
+    let many = "-ERR a connection has no more than 64 prefixes of 255 bytes";
+    client.expect(&format!("CLIENT TRACKING ON BCAST PREFIX {longest}"), many);
+    let prefixes: String = (100..165).map(|prefix| format!(" PREFIX {prefix}")).collect();
+    client.expect(&format!("CLIENT TRACKING ON BCAST{prefixes}"), many);
+    client.expect(&format!("CLIENT TRACKING ON BCAST{}", &prefixes[11..]), "+OK");
+    let id = shown(&client.ask(&requests("CLIENT ID")))[1..].to_owned();
+    client.expect(
+        &format!("CLIENT TRACKING ON REDIRECT {id} REDIRECT {id}"),
+        "-ERR A client can only redirect to a single other client",
+    );
+}
+
+/// What has gone by itself is looked for once a second.
+#[test]
+fn who_has_read_what_expires_is_told() {
+    let server = start();
+    let mut reader = tracking(&server, "");
+    reader.expect("SET k x PX 300\nGET k\nGET none", "+OK $1 x _");
+    next(&mut reader, &stale("k"));
+    reader.expect("GET k", "_");
+    // Absent to them, and so it stays.
+    Client::new(&server).expect("GETLEASE none 50000 0", "*2 $-1 $3 won");
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    reader.expect("PING", "+PONG");
+}
+
+#[test]
+fn a_full_table_tells_of_what_it_forgets() {
+    let server = Server::start(Settings { memory_bytes: 2 << 20, ..settings() }).unwrap();
+    let mut reader = tracking(&server, "");
+    let keys: Vec<_> = (1000..2000).map(|key| key.to_string()).collect();
+    let line: String = keys.iter().map(|key| format!("STRLEN {key}\n")).collect();
+    reader.send(&requests(&line));
+    let mut writer = Client::new(&server);
+    let mut info = String::new();
+    while !info.contains("cmdstat_strlen:calls=1000,") {
+        info = shown(&writer.ask(&requests("INFO stats commandstats")));
+    }
+    let count = |name: &str| {
+        let at = info.find(name).unwrap() + name.len();
+        info[at..].split(' ').next().unwrap().parse::<usize>().unwrap()
+    };
+    let kept = count("tracking_total_keys:");
+    assert!((100..600).contains(&kept), "{kept}");
+    assert_eq!(count("tracking_total_items:"), kept);
+    for key in &keys {
+        writer.expect(&format!("SET {key} x"), "+OK");
+    }
+    let mut replies = vec![0; 1000 * (4 + 35)];
+    reader.stream.read_exact(&mut replies).unwrap();
+    let replies = shown(&replies);
+    assert!(keys.iter().all(|key| replies.contains(&stale(key))));
+    reader.expect("PING", "+PONG");
+}
+
+/// An array of replies is sent in several turns, and what is told does not come within.
+#[test]
+fn nothing_is_told_within_an_array_of_replies() {
+    let server = start();
+    let value = "x".repeat(1 << 18);
+    let mut writer = Client::new(&server);
+    for key in 0..16 {
+        writer.ask(&request(&["SET", &key.to_string(), &value]));
+    }
+    let mut reader = tracking(&server, "");
+    let keys: Vec<_> = (0..16).map(|key| key.to_string()).collect();
+    reader.expect("GET k", "_");
+    reader.send(&requests(&format!("MGET {}", keys.join(" "))));
+    // It waits for its client, which does not read.
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    writer.expect("SET k x\nSET 0 y", "+OK +OK");
+    let expected = format!("*16\r\n{}", format!("${}\r\n{value}\r\n", value.len()).repeat(16));
+    let mut replies = vec![0; expected.len()];
+    reader.stream.read_exact(&mut replies).unwrap();
+    assert!(replies == expected.as_bytes(), "{}", shown(&replies[..100]));
+    next(&mut reader, &stale("k"));
+    is_told(&mut reader, &stale("0"));
+}
+
+#[test]
+fn a_value_that_was_waited_for_is_kept_until_it_changes() {
+    let origin = TestOrigin::new(|path| match path {
+        "/once" => Answer::With(200, "Cache-Control: no-store\r\n", b"x".to_vec()),
+        path => Answer::With(200, "", path.as_bytes().to_vec()),
+    });
+    let server = origin.server(|_| {});
+    let mut reader = tracking(&server, "");
+    // It has a copy of there being none.
+    let mut before = tracking(&server, "");
+    before.expect("STRLEN a", ":0");
+    reader.send(&requests("GET a\nMGET a b\nGET once"));
+    origin.wait_for(3);
+    origin.gate.open();
+    next(&mut reader, "$2 /a *2 $2 /a $2 /b $1 x");
+    is_told(&mut reader, &stale("once"));
+    is_told(&mut before, &stale("a"));
+    let mut writer = Client::new(&server);
+    writer.expect("SET a x", "+OK");
+    is_told(&mut reader, &stale("a"));
+    writer.expect("SET b x", "+OK");
+    is_told(&mut reader, &stale("b"));
+}
+
+/// A client that keeps copies as it is told.
+struct Keeper {
+    client: Client,
+    lines: BufReader<TcpStream>,
+    copies: HashMap<String, String>,
+}
+
+impl Keeper {
+    fn new(server: &Server) -> Keeper {
+        let client = tracking(server, "");
+        let lines = BufReader::new(client.stream.try_clone().unwrap());
+        Keeper { client, lines, copies: HashMap::new() }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.lines.read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// The next reply; what is told before it is done.
+    fn ask(&mut self, line: &str) -> String {
+        self.client.send(&requests(line));
+        loop {
+            let head = self.line();
+            if head != ">2" {
+                return if head.starts_with('$') { self.line() } else { head };
+            }
+            assert_eq!((self.line().as_str(), self.line().as_str()), ("$10", "invalidate"));
+            if self.line() == "*1" {
+                self.line();
+                let key = self.line();
+                self.copies.remove(&key);
+            } else {
+                self.copies.clear();
+            }
+        }
+    }
+}
+
+#[test]
+fn no_copy_stays_out_of_date_whatever_threads_do() {
+    let server = Server::start(Settings { threads: 3, ..settings() }).unwrap();
+    let keep = &|number: usize| {
+        let mut keeper = Keeper::new(&server);
+        for at in 0..1500 {
+            let key = format!("k{}", (at * 7 + number * 13 + at * at) % 40);
+            match (at + number) % 8 {
+                0 => drop(keeper.ask(&format!("SET {key} {number}-{at}"))),
+                1 => drop(keeper.ask(&format!("DEL {key}"))),
+                2 if at % 400 == 2 => drop(keeper.ask("FLUSHALL")),
+                _ => {
+                    let value = keeper.ask(&format!("GET {key}"));
+                    keeper.copies.insert(key, value);
+                }
+            }
+        }
+        keeper
+    };
+    let mut keepers: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..6).map(|number| scope.spawn(move || keep(number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let mut plain = Keeper::new(&server);
+    plain.ask("CLIENT TRACKING OFF");
+    for keeper in &mut keepers {
+        for _ in 0..1000 {
+            keeper.ask("PING");
+            keeper.copies.retain(|key, value| *value != plain.ask(&format!("GET {key}")));
+            if keeper.copies.is_empty() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        assert!(keeper.copies.is_empty(), "out of date: {:?}", keeper.copies);
+    }
+}
