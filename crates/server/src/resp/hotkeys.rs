@@ -252,8 +252,14 @@ mod tests {
         for round in 0..2000_u64 {
             sketch.note(format!("hot{}", round % 4).as_bytes(), 500);
             sketch.note(format!("cold{round}").as_bytes(), 10);
+            if round % 300 == 299 || round == 1999 {
+                sketch.note(b"rare", 10);
+            }
         }
-        assert_eq!((sketch.seen, sketch.bytes, sketch.kept.len()), (4000, 2000 * 510, SLOTS));
+        let (seen, bytes) = (4000 + 7, 2000 * 510 + 7 * 10);
+        assert_eq!((sketch.seen, sketch.bytes, sketch.kept.len()), (seen, bytes, SLOTS));
+        // It had no slot in between.
+        assert!(sketch.kept[&b"rare"[..]] >= 7 * 10);
         for hot in 0..4 {
             assert_eq!(sketch.kept[format!("hot{hot}").as_bytes()], 500 * 500);
         }

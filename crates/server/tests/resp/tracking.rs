@@ -173,6 +173,7 @@ fn what_is_kept_is_chosen_by_request() {
     is_told(&mut chosen, &stale("a"));
     writer.expect("SET d u", "+OK");
     is_told(&mut but, &stale("d"));
+    is_told(&mut chosen, &stale("d"));
     // What it writes itself is not told, and the copies of others are.
     let mut quiet = tracking(&server, "NOLOOP");
     quiet.expect("GET a\nSET a v\nGET a", "$1 u +OK $1 v");
