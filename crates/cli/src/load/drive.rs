@@ -36,8 +36,10 @@ pub(super) struct Counts {
     pub(super) misses: u64,
     pub(super) sets: u64,
     pub(super) deletes: u64,
-    /// Requests that the server refused, by what it said; and connections that it closed.
+    /// Requests that the server refused, by what it said.
     pub(super) errors: BTreeMap<String, u64>,
+    /// Connections that the server closed, or that broke.
+    pub(super) closed: u64,
 }
 
 impl Counts {
@@ -118,10 +120,12 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    /// Adds the time since the last step, in which the number changed evenly.
+    /// Adds the time since the last step, in which the number went from `before` to `now`, one after the
+    /// other: each that changed counts for its own part of that time.
     fn step(&mut self, before: usize, now: usize) {
         let at = Instant::now();
-        self.sum += at.duration_since(self.then).as_secs_f64() * (before + now) as f64 / 2.0;
+        let mean = (before + now + usize::from(before != now)) as f64 / 2.0;
+        self.sum += at.duration_since(self.then).as_secs_f64() * mean;
         self.then = at;
     }
 }
@@ -427,7 +431,7 @@ impl<'t> Load<'t> {
         let connection = &mut self.connections[number];
         connection.is_open = false;
         let _ = self.poll.registry().deregister(&mut connection.stream);
-        measured.counts.refuse("the server closed a connection".to_owned());
+        measured.counts.closed += 1;
         Ok(())
     }
 }

@@ -311,6 +311,9 @@ fn note_disturbed(processes: &BTreeSet<u32>, before: Option<Processors>) {
 fn check(outcome: &Outcome<'_>) -> Done {
     let counts = &outcome.measured.counts;
     let refused = counts.refused();
+    if counts.answered() == 0 {
+        return Err(Failure::from(anyhow!("{}: nothing is measured", outcome.target)));
+    }
     match counts.errors.first_key_value() {
         Some((kind, _)) if refused == counts.answered() => Err(Failure::from(anyhow!(
             "{}: each of {} requests was refused: {kind}",

@@ -52,6 +52,7 @@ fn row(outcome: &Outcome<'_>) -> Row {
         "sets" => counts.sets,
         "deletes" => counts.deletes,
         "errors" => errors,
+        "closed_connections" => counts.closed,
         "p50_ns" => measured.latencies.quantile_ns(0.5),
         "p99_ns" => measured.latencies.quantile_ns(0.99),
         "p999_ns" => measured.latencies.quantile_ns(0.999),
@@ -114,6 +115,9 @@ fn table(outcome: &Outcome<'_>) -> String {
     let mut text: String = lines.collect();
     for (kind, count) in &counts.errors {
         text += &format!("error, {}: {kind}\n", grouped(*count));
+    }
+    if counts.closed > 0 {
+        text += &format!("connections that the server closed: {}\n", grouped(counts.closed));
     }
     if outcome.depth > 1 {
         text += &format!(

@@ -109,7 +109,7 @@ mod tests {
     fn trace() -> Trace {
         Trace {
             ids: vec![0, 1, 0, 1],
-            sizes: vec![5, u64::from(VALUE_MAX) + 1, 6, 7].into(),
+            sizes: vec![5, VALUE_MAX + 1, 6, 7].into(),
             operations: vec![Operation::Get, Operation::Get, Operation::Set, Operation::Delete],
             objects: vec![100, 200],
             ..Trace::default()
