@@ -147,7 +147,7 @@ pub(crate) struct Args {
     measure_memory: bool,
 
     #[command(flatten)]
-    server: load::Args,
+    server: load::LoadArgs,
 
     #[command(flatten)]
     reading: TraceArgs,

@@ -156,8 +156,8 @@ pub(super) struct Load<'t> {
     target: &'t Target,
     poll: Poll,
     events: Events,
-    /// Connections of these events.
-    ready: Vec<usize>,
+    /// Connections of these events, and whether the server has closed them.
+    ready: Vec<(usize, bool)>,
     connections: Vec<Connection>,
     buffer: Vec<u8>,
     piece: Vec<u8>,
@@ -265,11 +265,11 @@ impl<'t> Load<'t> {
             }
             let before = waiting;
             ready.clear();
-            ready.extend(self.events.iter().map(|event| event.token().0));
-            for &number in &ready {
+            ready.extend(self.events.iter().map(|it| (it.token().0, it.is_read_closed())));
+            for &(number, is_closed) in &ready {
                 let waited = self.connections[number].waits();
                 self.push(number, measured)?;
-                self.read(number, work, measured)?;
+                self.read(number, is_closed, work, measured)?;
                 waiting -= usize::from(waited && !self.connections[number].waits());
             }
             under_way.step(before, waiting);
@@ -360,6 +360,7 @@ impl<'t> Load<'t> {
     fn read(
         &mut self,
         number: usize,
+        is_closed: bool,
         work: &Work<'_>,
         measured: &mut Measured,
     ) -> anyhow::Result<()> {
@@ -376,8 +377,9 @@ impl<'t> Load<'t> {
                 Err(_) => return self.close(number, measured),
             };
             self.take(number, bytes, work, measured)?;
-            // A short read has emptied the socket: what comes later is told anew.
-            if bytes < BUFFER_BYTES {
+            // A short read has emptied the socket: what comes later is told anew, but an end that has been told is
+            // not.
+            if bytes < BUFFER_BYTES && !is_closed {
                 return Ok(());
             }
         }

@@ -1,12 +1,11 @@
 //! The server's processes, where they are on this machine, and the processor time that they take.
+//!
+//! Linux tells. Elsewhere there are no such files, and nothing is known.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
-
-#[cfg(target_os = "linux")]
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-#[cfg(target_os = "linux")]
 use std::path::Path;
+use std::time::Duration;
 
 /// A tick of `/proc/PID/stat`, on all architectures on which Rust's standard library is built for Linux.
 const TICK: Duration = Duration::from_millis(10);
@@ -49,7 +48,6 @@ fn ticks(stat: &str) -> Option<[u32; 2]> {
 /// Processes that have the other end of one of these connections; none where that is not known.
 ///
 /// Reads all descriptors of all processes that this user may look at.
-#[cfg(target_os = "linux")]
 pub(super) fn behind(connections: &BTreeSet<(SocketAddr, SocketAddr)>) -> BTreeSet<u32> {
     let mut sockets = BTreeSet::new();
     for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
@@ -64,7 +62,6 @@ pub(super) fn behind(connections: &BTreeSet<(SocketAddr, SocketAddr)>) -> BTreeS
 }
 
 /// Processes that have a socket of this path.
-#[cfg(target_os = "linux")]
 pub(super) fn at_path(path: &Path) -> BTreeSet<u32> {
     let text = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let path = path.to_string_lossy();
@@ -77,7 +74,6 @@ pub(super) fn at_path(path: &Path) -> BTreeSet<u32> {
 }
 
 /// Processes that have one of these sockets open.
-#[cfg(target_os = "linux")]
 fn owners(sockets: &BTreeSet<String>) -> BTreeSet<u32> {
     let names: BTreeSet<String> = sockets.iter().map(|it| format!("socket:[{it}]")).collect();
     let has_one = |process: &u32| {
@@ -94,7 +90,6 @@ fn owners(sockets: &BTreeSet<String>) -> BTreeSet<u32> {
 }
 
 /// Local and remote address of a line of `/proc/net/tcp`, and the socket's number.
-#[cfg(target_os = "linux")]
 fn row(line: &str) -> Option<(SocketAddr, SocketAddr, String)> {
     let mut fields = line.split_whitespace().skip(1);
     let (local, remote) = (address(fields.next()?)?, address(fields.next()?)?);
@@ -102,7 +97,6 @@ fn row(line: &str) -> Option<(SocketAddr, SocketAddr, String)> {
 }
 
 /// An address as the kernel prints it: words of 32 bits as this machine reads them, and the port.
-#[cfg(target_os = "linux")]
 fn address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let mut bytes = Vec::new();

@@ -40,7 +40,7 @@ const SATURATED: f64 = 0.95;
 /// What to ask of a server that runs.
 #[derive(clap::Args, Debug)]
 #[command(next_help_heading = "Load on a server")]
-pub(crate) struct Args {
+pub(crate) struct LoadArgs {
     /// Measure the server that runs here, instead of the cache: memcached://HOST:PORT,
     /// redis://HOST:PORT, memcached+unix:///PATH, redis+unix:///PATH, or http://HOST:PORT/{key}, of
     /// which keys are read only. The keys of --workload are set first, and then asked for.
@@ -118,7 +118,7 @@ impl Outcome<'_> {
 }
 
 /// Measures the server `target`.
-pub(crate) fn run(args: &Args, target: &Target, common: &Common<'_>) -> Done {
+pub(crate) fn run(args: &LoadArgs, target: &Target, common: &Common<'_>) -> Done {
     let (trace, sets) = requests(args, target, common)?;
     let bytes = common.value_bytes.unwrap_or(VALUE_BYTES);
     if bytes > VALUE_MAX {
@@ -151,7 +151,7 @@ pub(crate) fn run(args: &Args, target: &Target, common: &Common<'_>) -> Done {
     let progress = Progress::of_steps(format!("asking {target}"), plan.steps());
     let measured = load.run(&mut work, depth, |measured| {
         progress.set(plan.done(measured), plan.steps());
-        plan.done(measured) < plan.steps()
+        plan.goes_on(measured)
     })?;
     let used = Used::by(&processes).zip(before.0).map(|(now, before)| now.since(before));
     drop(progress);
@@ -166,7 +166,11 @@ pub(crate) fn run(args: &Args, target: &Target, common: &Common<'_>) -> Done {
 }
 
 /// The requests, as a trace, and the share of them that are sets.
-fn requests(args: &Args, target: &Target, common: &Common<'_>) -> Result<(Trace, f64), Failure> {
+fn requests(
+    args: &LoadArgs,
+    target: &Target,
+    common: &Common<'_>,
+) -> Result<(Trace, f64), Failure> {
     let is_http = matches!(target.protocol, Protocol::Http { .. });
     if let Some(spec) = &args.trace {
         let wanted =
@@ -218,7 +222,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(args: &Args, common: &Common<'_>, records: u64) -> Plan {
+    fn new(args: &LoadArgs, common: &Common<'_>, records: u64) -> Plan {
         let is_replay = args.trace.is_some();
         let seconds = match (common.seconds, args.operations) {
             (None, None) if !is_replay => Some(SECONDS),
@@ -232,10 +236,15 @@ impl Plan {
         }
     }
 
+    /// A trace ends by itself, after what is set for its last miss.
+    fn goes_on(&self, measured: &Measured) -> bool {
+        let is_bounded = self.seconds.is_some() || self.operations.is_some();
+        !is_bounded || self.done(measured) < self.steps()
+    }
+
     /// Requests to make, or milliseconds to measure.
     fn steps(&self) -> u64 {
         let milliseconds = self.seconds.map(|seconds| (seconds * 1e3) as u64);
-        // A trace ends by itself.
         milliseconds.or(self.operations).or(self.records).unwrap_or_default().max(1)
     }
 
@@ -260,13 +269,16 @@ fn fill(load: &mut Load<'_>, keys: u64, bytes: u32, stop: &AtomicBool) -> anyhow
     if stop.load(Relaxed) {
         bail!("interrupted while the keys were set: nothing is measured");
     }
-    let refused = filled.counts.refused();
-    if let Some((kind, _)) = filled.counts.errors.first_key_value().filter(|_| refused > 0) {
-        if filled.counts.sets == 0 {
-            bail!("the server has refused to set any key: {kind}");
-        }
-        note(&format!("{} of {} keys are not set: {kind}", grouped(refused), grouped(keys)));
+    let missing = keys.saturating_sub(filled.counts.sets);
+    if missing == 0 {
+        return Ok(());
     }
+    let kind = filled.counts.errors.keys().next();
+    let kind = kind.map_or("connections were closed", String::as_str);
+    if missing == keys {
+        bail!("the server has refused to set any key: {kind}");
+    }
+    note(&format!("{} of {} keys are not set: {kind}", grouped(missing), grouped(keys)));
     Ok(())
 }
 
@@ -282,17 +294,14 @@ fn stop_at_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
 }
 
 /// Processes of the server.
-fn processes(args: &Args, target: &Target, load: &Load<'_>) -> BTreeSet<u32> {
+fn processes(args: &LoadArgs, target: &Target, load: &Load<'_>) -> BTreeSet<u32> {
     if let Some(pid) = args.pid {
         return BTreeSet::from([pid]);
     }
-    #[cfg(target_os = "linux")]
-    return match target.path() {
+    match target.path() {
         Some(path) => host::at_path(path),
         None => host::behind(&load.streams().filter_map(target::Stream::ends).collect()),
-    };
-    #[cfg(not(target_os = "linux"))]
-    BTreeSet::new()
+    }
 }
 
 fn note_disturbed(processes: &BTreeSet<u32>, before: Option<Processors>) {

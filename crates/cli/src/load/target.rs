@@ -110,7 +110,6 @@ pub(super) enum Address {
 
 impl Target {
     /// Of a server that listens at a path.
-    #[cfg(target_os = "linux")]
     pub(super) fn path(&self) -> Option<&std::path::Path> {
         match &self.place {
             Place::Tcp(_) => None,

@@ -264,12 +264,14 @@ fn an_interrupt_ends_the_load() {
     let args =
         ["bench", "--connect", url, "--output", "json", "--trace", &trace, "--format", "plain"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_frazil"));
-    let child = command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // Until it has asked for something.
     let mut client = TcpStream::connect(&server.places[0]).unwrap();
     let mut replies = BufReader::new(client.try_clone().unwrap()).lines();
     let mut asked = 0;
     while asked == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "it has ended");
         client.write_all(b"stats\r\n").unwrap();
         for line in replies.by_ref().map(Result::unwrap).take_while(|line| line != "END") {
             if let Some(count) = line.strip_prefix("STAT get_hits ") {
