@@ -476,3 +476,30 @@ fn told(measured: &Measured) -> String {
     let last = counts.errors.keys().next().map(|kind| format!(", with errors such as `{kind}`"));
     format!(", after {} replies{}", counts.answered(), last.unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ten thousand seconds ago, so that what the test itself takes is nothing beside it.
+    #[test]
+    fn connections_wait_for_their_own_part_of_a_step() {
+        let begun = Instant::now().checked_sub(Duration::from_secs(10_000)).unwrap();
+        for (before, now, mean) in [(0, 1, 1.0), (1, 1, 1.0), (1, 0, 1.0), (0, 3, 2.0), (3, 1, 2.5)]
+        {
+            let mut under_way = UnderWay { then: begun, sum: 0.0 };
+            under_way.step(before, now);
+            let ratio = under_way.sum / (10_000.0 * mean);
+            assert!((0.99..1.01).contains(&ratio), "{before} {now}: {ratio}");
+        }
+    }
+
+    #[test]
+    fn few_kinds_of_errors_are_told_apart() {
+        let mut counts = Counts::default();
+        (0..100).for_each(|kind| counts.refuse(kind.to_string()));
+        counts.refuse("0".to_owned());
+        assert_eq!((counts.errors.len(), counts.errors["0"]), (KINDS_MAX + 1, 2));
+        assert_eq!((counts.errors[OTHER_KINDS], counts.refused()), (84, 101));
+    }
+}
