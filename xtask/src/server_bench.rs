@@ -193,9 +193,6 @@ impl Bench {
                 taken.push((figures, number("p50_ns")? / 1e3));
             }
         }
-        if disturbed > 0 {
-            eprintln!("xtask: other programs took part in {disturbed} runs");
-        }
         let middle = |taken: &Vec<([f64; 2], f64)>| Taken {
             processor: median(taken.iter().map(|it| it.0[0])),
             rate: median(taken.iter().map(|it| it.0[1])),
