@@ -35,6 +35,7 @@ mod release;
 mod report;
 mod rocksdb;
 mod rocksdb_stress;
+mod server_bench;
 mod serving;
 mod sizes;
 mod smoke;
@@ -186,6 +187,18 @@ A program that was not made for it:
         #[arg(long, value_name = "LETTERS", default_value = "")]
         only: String,
     },
+    /// Measure `frazil serve` beside memcached and Valkey: three minutes, and at least two cores
+    #[command(after_help = "Examples:
+  cargo xtask server-bench
+  cargo xtask server-bench --rounds 1 --only trace")]
+    ServerBench {
+        /// How often each server is measured, in turn: the median counts
+        #[arg(long, value_name = "N", default_value_t = 5)]
+        rounds: usize,
+        /// Only those parts whose name contains this: rivals, threads, trace
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        only: String,
+    },
     /// Write docs/reference.md: every row of the reference results beside ours
     Reference,
     /// Apply each patch of xtask/mutants, a defect, and see that the checks of CI find it
@@ -238,6 +251,7 @@ fn main() -> ExitCode {
         Command::CacheBench { rounds, only } => cache_bench::run(&root, rounds, &only),
         Command::DbBench { rounds, only } => db_bench::run(&root, rounds, &only),
         Command::Ycsb { rounds, only } => ycsb::run(&root, rounds, &only),
+        Command::ServerBench { rounds, only } => server_bench::run(&root, rounds, &only),
         Command::Reference => reference::run(&root),
         Command::Mutants { name } => mutants::run(&root, name.as_deref()),
         Command::Release => packages::run(&root),

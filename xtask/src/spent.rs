@@ -82,6 +82,15 @@ pub(crate) fn children(process: &str) -> anyhow::Result<f64> {
     ticks(fields.split_whitespace().skip(13).take(2)).context(path)
 }
 
+/// Of a process itself so far.
+pub(crate) fn process(id: u32) -> anyhow::Result<f64> {
+    let path = format!("/proc/{id}/stat");
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    let (_, fields) = text.rsplit_once(')').with_context(|| path.clone())?;
+    // Two fields before those of its children.
+    ticks(fields.split_whitespace().skip(11).take(2)).context(path)
+}
+
 /// Of everything that runs here, and what other machines took from this one.
 fn machine() -> anyhow::Result<f64> {
     let path = "/proc/stat";

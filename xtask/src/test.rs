@@ -160,7 +160,7 @@ fn features() -> &'static str {
 }
 
 /// Examples that CI runs, and those that only rivals' features build, which `lint` does not see.
-const EXAMPLES: [&str; 12] = [
+const EXAMPLES: [&str; 11] = [
     "soak",
     "rows_from_moka",
     "rows_from_quick_cache",
@@ -168,7 +168,6 @@ const EXAMPLES: [&str; 12] = [
     "segment_speed",
     "segment_soak",
     "segment_hits",
-    "load",
     "waits",
     "http_waits",
     "hold_cost",

@@ -14,9 +14,11 @@ use frazil_simulator::{CapacitySpec, Unit, parse_us};
 use crate::Done;
 use crate::completions::cached_policies;
 use crate::failure::{Failure, note};
+use crate::load;
 use crate::output::{self, Output, Row, row};
 use crate::trace_args::{TraceArgs, Wanted};
 
+const SECONDS: f64 = 2.0;
 /// Operations of the streams that are generated for all threads together,
 const OPERATIONS: usize = 8_000_000;
 /// and at least so many for each, because a thread that runs for a time slice while others
@@ -48,6 +50,14 @@ const LEAST_SHARE: f64 = 0.9;
 ///
 /// Speeds of two runs on a machine with other work differ by half and more. cpu_share is the share
 /// of a core that the thread with the least processor time got.
+///
+/// With --connect a server that runs is measured instead, by one thread. In each round all connections send
+/// --pipeline requests in one piece, and then all replies are read. A latency is that of such a
+/// piece, until its last reply is read. in_flight is how many connections waited for replies, on
+/// average; it is below --connections by the time in which the load itself keeps them waiting. little
+/// is mean latency × throughput / in_flight. server_cpu_us is the processor time of the server for a
+/// request, if it runs on this machine; load_saturated says that the load had no time to spare, so
+/// that the server could answer more. Keys are 16 bytes, and each value is written without a lifetime.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil bench
@@ -55,6 +65,8 @@ const LEAST_SHARE: f64 = 0.9;
   frazil bench --policy lru,adaptive+lru,w-tinylfu --workload hit --threads 2
   frazil bench --policy lru,frozen+lru,frozen:share=0.5+lru --capacity 80% --seconds 10
   frazil bench --workload hit --keys 10M --value-bytes 100
+  frazil bench --connect memcached://127.0.0.1:11211 --workload zipf:0.99 --pipeline 16
+  frazil bench --connect redis://127.0.0.1:6379 --trace requests.csv.zst
   frazil bench --policy lru,fifo --backend 100us --mpl 16 --value-bytes 4096
   frazil bench --workload requests.csv.zst --capacity 5% --output json")]
 pub(crate) struct Args {
@@ -95,11 +107,13 @@ pub(crate) struct Args {
           value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Vec<u16>,
 
-    /// Seconds to measure each row, after a warm-up of a quarter of that.
-    #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = parse_seconds)]
-    seconds: f64,
+    /// Seconds to measure each row, after a warm-up of a quarter of that [default: 2; with --trace
+    /// until its end].
+    #[arg(long, value_name = "S", value_parser = parse_seconds)]
+    seconds: Option<f64>,
 
-    /// Bytes of a value, returned by reference count [default: values of 8 bytes, copied].
+    /// Bytes of a value, returned by reference count [default: values of 8 bytes, copied; with
+    /// --connect 100].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 24))]
     value_bytes: Option<u32>,
 
@@ -133,6 +147,9 @@ pub(crate) struct Args {
     measure_memory: bool,
 
     #[command(flatten)]
+    server: load::LoadArgs,
+
+    #[command(flatten)]
     reading: TraceArgs,
 }
 
@@ -144,7 +161,7 @@ fn parse_keys(text: &str) -> Result<u64, String> {
     }
 }
 
-fn parse_share(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err("expected a share from 0 to 1".to_owned()),
@@ -176,6 +193,17 @@ struct Line {
 
 /// Runs the verb. Prints only once every row is measured.
 pub(crate) fn run(args: &Args) -> Done {
+    if let Some(target) = &args.server.connect {
+        let common = load::Common {
+            workload: &args.workload,
+            keys: args.keys,
+            seconds: args.seconds,
+            value_bytes: args.value_bytes,
+            output: args.output,
+            reading: &args.reading,
+        };
+        return load::run(&args.server, target, &common);
+    }
     let policies = parse_policies(args)?;
     let workload: Workload = args.workload.parse().map_err(Failure::usage)?;
     if args.measure_memory {
@@ -320,7 +348,7 @@ impl Plan<'_> {
             frazil_driver::preload(&engine, self.args.keys);
             fill = 0;
         }
-        let schedule = Schedule::seconds(self.args.seconds);
+        let schedule = Schedule::seconds(self.args.seconds.unwrap_or(SECONDS));
         match self.args.backend {
             None | Some(Duration::ZERO) => frazil_driver::run(&engine, streams, fill, &schedule),
             Some(latency) => {

