@@ -151,7 +151,11 @@ pub(crate) fn wrapped(text: &str, first: &str, rest: &str) -> String {
     let mut lines = String::new();
     let mut line = first.to_owned();
     let mut is_empty = true;
-    for word in text.split(' ') {
+    let mut words = text.split(' ').peekable();
+    while let Some(word) = words.next() {
+        // A number and its % stay together.
+        let unit = words.next_if(|next| next.starts_with('%'));
+        let word = unit.map_or_else(|| word.to_owned(), |unit| format!("{word} {unit}"));
         if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDEST {
             lines += &line;
             lines.push('\n');
@@ -160,7 +164,7 @@ pub(crate) fn wrapped(text: &str, first: &str, rest: &str) -> String {
         if !is_empty {
             line.push(' ');
         }
-        line += word;
+        line += &word;
         is_empty = false;
     }
     lines + &line + "\n"
@@ -239,6 +243,8 @@ mod tests {
         assert!(lines.lines().all(|line| line.chars().count() <= WIDEST), "{lines}");
         assert_eq!(lines.lines().count(), 3);
         assert_eq!(lines.trim_end().replace("\n    ", " "), format!("  {text}"));
+        let share = wrapped(&format!("{} 50 %)", "x".repeat(WIDEST - 3)), "", "");
+        assert!(share.ends_with("x\n50 %)\n"), "{share}");
         assert_eq!(wrapped(&"x".repeat(200), "", "").lines().count(), 1, "a word is not cut");
     }
 

@@ -166,6 +166,12 @@ fn note_oddities(spec: &str, oddities: &Oddities, told_layout: bool) {
         };
         note(&format!("{spec}: skipped {skipped} at {first}"));
     }
+    if oddities.other_lines > 0 {
+        note(&format!(
+            "{spec}: lines that ask nothing of a cache, such as OPTIONS, left out: {}",
+            grouped(oddities.other_lines)
+        ));
+    }
     if oddities.hashed_ids > 0 {
         note(&format!(
             "{spec}: ids beyond 64 bits, hashed to 64 bits: {}",

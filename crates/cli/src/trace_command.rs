@@ -225,7 +225,7 @@ fn convert(args: &ConvertArgs) -> Done {
         "wrote {} records as {} to {}",
         grouped(loaded.trace.len() as u64),
         args.to,
-        args.out.display()
+        trace::printable(&trace::spec_of(args.out.as_os_str()))
     ));
     Ok(())
 }

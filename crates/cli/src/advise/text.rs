@@ -175,7 +175,7 @@ pub(crate) fn table(advice: &Advice<'_>) -> String {
     let mut text = String::new();
     // Writing to a string does not fail.
     for caution in cautions(advice) {
-        let _ = writeln!(text, "{caution}\n");
+        let _ = writeln!(text, "{}", output::wrapped(&caution, "", ""));
     }
     text.extend(advice.cases.iter().map(|case| of_case(advice, case)));
     text += &worth(advice);

@@ -557,6 +557,8 @@ fn what_is_too_little_to_go_by_is_said_first() {
     let first = |text: &str| text.starts_with("Beware: ");
     let few = told(&["--trace", "zipf:1.0:objects=500:requests=2K:seed=1"]);
     assert!(first(&few) && few.contains("2,000 requests are too few"), "{few}");
+    let caution = few.lines().take_while(|line| !line.is_empty());
+    assert!(caution.map(str::len).all(|length| length <= 100), "{few}");
     assert!(few.contains(" objects (about ") && few.contains("a capacity of about "), "{few}");
     // New objects as long as it lasts.
     let growing = ["--trace", "zipf:0.2:objects=100K:requests=60K:seed=1", "--policy", "lru"];

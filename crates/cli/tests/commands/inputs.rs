@@ -19,6 +19,8 @@ const LOG: &str =
     "127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] \"GET /a.gif HTTP/1.0\" 200 2326\n";
 const COMBINED: &str =
     "::1 - - [10/Oct/2000:20:55:37 +0000] \"GET /b HTTP/1.1\" 304 - \"-\" \"curl\"\n";
+const OTHER: &str = "::1 - - [10/Oct/2000:20:55:37 +0000] \"OPTIONS * HTTP/1.1\" 200 0\n\
+                     ::1 - - [10/Oct/2000:20:55:38 +0000] \"-\" 408 0\n";
 const INFO: &str = "trace info FILE";
 const SKIP: &str = "trace info FILE --skip-bad-rows";
 const COLUMNS: &str = "trace info FILE --columns id=2,size=3";
@@ -61,6 +63,8 @@ fn inputs() -> Vec<(String, &'static str)> {
         (format!("{COMBINED}{LOG}"), INFO),
         (format!("{LOG}oops\n{COMBINED}"), INFO),
         (format!("{LOG}oops\n{COMBINED}"), SKIP),
+        (format!("{LOG}{OTHER}"), INFO),
+        (OTHER.to_owned(), INFO),
         of("::1 - - [yesterday] \"GET / HTTP/1.1\" 200 5\n", INFO),
         of("time,id,size\n1,2,3\noops\n4,5,6\n", INFO),
         of("time,id,size\n1,2,3\noops\n4,5,x\n", SKIP),
@@ -182,4 +186,8 @@ fn names_that_are_no_text_are_read_and_shown() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success() && stderr.contains("gr\\xfcn.txt"), "{before}: {stderr}");
     }
+    let out = OsString::from_vec(b"r\xfct.csv".to_vec());
+    let all = words("trace convert").into_iter().chain([name, out]);
+    let stderr = String::from_utf8(run(Path::new(&folder.path("")), all).stderr).unwrap();
+    assert!(stderr.contains("wrote 3 records as csv to r\\xfct.csv"), "{stderr}");
 }

@@ -22,6 +22,9 @@ pub struct Oddities {
     pub skipped_rows: u64,
     /// The place of the first of them, and what is wrong with it.
     pub first_skipped: Option<String>,
+    /// Lines of a web server's log whose method neither reads nor changes an object, such as
+    /// OPTIONS, or that have no method. They are left out.
+    pub other_lines: u64,
     /// Records whose id is a number beyond 64 bits, which was hashed to 64 bits as text is.
     pub hashed_ids: u64,
     /// Records whose time is before that of the record before, where times were asked for.
