@@ -1,4 +1,4 @@
-//! The middle of some numbers: what is said of runs that a shared machine disturbs.
+//! Medians: the figure told of repeated runs, which other programs on the machine disturb.
 
 use std::borrow::Borrow;
 

@@ -1,4 +1,4 @@
-//! Which traces a verb reads: as arguments, or with `--trace`.
+//! The traces that a verb reads: arguments, or values of `--trace`.
 
 use std::ffi::OsString;
 

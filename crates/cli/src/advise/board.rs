@@ -1,5 +1,5 @@
-//! What came of all policies at all sizes, of all traces together: who wins each size, and the
-//! curve of what the winners miss.
+//! The results of all policies at all sizes, over all traces: the winner of each size, and the
+//! curve of the winners' miss ratios.
 
 use super::case::Case;
 use super::memory::Memory;

@@ -1,5 +1,5 @@
-//! Of several traces, what the answer gives on each, beside what is best there. And for scripts, of
-//! which trace a figure is.
+//! The answer for several traces: what it delivers on each, beside the best choice for that trace.
+//! In rows for scripts, the trace of each figure.
 
 use serde_json::{Value, json};
 

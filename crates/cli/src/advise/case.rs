@@ -1,5 +1,4 @@
-//! One trace of those that are asked about: what is kept of it, and what came of each policy and
-//! size on it.
+//! One trace of an advice: what is kept of it, and the results of each policy and size.
 
 use anyhow::{Context, anyhow};
 use frazil_policy::PolicySpec;

@@ -1,4 +1,4 @@
-//! What is recommended of all that came out: one size of the curve, and the others beside it.
+//! The choice of the recommended size on the curve, and of the sizes told beside it.
 
 use super::board::{Board, Kept};
 use super::goal::{Goal, Reached};

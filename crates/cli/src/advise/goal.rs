@@ -1,4 +1,4 @@
-//! What a cache is to reach, or may cost: the flags that say so, and which sizes do.
+//! Targets and budgets: the flags that set them, and the sizes that meet them.
 
 use anyhow::anyhow;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! Prices of vendors' lists, which nobody has to look up: of some pairs of a cache and a backend.
+//! Built-in prices from vendors' price lists, for some pairs of cache and backend.
 
 use clap::ValueEnum;
 

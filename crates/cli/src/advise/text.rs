@@ -1,4 +1,4 @@
-//! How the advice is put: the table for people, and the rows for scripts.
+//! The advice as text: a table for people, and rows for scripts.
 
 use std::fmt::Write;
 

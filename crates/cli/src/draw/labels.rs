@@ -1,5 +1,5 @@
-//! Where the labels of a chart stand, so that none lies upon another: lines are named at their ends,
-//! and upright marks above the plot.
+//! Positions of a chart's labels such that none overlaps another. Labels of lines stand at their
+//! ends, labels of vertical marks above the plot.
 
 /// Labels are so far apart: a line of text.
 pub(super) const LINE: f64 = 14.0;
