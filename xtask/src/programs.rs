@@ -1,4 +1,4 @@
-//! Which test programs took longest: cargo says when it starts each, and no more.
+//! Lists the test programs that took longest. Cargo tells only when it starts each.
 
 use std::time::Instant;
 

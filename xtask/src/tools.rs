@@ -1,5 +1,5 @@
-//! Programs that a command needs beside the pinned toolchain: found, or
-//! installed where that is possible without a question.
+//! Finds programs that a command needs beside the pinned toolchain, or installs them where that
+//! needs no question.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
