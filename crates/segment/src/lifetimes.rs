@@ -1,9 +1,9 @@
 //! Classes of lifetimes, and deadlines of two bytes.
 //!
-//! A segment has items of one class, so that it is over as a whole not long after its first item
-//! is. A class is a power of four of milliseconds: twenty of them, because each may have a segment that
-//! is not full yet. Within a class, an item's deadline counts in 16,384ths of the longest lifetime
-//! from its segment's base, and so ends up to 0.025 % early, never late.
+//! A segment has items of one class, so all of it expires not long after its first item. A class
+//! covers a factor of four in milliseconds. There are only twenty, because each may have a segment
+//! that is not full. Within a class, an item's deadline counts in 16,384ths of the longest lifetime
+//! from its segment's base. So an item expires up to 0.025 % early, never late.
 
 use crate::segments::Segment;
 use crate::sync::atomic::Ordering::Relaxed;

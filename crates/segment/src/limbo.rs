@@ -1,4 +1,4 @@
-//! Segments that nothing leads to, and that a reader may still look at.
+//! Segments that are unlinked, but that a reader may still read.
 
 use crate::hazards::Hazards;
 use crate::segments::Segments;

@@ -1,4 +1,4 @@
-//! All entries, a little at a time.
+//! Iterates over all entries, a few at a time.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a learner tells of itself and of segments.
+//! Statistics of a learner and of segments.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the thread does: samples of segments, the model, rankings.
+//! The work of the thread: it samples segments, trains the model and ranks.
 
 use std::time::Instant;
 
