@@ -1,5 +1,5 @@
-//! The core by itself: what is left of a cache without its features. It shows what they cost, and
-//! that hooks which do nothing take nothing; there with the feature `measure` only.
+//! The core by itself: a cache without its features. It measures their cost, and shows that empty
+//! hooks cost nothing. Only with the feature `measure`.
 
 use std::fmt;
 use std::hash::Hash;

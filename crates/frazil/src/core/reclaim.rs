@@ -1,4 +1,4 @@
-//! Reclamation as a cache sees it: what has gone is dropped once nobody can be reading it.
+//! Reclamation in a cache: drops key and value once no reader can hold them.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hash};

@@ -1,4 +1,4 @@
-//! Removal: a key is taken out, or what a look-up has found of it.
+//! Removal: of a key, or of the entry that a look-up found.
 
 use std::hash::{BuildHasher, Hash};
 

@@ -1,4 +1,4 @@
-//! What a cache has counted.
+//! Statistics of a cache.
 
 use crate::core::Core;
 use crate::core::hooks::PerThread;

@@ -1,4 +1,4 @@
-//! What readers name at one moment: what a reclamation must not let go.
+//! The slots that readers name at one moment, which a reclamation must not free.
 
 use crate::smr::names::Names;
 use crate::smr::segments::Segments;

@@ -1,8 +1,9 @@
-//! Who holds a slot, counted in a word of the slot's own (`docs/design/handles.md`).
+//! Holders of a slot, counted in a word of the slot (`docs/design/handles.md`).
 //!
-//! In a cache with handles this takes the place of hazards, names and limbo: content is dropped by the
-//! last who lets go of it, and a slot is used again when its content has been dropped and its queue
-//! has let go of it. Content is read by who is counted, or has claimed the slot, or owns what is in it.
+//! In a cache with handles this replaces hazards, names and limbo. The last holder that releases
+//! the content drops it. A slot is reused when its content has been dropped and its queue has
+//! released it. A thread may read the content if it is counted, has claimed the slot, or owns its
+//! content.
 
 use frazil_policy::Priority;
 

@@ -1,11 +1,11 @@
-//! Holders of a slot that each thread counts for itself (`docs/design/handles.md`).
+//! Holders of a slot that each thread counts by itself (`docs/design/handles.md`).
 //!
-//! Where threads hold the same slot again and again, the line of its word goes from one processor to the
-//! other twice a hold. So the word of such a slot is *spread*: it has a share that stands for all who are
-//! counted elsewhere, and each thread counts in a line of its own, without a locked instruction. What is frozen
-//! is spread at once, because it will be held often. An exact
-//! count is had by *recounting*: the word says that it is spread no more, threads that looked at it before
-//! have passed, and the sum of what they have counted takes the place of the share.
+//! If threads hold the same slot again and again, the line of its word moves between processors
+//! twice a hold. So the word of such a slot is *spread*: it contains a share that stands for all
+//! holders counted elsewhere, and each thread counts in a line of its own, without a locked
+//! instruction. Frozen entries are spread at once, because they will be held often. *Recounting*
+//! gives an exact count: it takes the mark off the word, waits until threads that saw the mark have
+//! passed, and replaces the share by the sum of the threads' counts.
 
 use std::ops::{Deref, DerefMut};
 

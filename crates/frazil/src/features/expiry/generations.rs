@@ -1,4 +1,4 @@
-//! Everything invalidated at once: a number to each entry.
+//! Invalidation of all entries at once, by a number in each entry.
 //!
 //! The *generation* counts invalidations of the whole cache. An entry is *born* in the generation
 //! that its insertion has read before it was published, and is stale once there is another.

@@ -1,4 +1,4 @@
-//! One key whose value is on its way: who works on it, and who waits.
+//! The load of one key: who works on it, and who waits.
 //!
 //! ```text
 //!                   value             stored           told to all

@@ -1,4 +1,4 @@
-//! What a loader brings: a value, and what else only the origin knows of it.
+//! The result of a loader: a value, and properties that only the origin knows.
 
 use std::time::Duration;
 

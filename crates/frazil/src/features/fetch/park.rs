@@ -1,4 +1,4 @@
-//! Threads that wait as tasks do: their waker unparks them.
+//! Threads that wait as tasks do: the waker unparks them.
 
 use std::pin::pin;
 use std::sync::Arc;
