@@ -1,5 +1,5 @@
-//! What callgrind counts of a function: instructions, and misses of a processor's caches that it
-//! simulates, the same on every machine. Neither wobbles with what else a machine does.
+//! Counts of a function by callgrind: instructions, and misses of simulated processor caches, the
+//! same on every machine. Other work on the machine does not change them.
 
 use std::process::Command;
 

@@ -1,7 +1,6 @@
-//! Cores: which there are, staying on one, and the time spent on it.
+//! Cores: their numbers, pinning a thread to one, and the processor time of a thread.
 //!
-//! Only Linux is asked; elsewhere threads go where they like and their processor time
-//! is not known.
+//! Only Linux is supported. Elsewhere threads are not pinned and their processor time is unknown.
 
 use std::fs::File;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What other work has of the processors that this process may use.
+//! The processor time that other work takes from this process.
 //!
 //! Linux says how long processors were idle and how long each process had them, to 10 ms. What is
 //! left others had: other processes, interrupts, and the host of a virtual machine. (It says too how

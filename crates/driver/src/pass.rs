@@ -1,4 +1,4 @@
-//! One pass of a stream by one thread: exact counts, which no clock has a part in.
+//! One pass of a stream by one thread: exact counts, independent of any clock.
 
 use crate::backend::Immediate;
 use crate::engine::{Engine, Session};

@@ -1,4 +1,4 @@
-//! What part of a run nothing else was in the way of, and how fast that part was.
+//! The part of a run that no other work disturbed, and its speed.
 //!
 //! On a machine that others use too, a thread loses its core for some milliseconds at a time.
 //! Threads that wait for one another are slower then, or faster; the share of the processor
