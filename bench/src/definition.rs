@@ -1,4 +1,4 @@
-//! What a definition file says.
+//! The definition file of a benchmark.
 
 use std::path::{Path, PathBuf};
 

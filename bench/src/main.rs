@@ -1,10 +1,8 @@
-//! Runs a benchmark that is defined in a file, and prints every figure beside
-//! what it should be.
+//! Runs a benchmark defined in a file, and prints every figure beside its target.
 //!
-//! Times wobble on shared machines, so the policies of a definition take turns,
-//! medians are printed with their range, and the share of the processor that the
-//! run got stands beside them; below 0.9 a figure says little. Instruction counts
-//! do not wobble.
+//! Times vary on shared machines. So the policies of a definition take turns, medians are printed
+//! with their range, and beside them the share of the processor that the run got; below 0.9 a
+//! figure says little. Instruction counts do not vary.
 
 mod cache;
 mod callgrind;

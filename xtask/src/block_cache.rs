@@ -1,4 +1,4 @@
-//! `cargo xtask block-cache`: our block cache as libraries, for the RocksDB that is installed.
+//! `cargo xtask block-cache`: builds our block cache as libraries for the installed RocksDB.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

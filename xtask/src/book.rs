@@ -1,7 +1,7 @@
-//! `cargo xtask check book`: the book can be made.
+//! `cargo xtask check book`: builds the book.
 //!
-//! That its links lead somewhere and its commands run is a test of the command line's
-//! (`crates/cli/tests/commands/book.rs`); here mdBook says whether it understands it.
+//! A test of the command line (`crates/cli/tests/commands/book.rs`) checks its links and runs its
+//! commands. This command has mdBook read it.
 
 use std::path::Path;
 use std::process::Command;

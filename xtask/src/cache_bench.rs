@@ -1,8 +1,9 @@
-//! `cargo xtask cache-bench`: our block cache beside RocksDB's, by RocksDB's `cache_bench`.
+//! `cargo xtask cache-bench`: compares our block cache with RocksDB's, by RocksDB's `cache_bench`.
 //!
-//! The program is compiled from RocksDB 11.8.1 and linked with Maven's library of 11.1.1, once as it is, and once
-//! with our libraries before that. What it does before and after its operations is taken off: each figure is a
-//! difference between two runs. They take turns, and the processor's time counts.
+//! It compiles the program from RocksDB 11.8.1 and links it with Maven's library of 11.1.1, once as
+//! it is, and once with our libraries before that one. Each figure is a difference between two
+//! runs, so it excludes what the program does before and after its operations. The two builds take
+//! turns. Time is the processor's.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

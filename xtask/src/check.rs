@@ -1,9 +1,9 @@
-//! `cargo xtask check`: the cache under programs that look for what tests meet by luck, the
-//! reports in a browser, and the book.
+//! `cargo xtask check`: runs the cache under checkers, the reports in a browser, and mdBook on the
+//! book.
 //!
-//! Each replaces something below the code: loom and shuttle the atomics, Miri the
-//! processor, the sanitizers every access to memory. So each builds all anew, in a
-//! directory of its own.
+//! Each checker replaces something below the code: loom and shuttle the atomics, Miri the
+//! processor, the sanitizers every access to memory. So each builds everything anew, in a directory
+//! of its own.
 
 use std::path::Path;
 

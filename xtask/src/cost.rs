@@ -1,8 +1,8 @@
-//! `cargo xtask cost`: what building and checking cost a newcomer, in a fresh clone with empty
-//! caches, beside what they may cost (docs/design/checks.md).
+//! `cargo xtask cost`: measures the time that a newcomer's first build and checks take, in a fresh
+//! clone with empty caches, and compares it with limits (docs/design/checks.md).
 //!
-//! The limits are of an idle machine of two cores. Beside the seconds by the clock stand those
-//! of the processor, which say as much on a busy one; there nothing is judged.
+//! The limits hold on an idle machine of two cores. It prints processor time beside the time by the
+//! clock; on a busy machine only the former means anything, and the limits are not applied.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -1,8 +1,9 @@
-//! Licences and origins of all dependencies, as `deny.toml` allows them, and how many crates the
-//! cache stands on.
+//! Checks licences and origins of all dependencies against `deny.toml`, and the number of crates
+//! that the cache depends on.
 //!
-//! cargo-deny reads that file too, says more (crates in two versions, advisories) and takes a
-//! minute and a half to build, so it runs before a release. What fails a build is checked here.
+//! cargo-deny reads the same file and checks more (advisories, crates in two versions), but takes a
+//! minute and a half to build, so it runs only before a release. What must fail a build is checked
+//! here.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! The house's limits on the length of a file. (The limit on the length of a
-//! function is clippy's `too_many_lines`, set in `clippy.toml`.)
+//! The limit on the length of a file. (Clippy's `too_many_lines`, set in `clippy.toml`, limits the
+//! length of a function.)
 
 use std::fs;
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! The licences of all crates that are linked into the command, which a binary must come with.
+//! Collects the licences of all crates linked into the command, which must accompany a binary.
 
 use std::collections::BTreeMap;
 use std::fs;

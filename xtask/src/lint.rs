@@ -1,5 +1,4 @@
-//! `cargo xtask lint`: everything that can be said about the tree without
-//! running it. The quick steps come first.
+//! `cargo xtask lint`: all checks that do not run the code. Quick ones come first.
 
 use std::path::Path;
 

@@ -1,7 +1,7 @@
 //! The project's own commands: `cargo xtask test`, `lint`, `check`, `soak` and others.
 //!
-//! They are a program and not a script so that they need nothing but the pinned
-//! toolchain, and run the same on a developer's machine and in CI.
+//! They are a program instead of a script, so that they need only the pinned toolchain and run the
+//! same on a developer's machine and in CI.
 
 mod block_cache;
 mod book;

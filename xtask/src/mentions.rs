@@ -1,8 +1,8 @@
 //! Checks that what documents mention of the code exists: files, members and fields.
 //!
-//! In backticks, a file that ends in `.rs` must be the end of a tracked file's path, and
-//! `Type::member` a function or a field of a file that defines the type or has an `impl` of it, where
-//! the type is one of the tree.
+//! A word in backticks that ends in `.rs` must be the end of a tracked file's path. `Type::member`
+//! must be a function or a field in a file that defines the type or has an `impl` of it, if the
+//! type is one of the tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,9 +1,9 @@
-//! `cargo xtask mutants`: defects that CI must find.
+//! `cargo xtask mutants`: applies known defects, and checks that CI finds each.
 //!
-//! Each file of `xtask/mutants` is a patch that breaks one promise. Its first lines say what is
-//! broken and which command of CI finds it. The command must pass no more with the patch, and for
-//! a failed test, not because nothing builds: so a check that becomes shorter is seen to find
-//! what it found.
+//! Each file of `xtask/mutants` is a patch that breaks one promise. Its first lines name the
+//! promise and the command of CI that must find the defect. With the patch that command must fail
+//! in a test, not in the build. So a check that is made shorter must still find what it found
+//! before.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

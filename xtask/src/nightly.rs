@@ -1,10 +1,10 @@
-//! The checkers that only a nightly compiler has: Miri and the sanitizers.
+//! Checkers that need a nightly compiler: Miri and the sanitizers.
 //!
-//! Miri interprets: it knows the rules of the language to the last borrow, sees weak
-//! memory, and is a thousand times slower. ThreadSanitizer and AddressSanitizer watch
-//! the machine code of the same tests at full length. ThreadSanitizer knows neither
-//! fences nor `membarrier`, nor what it did not compile, so the standard library is
-//! built with it; otherwise the locks in there would not count as locks.
+//! Miri interprets the code: it checks the borrowing rules and models weak memory, but is a
+//! thousand times slower. ThreadSanitizer and AddressSanitizer check the machine code of the same
+//! tests at full length. ThreadSanitizer knows neither fences nor `membarrier`, nor code that it
+//! did not compile. So the standard library is built with it; otherwise it would not see that
+//! library's locks.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

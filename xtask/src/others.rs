@@ -1,4 +1,5 @@
-//! Fetches what others have published and a command needs, by cargo, Maven and apt.
+//! Fetches published programs and sources that a command needs: through cargo and Maven, which keep
+//! them in their own caches, and through apt.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

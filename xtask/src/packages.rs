@@ -1,8 +1,8 @@
-//! `cargo xtask release`: the command as a program that needs nothing of the system, with its
-//! manual, completions and licences, as an archive and as a Debian package.
+//! `cargo xtask release`: builds the command as a static program, with manual, completions and
+//! licences, as an archive and as a Debian package.
 //!
-//! Linked against musl, so that it runs on any Linux of its processor. What is in `target/packages`
-//! afterwards is what a release has.
+//! It is linked against musl, so it runs on any Linux of its architecture. The files of a release
+//! are in `target/packages` afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
-//! `cargo xtask profiles`: what each way to optimise a release costs to build, and what it gives
-//! the replay loop and the cache. The choice is explained in docs/design/checks.md, which holds
-//! the table that this writes.
+//! `cargo xtask profiles`: compares ways to optimise a release, by the time of a build and by the
+//! speed of the replay loop and the cache. docs/design/checks.md explains the choice, and holds the
+//! table that this command writes.
 //!
-//! Builds are told in seconds of the processor, speeds in instructions: neither asks what else the
-//! machine does.
+//! Builds are measured in seconds of the processor, speeds in instructions, so other work on the
+//! machine does not matter.
 
 use std::collections::BTreeMap;
 use std::path::Path;

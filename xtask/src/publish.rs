@@ -1,6 +1,7 @@
-//! What crates.io wants of the crates that users depend on: those without `publish = false`.
+//! Checks what crates.io requires of the crates that users depend on: those without `publish =
+//! false`.
 //!
-//! `lint` reads the manifests; `cargo xtask check publish` has cargo do all of it but the upload.
+//! `lint` reads the manifests; `cargo xtask check publish` has cargo do everything but the upload.
 
 use std::fs;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! `cargo xtask check report`: the reports of `frazil advise` in a browser, without a screen.
+//! `cargo xtask check report`: opens reports of `frazil advise` in a headless browser.
 //!
-//! What must hold of a report is in `xtask/report/check.mjs`; here are the reports that it looks
-//! at, of each kind that a page has to show, and the programs it needs.
+//! `xtask/report/check.mjs` has the checks. This file makes the reports, one of each kind that a
+//! page can show, and finds the programs that are needed.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,8 +1,8 @@
-//! `cargo xtask check rocksdb`: RocksDB's own tests of its caches, unchanged, on ours.
+//! `cargo xtask check rocksdb`: runs RocksDB's own tests of its caches, unchanged, on ours.
 //!
-//! They are compiled from RocksDB 10.4.2 and linked with the library that Maven has of that version, which
-//! was compiled without run-time types and with the old strings. Our library comes before that one, so that its
-//! functions take the place of those of the same names. Tests that fail are named here, with the
+//! It compiles the tests from RocksDB 10.4.2 and links them with Maven's library of that version,
+//! which was compiled without run-time types and with the old strings. Our library comes first, so
+//! that its functions replace those of the same names. Known failures are listed here with the
 //! reason, and must fail.
 
 use std::collections::BTreeSet;

@@ -1,10 +1,9 @@
-//! `cargo xtask hit --features`: what each feature of the cache takes in a program that has it and
-//! does not use it, and what is left of all when they are left out.
+//! `cargo xtask hit --features`: measures what each feature of the cache costs a program that has
+//! it but does not use it, and what is left without any.
 //!
-//! The program is `pinned_hit`: a cache from numbers to numbers, gets and insertions. Its code is
-//! measured (the section `.text`, the standard library's part and that of all policies included),
-//! and the instructions that a hit and an insertion execute are counted by callgrind. A minute for
-//! each of eight programs.
+//! The program is `pinned_hit`: gets and insertions in a cache from numbers to numbers. It measures
+//! the section `.text`, including the standard library and all policies, and counts by callgrind
+//! the instructions of a hit and of an insertion. Each of eight programs takes a minute.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

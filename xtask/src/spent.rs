@@ -1,6 +1,6 @@
 //! The cost of a piece of work: seconds by the clock, and seconds of the processor.
 //!
-//! The clock says little where the machine has other work; then that work is counted too.
+//! On a busy machine the clock says little; then that other work is measured too.
 
 use std::fmt;
 use std::time::Instant;

@@ -1,5 +1,5 @@
-//! One step of a command: announced, run with its output straight on the
-//! terminal, timed, and an error if it does not succeed.
+//! One step of a command: it prints its name, runs it with its output on the terminal, times it,
+//! and returns an error if it fails.
 
 use std::ffi::OsStr;
 use std::path::Path;

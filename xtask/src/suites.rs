@@ -1,4 +1,4 @@
-//! `cargo xtask suites`: the behaviour that other caches test, asked of ours.
+//! `cargo xtask suites`: runs the tests of other caches' behaviour on ours.
 
 use std::path::Path;
 

@@ -1,8 +1,7 @@
-//! `cargo xtask check targets`: whatever users depend on compiles for systems that this machine is
-//! not.
+//! `cargo xtask check targets`: checks that all crates that users depend on compile for other
+//! systems than this one.
 //!
-//! That is all that is checked: nothing is linked or run, and zstd's C sources are left to a
-//! compiler that writes nothing.
+//! It links and runs nothing. For zstd's C sources it uses a compiler that writes nothing.
 
 use std::fs;
 use std::path::Path;

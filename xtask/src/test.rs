@@ -1,8 +1,8 @@
 //! `cargo xtask test`: every test of the workspace, documentation tests included.
 //!
-//! All that CI builds optimised for tests it builds here, with one set of features and one
-//! profile, so that nothing is compiled twice: [`build`] and [`built`] are for other commands. But
-//! for the cache, which is compiled once more without its features.
+//! It builds everything that CI builds optimised for tests, with one set of features and one
+//! profile, so that nothing is compiled twice; [`build`] and [`built`] serve other commands. Only
+//! the cache is compiled once more, without its features.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! `cargo xtask ycsb`: YCSB's workloads A to F on RocksDB from Java, with our block cache and with RocksDB's.
+//! `cargo xtask ycsb`: runs YCSB's workloads A to F on RocksDB from Java, with our block cache and
+//! with RocksDB's.
 //!
 //! YCSB's own client and Maven's `rocksdbjni`, both as they are, with a database for YCSB of ours
 //! (`crates/rocksdb/ycsb`). Our block cache is preloaded. Each run has the same database, of a million

@@ -1,8 +1,8 @@
 //! One measurement in a process of its own.
 //!
-//! Where the memory of a process happens to lie moves its speed by up to 1.8 times, and
-//! memory that was freed before is taken again without growth. So every figure comes
-//! from a child that does one thing, and a run of several children is the sample.
+//! The placement of a process's memory changes its speed by up to 1.8 times, and memory freed
+//! before is reused without growth. So every figure comes from a child process that does one thing,
+//! and a run of several children is the sample.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! What the definition of a comparison of caches says.
+//! The definition file of a comparison of caches.
 
 use anyhow::bail;
 use serde::Deserialize;

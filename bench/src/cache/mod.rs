@@ -1,7 +1,7 @@
-//! Caches compared: the same loop, the same streams, interleaved processes.
+//! Comparison of caches: the same loop and streams, in interleaved processes.
 //!
-//! Absolute speeds of a shared machine drift by half within minutes, so the engines of
-//! a cell take turns, and a ratio is the median of the ratios of the rounds.
+//! Absolute speeds on a shared machine drift by half within minutes. So the engines of a cell take
+//! turns, and a ratio is the median of the ratios of the rounds.
 
 mod child;
 mod definition;

@@ -1,4 +1,4 @@
-//! The figures as tables, and what is demanded beside what was measured.
+//! Prints the figures as tables, and each requirement beside what was measured.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

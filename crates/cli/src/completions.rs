@@ -1,5 +1,5 @@
-//! `frazil completions`: the script with which a shell completes `frazil`; and the values that it
-//! offers where an argument is no closed list.
+//! `frazil completions`: scripts that complete the arguments of `frazil` in a shell, and the
+//! suggestions for arguments that take other values too.
 
 use std::ffi::OsStr;
 

@@ -1,4 +1,4 @@
-//! Today's date, for what is written and may be read much later.
+//! Today's date, for files that may be read much later.
 
 /// The day, in universal time.
 pub(crate) fn today() -> String {

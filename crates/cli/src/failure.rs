@@ -1,5 +1,4 @@
-//! Failures: one line on standard error, and an exit code that scripts can tell
-//! apart.
+//! Failures: a line on standard error, and an exit code for scripts.
 
 use std::io::Write;
 

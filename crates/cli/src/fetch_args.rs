@@ -1,4 +1,4 @@
-//! The flags that switch delayed hits on: how long fetches take, and by which clock.
+//! The flags for delayed hits: the latency of fetches, and the clock that it is measured by.
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};

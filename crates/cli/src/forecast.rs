@@ -1,5 +1,5 @@
-//! The predicted throughput of a cell: a replay's hit ratio and work, and a machine's profile, put
-//! into the queueing model (`docs/design/queueing.md`).
+//! The predicted throughput and latencies of a cell: the queueing model (`docs/design/queueing.md`)
+//! with the hit ratio and work of a replay, and the profile of a machine.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The flag that says how long entries live, and what comes of it with a trace.
+//! The flag for lifetimes of entries, and its combination with a trace.
 
 use anyhow::anyhow;
 use clap::Args;

@@ -1,4 +1,4 @@
-//! `frazil man`: manual pages, from what `--help` is made of.
+//! `frazil man`: manual pages, from the definitions of `--help`.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `frazil model`: throughput from the hit ratio and from what operations cost.
+//! `frazil model`: predicts throughput from the hit ratio and the costs of operations.
 
 use anyhow::anyhow;
 use clap::{Args as ClapArgs, ValueEnum};

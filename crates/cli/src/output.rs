@@ -1,5 +1,4 @@
-//! Results in the three forms of the contract: an aligned table for people, JSON
-//! lines and CSV for scripts.
+//! Results as an aligned table for people, or as JSON lines or CSV for scripts.
 
 use std::io::Write;
 

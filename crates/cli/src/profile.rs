@@ -1,4 +1,4 @@
-//! Profiles as files that users have: read, checked, and what to make of them said.
+//! Profiles in files: reads and checks them, and tells how good they are.
 
 use anyhow::{Context, bail};
 use frazil_policy::Work;

@@ -1,4 +1,4 @@
-//! Progress: a bar on a terminal, once something takes over a second; elsewhere a line now and then.
+//! Progress: a bar on a terminal once something takes over a second; elsewhere a line now and then.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

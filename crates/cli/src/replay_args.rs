@@ -1,5 +1,4 @@
-//! The flags of the verbs that replay: what counts, on how many threads, and how the
-//! results are printed.
+//! Flags of the verbs that replay: unit of the capacity, threads, and form of the output.
 
 use clap::Args;
 use frazil_simulator::{SweepOptions, Unit};

@@ -1,7 +1,7 @@
-//! Traces that are a sample: requests for a share of the keys, as a cache records them.
+//! Sampled traces: requests for a share of the keys, as a cache records them.
 //!
-//! A sample is replayed against the same share of each capacity. What is printed are
-//! capacities for all keys, and counts of the sample.
+//! A sample is replayed at the same share of each capacity. Output shows capacities for all keys,
+//! and counts of the sample.
 
 use frazil_simulator::trace::{Operation, Origin, SampleBounds, Trace, printable};
 use frazil_simulator::{CapacitySpec, CurveSample, Outcome, Unit, full_capacity, sample_capacity};

@@ -1,4 +1,4 @@
-//! `frazil trace`: what is in a trace, and the same trace in another format.
+//! `frazil trace`: describes a trace, or converts it to another format.
 
 use std::path::PathBuf;
 

@@ -1,11 +1,10 @@
-//! The backend of misses: none, or one that answers after a fixed time.
+//! The latency of a miss: none, or a backend that answers after a fixed time.
 //!
-//! A slow backend is not asked; the time is what counts. Each thread has a number of
-//! requests in flight, its part of the MPL, as a server has that does not block on a
-//! miss: a request that hits makes room for the next at once; one that misses takes its
-//! place with it until the time is over, and then inserts. A thread all of whose
-//! requests wait polls the clock, so its core is busy either way. Two requests of one
-//! absent key both wait: single flight is another matter.
+//! No backend is called; only its latency is simulated. Each thread has a number of requests in
+//! flight, its part of the MPL, like a server that does not block on a miss. A request that hits
+//! frees its place at once. One that misses keeps its place until the latency is over, and then
+//! inserts. A thread whose requests all wait polls the clock, so its core is busy either way. Two
+//! requests for one absent key both wait: there is no single flight.
 //!
 //! Or each place is a client's, as in a closed queueing network: it has its thread until it must wait,
 //! and then whoever is due has it. The first way inserts all that are due and then asks for as many

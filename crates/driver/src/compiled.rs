@@ -1,9 +1,9 @@
-//! Our cache as it is driven, compiled here for whoever drives it.
+//! Our cache as the driver uses it, compiled here for its users.
 //!
-//! What is generic is compiled where it is used, unless a crate below has done it already: rustc
-//! looks there at optimisation levels 0 and 1, with which tests are built. So the command, the
-//! benchmarks and the cache's tests, which are more than this, need not be optimised for tests. A
-//! release would compile it once more for nothing.
+//! Generic code is compiled in the crate that uses it, unless a dependency has compiled it already;
+//! rustc looks for that at optimisation levels 0 and 1, which tests are built with. So tests need
+//! not optimise the command, the benchmarks and the cache's tests, which have more code than this.
+//! A release build would compile it a second time for nothing.
 #![cfg(all(debug_assertions, not(test)))]
 
 use std::sync::Arc;

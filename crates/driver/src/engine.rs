@@ -1,9 +1,9 @@
 //! The interface of a cache to the loop: look up, insert, remove.
 //!
-//! Keys are 64-bit numbers. What the values are is the engine's choice; a session
-//! makes them from their keys, and a look-up says a number read *out of* the value, so
-//! that no compiler and no lazy engine can leave the value alone. The loop is compiled
-//! anew for each engine: nothing is called through a pointer.
+//! Keys are 64-bit numbers. The engine chooses the type of values; a session makes them from their
+//! keys, and a look-up returns a number read *out of* the value, so that neither the compiler nor a
+//! lazy engine can skip reading it. The loop is compiled anew for each engine, without calls
+//! through a pointer.
 
 /// A cache that many threads use.
 ///

@@ -1,5 +1,5 @@
-//! Workloads with known shares: present keys, new keys, and new keys asked for again. Costs are calibrated on them, because what a request costs is then the
-//! sum of shares that were chosen.
+//! Workloads with known parts: resident keys, new keys, and new keys requested again. Costs are
+//! calibrated on them, because there the cost of a request is the sum of chosen shares.
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};

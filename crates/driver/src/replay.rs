@@ -1,9 +1,9 @@
-//! One replay of a trace by several threads on an empty cache: what a replay in the simulator counts,
-//! in time.
+//! A trace replayed from its beginning on an empty cache by several threads: the simulator's
+//! replay, but timed.
 //!
-//! A short trace is asked for of several caches one after the other, each empty, so that threads
-//! start and end but once. Before each they meet: threads that were at different caches would not be
-//! in each other's way.
+//! A short trace is replayed on several caches one after the other, each empty, so that threads
+//! start and end only once. Threads meet before each cache: if they were at different caches they
+//! would not contend.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};

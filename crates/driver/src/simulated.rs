@@ -1,4 +1,4 @@
-//! Hashes as the simulator's.
+//! The simulator's hashes.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -1,9 +1,9 @@
 //! The operations of one thread, made before the clock starts.
 //!
-//! An operation is 4 bytes: two bits say what is asked, the others number the object.
-//! The key is a bijective hash of that number, computed on the fly for about a
-//! nanosecond: keys of 8 bytes, made beforehand, would push twice as much through the
-//! caches of the processor. When a stream ends it begins again.
+//! An operation is 4 bytes: two bits for its kind, the others for the object's number. The key is a
+//! bijective hash of that number, computed on the fly in about a nanosecond: keys of 8 bytes, made
+//! beforehand, would take twice the space in the processor's caches. A stream that ends begins
+//! again.
 
 use std::sync::Arc;
 

@@ -1,9 +1,10 @@
-//! The time of a cache line from one core to another.
+//! The latency of a cache line from one core to another.
 //!
-//! The cores of a virtual machine are threads of its host, which may move them: at one moment
-//! they share a cache and a line takes 25 ns from one to the other, at the next they are on
-//! different dies and it takes 190. Whatever threads share is several times slower then, while
-//! each of them has its core all the time. So who compares runs of several threads has to ask.
+//! The cores of a virtual machine are threads of its host, which may move them. At one moment they
+//! share a cache and a line takes 25 ns from one to the other; at the next they are on different
+//! dies and it takes 190. Everything that threads share is then several times slower, although each
+//! of them has its core all the time. So a comparison of runs with several threads must measure
+//! this latency.
 
 use std::sync::atomic::{
     AtomicU32,

@@ -1,9 +1,9 @@
-//! An array that grows and never moves, for what is kept by slot or by position.
+//! An array that grows and never moves, indexed by slot or by position.
 //!
-//! It lies in chunks that double: the first holds 64 elements, and each one after it as many as all
-//! before. A chunk is made when one of its elements is first wanted, and stays. The pointers to
-//! them are biased: each is where element 0 would lie if the chunk began there, so an element's
-//! address is that of one pointer, chosen by the logarithm of its number, and an offset: two
+//! It consists of chunks that double: the first has 64 elements, and each next one as many as all
+//! before. A chunk is allocated when one of its elements is first used, and stays. Pointers to
+//! chunks are biased: each points to where element 0 would be if the chunk began there. So an
+//! element's address is one pointer, chosen by the logarithm of its number, and an offset: two
 //! instructions more than in one piece.
 //!
 //! Memory comes zeroed. A page of a large chunk that was never used is not mapped.

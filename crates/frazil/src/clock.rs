@@ -1,17 +1,16 @@
-//! The time, in nanoseconds since a cache was made.
+//! The time in nanoseconds since a cache was made.
 //!
-//! Three clocks. The *exact* one takes 20 ns and more. The *coarse* one is the time of the
-//! last timer interrupt, which the kernel leaves in memory that every process can read:
-//! 3 ns, and behind by at most a tick, 1 to 10 ms. It is never ahead of the exact one, so
-//! what is set by the exact clock and looked at by the coarse one is never over too early.
-//! Elsewhere than on Linux both are exact.
+//! Three clocks. The *exact* one takes 20 ns and more. The *coarse* one is the time of the last
+//! timer interrupt, which the kernel leaves in memory that every process can read: 3 ns, and behind
+//! by at most a tick, 1 to 10 ms. It is never ahead of the exact one, so a deadline set by the
+//! exact clock and compared with the coarse one never passes too early. On systems other than Linux
+//! both are exact.
 //!
-//! Hits that miss the processor's caches overlap, as many as its window has room for, and
-//! the 60 instructions of the coarse clock take that room: a loop of random hits over a
-//! million keys took twice as long. So a hit first asks for the *second* of the calendar, a
-//! single load where the kernel offers it: as long as that is the same, hardly more than a
-//! second can have passed since the exact time was last read, and of most entries that is
-//! all one has to know ([`Horizon`]).
+//! Hits that miss the processor's caches overlap, as many as its window has space for. The 60
+//! instructions of the coarse clock take that space: a loop of random hits over a million keys took
+//! twice as long. So a hit first reads the *second* of the calendar, a single load where the kernel
+//! offers it. While that is unchanged, hardly more than a second can have passed since the exact
+//! time was last read, which is enough for most entries ([`Horizon`]).
 
 #[cfg(feature = "expiry")]
 mod horizon;

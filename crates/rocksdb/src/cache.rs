@@ -1,6 +1,6 @@
 //! The functions of `include/frazil.h`.
 //!
-//! None unwinds: what panics aborts the process with a message, because `extern "C"` does.
+//! None unwinds: a panic aborts the process with a message, because the functions are `extern "C"`.
 
 use std::borrow::Borrow;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};

@@ -1,4 +1,4 @@
-//! What an entry holds: an object of the caller's, and how it is dropped.
+//! The value of an entry: an object of the caller, and the function that deletes it.
 
 use std::ffi::c_void;
 

@@ -1,4 +1,5 @@
-//! Keys: any bytes, in 16. Those of RocksDB's blocks are 16 bytes, and lie in the entry's line.
+//! Keys: any number of bytes, in 16. Keys of RocksDB's blocks have 16 bytes and lie in the entry's
+//! cache line.
 
 use std::hash::{Hash, Hasher};
 

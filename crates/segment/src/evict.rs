@@ -1,15 +1,15 @@
-//! Room for new items: segments that are over, merged or evicted.
+//! Space for new items: drops expired segments, merges others, evicts.
 //!
-//! Writers do it, a little with each write: 16 items at a time, eight bytes for each that they write
-//! while there are few free segments. So nobody waits for a whole merge, there is no thread to
-//! schedule, and what a program does is the same in each run. One writer at a time has the evictor; the
-//! others go on, as long as there is a free segment.
+//! Writers evict, a little with each write: 16 items at a time; while few segments are free, eight
+//! bytes for each byte that they write. So no write waits for a whole merge, there is no thread to
+//! schedule, and a program evicts the same in each run. One writer at a time has the evictor; the
+//! others go on while there is a free segment.
 //!
-//! A *job* is a run of segments of one class, neighbours in the order of writing. Its items are gone
-//! through in order. What is to stay is copied into one new segment, which takes the place of the run; the
-//! rest is unlinked. Nothing stays where segments are dropped; all of it where only space is to be won that
-//! removals and replacements have left; and in between, as much as fits into a segment. `choose` says which
-//! segments those are, `job` goes through them.
+//! A *job* is a run of segments of one class, neighbours in the order of writing. It visits their
+//! items in order. It copies items that stay into one new segment, which replaces the run, and
+//! unlinks the others. If the segments are dropped, no item stays. If the job only reclaims the
+//! space of removed and replaced items, all others stay. Otherwise as many stay as fit into a
+//! segment. `choose` chooses the segments, `job` visits them.
 
 mod choose;
 mod job;

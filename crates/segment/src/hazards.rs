@@ -1,13 +1,12 @@
-//! Which segments readers look at.
+//! The segments that readers are reading.
 //!
-//! A reader names a segment in a record, looks again whether the index still leads to the item, and
-//! reads. Who has unlinked all items of a segment asks whether any record names it, and does not
-//! use it again before none does. So a reader takes no lock and waits for nobody, and one that is
-//! suspended holds up one segment.
+//! A reader names a segment in a record, checks that the index still leads to the item, and reads.
+//! A thread that has unlinked all items of a segment does not reuse it while a record names it. So
+//! a reader takes no lock and waits for no thread, and a suspended reader holds up one segment.
 //!
-//! The claim of a record is the exchange that names the segment, so a read costs one locked
-//! instruction on a line of its own (7 ns), and any number of threads get along with few records. Who finds
-//! none free, as 64 threads may be in closures that call the store, does not wait for one: it holds
+//! One exchange claims a record and names the segment, so a read costs one locked instruction on a
+//! line of its own (7 ns), and a few records serve any number of threads. A reader that finds no
+//! free record (64 threads may be in closures that call the store) does not wait for one: it holds
 //! the item while it has the lock of its stripe (`Store::hold_locked`).
 
 use std::cell::Cell;

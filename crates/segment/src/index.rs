@@ -1,14 +1,15 @@
-//! From hashes to places: lines of eight words, which grow in number one at a time.
+//! The index from hashes to places: lines of eight words. Lines are added one at a time.
 //!
-//! A word has sixteen bits of the hash, a count of requests and a place in the mapping. The home of a
-//! hash is a line, by linear hashing: of `n` lines the last bits of the hash choose one. The lines lie in
-//! segments, so the index takes what it needs of the capacity, and no more. What does not fit into a
-//! line goes to overflow lines, which form a chain from the line's last word on.
+//! A word has sixteen bits of the hash, a count of requests and a place in the mapping. Linear
+//! hashing finds the home line of a hash: with `n` lines, the last bits of the hash choose one.
+//! Lines lie in segments, so the index takes only the part of the capacity that it needs. Words
+//! that do not fit into a line go to overflow lines, in a chain that starts at the line's last
+//! word.
 //!
-//! Reads take no lock. Writers of a hash, and who splits its line, have the lock of its stripe, a
-//! part of all lines. A word is written as a whole, and moves within the index in three steps:
-//! it is there twice, then the stripe's version goes up, then the old one is cleared. So who has
-//! missed a word because it moved finds another version than before, and looks again.
+//! Reads take no lock. Writers of a hash, and whoever splits its line, hold the lock of its stripe,
+//! which covers part of the lines. A word is written as a whole. It moves within the index in three
+//! steps: the new place is written, the stripe's version goes up, the old place is cleared. So a
+//! reader that missed a word because it moved finds another version than before, and looks again.
 
 use crate::mapping::{Mapping, prefetch};
 use crate::segments::{NONE, Segments};

@@ -1,9 +1,9 @@
-//! What readers, writers and the evictor tell of segments, and what becomes of it: the learned half of
-//! `gl-cache` (`docs/design/segment-learner.md`).
+//! The learned half of `gl-cache` (`docs/design/segment-learner.md`): what readers, writers and the
+//! evictor report of segments, and the ranking made from it.
 //!
-//! All counts are relaxed atomics, and none guards memory: one that is lost or comes late makes a label or a
-//! feature a little wrong. What is learned reaches the evictor as a list of segments under a lock that it only
-//! tries, so it never waits for training.
+//! All counts are relaxed atomics, and none guards memory: a lost or late count makes a label or a
+//! feature slightly wrong. The evictor gets the ranking, a list of segments, under a lock that it
+//! only tries, so it never waits for training.
 
 mod notes;
 mod stats;

@@ -1,8 +1,8 @@
-//! The one piece of memory that segments lie in.
+//! The memory of all segments, in one piece.
 //!
-//! A mapping of the system's, with huge pages where there are any, because its pages cost nothing
-//! before they are used, and a vector of zeroes would not say where huge pages may begin. Miri, and
-//! systems that are not Unix, have an allocation.
+//! It is a mapping of the system, with huge pages where available: its pages cost nothing before
+//! they are used, and a vector of zeroes would not be aligned to huge pages. Under Miri, and on
+//! systems other than Unix, it is an allocation.
 
 use std::io;
 use std::ptr::NonNull;

@@ -1,4 +1,4 @@
-//! Recording requests to a file that `frazil advise` and `frazil simulate` read.
+//! Records requests to a file for `frazil advise` and `frazil simulate`.
 
 use std::io;
 use std::path::Path;

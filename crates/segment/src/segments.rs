@@ -1,10 +1,10 @@
-//! Segments: who appends to which, which are full, which are free, and in what order they were
+//! Segments: open ones and their writers, full ones, free ones, and the order in which they were
 //! written.
 //!
-//! A segment's life is in one word, [`Segment::state`]: its phase, its class of lifetimes, how far it is
-//! filled, and how many writers are not done with what they have reserved. So who reserves space has
-//! the right phase and class for certain, and a segment that is sealed and has no writer left never
-//! has one again before it is opened anew.
+//! One word has a segment's state, [`Segment::state`]: its phase, its class of lifetimes, how much
+//! of it is filled, and how many writers have not finished the space that they reserved. So a
+//! writer that reserves space is sure of phase and class, and a sealed segment without writers gets
+//! no writer before it is opened anew.
 
 use std::sync::Arc;
 

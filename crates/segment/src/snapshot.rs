@@ -10,9 +10,9 @@
 //! end    = a block of no records; its payload: u64 records in all
 //! ```
 //!
-//! A checksum is XXH3 of the payload, seeded with that of the eight bytes before it, seeded with the
-//! checksum before; the first with that of the header. So damage, a missing block, a missing end and what
-//! comes after it are all found, and found before the first entry is put in.
+//! A checksum is XXH3 of the payload. Its seed is the checksum of the eight bytes before it, whose
+//! seed is the checksum before; the first seed is the checksum of the header. So a restore detects
+//! damage, a missing block, a missing end and trailing bytes, before it inserts the first entry.
 
 use std::fmt;
 use std::fs::File;

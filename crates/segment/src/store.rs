@@ -1,4 +1,4 @@
-//! The store: how reads, writes and evictions meet.
+//! The store: reads, writes and evictions together.
 
 use std::sync::Arc;
 use std::time::Duration;

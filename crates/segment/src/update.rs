@@ -1,8 +1,8 @@
 //! Conditional writes: additions, replacements, changes of a value.
 //!
-//! A change reads the entry under a guard, writes a new item, and has the index lead to it if it leads
-//! to the old one still. If not it begins anew: another write of the key came between, or a merge
-//! has moved the item.
+//! A change reads the entry under a guard, writes a new item, and replaces the old one in the index
+//! if the index still leads to it. If not, another write or a merge came between, and it begins
+//! anew.
 
 use std::time::Duration;
 

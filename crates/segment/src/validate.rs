@@ -1,4 +1,4 @@
-//! For tests: every part counted against the others.
+//! For tests: compares the counts of all parts with each other.
 
 use std::collections::{HashMap, HashSet};
 

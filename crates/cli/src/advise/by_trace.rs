@@ -1,5 +1,5 @@
-//! With several traces: the answer's result on each, beside the best there; and for scripts, the trace of
-//! each figure.
+//! The answer for several traces: what it delivers on each, beside the best choice for that trace.
+//! In rows for scripts, the trace of each figure.
 
 use serde_json::{Value, json};
 

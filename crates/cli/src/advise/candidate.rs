@@ -1,8 +1,8 @@
-//! The candidates of `frazil advise`: policies, and caches that freeze a part of one.
+//! The candidates of `frazil advise`: policies, and caches that freeze part of their entries.
 //!
-//! `frozen+POLICY` is a cache that learns how much is worth freezing. It does so by the clock,
-//! which a replay does not have; so a few shares are replayed, nothing frozen among them, and
-//! the one counts that the model says is fastest.
+//! `frozen+POLICY` is a cache that learns which share to freeze. It learns by the clock, and a
+//! replay has no clock. So a few shares are replayed, a share of 0 among them, and the share counts
+//! for which the model predicts the highest throughput.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The costs of memory and misses by size, to draw.
+//! Costs of memory and of misses by size, as a chart.
 
 use super::Advice;
 use super::board::{Kept, Row};

@@ -1,4 +1,4 @@
-//! The advice as data for a report: all that the page shows, for every setting it offers.
+//! The advice as data for a report: everything that the page shows, for every setting it offers.
 
 use std::collections::BTreeMap;
 use std::thread;

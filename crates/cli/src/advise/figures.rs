@@ -1,4 +1,4 @@
-//! The advice as charts in files: what the report shows, to put into a document.
+//! The charts of the report as files, for use in other documents.
 
 use std::path::Path;
 

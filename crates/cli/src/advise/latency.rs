@@ -1,8 +1,9 @@
-//! Latencies at a cell: means and percentiles of hits, delayed hits, misses and all requests (`docs/design/latency.md`).
+//! Latencies of a cell: means and percentiles of hits, delayed hits, misses and all requests
+//! (`docs/design/latency.md`).
 //!
-//! What a request takes at the cache is the queueing model's, simulated. How many wait for a fetch
-//! that another began, and how long, comes from a replay in which fetches take as long as the
-//! backend, by the trace's own times or at the rate of requests that was said.
+//! The queueing model, simulated, gives the time of a request at the cache. A replay gives how many
+//! requests wait for a fetch that another request began, and how long. Fetches in it take as long
+//! as the backend, by the times in the trace or at the request rate that the user gave.
 
 use frazil_queueing::{ResponseTimes, Simulated};
 use frazil_simulator::trace::{Loaded, Operation, Trace};

@@ -1,7 +1,8 @@
 //! The memory of a capacity: keys, values, and an entry's overhead with each policy.
 //!
-//! What a cache holds is not what a trace has: where small objects are popular there are more of them
-//! in as many bytes. So it goes by the objects that a replay found resident at a cell.
+//! The mean size of resident objects is not the mean size of objects in the trace: where small
+//! objects are popular, the cache holds more of them in the same bytes. So the estimate uses the
+//! objects that a replay found resident at a cell.
 
 use frazil_simulator::Unit;
 

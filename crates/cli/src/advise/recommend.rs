@@ -1,10 +1,9 @@
 //! The rule that chooses the policy at a size, apart from how its inputs are measured and
 //! its answer is printed. The choice of the size is [`super::worth`]'s.
 //!
-//! At each size the policy wins that is predicted to deliver the most; policies within 5 %
-//! of it tie, which is about what the model can tell apart, and of these the one with the
-//! fewest misses is used, because it asks least of the backend; within half a point of that
-//! the fastest.
+//! The policy with the highest predicted throughput wins a size. Policies within 5 % of it tie,
+//! because the model is no more exact than that. The policy with the fewest misses wins the tie,
+//! because it loads the backend least. Among those within half a point of it, the fastest wins.
 
 /// Miss ratios this close are as good as each other: 0.5 percentage points.
 const AS_FEW: f64 = 0.005;

@@ -1,5 +1,5 @@
-//! Which sizes are replayed: a first grid, then where a closer look may change the answer, then
-//! the answer's own sizes with all policies.
+//! The search for sizes: first a coarse grid, then sizes between those where the answer may change,
+//! then the sizes of the answer with all policies.
 
 use anyhow::anyhow;
 use frazil_simulator::CapacitySpec;

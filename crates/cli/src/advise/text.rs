@@ -1,6 +1,6 @@
 //! The advice as text: the table for people, and the rows for scripts.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 
 use frazil_policy::PolicySpec;
 use frazil_simulator::Unit;
@@ -173,13 +173,13 @@ fn by_size(advice: &Advice<'_>, case: &Case<'_>, cell: impl Fn(&Replayed) -> Str
 /// What must be known first, the tables policy × size, and the answer under them.
 pub(crate) fn table(advice: &Advice<'_>) -> String {
     let mut text = String::new();
-    // Writing to a string does not fail.
     for caution in cautions(advice) {
         let _ = writeln!(text, "{}", output::wrapped(&caution, "", ""));
     }
     text.extend(advice.cases.iter().map(|case| of_case(advice, case)));
     text += &worth(advice);
-    let _ = writeln!(text, "{}\n", answer(advice));
+    text += &output::wrapped(&answer(advice), "", "    ");
+    text.push('\n');
     text += &by_trace_table(advice);
     for sentence in sentences(advice) {
         text += &output::wrapped(&sentence, "  ", "    ");
@@ -198,13 +198,17 @@ fn of_case(advice: &Advice<'_>, case: &Case<'_>) -> String {
         }
     };
     let Setting { cores, backend_us, mpl } = advice.forecast.setting;
-    format!(
-        "{}: {} requests, {}{} objects. Miss ratio by capacity and policy:\n\n{misses}\n{bytes}\
-         Predicted million requests a second: {}, {} at a time, {} µs for a miss:\n\n{speeds}\n",
+    let title = format!(
+        "{}: {} requests, {}{} objects. Miss ratio by capacity and policy:",
         case.title(),
         grouped(case.requests()),
         if case.loaded.origin.sampled.is_some() { "about " } else { "" },
         grouped(case.objects()),
+    );
+    format!(
+        "{}\n{misses}\n{bytes}\
+         Predicted million requests a second: {}, {} at a time, {} µs for a miss:\n\n{speeds}\n",
+        output::wrapped(&title, "", "    "),
         counted(cores, "core"),
         grouped(mpl as u64),
         backend_us

@@ -1,5 +1,5 @@
-//! What memory is worth, in words: the three sizes, why one is recommended, and what must be known
-//! before it is believed.
+//! The advice in words: the three sizes, the reason for the recommended one, and warnings about the
+//! trace or the profile.
 
 use serde_json::{Value, json};
 

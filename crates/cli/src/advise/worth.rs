@@ -1,8 +1,8 @@
-//! What memory is worth (`docs/design/advice.md`): three sizes of a curve, the cheapest of it, and
-//! between which sizes to look closer before either is told. Apart from how sizes are measured and
-//! answers are printed.
+//! The value of memory (`docs/design/advice.md`): three sizes of a curve, the cheapest size, and
+//! the intervals to search more finely before either is told. Independent of how sizes are measured
+//! and answers printed.
 //!
-//! All of it goes by two numbers a size: how large it is, and which misses it leaves.
+//! The input is two numbers a size: the size itself, and its misses.
 
 /// Of the misses that any cache could avoid, what a frugal size avoids.
 pub(crate) const FRUGAL: f64 = 0.5;

@@ -1,8 +1,8 @@
-//! How far a calibration agrees with itself: what parts of it predict, compared.
+//! Agreement of a calibration with itself: predictions from parts of its rounds, compared.
 //!
-//! A profile is good if another one, made on the same machine, predicts the same. Of that there is
-//! no need to wait for the other one: every round of a calibration measures all there is, so a round,
-//! or each second one, is a calibration of its own.
+//! A profile is good if another one of the same machine predicts the same. That does not need a
+//! second calibration: every round measures everything, so each round, or every second round, is a
+//! calibration of its own.
 
 use std::collections::BTreeMap;
 

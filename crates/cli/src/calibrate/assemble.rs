@@ -1,5 +1,5 @@
-//! From figures to a profile: medians of the rounds are the figures, how far the rounds lie
-//! apart is their spread.
+//! Makes a profile from measurements: each figure is the median of the rounds, and their range is
+//! its spread.
 
 use std::collections::BTreeMap;
 

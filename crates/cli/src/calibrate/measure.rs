@@ -1,9 +1,9 @@
-//! What is driven to learn what operations cost, and the figures of one round.
+//! The workloads of a calibration, and the figures of one round.
 //!
-//! Endpoints of each policy at each capacity: all hits, and a mix of hits and newcomers, with
-//! 1, 2, … threads. Policies that give second chances run two more mixes with one thread,
-//! equal but for what is asked for again: residents, or the newcomers themselves, which the
-//! hand must then pass over.
+//! Each policy runs at each capacity with hits only, and with a mix of hits and new keys, with 1,
+//! 2, … threads. Policies that give second chances run two more mixes with one thread. The two
+//! differ only in which keys are requested again: resident ones, or the new ones, which the hand
+//! must then pass over.
 
 use std::time::{Duration, Instant};
 

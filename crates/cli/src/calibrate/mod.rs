@@ -1,4 +1,5 @@
-//! `frazil calibrate`: what operations cost on this machine, as a profile.
+//! `frazil calibrate`: measures the costs of operations on this machine, and writes them as a
+//! profile.
 
 mod agreement;
 mod assemble;

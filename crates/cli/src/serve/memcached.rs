@@ -1,8 +1,9 @@
-//! `frazil memcached`: the server by memcached's own flags, so that its units and scripts start it.
+//! `frazil memcached`: the server with memcached's own flags, so that memcached's units and scripts
+//! start it.
 //!
-//! Flags are parsed as `getopt` does: `-m 64`, `-m64`, `-vv`, `--memory-limit=64`. One that the server
-//! cannot honour is refused by name, because whoever gave it relies on it. Passed over are what concerns
-//! slabs and crawlers, which there are not, and a port for UDP, of which a note tells.
+//! It parses flags as `getopt` does: `-m 64`, `-m64`, `-vv`, `--memory-limit=64`. It refuses by
+//! name a flag that it cannot honour, because the caller relies on it. It ignores flags for slabs
+//! and crawlers, which it does not have, and a UDP port, with a note.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

@@ -547,7 +547,8 @@ fn objects_in_any_order_are_a_slope_and_no_cliff() {
 #[test]
 fn a_cache_that_helps_one_trace_is_not_called_useless() {
     let traces = ["loop:objects=20K:requests=20K", "zipf:1.0:objects=2K:requests=50K:seed=1"];
-    let text = told(&["--trace", traces[0], "--trace", traces[1], "--policy", "lru,s3-fifo"]);
+    let args = ["--trace", traces[0], "--trace", traces[1], "--policy", "lru,s3-fifo"];
+    let text = flowing(&told(&args));
     assert!(!text.contains("no cache of these sizes helps") && !text.contains("nothing compared"));
 }
 
@@ -569,7 +570,11 @@ fn what_is_too_little_to_go_by_is_said_first() {
     let enough = told(&["--trace", GENERATED, "--policy", "lru"]);
     assert!(!enough.contains("Beware"), "{enough}");
     let once = ["--trace", "loop:objects=20K:requests=20K", "--policy", "lru"];
-    assert!(first(&told(&once)) && advised(&once).0["cautions"][0].is_string());
+    let once_told = told(&once);
+    assert!(first(&once_told) && advised(&once).0["cautions"][0].is_string());
+    for text in [few, growing, never, once_told] {
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
 }
 
 /// Requests at 50 a second for objects of 1,000 bytes, by Zipf's law.

@@ -1,19 +1,19 @@
 //! How many requests bypass the cache while its lock is what limits it (paper 1, §5.2).
 //!
-//! The paper sends some requests to the backend "when cache load is high", and does not say when
-//! that is or how many. Here load is counted: how often a thread has waited for the policy's lock,
-//! in each request that asked the cache. While that is more than [`CROWDED`] the share that bypasses
-//! grows by a step at each look, and else it shrinks by one, or to nothing if the look before was
-//! long ago. A hit that leaves the policy alone if the
-//! lock is taken does not wait: with such promotions only misses can crowd the lock.
+//! The paper sends some requests to the backend "when cache load is high", and says neither when
+//! that is nor how many. Here load is the number of waits for the policy's lock by request to the
+//! cache. While it is above [`CROWDED`], the share that bypasses grows by a step at each look.
+//! Otherwise it shrinks by a step, or to nothing if the look before was long ago. A hit that skips
+//! the policy if the lock is taken does not wait: with such promotions only misses can crowd the
+//! lock.
 //!
-//! A look also bounds the share so that misses and bypasses together, had there been as many requests
-//! as since the look before, would have been what the backend can bear. So the limit follows the
-//! requests a look behind: it bounds their mean and no burst.
+//! A look also bounds the share: with it, misses and bypasses among the requests since the look
+//! before would together have been what the backend can bear. So the limit lags the requests by one
+//! look: it bounds their mean and no burst.
 //!
-//! One share for all threads, looked at by a thread that has asked [`STRIDE`] times, at most every
-//! [`LOOK_NS`]; a look adds up the counts of all threads. Which requests bypass is spread evenly:
-//! the multiples of the golden ratio, modulo 1, that lie below the share.
+//! One share for all threads. A thread looks after [`STRIDE`] requests, at most every [`LOOK_NS`];
+//! a look adds up the counts of all threads. Bypassing requests are spread evenly: the multiples of
+//! the golden ratio, modulo 1, that lie below the share.
 
 use std::hash::{BuildHasher, Hash};
 

@@ -1,4 +1,4 @@
-//! The end of a residency: what is counted, given back and retired.
+//! The end of a residency: counts it, returns its weight, and retires its slot.
 
 use std::hash::{BuildHasher, Hash};
 

@@ -1,9 +1,9 @@
-//! Insertions and removals that happen only if the key is still as it was found.
+//! Insertions and removals that happen only if the key's entry is still the one found.
 //!
-//! The entry that was found stays protected from its look-up to the exchange of its word,
-//! so the word cannot have gone and come back: an exchange that succeeds follows on what
-//! was read. Of a key that was absent no word can be exchanged; who admits one has the
-//! key's turn, and is overtaken by an insertion that came since.
+//! The entry found stays protected from its look-up to the exchange of its word, so the word cannot
+//! have changed and changed back: a successful exchange follows directly on what was read. An
+//! absent key has no word to exchange. A thread that admits one has the key's turn, and an
+//! insertion since then overtakes it.
 
 use std::hash::{BuildHasher, Hash};
 

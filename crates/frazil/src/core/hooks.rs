@@ -1,4 +1,4 @@
-//! What features add to the operations of the core.
+//! The hooks that features add to operations of the core.
 
 use std::hash::{BuildHasher, Hash};
 

@@ -1,9 +1,9 @@
-//! Insertion: an arrival is admitted, in the place of what was there of its key, or refused.
+//! Insertion: an entry is admitted, replaces that of its key, or is refused.
 //!
-//! Two exchanges decide every race, and each is made by exactly one thread:
-//! the exchange of the **index word** ends a residency (whoever makes it counts it and
-//! gets the weight back), and the exchange of the **queue word** takes the slot (whoever
-//! makes it retires it). `docs/design/mobius.md` walks through the races.
+//! Two exchanges decide every race, and exactly one thread makes each. The exchange of the **index
+//! word** ends a residency: the thread that makes it counts the end and gets the weight back. The
+//! exchange of the **queue word** takes the slot: the thread that makes it retires the slot.
+//! `docs/design/mobius.md` walks through the races.
 
 use std::hash::{BuildHasher, Hash};
 

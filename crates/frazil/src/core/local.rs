@@ -1,4 +1,4 @@
-//! What the core keeps for each thread, beside what reclamation does.
+//! The core's state of each thread, beside that of reclamation.
 
 use std::sync::OnceLock;
 

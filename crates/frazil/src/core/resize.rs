@@ -1,18 +1,16 @@
-//! The capacity at run time, and what hangs on it.
+//! The capacity at run time, and what depends on it.
 //!
-//! Table, slots and queues grow with what is in them (`docs/design/growth.md`).
-//! How much of that there may be is a matter of credit: to grow is to put credit into
-//! circulation, to shrink is to take it out, first what is free or in threads' hands, then
-//! what evictions give back. At every moment the residents and what is in circulation
-//! beside them come to the capacity in force, which a shrinking lowers by what it has taken
-//! out. So the bound never gives way: it is the old one at first, and the new one when the
-//! call returns.
+//! Table, slots and queues grow with the number of entries (`docs/design/growth.md`). Credit bounds
+//! the entries. To grow the capacity puts credit into circulation. To shrink it takes credit out:
+//! first free credit and that in threads' hands, then the credit that evictions give back. At every
+//! moment the weight of residents and the credit in circulation add up to the capacity in force,
+//! which a shrinking lowers by the credit that it has taken out. So the bound always holds: it is
+//! the old one at first, and the new one when the call returns.
 //!
-//! The evictions are the policy's own, as for a newcomer, [`AT_ONCE`] while the stripe is
-//! held; between them other threads get on, the listener is told, and what went is
-//! reclaimed. No mutex is held meanwhile, because they run code of the user's: calls that
-//! meet are kept apart by *turns*. The call that began last decides; an earlier one finds
-//! that its turn is over and returns.
+//! Evictions follow the policy, as for a new entry, [`AT_ONCE`] while the stripe is held. Between
+//! these batches other threads proceed, the listener is called, and evicted entries are reclaimed.
+//! No mutex is held meanwhile, because evictions run user code. *Turns* keep concurrent calls
+//! apart: the call that began last decides; an earlier one finds that its turn is over and returns.
 
 use std::hash::{BuildHasher, Hash};
 

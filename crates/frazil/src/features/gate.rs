@@ -1,6 +1,6 @@
-//! The gate: which keys' operations are observed, by a recording or by the learner of how much to
-//! freeze. An operation compares its hash with one word, whoever asks,
-//! and while nobody does it goes no further.
+//! The keys whose operations take the long way because a recording, or learning which share to
+//! freeze, observes them. An operation compares its hash with one word for both observers. While
+//! nothing observes, it does no more.
 
 use crate::core::index::mix;
 use crate::sync::Mutex;

@@ -1,27 +1,27 @@
-//! Listeners, which are told of every entry that goes, and why.
+//! Listeners: calls of the user's function for every entry that leaves, with the cause.
 //!
-//! A *residency* begins when an entry is admitted or replaces another, and ends once:
-//! with the exchange that takes its word out of the index. Whoever makes that exchange
-//! notes the slot and the cause (`note`) in a list of its thread's, and the
-//! listener is called when the operation has given its stripe back. Until then, and while
-//! the listener reads, a pin keeps the slots that were noted: so nothing is cloned, and
-//! nothing is locked.
+//! A *residency* begins when an entry is admitted or replaces another. It ends once: with the
+//! exchange that takes its word out of the index. The thread that makes this exchange notes slot
+//! and cause (`note`) in its own list, and calls the listener when the operation has released its
+//! stripe. Until the listener returns, a pin protects the noted slots. So nothing is cloned, and no
+//! lock is held.
 //!
-//! Only the outermost operation of a thread tells. What the listener itself ends, or code
-//! of the user's under a stripe, joins the list: no recursion, however a listener behaves.
-//! And no endless loop either: what has gone stays pinned until all is told, so a listener
-//! that inserts as much as it is told of finds no slot in the end, and is refused.
+//! Only the outermost operation of a thread calls the listener. Residencies that end in the
+//! listener, or in other code of the user under a stripe, join the list, so there is no recursion,
+//! whatever a listener does. Nor is there an endless loop: noted slots stay pinned until the list
+//! is done, so a listener that inserts as many entries as it is called for finds no free slot in
+//! the end, and its insertion is refused.
 //!
-//! A listener that panics stops nothing: the others are told, an operation of several steps
-//! takes them all ([`Steps`]), and then the first panic goes on to who has called it.
+//! A panic in a listener stops nothing: the other calls are made, an operation of several steps
+//! finishes all of them ([`Steps`]), and then the first panic continues to the caller.
 //!
-//! A newcomer that is *refused* was never in the index, and has no slot: its operation still
-//! owns it, and tells of it last ([`Telling::refuse`]). Only the outermost operation does, or a
-//! listener that tries again whatever is refused would never come to an end.
+//! A *refused* entry was never in the index, and has no slot. Its operation still owns it, and
+//! calls the listener for it last ([`Telling::refuse`]). Only the outermost operation does:
+//! otherwise a listener that inserts refused entries again would not end.
 //!
-//! Without a listener a write pays a branch for each thing it does, 4 to 7 instructions in
-//! a hundred, and a hit nothing. With one an insertion into a full cache executes 940
-//! instructions instead of 690: a pin, a list, a call that panics are caught from.
+//! Without a listener a write pays a branch for each of its steps, 4 to 7 instructions in a
+//! hundred, and a hit pays nothing. With one, an insertion into a full cache executes 940
+//! instructions instead of 690: for a pin, a list, and a call whose panics are caught.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;

@@ -1,11 +1,11 @@
 //! The features of a cache, beside keeping entries.
 //!
 //! Each feature has its own state, for the cache in [`Features`] and for each thread in [`Local`],
-//! and stands on the core: what it does at the steps of an operation it does in the hooks below
+//! and builds on the core: the hooks below do its work at the steps of an operation
 //! (`docs/design/layers.md`).
 //!
-//! Each can be left out when the crate is compiled. A module of `off/` takes its place then, with
-//! types of no size and functions that do nothing, so that the hooks are the same.
+//! Each can be left out at compile time. A module of `off/` then takes its place, with types of
+//! size zero and empty functions, so that the hooks stay the same.
 
 #[cfg_attr(not(feature = "expiry"), path = "off/expiry.rs")]
 pub(crate) mod expiry;

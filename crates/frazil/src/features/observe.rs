@@ -1,4 +1,4 @@
-//! Observed operations: to record them, or to learn from them what to freeze.
+//! Observed operations: for recordings, and for learning which share to freeze.
 
 use std::hash::{BuildHasher, Hash};
 

@@ -1,10 +1,10 @@
 //! Recording: a sample of the requests, written to a file that `frazil simulate` reads.
 //!
-//! Keys are chosen by their hash, so that all requests of a chosen key are recorded: a cache
-//! of a hundredth of the size, asked for a hundredth of the keys, misses about as often.
-//! While nothing is recorded an operation pays one load and one comparison.
+//! Keys are chosen by hash, so every request of a chosen key is recorded: a cache of a hundredth of
+//! the capacity, with the requests for a hundredth of the keys, has about the same miss ratio.
+//! While nothing is recorded, an operation pays one load and one comparison.
 //!
-//! An operation on a chosen key takes a note, which [`frazil_recording::Recorder`] has written.
+//! An operation on a chosen key makes a note, which [`frazil_recording::Recorder`] writes.
 
 use std::io;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Freezing in a cache whose values can be held: by hand, and from a thread that learns what is worth it.
+//! Freezing in a cache with handles: on request, and by a thread that learns which share pays.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};

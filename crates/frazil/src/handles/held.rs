@@ -1,4 +1,4 @@
-//! A value that is held.
+//! Handles: values that stay readable while a handle exists.
 
 use std::fmt;
 use std::marker::PhantomData;

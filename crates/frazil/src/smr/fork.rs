@@ -1,15 +1,16 @@
-//! A process that is forked.
+//! Forked processes.
 //!
-//! In the child there is one thread, the one that has forked. What the others had named or pinned
-//! nobody reads there, and nobody will ever let go of it: a cache would keep it for good. So the
-//! child notes which threads are lost, and each cache forgets what they held up before it
-//! reclaims something. Slots that a lost thread had in hand at that moment are lost with it.
+//! The child has one thread, the one that forked. Nobody there reads what the other threads had
+//! named or pinned, and nobody will release it, so a cache would keep it for ever. So the child
+//! notes which threads are lost, and each cache discards what they held up before it reclaims.
+//! Slots that a lost thread had in hand at that moment are lost with it.
 //!
-//! A table that is replaced is half copied, and all writers wait: so nobody forks meanwhile, but
-//! waits until that is over ([`Unforked`]).
+//! While a table is replaced it is half copied, and all writers wait. So a fork waits until that is
+//! over ([`Unforked`]).
 //!
-//! Thread numbers say who is lost: the child hands out none that the parent had. So all below the
-//! first new one are those of lost threads, but for that of the thread that has forked.
+//! Thread numbers tell which threads are lost: the child hands out none that the parent had used.
+//! So all numbers below the first new one are those of lost threads, except that of the thread that
+//! forked.
 
 #[cfg(not(any(loom, shuttle)))]
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};

@@ -1,4 +1,4 @@
-//! The slots that readers name at one moment, which a reclamation must keep.
+//! The slots that readers name at one moment, which a reclamation must not free.
 
 use crate::smr::names::Names;
 use crate::smr::segments::Segments;

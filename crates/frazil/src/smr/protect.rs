@@ -1,11 +1,11 @@
 //! Protection of an entry from reclamation while a thread looks at it.
 //!
-//! A `get` names the one slot that it reads in its thread's hazard. A pin names each slot that
-//! it shows among its thread's [names](crate::smr::names). So either holds up what its thread may be
-//! looking at and nothing else, however long that is suspended. Code of the user's that runs inside
-//! a `get` (`Clone`, `Eq`) and calls the cache again finds the hazard in use and pins.
+//! A `get` names the one slot that it reads in its thread's hazard. A pin names each slot that it
+//! shows among its thread's [names](crate::smr::names). So either holds up only what its thread may
+//! be reading, however long the thread is suspended. If user code inside a `get` (`Clone`, `Eq`)
+//! calls the cache again, it finds the hazard in use, and pins.
 //!
-//! Frozen copies have no slot to name: a pin notes the epoch for them, and holds up all that
+//! Frozen copies have no slot to name. For them a pin notes the epoch, and holds up all copies that
 //! were withdrawn since.
 
 use crate::smr::fence;

@@ -1,11 +1,10 @@
-//! When a slot may be used again.
+//! Reclamation: when a slot may be used again.
 //!
-//! A slot that was unlinked from the index and taken out of its queue is *retired*. A reader may
-//! still look at it: a `get` or a pin, which has named it. Retired slots go through limbo in
-//! segments; from time to time some thread takes all that is there, raises the epoch, and lets go
-//! every slot that nobody names, and that all threads that are awake have
-//! [passed](crate::smr::progress). The rest goes back to limbo. If too much waits for threads that
-//! pass nothing, the heavy fence takes their place.
+//! A slot that was unlinked from the index and taken out of its queue is *retired*. A reader that
+//! has named it, a `get` or a pin, may still read it. Retired slots go through limbo in segments.
+//! From time to time a thread takes all of limbo, raises the epoch, and frees every slot that no
+//! reader names and that all awake threads have [passed](crate::smr::progress). The rest goes back
+//! to limbo. If too much waits for threads that pass nothing, a heavy fence replaces their passing.
 //!
 //! ```text
 //! fresh ─► vacant (in hand) ─► filled, published, queued ─► unlinked, taken ─► retired
@@ -13,11 +12,12 @@
 //!            └── free ◄── reclaimed: key and value dropped ◄── limbo ◄───────────┘
 //! ```
 //!
-//! What waits is bounded by number and, where entries are weighed, by weight: a thread keeps
-//! at most a segment and a 1,024th of the capacity to itself, and limbo is gone through as soon as a
-//! few slots or a small share of the capacity have come to it, with the heavy fence when it is a batch
-//! or a large share. What a reader names waits for that reader: the next time is when half as much has
-//! come again as was held up, but sooner where more weight may wait than readers may hold up.
+//! What waits is bounded by number and, in caches with weights, by weight. A thread keeps at most a
+//! segment and a 1,024th of the capacity to itself. A thread goes through limbo as soon as a few
+//! slots or a small share of the capacity have come to it; for a batch or a large share it executes
+//! the heavy fence. A slot that a reader names waits for that reader. The next attempt comes when
+//! half as much as was held up has been added, or sooner if more weight could wait than readers may
+//! hold up.
 
 mod at_once;
 

@@ -1,8 +1,8 @@
 //! A small number for each living thread, so that it can own a stripe of each cache.
 //!
-//! Numbers are handed out lowest first and given back when the thread ends, so tables
-//! indexed by them stay as short as the most threads that ever lived at once. Handing
-//! on a number goes through a lock, so all that its last owner wrote is seen by the next.
+//! The lowest free number is handed out, and given back when the thread ends, so tables indexed by
+//! thread are as short as the most threads alive at once. A lock guards handing on a number, so its
+//! next owner sees everything that its last owner wrote.
 
 use std::cell::Cell;
 use std::cmp::Reverse;

@@ -1,4 +1,4 @@
-//! Which segments go, or become one.
+//! Chooses the segments to drop or to merge.
 
 use super::{Evictor, RUN_MAX};
 use crate::Eviction;

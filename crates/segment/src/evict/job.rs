@@ -1,9 +1,9 @@
-//! A job: a run of segments is gone through, a batch of items at a time.
+//! A job: visits the items of a run of segments, a batch at a time.
 //!
-//! Of the items that a run has too many of those stay that have the most requests a byte since they were
-//! written or last moved, and none that nobody asked for; requests are halved as items move. With a learner
-//! those stay that were requested last for their size: the largest 1 / (size · age). To find the cut a share of
-//! the items is looked at first.
+//! If a run has too many items, those stay that had the most requests a byte since they were
+//! written or last moved; items without a request never stay. A move halves an item's count of
+//! requests. With a learner, the items stay that were requested last for their size: the largest 1
+//! / (size · age). A sample of the items, looked at first, gives the threshold.
 
 use crate::index::Word;
 use crate::item::Item;

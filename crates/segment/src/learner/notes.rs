@@ -1,8 +1,9 @@
 //! The sampled keys requested since the snapshot, and the value of those that were not and have left
 //! their segment.
 //!
-//! A fixed table of words, eight to a line. A key's words all lie in one line, are filled from the first on and
-//! never emptied while keys are sampled, so two threads that note one key meet at the same word.
+//! A fixed table of words, eight to a line. All words of a key lie in one line. They are filled
+//! from the first on and never emptied while keys are sampled, so two threads that note one key
+//! meet at the same word.
 
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::Relaxed;

@@ -1,4 +1,4 @@
-//! The thread that learns: one for a store, which ends with it.
+//! The thread that learns: one a store. It ends with the store.
 
 use std::io;
 use std::sync::Arc;

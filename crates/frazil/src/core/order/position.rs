@@ -1,4 +1,5 @@
-//! Where a queued slot lies, kept beside the slot, so that a removal finds it without a search.
+//! The position of a queued slot, kept beside the slot, so that a removal finds it without a
+//! search.
 
 use crate::core::slab::Header;
 use crate::smr::segments::SECOND;

@@ -1,11 +1,10 @@
 //! A queue of slots: a ring of segments, and each stripe's two ends of it.
 //!
-//! A thread fills a segment of its own and sends it to the ring when it is full; it
-//! takes a segment from the ring and consumes it word by word. So both ends are paid
-//! for in batches, a run of entries changes queues in one step, and one thread alone
-//! sees exactly first in, first out: its front, the ring, its back. With several
-//! threads an entry may be overtaken by those in other threads' hands, two segments a
-//! thread.
+//! A thread fills a segment of its own and sends it to the ring when it is full. It takes a segment
+//! from the ring and consumes it word by word. So both ends work in batches, and a run of entries
+//! changes queues in one step. One thread alone sees exactly first in, first out: its front, the
+//! ring, its back. With several threads, the entries in other threads' hands, two segments a
+//! thread, may overtake an entry.
 //!
 //! A word leaves its segment by an exchange, so that an evictor and a removal never
 //! both take a slot. See `segments.rs` for what a taken slot means.

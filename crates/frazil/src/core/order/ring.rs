@@ -1,11 +1,11 @@
 //! A queue of segments that any thread may push to and pop from, and that grows.
 //!
-//! It is made of *rings* of cells. Each cell holds `lap << 32 | value`; a value of 0 is an empty
+//! It consists of *rings* of cells. Each cell holds `lap << 32 | value`; a value of 0 is an empty
 //! cell. The cell of position `p` is filled by one compare-exchange `(lap(p), 0) -> (lap(p),
 //! value)` and emptied by one `(lap(p), value) -> (lap(p) + 1, 0)`. `head` and `tail` are hints
-//! that follow: whoever finds one behind moves it on. So no thread waits for another, not even
-//! for one that was suspended between its two steps, which a ring of tickets cannot say. The lap
-//! in the word makes a late compare-exchange fail (32 bits: four billion times round).
+//! that lag: a thread that finds one behind advances it. So no thread waits for another, not even
+//! for one that is suspended between its two steps, as it would in a ring of tickets. The lap in
+//! the word makes a late compare-exchange fail (32 bits: four billion times round).
 //!
 //! A push that would fill a ring closes it instead: [`CLOSED`] takes the place of its value, for
 //! which there always is a cell, and the value goes to the next ring, of twice the cells. Nothing
@@ -13,9 +13,9 @@
 //! pop that finds it goes on to the next, and the order holds across rings. Rings that are left
 //! behind stay until the queue is dropped: together they are smaller than the last.
 //!
-//! What moves are segments of up to 16 slots, so a push or a pop is paid once for 16
-//! entries: contended compare-exchanges cost 280 ns, and 14 to 35 an entry in batches.
-//! 8 bytes a cell, of which there are at most four for a segment.
+//! The values are segments of up to 16 slots, so 16 entries share the cost of a push or a pop: a
+//! contended compare-exchange costs 280 ns, and 14 to 35 an entry in batches. 8 bytes a cell, at
+//! most four cells a segment.
 
 use crate::smr::stripe::Traffic;
 use crate::sync::atomic::{

@@ -1,11 +1,11 @@
-//! The order in which entries would go, as it is now.
+//! The order in which entries would be evicted at this moment.
 //!
-//! The lock-free queues are read segment by segment while others work with them: first the
-//! segments that stripes consume, then the ring, then those that they fill. What a thread
-//! that is at work has in hand (up to 64 entries) is not seen. From there on it is
-//! arithmetic: which queue is examined first, and what a mark is worth. A snapshot takes
-//! marks and places as they are, so that the copy goes on as the original does. A policy under a
-//! lock is copied under it, and asked outside. O(entries), 4 to 20 bytes for each.
+//! It reads lock-free queues segment by segment while others work with them: first the segments
+//! that stripes consume, then the ring, then those that stripes fill. It does not see what a
+//! working thread has in hand (up to 64 entries). The rest is arithmetic: which queue is examined
+//! first, and what a mark is worth. A snapshot takes marks and places unchanged, so the copy goes
+//! on as the original does. A policy under a lock is copied under the lock, and walked outside.
+//! O(entries), 4 to 20 bytes for each.
 
 use super::queue::Queue;
 use super::{Headers, Order, s3_fifo};

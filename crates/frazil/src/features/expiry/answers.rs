@@ -1,7 +1,7 @@
-//! Lifetimes that a read or an update decides, and lifetimes shortened at random.
+//! Lifetimes that a read or an update decides, and lifetimes shortened by jitter.
 //!
-//! A cache that is told nothing of the kind does not come here. Where reads decide, each hit asks
-//! the user's function, and so reads the deadline and the clock; no hint says that it need not.
+//! Caches without such settings do not come here. If reads decide lifetimes, each hit calls the
+//! user's function, so it reads the deadline and the clock; no hint spares it that.
 
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;

@@ -1,17 +1,16 @@
 //! Expiry: entries with lifetimes.
 //!
-//! A cache without lifetimes asks one thing on a hit: whether there are deadlines, on a
-//! line that it reads anyway. They are made with the cache if its builder speaks of
-//! lifetimes, and otherwise with the first entry that has one.
+//! In a cache without lifetimes a hit checks one thing: whether there are deadlines, on a line that
+//! it reads anyway. The deadlines are allocated with the cache if its builder sets lifetimes,
+//! otherwise with the first entry that has one.
 //!
-//! An entry whose deadline has passed is absent for every look-up, from the first moment
-//! that the look-up's clock shows. It is taken out by whoever finds it, or by the wheels
-//! (`deadlines.rs`), which writers turn: one batch of 64 slots for an insertion, at most.
-//! No thread of its own.
+//! An entry whose deadline has passed is absent for every look-up from the first moment that the
+//! look-up's clock shows. The operation that finds it removes it, or the wheels (`deadlines.rs`),
+//! which writers turn: at most one batch of 64 slots an insertion. There is no extra thread.
 //!
-//! A hit reads the second of the calendar, and in the entry's header whether the deadline is
-//! far (`hints.rs`); if that does not say so, the deadline, and near it a clock (`clock.rs`).
-//! 24 bytes an entry, 32 with time to idle.
+//! A hit reads the second of the calendar, and the hint in the entry's header whether the deadline
+//! is far (`hints.rs`). If the hint does not say so, it reads the deadline and, near it, a clock
+//! (`clock.rs`). 24 bytes an entry, 32 with time to idle.
 
 mod answers;
 pub(crate) mod deadlines;

@@ -1,9 +1,9 @@
 //! How long fetches take, learned by backend, for policies that weigh delay.
 //!
-//! Without, a policy takes the next fetch of an object to last as long as its last one did. With
-//! a function from keys to backends it takes the backend's moving average, in which one slow
-//! answer counts little. 2 kB, relaxed accesses: of two fetches that are back at the very same
-//! moment one may not count.
+//! By default a policy assumes that the next fetch of an object takes as long as its last one. With
+//! a function from keys to backends it uses the backend's moving average, in which one slow answer
+//! counts little. 2 kB, relaxed accesses: of two fetches that end at the same moment one may not
+//! count.
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

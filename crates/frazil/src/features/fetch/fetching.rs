@@ -1,7 +1,7 @@
-//! Fetching: loading with bounds to each wait, and errors that reach those who wait.
+//! Fetching: loading with a bound for each wait, and errors that reach the waiters.
 //!
-//! What is here is the face of it, and the [`FetchMode`] of its callers; the flights, the loop
-//! and the waits are those of loading. `docs/design/fetching.md` says how they fit.
+//! This file has the public interface and its callers' [`FetchMode`]. Flights, loop and waits are
+//! those of loading. `docs/design/fetching.md` explains how they fit.
 
 use std::any::Any;
 use std::error::Error;

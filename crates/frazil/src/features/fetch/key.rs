@@ -1,4 +1,4 @@
-//! The argument of a load: a key, or something that a key can be made of.
+//! The argument of a load: a key, or a value that a key can be made of.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, OsStr, OsString};

@@ -1,16 +1,16 @@
 //! Loading: one load for each absent key, however many ask for it.
 //!
-//! A look-up that finds its key is a `get` and nothing else. One that does not joins the
-//! key's *flight* (`flight.rs`), which it finds or begins in the table (`table.rs`): it
-//! loads, or waits for who does. There is one form of this, a future; a thread that asks
-//! runs it with a waker that unparks the thread (`park.rs`).
+//! A look-up that finds its key is a `get` and nothing else. One that does not joins the key's
+//! *flight* (`flight.rs`), which it finds or begins in the table (`table.rs`): it loads, or waits
+//! for the load. There is one implementation, a future; a thread runs it with a waker that unparks
+//! the thread (`park.rs`).
 //!
-//! A flight that is begun looks again whether the key is there: between the look-up that
-//! missed and the beginning another may have come and gone. `docs/design/fetching.md` says what
-//! a miss costs beside the load.
+//! A new flight first checks again whether the key is resident: between the miss and the beginning
+//! of this flight another one may have begun and ended. `docs/design/fetching.md` has the cost of a
+//! miss beside the load.
 //!
-//! Two kinds of caller share it, and differ in a [`FetchMode`]: those that load (here), and those
-//! that fetch (`fetching.rs`), with bounds to their waits and errors that reach others.
+//! Two kinds of caller share it, and differ in a [`FetchMode`]: loads (here), and fetches
+//! (`fetching.rs`), with bounds for their waits and errors that reach others.
 
 pub(crate) mod backends;
 pub(crate) mod blocking;

@@ -1,9 +1,9 @@
-//! Entries that are loaded anew before their lifetime is over.
+//! Refresh of entries before their lifetime is over.
 //!
-//! With [`Builder::refresh_ahead`] an entry is *due* for the last part of its life. Who loads or
-//! fetches its key then takes the key's flight if it is free, and loads; all others are answered
-//! at once by what is there, until its lifetime is over. So one loads, and the table of flights
-//! bounds how many do. Nothing is kept for it beside the deadline.
+//! With [`Builder::refresh_ahead`] an entry is *due* in the last part of its life. A caller that
+//! loads or fetches its key then takes the key's flight if it is free, and loads. All others get
+//! the old value at once, until its lifetime is over. So one caller loads, and the table of flights
+//! bounds the number of loads. There is no state beside the deadline.
 
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;

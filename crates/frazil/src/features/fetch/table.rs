@@ -1,8 +1,8 @@
 //! All flights of a cache, by key.
 //!
-//! Shards by hash, each a small table under a mutex. Keys are compared, made and dropped
-//! outside it: those with the hash asked for are taken along as references, and whoever adds
-//! one looks again whether others with its hash have come since.
+//! Shards by hash, each a small table under a mutex. Keys are compared, made and dropped outside
+//! it: a look-up takes references to the flights with its hash, and checks before it adds one
+//! whether others with its hash have come since.
 //!
 //! **Writers of the cache ask first whether there is any flight** ([`Flights::is_empty`]): one
 //! load of a line that is written only when a flight begins or ends. It may be answered

@@ -1,6 +1,6 @@
-//! A policy of any type, and the cache as the policy sees it.
+//! A policy of any type, behind the interface that the cache uses.
 //!
-//! Only what needs a policy's type is here: it is compiled for each of them.
+//! Only code that needs the policy's type is here: it is compiled for each of them.
 
 use std::any::Any;
 

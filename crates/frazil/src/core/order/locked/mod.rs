@@ -1,9 +1,8 @@
 //! Any policy of `frazil-policy` among threads: under a lock, or several.
 //!
-//! What a hit does is the *promotion*: it waits for the lock, tries it, or is noted for later
-//! (`notes.rs`). Before it there may be a *gate*, for which no lock is needed: by chance, or
-//! by the time of the last promotion. `docs/design/features.md` says when a policy hears of
-//! what.
+//! The work of a hit is its *promotion*: it waits for the lock, tries it, or notes the hit for
+//! later (`notes.rs`). Before it there may be a *gate* without a lock: by chance, or by the time of
+//! the last promotion. `docs/design/features.md` says what a policy hears, and when.
 
 mod any_policy;
 mod notes;

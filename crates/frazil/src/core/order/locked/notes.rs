@@ -1,9 +1,9 @@
-//! Hits that a thread has noted for a locked policy, and how crowded it finds the lock.
+//! Hits that a thread has noted for a policy under a lock, and the crowding of that lock as the
+//! thread sees it.
 //!
-//! The lock is taken once for a buffer of notes, as paper 1 (§5.2) shows that above some hit
-//! ratio the work on hits, done for every one of them, is what bounds throughput. From half a
-//! buffer on the thread tells its notes if it finds the lock free. If the buffer is full it
-//! waits: nothing is lost.
+//! The lock is taken once for a buffer of notes: paper 1 (§5.2) shows that above some hit ratio
+//! work done on every hit bounds throughput. From half a buffer on the thread delivers its notes if
+//! the lock is free. With a full buffer it waits for the lock, so nothing is lost.
 //!
 //! Each attempt that is vain makes the lock more *crowded* to the thread, each other one less.
 //! While it is crowded, hits of entries that the policy has heard of lately are passed over:

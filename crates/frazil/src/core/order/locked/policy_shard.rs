@@ -1,10 +1,9 @@
 //! One policy of `frazil-policy` under one lock.
 //!
-//! The policy orders *places*, and a table leads from a place to the slot that is there:
-//! a replacement puts its slot in the place of the old one, and the policy need not know.
-//! The slot's position says its place and shard; it is 0 while the slot is in no place, and
-//! written under the lock. 4 bytes an entry, 8 more for policies that remember, and the
-//! policy's own.
+//! The policy orders *places*, and a table maps a place to its slot: a replacement puts its slot in
+//! the place of the old one without telling the policy. The slot's position has its place and
+//! shard; it is 0 while the slot is in no place, and written under the lock. 4 bytes an entry, 8
+//! more for policies that remember evicted entries, and the policy's own.
 
 use frazil_policy::{Eviction, Priority, Slot};
 

@@ -1,9 +1,9 @@
-//! What a policy under a lock has set aside: its hottest, which it is not to evict.
+//! Entries that a policy under a lock has set aside: its hottest, which it must not evict.
 //!
-//! Who sets aside walks the order, hottest first, a batch of places at a time under the lock. From
-//! there on hits of those places are nobody's business, which the headers of their slots say
-//! without the lock, and removals are told to the policy as those of what it has set aside. While
-//! the walk lasts the policy hears of no hit, so that nothing moves to where it has been already.
+//! The thread that sets entries aside walks the order, hottest first, a batch of places at a time
+//! under the lock. From then on nobody tells the policy of hits of those places, as the headers of
+//! their slots say without the lock; removals of them are told to the policy as such. During the
+//! walk the policy hears of no hit, so nothing moves to where the walk has been.
 
 use frazil_policy::Slot;
 

@@ -1,12 +1,11 @@
-//! List operations that take as long as an experiment says, under the policy's lock: paper 1's
-//! machine had them at 0.59 to 0.81 µs, ours at a twentieth of that. There with the feature
-//! `measure` only.
+//! List operations that take as long as an experiment sets, under the policy's lock: on paper 1's
+//! machine they took 0.59 to 0.81 µs, on ours a twentieth of that. Only with the feature `measure`.
 //!
-//! Whoever has the lock spins until its work would be done. A turn begins when the lock is asked
-//! for or when the turn before is over, whichever is later, so that the time in which the lock
-//! goes from one core to another is part of the turn, as it is of the paper's times. Who waits
-//! spins too, in no order but the processor's: a thread that sleeps would leave the lock idle, and
-//! what its system takes to wake it would be measured instead of the lists.
+//! The thread that has the lock spins until its work would be done. A turn begins when the lock is
+//! requested or when the turn before ends, whichever is later. So the time in which the lock moves
+//! between cores is part of the turn, as it is of the paper's times. Waiting threads spin too, in
+//! no set order: a sleeping thread would leave the lock idle, and its wake-up would be measured
+//! instead of the lists.
 
 use std::time::{Duration, Instant};
 
