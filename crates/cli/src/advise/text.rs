@@ -174,7 +174,8 @@ fn by_size(advice: &Advice<'_>, case: &Case<'_>, cell: impl Fn(&Replayed) -> Str
 pub(crate) fn table(advice: &Advice<'_>) -> String {
     let mut text = String::new();
     for caution in cautions(advice) {
-        let _ = writeln!(text, "{}", output::wrapped(&caution, "", ""));
+        text += &output::wrapped(&caution, "", "    ");
+        text.push('\n');
     }
     text.extend(advice.cases.iter().map(|case| of_case(advice, case)));
     text += &worth(advice);
