@@ -1,5 +1,5 @@
-//! Hit ratios of the segment store by what it evicts, on traces: those of `frazil reproduce gl-cache`, at the
-//! same shares of their footprint.
+//! Hit ratios of the segment store by eviction, on the traces of `frazil reproduce gl-cache`, at
+//! the same shares of their footprint.
 //!
 //! ```text
 //! segment_hits CAPACITY%,… TRACE…

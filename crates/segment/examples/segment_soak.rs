@@ -165,7 +165,7 @@ impl Soaked {
         match chance.random_range(0..20) {
             0 | 1 => _ = self.store.delete(&key),
             2 => {
-                // What is there keeps its version.
+                // A present entry keeps its version.
                 _ = stored(self.store.touch(&key, attributes.lifetime));
                 return;
             }

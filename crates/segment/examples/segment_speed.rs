@@ -1,6 +1,6 @@
-//! What the store does on Zipf 1.0 with a tenth of the keys in it: gets a second, bytes an item, and how
-//! long readers and writers are held while segments merge. It prints the tables of
-//! `docs/segment-store.md`; seconds of each measurement may follow, which are fractions in tests.
+//! The store's speed on Zipf 1.0 with a tenth of the keys resident: gets a second, bytes an item,
+//! and delays of readers and writers while segments merge. It prints the tables of
+//! `docs/segment-store.md`. The argument is the seconds of each measurement; tests give a fraction.
 //!
 //! `cargo run --release --package frazil-segment --example segment_speed`
 //!
@@ -68,7 +68,7 @@ fn warm(store: &Store, requests: &[u32]) -> f64 {
     hits as f64 / (requests.len() / 2) as f64
 }
 
-/// What a thread does with its keys, again and again: one call is `BATCH` gets.
+/// A thread's work on its keys, which it repeats: one call is `BATCH` gets.
 type Turn = fn(&Store, &[Key], &mut Vec<u8>);
 
 fn dependent(store: &Store, keys: &[Key], out: &mut Vec<u8>) {
@@ -149,7 +149,7 @@ fn speeds(name: &str, eviction: Eviction, length: usize, seconds: f64) {
         ("get_many of 16, one hot key", &hot, many),
     ];
     for (name, keys, turn) in rows {
-        // Five pairs in turn, and the medians, as others use the machine too.
+        // Five alternating pairs, and their medians, because other programs use the machine too.
         let mut pairs = [(0.0, 0.0); 5];
         for pair in &mut pairs {
             let one = speed(&store, &keys[..1], turn, seconds / 5.0);
@@ -287,7 +287,8 @@ impl Times {
 
 /// How often the system has taken the processor away from this thread.
 fn preemptions() -> i64 {
-    // SAFETY: zeroes are a value of these numbers, which the call overwrites with those of this thread.
+    // SAFETY: zeroes are a valid value of these numbers, and the call overwrites them with those of
+    // this thread.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);

@@ -7,7 +7,7 @@ use std::time::Instant;
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
     System(Instant),
-    /// Milliseconds, which somebody counts.
+    /// Milliseconds, counted elsewhere.
     Counted(Arc<AtomicU64>),
 }
 

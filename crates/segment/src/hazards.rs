@@ -93,7 +93,7 @@ impl Hazards {
         Hazards { records, unnamed_hits: Arc::default() }
     }
 
-    /// Names a segment. What the index says must be read again after this.
+    /// Names a segment. The caller must read the index again after this.
     #[inline]
     pub(crate) fn name(&self, segment: u32) -> Result<Hazard<'_>, NoRecord> {
         let first = first_record();
@@ -160,7 +160,7 @@ pub(crate) struct Hazard<'a> {
 }
 
 impl Hazard<'_> {
-    /// Names another segment instead. What the index says must be read again after this.
+    /// Names another segment instead. The caller must read the index again after this.
     #[inline]
     pub(crate) fn rename(&self, segment: u32) {
         // SeqCst: as in `Hazards::name`. Release: partner of `names`, for the segment before.
@@ -171,7 +171,8 @@ impl Hazard<'_> {
     /// Counts a hit.
     #[inline]
     pub(crate) fn hit(&self) {
-        // Whoever has the record writes this, one after the other: an exchange is not needed.
+        // Only the owner of the record writes this, and owners follow one another, so no exchange
+        // is needed.
         self.record.hits.store(self.record.hits.load(Relaxed) + 1, Relaxed);
     }
 

@@ -27,7 +27,7 @@ const ITEMS_PER_HOME: u64 = 10;
 const CHAIN_MAX: usize = 64;
 /// Items of one home, at most.
 const WORDS_MAX: usize = (CHAIN_MAX + 1) * LINE_WORDS;
-/// Locks, at most. Lines that are split share the lock of what they were split from.
+/// The most locks. A split line shares the lock of the line that it was split from.
 const STRIPES_MAX: u64 = if cfg!(any(loom, shuttle)) { 2 } else { 4096 };
 
 /// Insertions that pass before another split is tried, after one for which there was no memory.
@@ -42,7 +42,7 @@ const LINK: u64 = 1 << REQUESTS_SHIFT;
 /// The same in a line that is not used.
 const FREE: u64 = 2 << REQUESTS_SHIFT;
 
-/// Where an item lies, and what is known of it.
+/// An item's place, and the index's record of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(u64);
 
@@ -104,7 +104,7 @@ impl Place<'_> {
         self.line[self.index].store(word, Release);
     }
 
-    /// Notes a request, unless somebody else has changed the word. Whether it is noted.
+    /// Notes a request, unless another thread has changed the word. Returns whether it did.
     pub(crate) fn note_request(self, word: Word, requests: u32) -> bool {
         debug_assert!(requests <= REQUESTS_MAX);
         let noted = word.0 & !REQUESTS | u64::from(requests) << REQUESTS_SHIFT;
@@ -112,7 +112,7 @@ impl Place<'_> {
     }
 }
 
-/// What is shared by writers of overflow lines.
+/// State that writers of overflow lines share.
 #[derive(Debug)]
 struct Overflow {
     /// The first free line, which leads to the next.
@@ -159,7 +159,7 @@ pub(crate) struct AllLocked<'a> {
     overflow: MutexGuard<'a, Overflow>,
 }
 
-/// What a line is there for.
+/// The use of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineUse {
     Home,
@@ -219,7 +219,7 @@ fn line_at(mapping: &Mapping, location: u64) -> &Line {
 /// The lock of a stripe.
 pub(crate) type Locked<'a> = MutexGuard<'a, ()>;
 
-/// Bytes that the index takes outside of segments, for so many segments.
+/// Bytes of the index outside of segments, for so many segments.
 pub(crate) fn bytes_beside(segment_bytes: usize, segments: usize) -> usize {
     let stripes = STRIPES_MAX.min(segment_bytes as u64 / LINE_BYTES) as usize;
     stripes * (size_of::<Mutex<()>>() + size_of::<AtomicU32>())
@@ -452,7 +452,7 @@ impl Index {
         segments.index_count.load(Relaxed) < segments.count() / 2
     }
 
-    /// Whether there are too many items for the homes that there are.
+    /// Whether there are too many items for the present home lines.
     pub(crate) fn is_full(&self) -> bool {
         self.items.load(Relaxed) > self.homes.load(Relaxed) * ITEMS_PER_HOME
     }
@@ -523,7 +523,8 @@ impl Index {
             self.homes.store(homes + 1, Release);
             self.moved(homes);
         }
-        // What is in both lines is taken out of the old one; or of the new one, which nobody saw.
+        // Words in both lines are taken out of the old one; or of the new one, which no reader has
+        // seen.
         let from = if fits { old } else { new };
         while let Some(place) = first(mapping, from, |word| moving.contains(&word.location())) {
             self.remove_at(homes, from, place, segments);
@@ -539,8 +540,8 @@ impl Index {
     /// Calls for the words of the home that follows in an order that growth does not disturb, with the lock
     /// of its stripe; and says where to go on. Begin at 0; `None` is the end.
     ///
-    /// The order is that of the last bits of hashes, read backwards: a home that is split is followed
-    /// by the one that was split off.
+    /// The order is that of the last bits of hashes, read backwards: after a home that is split
+    /// comes the home split off from it.
     pub(crate) fn scan<'a>(
         &self,
         cursor: u64,
@@ -583,8 +584,8 @@ impl Index {
         }
     }
 
-    /// Calls for each line that anything leads to: with its place, what it is, and whether that is all
-    /// it should be. Ends if the call fails.
+    /// Calls for each line in use, with its place, its use, and whether it is consistent. Ends if
+    /// the call fails.
     pub(crate) fn each_line<E>(
         &self,
         locked: &AllLocked<'_>,

@@ -156,7 +156,7 @@ pub enum Expect {
     Exactly(u64),
 }
 
-/// What [`Store::update`] is to do with an entry.
+/// The decision of a call of [`Store::update`] for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update<R> {
     /// Nothing.

@@ -38,7 +38,7 @@ use crate::{LearnerStats, SegmentStats, Stats, Store};
 /// ```
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Quantiles that are told of segments.
+/// The quantiles given for segments.
 const QUANTILES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 
 /// One metric of one store at one moment.
@@ -211,7 +211,8 @@ fn of_learner(stats: &LearnerStats) -> Vec<Metric> {
     ]
 }
 
-/// All that is told of a store, in the order of the page; without samples what it does not have.
+/// All metrics of a store, in the order of the page; a metric that the store does not have has no
+/// samples.
 fn measure(store: &Store) -> Vec<Metric> {
     let segments: Vec<_> = store.segments().collect();
     let learner = store.learner_stats();
@@ -275,7 +276,7 @@ impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((_, first)) = self.stores.first() else { return Ok(()) };
         for (index, Metric { name, kind, help, .. }) in first.iter().enumerate() {
-            // What is of no store here is not described.
+            // Metrics that no store here has are not described.
             if self.stores.iter().all(|(_, metrics)| metrics[index].samples.is_empty()) {
                 continue;
             }

@@ -57,7 +57,7 @@ impl Tape {
         }
     }
 
-    /// Notes a look-up, and what it found.
+    /// Notes a look-up and its result.
     #[cold]
     pub(crate) fn note_read(&self, hash: u64, found: Option<&Entry<'_>>) {
         let Some(entry) = found else { return self.note(hash, Event::Miss, 0, 0) };
@@ -120,7 +120,7 @@ impl Recording<'_> {
 impl Drop for Recording<'_> {
     fn drop(&mut self) {
         if !self.finished {
-            // Whoever wants to know of errors asks with `finish`.
+            // `finish` returns errors.
             _ = self.end();
         }
     }

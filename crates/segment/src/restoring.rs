@@ -70,7 +70,8 @@ impl Restoring {
         }
     }
 
-    /// Everything is to be flushed, what was not restored yet as well. Before the store does it.
+    /// A flush applies to all entries, also to those not restored yet. Called before the store
+    /// flushes.
     pub(crate) fn note_flush(&self) {
         self.flushes.fetch_add(1, Relaxed);
     }

@@ -135,7 +135,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// What the header of a file says of its time.
+/// The time in the header of a file.
 fn when(header: &[u8]) -> Result<SystemTime, RestoreError> {
     let when = header.strip_prefix(&HEADER).and_then(|when| when.try_into().ok());
     let when = when.ok_or(RestoreError::Damaged { offset: 0 })?;
@@ -225,7 +225,7 @@ impl Store {
         let saved = self.write_snapshot(&unfinished);
         let saved = saved.and_then(|all| std::fs::rename(&unfinished, path).map(|()| all));
         if saved.is_err() {
-            // It may not have come to exist.
+            // It may not exist.
             let _ = std::fs::remove_file(&unfinished);
         }
         saved
@@ -262,9 +262,10 @@ impl Store {
     /// Inserts the entries of a snapshot, and returns their number. The file is read twice, so that nothing is
     /// inserted from a damaged one. The time since the snapshot, by the system's clock, is taken off the lifetimes.
     ///
-    /// The store may be in use meanwhile: a key that is present stays as it is, one that was written or deleted since
-    /// the restore began too, and a flush ends it. An entry that does not fit into a segment of this store is left out.
-    /// Writers take a lock more while it runs, and it holds 1 MiB. If the store is in use before this can be called, call
+    /// The store may be in use meanwhile: keys that are present, or were written or deleted since
+    /// the restore began, stay as they are, and a flush ends the restore. An entry that does not
+    /// fit into a segment of this store is left out. While it runs writers take one more lock, and
+    /// it uses 1 MiB. If the store is in use before this can be called, call
     /// [`Store::expect_restore`] before that.
     ///
     /// # Errors
@@ -278,7 +279,7 @@ impl Store {
     /// ```
     pub fn restore(&self, path: &Path) -> Result<u64, RestoreError> {
         let restore = self.restoring.begin();
-        // Whoever holds a stripe by now has written before the restore; later ones see that it runs.
+        // A writer that holds a stripe now writes before the restore; later ones see that it runs.
         drop(self.index.lock_all());
         let mut file = File::open(path)?;
         let (when, _) = read_all(&mut file, |_| Ok(()))?;
@@ -288,7 +289,7 @@ impl Store {
             let Attributes { flags, marks, lifetime } = entry.attributes;
             let left = lifetime.map(|lifetime| lifetime.saturating_sub(since));
             let is_over = restore.is_over() || left.is_some_and(|left| left.is_zero());
-            // What is there for certain is not written against: it would cost space.
+            // If the entry is certainly present nothing is written: it would cost space.
             if is_over || self.contains(entry.key) {
                 return Ok(());
             }
@@ -304,7 +305,8 @@ impl Store {
         Ok(stored)
     }
 
-    /// Has a later [`Store::restore`] leave what is written and deleted from now on, and heed flushes, as if it had begun.
+    /// Makes a later [`Store::restore`] respect writes, deletions and flushes from now on, as if it
+    /// had already begun.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;

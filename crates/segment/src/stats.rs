@@ -102,8 +102,9 @@ impl Store {
         }
     }
 
-    /// Entries, without those of segments in which all are over or flushed: an entry that is over is counted as long as
-    /// others of its segment are not. Takes a load or two for each segment.
+    /// Entries, without those of segments in which all have expired or were flushed: an expired
+    /// entry is counted as long as others of its segment live. Takes a load or two for each
+    /// segment.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;

@@ -28,8 +28,8 @@ impl Store {
         self.validate_all(false)
     }
 
-    /// The same, and what must hold while nobody has a guard, and no other thread calls the store: nothing is
-    /// held or named, and no segment is on its way from one place to another.
+    /// The same, and in addition what must hold without guards and without calls of other threads:
+    /// no item is held, no segment is named, and none is between two chains.
     ///
     /// # Errors
     ///
@@ -51,7 +51,8 @@ impl Store {
     fn validate_all(&self, at_rest: bool) -> Result<(), String> {
         let evictor = self.evictor.lock();
         let (apart, filling) = evictor.apart();
-        // Writers have stored what they count, or not begun, once all stripes are locked.
+        // Once all stripes are locked, each writer has stored all that it counted, or has not
+        // begun.
         let locked = self.index.lock_all();
         self.validate_items(&locked, filling)?;
         let pages = self.validate_lines(&locked)?;
@@ -135,7 +136,8 @@ impl Store {
         Ok(())
     }
 
-    /// What is wrong with an item's deadline in its segment, which must know the latest.
+    /// The error of an item's deadline, if any: its segment must have the latest deadline of its
+    /// items.
     fn wrong_deadline(&self, number: u32, packed: Option<u32>) -> Option<String> {
         let segment = self.segments.get(number);
         let class = segment.state().class();
@@ -182,7 +184,7 @@ impl Store {
         Ok(met.into_keys().collect())
     }
 
-    /// Each segment is in one place, and is what it should be there.
+    /// Each segment is in exactly one place, and has the use for that place.
     fn validate_chains(
         &self,
         apart: &[u32],
@@ -314,7 +316,7 @@ mod tests {
         });
         drop(locked);
         loses.index.free_line(&loses.segments.mapping, chained.unwrap());
-        // Its first word, an item, is gone as well.
+        // Its first word, an item, is unlinked as well.
         assert!(loses.validate().is_err());
         let locked = loses.index.lock_all();
         assert_wrong(loses.validate_lines(&locked).map(|_| ()), "again");
