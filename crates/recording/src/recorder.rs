@@ -19,7 +19,7 @@ use std::time::SystemTime;
 use crate::event_log::{EventLogs, Note};
 use crate::{Encoder, Header, Lifetimes, writer};
 
-/// What a recording came to.
+/// The result of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recorded {
@@ -91,7 +91,7 @@ impl Recorder {
     ///
     /// # Errors
     /// `InvalidInput` for a rate that is not above 0 and at most 1, `ResourceBusy` while another
-    /// recording is under way, and what the system says of the file and of the thread.
+    /// recording runs, and the system's errors for the file and the thread.
     pub fn begin(
         &self,
         path: &Path,
@@ -123,7 +123,7 @@ impl Recorder {
             io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
         })?;
         let mut file = Encoder::new(BufWriter::new(created), &header)?;
-        // Whoever looks at the file from now on finds a recording.
+        // Readers of the file find a recording from now on.
         file.flush()?;
 
         let logs = self.logs.get_or_init(|| Arc::new(EventLogs::new()));

@@ -24,7 +24,7 @@ struct Elsewhere {
     is_nameless: bool,
 }
 
-// SAFETY: a key owns its bytes, and nobody changes them.
+// SAFETY: a key owns its bytes, and nothing changes them.
 unsafe impl Send for Key {}
 // SAFETY: as above.
 unsafe impl Sync for Key {}
@@ -109,7 +109,7 @@ impl Hash for Key {
     }
 }
 
-/// What a key is looked up by.
+/// The form of a key for look-ups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query<'k>(pub(crate) &'k [u8]);
 

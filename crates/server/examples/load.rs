@@ -1,14 +1,15 @@
-//! Load for a server of memcached's protocol, or with `--resp` of RESP, that runs already, from one thread, and what
-//! the server's process spends on it:
+//! Load from one thread for a running server of memcached's protocol, or with `--resp` of RESP, and
+//! the processor time that the server spends on it:
 //!
 //! ```text
 //! cargo run --release -p frazil-server --example load -- ADDRESS PID --depth 16
 //! ```
 //!
-//! In each round every connection sends as many requests as the depth says in one piece, and then the replies of
-//! all are read, so the server finds many connections ready when it wakes up. Keys are Zipf 0.99 of 100,000
-//! (`--keys`), 10 % of requests are sets, values have 100 bytes. All keys are set first. Prints the processor time of process PID for each request, in all and in
-//! user mode. The rest of the machine should be at rest.
+//! In each round every connection sends as many requests as the depth in one piece; then the
+//! replies of all connections are read. So the server finds many connections ready when it wakes
+//! up. Keys are Zipf 0.99 of 100,000 (`--keys`), 10 % of requests are sets, values have 100 bytes.
+//! All keys are set first. Prints the processor time of process PID for each request, in all and in
+//! user mode. The machine should be idle otherwise.
 
 use std::error::Error;
 use std::io::{Read as _, Write as _};
@@ -58,7 +59,7 @@ fn processor_time(pid: &str) -> Done<(f64, f64)> {
     Ok(((ticks[0] + ticks[1]) / 100.0, ticks[0] / 100.0))
 }
 
-/// What is written and read in one of the two protocols.
+/// Requests and replies of one of the two protocols.
 struct Dialect {
     is_resp: bool,
     stored: usize,

@@ -33,7 +33,7 @@ impl Clock {
         }
     }
 
-    /// What the store reads.
+    /// The time that the store reads.
     pub(crate) fn shared(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.now_ms)
     }

@@ -15,19 +15,19 @@ pub struct Settings {
     pub memcached: Vec<Address>,
     /// Where RESP, the protocol of Redis, is spoken.
     pub resp: Vec<Address>,
-    /// Where `/health` and `/metrics` are served by HTTP, to anybody who can connect.
+    /// The address that serves `/health` and `/metrics` by HTTP, to anybody who can connect.
     pub admin: Vec<Address>,
     /// Who may connect to Unix sockets, as bits of `chmod`; `None`: as the process's umask says.
     pub unix_mode: Option<u32>,
     /// Bytes for items, index and the buffers of connections together, at least [`MEMORY_BYTES_MIN`].
     pub memory_bytes: usize,
-    /// Whether entries are evicted to make room; without, a value that finds none is refused.
+    /// Whether the server evicts entries to free space. If not, it refuses a value that finds none.
     pub evicts: bool,
     /// Threads that serve, at least one.
     pub threads: usize,
     /// Whether [`Handle::restore`](crate::Handle::restore) is called once: until then keys that clients write are noted.
     pub restores: bool,
-    /// What the server bounds.
+    /// The server's limits.
     pub limits: Limits,
     /// What memcached has a flag for.
     pub options: Options,
@@ -93,7 +93,7 @@ pub(crate) struct Shares {
     pub(crate) buffer_bytes: usize,
 }
 
-/// Segments that there are at least: of fewer, too large a part would be open and half empty.
+/// The fewest segments: with fewer, too large a part would be open and half empty.
 const SEGMENTS_MIN: usize = 12;
 
 impl Shares {
