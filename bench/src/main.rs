@@ -67,7 +67,7 @@ struct Args {
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     threads: Vec<usize>,
 
-    /// So many rounds; 0 measures only what has none, such as instructions.
+    /// Number of rounds; 0 measures only figures that need none, such as instructions
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
 
@@ -94,7 +94,8 @@ impl Args {
             0 => String::new(),
             _ => measure::run(&definition, &self.traces, self.smoke)?,
         };
-        // Counting costs a hundred times as much as replaying: a smoke run counts one policy.
+        // A smoke run counts one policy, because counting costs a hundred times as much as
+        // replaying.
         let (counted, records) = match self.smoke {
             true => (&definition.policy[..1], definition.short),
             false => (&definition.policy[..], self.counted.unwrap_or(definition.counted)),

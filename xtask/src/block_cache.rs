@@ -7,16 +7,16 @@ use anyhow::{Context as _, bail};
 
 use crate::{step, tools};
 
-/// The block cache, and what a preloaded library is.
+/// The sources of the block cache, and of a preloaded library.
 pub(crate) const LIBRARIES: [(&str, &[&str]); 2] = [
     ("libfrazil_block_cache.so", &["block_cache", "replace"]),
     ("libfrazil_preload.so", &["preload"]),
 ];
 
-/// How ours are compiled, whatever RocksDB was.
+/// Compiler options of our files, whatever those of RocksDB were.
 const FLAGS: [&str; 6] = ["-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-DNDEBUG"];
 
-/// What the C++ files are compiled with.
+/// Compiler options of the C++ files.
 pub(crate) struct Build<'b> {
     /// Of RocksDB: the folder that has `rocksdb/cache.h`.
     pub(crate) headers: &'b Path,

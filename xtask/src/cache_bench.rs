@@ -30,7 +30,7 @@ const FLAGS: [&str; 9] = [
     "-DGFLAGS=gflags",
 ];
 
-/// What is compared: a name, how the program is told, and our policy.
+/// The caches compared: a name, the program's option, and our policy.
 const CACHES: [(&str, &str, Option<&str>); 5] = [
     ("LRU", "lru_cache", None),
     ("HyperClock", "auto_hyper_clock_cache", None),
@@ -58,7 +58,7 @@ const RUNS: [(&str, &str, &str, u64); 7] = [
     ("mix, 2 threads", MIX, "--threads=2", 2_000_000),
 ];
 
-/// What a run does beside its operations, it does with these few.
+/// Few operations, to measure the cost of a run beside its operations.
 const FEW: u64 = 1_000;
 
 /// What an operation of a cache takes, or the median of that, and how often its look-ups hit.
@@ -108,7 +108,7 @@ pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Compiles the program with what comes before RocksDB.
+/// Compiles the program with the files that take precedence over RocksDB's.
 fn program(place: &Path, tree: &Path, before: &[(&str, &[&str])]) -> anyhow::Result<PathBuf> {
     let name = if before.is_empty() { "stock" } else { "ours" };
     let program = place.join(format!("cache_bench-{name}"));
@@ -117,7 +117,7 @@ fn program(place: &Path, tree: &Path, before: &[(&str, &[&str])]) -> anyhow::Res
     let mut command = Command::new(compiler);
     command.args(FLAGS).arg("-w").arg("-I").arg(tree.join("include")).arg("-I").arg(tree);
     command.args(["cache_bench", "cache_bench_tool"].map(|it| tree.join(format!("cache/{it}.cc"))));
-    // The one that takes its place comes first.
+    // The replacement comes first.
     command.args(before.iter().rev().map(|(library, _)| place.join(library)));
     command.arg(place.join(SHARED)).args(["-Wl,-rpath,$ORIGIN", "-lgflags", "-lpthread", "-ldl"]);
     step::run(&format!("g++, {name}"), command.arg("-o").arg(&program))?;

@@ -80,14 +80,14 @@ pub(crate) fn touch(root: &Path) -> anyhow::Result<()> {
     file.context(CHANGED)?.set_modified(std::time::SystemTime::now()).context(CHANGED)
 }
 
-/// A clone of what is committed, with a home of cargo that holds nothing at first.
+/// A clone of the committed tree, with an empty home of cargo.
 struct Clone {
     folder: PathBuf,
     cargo: PathBuf,
 }
 
 impl Clone {
-    /// A program that is run there and asks nothing of what was built or fetched before.
+    /// A program that runs there, without anything built or fetched before.
     fn command(&self, program: &str, traces: &Path) -> Command {
         let mut command = Command::new(match program.strip_prefix("target/") {
             Some(built) => self.folder.join("target").join(built),
@@ -95,7 +95,7 @@ impl Clone {
         });
         command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::null());
         command.env("CARGO_HOME", &self.cargo).env("FRAZIL_TRACES", traces);
-        // As a newcomer has it, whatever the shell says; or as CI has it.
+        // With the environment of a new contributor, whatever the shell sets; or with CI's.
         for name in ["CARGO", "CARGO_TARGET_DIR", "CARGO_INCREMENTAL", "CI"] {
             command.env_remove(name);
         }

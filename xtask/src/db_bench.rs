@@ -23,7 +23,7 @@ const OURS: [&str; 2] = ["block_cache", "replace"];
 /// Keys, each with a value of 100 bytes: 230 MB of blocks.
 const KEYS: u64 = 2_000_000;
 
-/// What is compared: a name, and how the program is told, where `{}` stands for bytes.
+/// The caches compared: a name, and the program's option, in which `{}` stands for bytes.
 const CACHES: [(&str, &str); 5] = [
     ("LRU", "--cache_type=lru_cache --cache_size={}"),
     ("HyperClock", "--cache_type=auto_hyper_clock_cache --cache_size={}"),
@@ -32,7 +32,7 @@ const CACHES: [(&str, &str); 5] = [
     ("clock", "--cache_uri=id=frazil://;capacity={};policy=clock"),
 ];
 
-/// What is asked of the database.
+/// The options of the database.
 struct Run {
     name: &'static str,
     /// The program's arguments.
@@ -68,7 +68,7 @@ impl Run {
     }
 }
 
-/// What a run took, or what a read does.
+/// The cost of a run, or of a read.
 #[derive(Clone, Copy)]
 struct Taken {
     /// Seconds of the processor.
@@ -230,7 +230,7 @@ fn once(
     Ok(Taken { processor, wall: spent.wall, misses: misses as f64 })
 }
 
-/// What the program prints.
+/// The program's output.
 fn told(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output().context("db_bench")?;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -110,7 +110,7 @@ fn copyright(root: &Path) -> anyhow::Result<String> {
     ))
 }
 
-/// What Debian wants to know of its own revision.
+/// Debian's changelog, which lists its own revisions.
 fn changelog(release: &Release) -> anyhow::Result<String> {
     let date = output(
         Command::new("date")

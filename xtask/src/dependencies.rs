@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{publish, step};
 
-/// What a user of the cache builds beside our own crates, at most (docs/design/decisions.md).
+/// The most crates that a user of the cache builds beside ours (docs/design/decisions.md).
 const CRATES_MAX: usize = 11;
 
 /// Checks every package that any platform or feature needs, and names all that are not allowed.
@@ -82,7 +82,7 @@ fn names(list: &toml::Value) -> BTreeSet<&str> {
     list.as_array().into_iter().flatten().filter_map(toml::Value::as_str).collect()
 }
 
-/// What is wrong with a package of `cargo metadata`.
+/// The errors of a package of `cargo metadata`.
 fn complaints(
     package: &Value,
     licences: &BTreeSet<&str>,

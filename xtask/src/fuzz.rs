@@ -30,8 +30,8 @@ pub(crate) fn run(root: &Path, seconds: u32, only: Option<&str>) -> anyhow::Resu
     }
     step::run("build fuzz targets", &mut cargo_fuzz(root, &["build"]))?;
     for target in &targets {
-        // What it finds goes where a build goes, and what is worth keeping is put into the corpus
-        // by hand: so corpora stay small.
+        // New inputs go to the build folder. Useful ones are added to the corpus by hand, so
+        // corpora stay small.
         let found = root.join("target/fuzz-corpus").join(target);
         std::fs::create_dir_all(&found)?;
         let mut fuzz = cargo_fuzz(root, &["run"]);

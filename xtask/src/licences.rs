@@ -12,10 +12,10 @@ use crate::step;
 
 /// What files with a licence's text begin with.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
-/// Folders, beside a crate's own, that hold what is compiled into it.
+/// Folders, beside a crate's own, with code that is compiled into it.
 const WITHIN: [&str; 3] = [".", "zstd", "assets/uplot"];
 
-/// No crate is used by this licence: whoever offers it offers another.
+/// No crate is used under this licence: every crate that offers it offers another too.
 const NOT_USED: &str = "GNU GENERAL PUBLIC LICENSE";
 const HEAD: &str = "What is linked into frazil, and its licences.
 

@@ -191,7 +191,7 @@ A program that was not made for it:
         /// Only this one, by the name of its file
         name: Option<String>,
     },
-    /// Build what a release hands out, into target/packages: a static binary with its manual and
+    /// Build the packages of a release, into target/packages: a static binary with its manual and
     /// completions, as an archive and as a Debian package
     Release,
     /// Run all checks at their full length, and all figures, as before a release: a day

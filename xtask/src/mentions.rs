@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 
 use crate::house::files;
 
-/// Documents that tell what was, and not what is.
+/// Documents about the past, whose mentions are not checked.
 const OF_THE_PAST: [&str; 1] = ["CHANGELOG.md"];
 
 /// By type, the functions and fields in all files that define it, or implement something of it.
@@ -66,7 +66,7 @@ fn members(root: &Path, sources: &[String]) -> anyhow::Result<Members> {
             members.entry(owner).or_default().extend(defined.iter().cloned());
         }
     }
-    // What goes by two names.
+    // Things with two names.
     let core = members.get("Featured").cloned().unwrap_or_default();
     members.entry("Core".to_owned()).or_default().extend(core);
     Ok(members)

@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use crate::{step, test};
 
-/// A patch, and what is expected of it.
+/// A patch, and its expected result.
 struct Mutant {
     name: String,
     patch: PathBuf,
@@ -20,7 +20,7 @@ struct Mutant {
     found_by: String,
 }
 
-/// Applies each patch, or the one named `only`, to a copy of what is committed, and runs the
+/// Applies each patch, or the one named `only`, to a copy of the committed tree, and runs the
 /// command that should find it.
 pub(crate) fn run(root: &Path, only: Option<&str>) -> anyhow::Result<()> {
     let mut mutants = read(root)?;
@@ -72,7 +72,7 @@ fn read(root: &Path) -> anyhow::Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// What is committed, where it is built apart from the tree that is worked on.
+/// The committed tree, built apart from the working tree.
 pub(crate) fn copy_tree(root: &Path, tree: &Path) -> anyhow::Result<()> {
     let head = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root).output()?;
     let head = String::from_utf8(head.stdout)?.trim().to_owned();

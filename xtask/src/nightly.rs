@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail};
 
 use crate::step;
 
-/// Whatever nightly is there. A date would have everyone download another one, and the
+/// Any installed nightly. With a date everyone would have to download another one, and the
 /// checkers' findings do not depend on it.
 const NIGHTLY: &str = "nightly";
 const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
@@ -21,7 +21,7 @@ const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
 /// Sanitizers want a target by name, or they would watch build scripts too.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Schedules, and choices of what a relaxed load sees, that Miri tries for each test.
+/// Schedules, and choices of the values that relaxed loads see, that Miri tries for each test.
 const SEEDS: &str = "0..2";
 
 /// parking_lot keeps pointers in numbers, and Miri would warn of it in every test.
@@ -131,7 +131,7 @@ fn with_tests(command: &mut Command) -> &mut Command {
         .args(TESTS)
 }
 
-/// The nightly's cargo, and not the one that started us.
+/// The nightly's cargo, not the cargo that started this program.
 fn cargo(root: &Path, subcommand: &str) -> anyhow::Result<Command> {
     ensure_nightly()?;
     let mut command = Command::new("rustup");
@@ -143,7 +143,7 @@ fn cargo(root: &Path, subcommand: &str) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Installs a nightly, or what is missing of it.
+/// Installs a nightly, or its missing components.
 fn ensure_nightly() -> anyhow::Result<()> {
     let installed = Command::new("rustup")
         .args(["component", "list", "--installed", "--toolchain", NIGHTLY])

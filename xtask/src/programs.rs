@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use crate::spent;
 
-/// How many are told.
+/// The number of programs listed.
 const TOLD: usize = 8;
 
 /// What cargo does after all is built: each test program, and the examples of each crate.
@@ -57,8 +57,8 @@ impl Programs {
     }
 }
 
-/// The program that cargo says it starts. The path of its source does for a name only beside that of
-/// the program, which ends in a hash.
+/// The program that cargo says it starts. The path of its source names it only together with the
+/// path of the program, which ends in a hash.
 fn started(line: &str) -> Option<&str> {
     let line = line.trim_start();
     if line.starts_with("Doc-tests ") {

@@ -29,7 +29,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         fs::remove_dir_all(&packages).context("target/package")?;
     }
     let mut publish = step::cargo(root, ["publish", "--workspace", "--dry-run", "--locked"]);
-    // What is not committed is packed too, so that a change can be tried before its commit.
+    // Uncommitted changes are packed too, so that a change can be tried before its commit.
     publish.arg("--allow-dirty").env_remove("CARGO_TARGET_DIR");
     step::run("cargo publish --dry-run", &mut publish)?;
     let mut found = 0;
@@ -50,7 +50,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a package of `cargo metadata` lacks to be published; nothing if it is not to be.
+/// The fields that a package of `cargo metadata` lacks for publication; none if it is not
+/// published.
 pub(crate) fn complaints(package: &Value) -> Vec<String> {
     let list = |field: &str| package[field].as_array().map_or(&[][..], Vec::as_slice);
     // `null` is any registry, and an empty list none.
@@ -109,7 +110,7 @@ mod tests {
         let any = json!([{"name": "b", "req": "*", "kind": null}]);
         assert_eq!(with("dependencies", any), ["a: no version of \"b\""]);
         assert_eq!(with("manifest_path", json!(manifest("no such"))).len(), FILES.len());
-        // What is for us alone needs nothing.
+        // Internal packages need none.
         assert_eq!(complaints(&json!({"name": "a", "publish": []})), [""; 0]);
     }
 }

@@ -145,7 +145,7 @@ impl Drop for Server {
     }
 }
 
-/// What the units print, without colours.
+/// The output of the units, without colours.
 fn run_units(source: &Path, address: SocketAddr) -> anyhow::Result<String> {
     let mut command = Command::new("./runtest");
     command.current_dir(source).args(["--host", &address.ip().to_string()]);

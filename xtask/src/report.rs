@@ -10,7 +10,7 @@ use anyhow::Context as _;
 
 use crate::{step, test, tools};
 
-/// Name, and what `frazil advise` is asked.
+/// Name, and arguments of `frazil advise`.
 const REPORTS: [(&str, &str); 8] = [
     ("nine-policies", "--limit 400000"),
     ("one-policy", "--trace zipf:1.0:objects=2K:requests=100K --policy lru --capacity 10%"),

@@ -52,7 +52,7 @@ const RUNS: [(&str, &str, &str, &[&str]); 7] = [
 ];
 /// Asks the class that has shards how many it has: there are none.
 const SHARDS: &str = "CacheTestInstance/CacheTest.DefaultShardBits/0";
-/// Expects that what was used goes when twice the capacity has come after it, as with LRU.
+/// Expects that used entries are evicted after insertions of twice the capacity, as with LRU.
 const FORGETS_AT_ONCE: &str = "CacheTestInstance/CacheTest.ExternalRefPinsEntries/0";
 
 /// For as long as CI has time, or with a capacity that comes down from gigabytes.
@@ -116,7 +116,7 @@ impl Tests<'_> {
         self.root.join("crates/rocksdb").join(source)
     }
 
-    /// A compiler that finds our headers and those of RocksDB, which are not ours to warn of.
+    /// A compiler that finds our headers and those of RocksDB, without warnings about the latter.
     fn command(&self, compiler: &Path) -> Command {
         let mut command = Command::new(compiler);
         command.args(["-Wall", "-Wextra", "-Werror", "-I"]).arg(self.own_file("include"));
@@ -161,7 +161,7 @@ impl Tests<'_> {
         Ok(())
     }
 
-    /// Compiles what is not there of RocksDB's tests, as many at once as there are processors.
+    /// Compiles the missing parts of RocksDB's tests, as many at once as there are processors.
     fn compile(&self) -> anyhow::Result<()> {
         let missing = TESTS.iter().chain(&HELPERS).filter(|file| !self.object(file).exists());
         let missing: Vec<&str> = missing.copied().collect();
@@ -201,7 +201,7 @@ impl Tests<'_> {
         step::run(name, command.current_dir(self.place).args(arguments))
     }
 
-    /// What is not as expected of a program of RocksDB.
+    /// The unexpected results of a program of RocksDB.
     fn upstream(
         &self,
         program: &str,
@@ -217,7 +217,7 @@ impl Tests<'_> {
     }
 }
 
-/// What is not as expected of a program of gtest's, of whose tests these must fail.
+/// The unexpected results of a program of gtest, in which these tests must fail.
 pub(crate) fn verdict(
     name: &str,
     command: &mut Command,

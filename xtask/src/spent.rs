@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use anyhow::Context as _;
 
-/// A second of the processor as Linux counts it, whatever the kernel's own tick is.
+/// Ticks in a second of processor time as Linux counts it, whatever the kernel's own tick is.
 const TICKS: f64 = 100.0;
 
 /// A moment, and what had been used until then.
@@ -17,7 +17,7 @@ pub(crate) struct Begun {
     all: Option<f64>,
 }
 
-/// What a piece of work took.
+/// The time of a piece of work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spent {
     /// Seconds by the clock.
@@ -78,7 +78,7 @@ pub(crate) fn children(process: &str) -> anyhow::Result<f64> {
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     // The name, in brackets, may hold anything.
     let (_, fields) = text.rsplit_once(')').with_context(|| path.clone())?;
-    // User and system time of children: fields 16 and 17, of which the third comes first here.
+    // User and system time of children: fields 16 and 17, where the first here is field 3.
     ticks(fields.split_whitespace().skip(13).take(2)).context(path)
 }
 

@@ -34,7 +34,7 @@ pub(crate) fn run(name: &str, command: &mut Command) -> anyhow::Result<()> {
     })
 }
 
-/// Says what is done, and how long it took if it was done.
+/// Prints the step, and how long it took if it succeeded.
 ///
 /// # Errors
 ///

@@ -15,7 +15,7 @@ use crate::cache_bench::{LIBRARY, SHARED, SOURCES};
 use crate::spent::median;
 use crate::{others, step, tools};
 
-/// YCSB's client, and what it needs.
+/// YCSB's client, and its dependencies.
 const JARS: [&str; 5] = [
     "site.ycsb:core:0.17.0",
     "org.apache.htrace:htrace-core4:4.1.0-incubating",
@@ -25,7 +25,8 @@ const JARS: [&str; 5] = [
 ];
 const DATABASE: &str = "FrazilYcsb";
 
-/// What is compared: a name, what the program asks RocksDB for, and our policy in its place.
+/// The caches compared: a name, the cache that the program requests of RocksDB, and our policy in
+/// its place.
 const CACHES: [(&str, &str, Option<&str>); 4] = [
     ("LRU", "lru", None),
     ("HyperClock", "hyper-clock", None),
@@ -33,7 +34,8 @@ const CACHES: [(&str, &str, Option<&str>); 4] = [
     ("s3-fifo", "lru", Some("s3-fifo")),
 ];
 
-/// YCSB's workloads, each with a file beside the database's source. What they have in common is in one more.
+/// YCSB's workloads, each with a file beside the database's source. One more file has their common
+/// part.
 const WORKLOADS: [(&str, &str); 6] = [
     ("A", "half updates"),
     ("B", "5 % updates"),
@@ -80,7 +82,7 @@ pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// A workload, its name and what it does, and of each cache what that took.
+/// A workload: its name, its operations, and their cost with each cache.
 type Row = ((&'static str, &'static str), Vec<Taken>);
 
 fn middle(taken: &[Taken]) -> Taken {
@@ -198,7 +200,7 @@ impl Client {
         workload: &str,
     ) -> Command {
         let mut command = Command::new(&self.java);
-        // A collector that needs no threads of its own.
+        // A garbage collector without threads of its own.
         command.args(["-XX:+UseSerialGC", "-Xmx512m", "-cp"]).arg(&self.classes);
         command.arg(format!("-Djava.library.path={}", self.place.display()));
         command.args(["site.ycsb.Client", "-db", DATABASE]);
@@ -239,7 +241,7 @@ fn taken(told: &str) -> Option<Taken> {
     })
 }
 
-/// What the client prints, if no operation failed.
+/// The client's output, if no operation failed.
 fn told(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output().context("java")?;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -63,7 +63,7 @@ struct Results {
     moved: usize,
 }
 
-/// Measures what a definition says, and reports it.
+/// Runs the measurements of a definition, and reports them.
 pub(crate) fn run(definition: CacheDefinition, options: &Options) -> anyhow::Result<String> {
     definition.check()?;
     let mut definition = if options.smoke { definition.smoke() } else { definition };
@@ -87,7 +87,7 @@ pub(crate) fn run(definition: CacheDefinition, options: &Options) -> anyhow::Res
     }
     let mut results = Results { repeats_max: REPEATS_ALL, ..Results::default() };
     if options.smoke {
-        // That it works is seen however far apart cores are, and whatever else they do.
+        // The check must pass however far apart cores are, and whatever else they do.
         results.distance = Some(Distance::of(None));
         results.repeats_max = 0;
     }
