@@ -45,7 +45,7 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// One that is asked for misses only.
+    /// A backend that only misses use.
     ///
     /// ```
     /// let ram = frazil_driver::Backend::new(std::time::Duration::ZERO, 1);
@@ -55,7 +55,7 @@ impl Backend {
         Backend { latency, mpl, bypass: 0.0, keeps_thread: false }
     }
 
-    /// The part of one of so many threads.
+    /// One thread's part of the requests in flight.
     pub(crate) fn part(self, thread: usize, threads: usize) -> Fetching {
         let part = self.mpl / threads + usize::from(thread < self.mpl % threads);
         Fetching {
@@ -71,9 +71,9 @@ impl Backend {
     }
 }
 
-/// What becomes of misses.
+/// The handling of misses.
 pub(crate) trait Misses {
-    /// Operations between two looks at what the other threads must know.
+    /// Operations between two updates of the state shared with other threads.
     const BATCH: usize;
     /// Whether operations may wait, and others are done in the meantime.
     const WAITS: bool;
@@ -81,14 +81,14 @@ pub(crate) trait Misses {
     /// Called before each operation, which may have to wait.
     fn make_room(&mut self, session: &mut impl Session, timed: &mut Timed);
 
-    /// A key that was not there, asked for at a time if that is to be known. Whether it is
-    /// over; if not, its latency will be recorded when it is.
+    /// A request that missed, with its start if it is timed. Returns whether it is finished; if
+    /// not, its latency is recorded when it is.
     fn miss(&mut self, session: &mut impl Session, key: u64, asked: Option<Instant>) -> bool;
 
     /// Whether a get is to go straight to the backend.
     fn bypasses(&mut self, session: &mut impl Session) -> bool;
 
-    /// A get that does, asked for at a time if that is to be known. Whether it is over.
+    /// A get that hit, with its start if it is timed. Returns whether it is finished.
     fn pass_by(&mut self, asked: Option<Instant>) -> bool;
 
     /// Called once a batch.
@@ -100,11 +100,11 @@ pub(crate) trait Misses {
     /// Begins to measure how many requests are in flight.
     fn restart(&mut self);
 
-    /// What the thread did since then: so many operations in the time that it had a core.
+    /// The thread's work since then: so many operations in so much processor time.
     fn pace(&mut self, timed: &Timed, on_core: Duration, operations: u64) -> Pace;
 }
 
-/// Misses are over at once.
+/// Misses finish at once.
 pub(crate) struct Immediate;
 
 impl Misses for Immediate {
@@ -147,7 +147,7 @@ struct Waiting {
     /// What to insert, unless the cache was passed by.
     key: Option<u64>,
     due: Instant,
-    /// When it was asked for, if it is timed.
+    /// Start of the request, if it is timed.
     asked: Option<Instant>,
 }
 
@@ -179,7 +179,7 @@ impl Fetching {
         self.until = now;
     }
 
-    /// Inserts what is due.
+    /// Inserts the entries that are due.
     fn finish(&mut self, session: &mut impl Session, timed: &mut Timed) {
         // Each insertion takes time, in which more may have become due.
         while self.finish_first(session, timed) {}
@@ -263,7 +263,7 @@ impl Misses for Fetching {
 mod tests {
     use super::*;
 
-    /// Notes what is inserted.
+    /// Notes the inserted entries.
     #[derive(Default)]
     struct Noted(Vec<u64>);
 

@@ -55,7 +55,7 @@ static MADE: (New<u64>, New<Arc<[u8]>>) = (Ours::new, Ours::new);
 /// A cache that misses as often as a replay.
 type Replayed = Cache<u64, u64, Simulated>;
 
-/// What is asked of it.
+/// Requests to it.
 #[expect(dead_code, reason = "as above")]
 struct Asked {
     built: fn(Builder<u64, u64, Simulated>) -> Replayed,

@@ -20,8 +20,8 @@ mod system {
     pub(crate) fn stay_on(cpu: usize) {
         let mut set = CpuSet::new();
         set.set(cpu);
-        // A core that has gone since it was listed is no reason to fail: the share of
-        // the processor will show it.
+        // A core that disappeared since it was listed is no error: the share of the processor will
+        // show it.
         let _ = sched_setaffinity(None, &set);
     }
 

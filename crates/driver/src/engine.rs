@@ -33,8 +33,8 @@
 /// assert_eq!((session.get(7), session.get(8)), (Some(7), None));
 /// ```
 pub trait Engine: Sync {
-    /// What one thread works with: a reference, or more where the cache has something
-    /// that serves many look-ups of one thread.
+    /// One thread's access to the cache: a reference, or more if the cache has an object that
+    /// serves many look-ups of one thread.
     type Session<'a>: Session
     where
         Self: 'a;
@@ -42,8 +42,7 @@ pub trait Engine: Sync {
     /// A session for the calling thread, which keeps it for the whole run.
     fn session(&self) -> Self::Session<'_>;
 
-    /// Called once the cache is warm, while the threads go on: what it does then is not
-    /// measured.
+    /// Called once the cache is warm, while the threads continue. Its work is not measured.
     fn warmed(&self) {}
 }
 
@@ -69,7 +68,7 @@ pub trait Session {
     fn rest(&mut self) {}
 }
 
-/// A cache whose threads need nothing of their own: a reference to it is a session.
+/// A cache whose threads need no state: a reference to it is a session.
 pub trait Shared: Sync {
     /// As [`Session::get`].
     fn get(&self, key: u64) -> Option<u64>;

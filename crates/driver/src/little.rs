@@ -23,7 +23,7 @@ use crate::run::Latencies;
 
 /// Latencies that agree with the throughput to this share are valid.
 const TOLERANCE: f64 = 0.2;
-/// What the clock can't tell, in ns.
+/// Resolution of the clock, in ns.
 const RESOLUTION_NS: f64 = 10.0;
 /// Standard errors that chance is allowed.
 const ERRORS: f64 = 3.0;
@@ -36,7 +36,7 @@ const READS: usize = 64;
 pub(crate) struct Timed {
     pub(crate) latencies: Latencies,
     sums: Sums,
-    /// Of operations in a row that stood alone, what one of each row took.
+    /// Time of one operation in each row of operations that stood alone.
     alone: Sums,
 }
 
@@ -53,7 +53,7 @@ impl Timed {
         Timed { latencies: Latencies::new(), sums: Sums::default(), alone: Sums::default() }
     }
 
-    /// Forgets what was timed.
+    /// Discards the samples.
     pub(crate) fn clear(&mut self) {
         self.latencies.clear();
         (self.sums, self.alone) = (Sums::default(), Sums::default());
@@ -75,7 +75,7 @@ impl Timed {
         }
     }
 
-    /// With what the thread did in all: so many operations, in flight for that time.
+    /// Adds the thread's total work: so many operations, in flight for that time.
     pub(crate) fn pace(&self, in_flight_ns: f64, idle_ns: f64, operations: u64) -> Pace {
         Pace { in_flight_ns, idle_ns, operations, timed: self.sums, alone: self.alone }
     }
@@ -110,7 +110,7 @@ impl Pace {
         self.alone.add(&other.alone);
     }
 
-    /// Compares what the operations took with those that were timed.
+    /// Compares the mean time of all operations with the mean of the timed ones.
     ///
     /// ```
     /// assert!(frazil_driver::Pace::default().little().holds(), "nothing was done");
@@ -160,8 +160,8 @@ pub struct Little {
     pub mean_ns: f64,
     /// Threads, or requests of a backend, over throughput, in ns.
     pub expected_ns: f64,
-    /// How many operations of a thread the processor has in flight: what one takes that stands alone,
-    /// over `expected_ns`. 1 with a backend.
+    /// Number of a thread's operations that the processor has in flight: the time of an operation
+    /// that stands alone, divided by `expected_ns`. 1 with a backend.
     pub overlap: f64,
     /// What chance and the clock may add to how far these are apart, in ns.
     chance_ns: f64,
@@ -179,7 +179,7 @@ impl Little {
         self.mean_ns / (self.expected_ns * self.overlap)
     }
 
-    /// Whether the latencies are valid: within a fifth, chance, and what the clock resolves.
+    /// Whether the latencies are valid: within a fifth, random error, and the clock's resolution.
     ///
     /// ```
     /// use frazil::Policy;
@@ -223,7 +223,7 @@ fn clock_ns() -> f64 {
 mod tests {
     use super::*;
 
-    /// A thread that was busy for so many operations, some of which were timed.
+    /// A thread that was busy for so many operations, and timed some of them.
     fn little(each_ns: u64, timed: &[u64]) -> Little {
         let mut all = Timed::new();
         for &ns in timed.iter().cycle().take(timed.len().max(30)) {
@@ -239,7 +239,7 @@ mod tests {
         let beat = little(885, &[19_400, 19_500, 19_600]);
         assert!(!beat.holds() && beat.ratio() > 20.0, "{beat}");
         assert!(beat.to_string().ends_with(" not valid"), "{beat}");
-        // Or just what it does otherwise.
+        // Or only its other work.
         assert!(!little(2_000, &[300, 301, 302]).holds());
         // Few say little: one in a hundred takes long.
         let mut rare = vec![100; 100];

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 /// What other work may have of the processors before it counts.
 const NOTICED: f64 = 0.05;
-/// What is read is rounded to 10 ms: idle time, ours, and each processor's own.
+/// The system rounds these to 10 ms: idle time, our own time, and each processor's.
 const ROUNDING: Duration = Duration::from_millis(40);
 
-/// What the processors that this process may use have done so far.
+/// Times of the processors that this process may use, so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Processors {
     at: Instant,
     count: usize,
-    /// Time of all of them in which nobody wanted them.
+    /// Idle time of all of them.
     idle: Duration,
     /// What our processes had.
     ours: Duration,

@@ -8,7 +8,7 @@
 use crate::engine::{Engine, Session};
 use crate::stream::key;
 
-/// Rotations of the whole cache: queues that are used in turn have all been touched.
+/// Rotations of the whole cache, so that queues used alternately have all been touched.
 const ROTATIONS: u64 = 5;
 /// Prefix of keys that no workload asks for.
 const PREFIX: u32 = u32::MAX;

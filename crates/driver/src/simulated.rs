@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, Hasher};
 use frazil_policy::object_hash;
 use frazil_simulator::HASH_SEED;
 
-/// The simulator's hash of a 64-bit id, with which a cache misses exactly as often as a replay:
-/// ghosts and sketches go by hashes.
+/// The simulator's hash of a 64-bit id, with which a cache misses exactly as often as a replay,
+/// because ghosts and sketches use hashes.
 ///
 /// ```
 /// use frazil_driver::Simulated;

@@ -45,7 +45,7 @@ impl Operation {
         Operation(((ask as u32) << KIND_SHIFT) | (number & NUMBER_MASK))
     }
 
-    /// What is asked.
+    /// The kind of operation.
     #[inline]
     pub fn ask(self) -> Ask {
         match self.0 >> KIND_SHIFT {
@@ -55,7 +55,7 @@ impl Operation {
         }
     }
 
-    /// The key asked for by a thread with this prefix.
+    /// The key that a thread with this prefix requests.
     #[inline]
     pub fn key(self, prefix: u32) -> u64 {
         key(self.0 & NUMBER_MASK, prefix)
@@ -93,7 +93,7 @@ impl Stream {
         Stream { operations: operations.into(), prefix }
     }
 
-    /// The same, beginning after so many of its operations.
+    /// The same stream, beginning after so many of its operations.
     ///
     /// ```
     /// use frazil_driver::{Ask, Operation, Stream};
