@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args, mut command: Command) -> Done {
     output::print(&String::from_utf8_lossy(&script))
 }
 
-/// A parser of values that a shell can also be told names of. What it accepts is its own.
+/// A parser of values with names for shells to complete. It accepts other values too.
 #[derive(Clone)]
 pub(crate) struct Offering<P> {
     parser: P,

@@ -19,7 +19,7 @@ pub(crate) enum LeftOut {
     Memcached(Anything),
 }
 
-/// Arguments that nobody reads.
+/// Arguments that are not read.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Anything {

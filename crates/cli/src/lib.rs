@@ -74,7 +74,7 @@ enum Verb {
     Model(model::Args),
     #[cfg(feature = "full")]
     Calibrate(calibrate::Args),
-    // So many flags that the others would be small beside it.
+    // So many flags that the other variants would be small beside it.
     Advise(Box<advise::Args>),
     #[cfg(feature = "full")]
     Bench(bench::Args),

@@ -78,9 +78,9 @@ fn csv_field(value: Option<&Value>) -> String {
 /// Columns of text that a table may have.
 const WIDEST: usize = 100;
 
-/// An aligned table; columns named in `left` are flushed left, all others right. Where it would
-/// be too wide, what is the same in all rows stands above it; if that is not enough, each row is a
-/// block of lines.
+/// An aligned table; columns named in `left` are flushed left, all others right. If it would be too
+/// wide, columns with equal cells stand above it as one line each; if that is not enough, each row
+/// is a block of lines.
 pub(crate) fn table(headers: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
     let fits = |table: &str| table.lines().all(|line| line.chars().count() <= WIDEST);
     let whole = aligned(headers, left, &rows);
@@ -187,7 +187,7 @@ pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut scaled = number as f64;
     let mut unit = 0;
-    // What would be rounded up to 1024.0 has the next unit.
+    // A number that would be rounded up to 1024.0 gets the next unit.
     while scaled >= 1023.95 && unit + 1 < UNITS.len() {
         scaled /= 1024.0;
         unit += 1;
@@ -200,7 +200,7 @@ pub(crate) fn percent(ratio: f64) -> String {
     format!("{:.2} %", ratio * 100.0)
 }
 
-/// A number with so many decimals, or with more where they would show fewer than two digits.
+/// A number with so many decimals, or with more if they would show fewer than two digits.
 pub(crate) fn number(value: f64, decimals: usize) -> String {
     let first = if value > 0.0 { -value.log10().floor() } else { 0.0 };
     let least = if first > 0.0 { first as usize + 1 } else { 0 };

@@ -8,7 +8,7 @@ use crate::output::Output;
 /// How to replay, and how to print.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayArgs {
-    /// What capacities count: objects or bytes.
+    /// Unit of capacities: objects or bytes.
     #[arg(long, default_value_t = Unit::Objects)]
     pub(crate) unit: Unit,
 

@@ -101,7 +101,7 @@ const FLAGS: &[(char, &str, bool)] = &[
     ('N', "napi-ids", true),
 ];
 
-/// What was read of the flags.
+/// The parsed flags.
 struct Flags {
     settings: Settings,
     port: i32,
@@ -109,7 +109,7 @@ struct Flags {
     socket: Option<PathBuf>,
     access: u32,
     pid_file: Option<PathBuf>,
-    /// What is printed instead of serving.
+    /// The text to print instead of serving.
     prints: Option<String>,
 }
 
@@ -327,7 +327,7 @@ fn check_user(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `stats settings` shows, and whether text is spoken.
+/// The settings for `stats settings`, and whether the text protocol is allowed.
 fn protocol(name: &str) -> anyhow::Result<(&'static str, bool)> {
     match name {
         "auto" => Ok(("auto-negotiate", true)),

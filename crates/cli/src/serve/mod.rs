@@ -131,7 +131,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let age_max = (args.snapshot_max_age > 0).then(|| Duration::from_secs(args.snapshot_max_age));
     let restores = std::thread::scope(|scope| {
         let restores = scope.spawn(|| restore(&handle, path, age_max));
-        // What was not restored yet would be missing in the file that is written at the end.
+        // Entries not restored yet would be missing in the file written at the end.
         let ended = server.join().context("serving");
         ended.map(|()| restores.join().is_ok())
     });
@@ -174,8 +174,8 @@ fn restore(handle: &Handle, path: &Path, age_max: Option<Duration>) {
         Err(RestoreError::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => {
             note(&format!("{shown}: no such file yet"));
         }
-        // The server is of use without. The file may be as well, to whoever finds out what is wrong with it, and at the
-        // end another one takes its place.
+        // The server works without the snapshot. The file may still be useful for diagnosis, but at
+        // the end another one would replace it.
         Err(error) => {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
             note(&format!("{shown}: {error}{cause}; serving without"));
