@@ -102,7 +102,7 @@ impl Lrb {
         self.train_if_full();
     }
 
-    /// What stands for the time until a request that is beyond the window.
+    /// The label of an object whose next request is beyond the window.
     fn far(&self) -> u32 {
         self.window.saturating_mul(2)
     }
@@ -116,7 +116,7 @@ impl Lrb {
         }
     }
 
-    /// Begins a request: time passes, and what was not requested within the window is forgotten.
+    /// Begins a request: time passes, and objects not requested within the window are forgotten.
     fn tick(&mut self) {
         self.now = self.now.wrapping_add(1);
         while self.window > 0
@@ -188,7 +188,7 @@ impl Lrb {
         distances.extend(residents.iter().zip(&self.logarithms).map(for_size));
     }
 
-    /// A resident goes, and what is known of it stays.
+    /// A resident is evicted, and its record stays.
     fn depart(&mut self, slot: Slot) {
         let record = self.residents.remove(slot);
         if self.records.is_set_aside(record) {
