@@ -28,12 +28,12 @@ fn order_for_checker() {
     crate::sync::atomic::fence(SeqCst);
 }
 
-/// What a thread claims for as long as it reads.
+/// A thread's claim, held while it reads.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Claim<T> {
     taken: AtomicBool,
-    /// What lies on the same line, of the thread that takes it as a rule.
+    /// Data on the same line, of the thread that usually takes it.
     beside: T,
 }
 
@@ -43,8 +43,8 @@ pub(crate) struct Held<'c, T>(&'c Claim<T>);
 impl<T> Drop for Held<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Release: all that was read was read before. Partners: the Acquire of the next who takes
-        // it, and that of `is_free`.
+        // Release: all reads came before. Partners: the Acquire of the next thread that takes it,
+        // and that of `is_free`.
         self.0.taken.store(false, Release);
     }
 }
@@ -54,7 +54,7 @@ impl<T> Drop for Held<'_, T> {
 pub(crate) struct Claims<T>(Box<[Claim<T>]>);
 
 impl<T: Default> Claims<T> {
-    /// So many, or more: a power of two.
+    /// At least so many: a power of two.
     pub(crate) fn new(count: usize) -> Self {
         Claims((0..count.next_power_of_two()).map(|_| Claim::default()).collect())
     }
@@ -71,11 +71,11 @@ impl<T: Default> Claims<T> {
     fn take(&self, thread: usize, tries: usize) -> Option<Held<'_, T>> {
         (0..tries).find_map(|offset| {
             let claim = self.of(thread.wrapping_add(offset));
-            // SeqCst: before the look at what is published. Partner: `Published::withdraw`, whose
-            // exchange comes before its look at this, so that one of the two sees the other.
+            // SeqCst: before the load of the published pointer. Partner: `Published::withdraw`,
+            // whose exchange comes before its load of this, so that one of the two sees the other.
             let taken = claim.taken.compare_exchange(false, true, SeqCst, Relaxed);
             order_for_checker();
-            // Made when it is taken alone: one that is dropped lets go of another's.
+            // Made only for a claim that was taken: a dropped guard would release another's claim.
             taken.is_ok().then(|| Held(claim))
         })
     }
@@ -91,13 +91,13 @@ impl<T: Default> Claims<T> {
         self.take(thread, self.0.len())
     }
 
-    /// What lies beside the claim of a thread.
+    /// The data beside a thread's claim.
     #[inline(always)]
     pub(crate) fn beside(&self, thread: usize) -> &T {
         &self.of(thread).beside
     }
 
-    /// What lies beside all claims.
+    /// The data beside all claims.
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|claim| &claim.beside)
     }
@@ -107,8 +107,8 @@ impl<T: Default> Claims<T> {
     }
 
     fn is_free(&self, claim: usize) -> bool {
-        // SeqCst: after the exchange of `withdraw`. Partner: `take`. It is an Acquire too: what the
-        // last who held it has read, it has read before.
+        // SeqCst: after the exchange of `withdraw`. Partner: `take`. It is an Acquire too: the
+        // reads of its last holder came before.
         !self.0[claim].taken.load(SeqCst)
     }
 }
@@ -132,7 +132,7 @@ impl<T> Published<T> {
         !self.current.load(Relaxed).is_null()
     }
 
-    /// What is published, for as long as a claim is held, of the claims that the publisher
+    /// The published value, for as long as a claim is held, of the claims that the publisher
     /// [awaits](Withdrawn::is_unread).
     #[inline(always)]
     pub(crate) fn get<'h, U>(&'h self, _claim: &'h Held<'_, U>) -> Option<&'h T> {
@@ -149,14 +149,14 @@ impl<T> Published<T> {
         // Release: the thing itself. Partner: the load of `get`.
         if self.current.compare_exchange(ptr::null_mut(), thing, Release, Relaxed).is_err() {
             debug_assert!(false, "something is published");
-            // SAFETY: from `into_raw` above, and nobody else was shown it.
+            // SAFETY: from `into_raw` above, and no other thread has seen it.
             drop(unsafe { Box::from_raw(thing) });
         }
     }
 
-    /// Takes away what is published, which readers may still be looking at.
+    /// Withdraws the published value, which readers may still be using.
     pub(crate) fn withdraw(&self) -> Option<Withdrawn<T>> {
-        // SeqCst: see `Claims::take`. Acquire: whoever published it.
+        // SeqCst: see `Claims::take`. Acquire: partner is the publisher's Release.
         let thing = self.current.swap(ptr::null_mut(), SeqCst);
         order_for_checker();
         (!thing.is_null()).then_some(Withdrawn { thing, seen_free: 0 })
@@ -167,7 +167,7 @@ impl<T> Drop for Published<T> {
     fn drop(&mut self) {
         let thing = self.current.load(Acquire);
         if !thing.is_null() {
-            // SAFETY: from `Box::into_raw`, and whoever read it has borrowed `self`.
+            // SAFETY: from `Box::into_raw`, and every reader has borrowed `self`.
             drop(unsafe { Box::from_raw(thing) });
         }
     }
@@ -178,11 +178,11 @@ unsafe impl<T: Send + Sync> Sync for Published<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Send for Published<T> {}
 
-/// What was published, until all who may be reading it have let go.
+/// The withdrawn value, until all its possible readers have released their claims.
 #[derive(Debug)]
 pub(crate) struct Withdrawn<T> {
     thing: *mut T,
-    /// So many claims were seen free since.
+    /// Number of claims seen free since.
     seen_free: usize,
 }
 
@@ -190,7 +190,7 @@ pub(crate) struct Withdrawn<T> {
 unsafe impl<T: Send + Sync> Send for Withdrawn<T> {}
 
 impl<T> Withdrawn<T> {
-    /// Drops it if nobody reads it any more; else hands it back.
+    /// Drops it if no thread reads it any more; else returns it.
     pub(crate) fn reclaim<U: Default>(mut self, claims: &Claims<U>) -> Result<(), Self> {
         while self.seen_free < claims.len() {
             if !claims.is_free(self.seen_free) {
@@ -198,8 +198,9 @@ impl<T> Withdrawn<T> {
             }
             self.seen_free += 1;
         }
-        // SAFETY: from `Box::into_raw`, taken away by an exchange that one caller won; and each
-        // claim was free after that: who has taken one since finds it gone (`Published::get`).
+        // SAFETY: from `Box::into_raw`, withdrawn by an exchange that one caller won; and each
+        // claim was free after that. A thread that has taken one since finds it withdrawn
+        // (`Published::get`).
         drop(unsafe { Box::from_raw(self.thing) });
         Ok(())
     }
