@@ -26,7 +26,7 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) core: Featured<K, V, S>,
 }
 
-// What the documentation says.
+// The statements of the documentation.
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<crate::core::local::Stripe<crate::features::Local>>() == 1024);
 

@@ -76,12 +76,12 @@ impl Sample {
     }
 }
 
-/// What only grows while the cache lives.
+/// A value that only grows while the cache lives.
 fn counter(name: &'static str, help: &'static str, value: impl ToString) -> Metric {
     Metric { name, kind: "counter", help, samples: vec![Sample::new("", value)] }
 }
 
-/// What goes up and down.
+/// A value that rises and falls.
 fn gauge(name: &'static str, help: &'static str, value: u64) -> Metric {
     Metric { name, kind: "gauge", help, samples: vec![Sample::new("", value)] }
 }
@@ -92,17 +92,17 @@ fn seconds(nanoseconds: u64) -> String {
     format!("{}.{:09}", nanoseconds / SECOND, nanoseconds % SECOND)
 }
 
-/// What is told of a cache beside its counts.
+/// The values of a cache beside its counts.
 struct Sizes {
     entries: u64,
     weight: u64,
-    /// Of a cache with handles.
+    /// For a cache with handles.
     held_weight: Option<u64>,
     capacity: u64,
     reserved_bytes: u64,
 }
 
-/// All that is told of a cache, in the order of the page.
+/// All metrics of a cache, in the order of the page.
 fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metric> {
     let sizes = Sizes {
         entries: cache.core.entries(),
@@ -231,8 +231,8 @@ impl Page {
 
     /// Adds the metrics of `cache`, with the label `cache="name"`.
     ///
-    /// Any text may be a name. Of two caches with one name the page shows the later one, because a
-    /// sample may appear only once. O(threads + caches).
+    /// Any text may be a name. If two caches have the same name the page shows the later one,
+    /// because a sample may appear only once. O(threads + caches).
     ///
     /// ```
     /// use frazil::{Cache, prometheus::Page};
@@ -282,7 +282,7 @@ impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((_, first)) = self.caches.first() else { return Ok(()) };
         for (index, Metric { name, kind, help, .. }) in first.iter().enumerate() {
-            // What is of no cache here is not described.
+            // Metrics that no cache here has are not described.
             if self.caches.iter().all(|(_, metrics)| metrics[index].samples.is_empty()) {
                 continue;
             }

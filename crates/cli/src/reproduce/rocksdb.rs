@@ -32,7 +32,7 @@ const READS: [(&str, &str); 3] = [
     ("points, skewed", "--benchmarks=readrandom --read_random_exp_range=10"),
     ("ranges of 10", "--benchmarks=seekrandom --seek_nexts=10"),
 ];
-/// Scale of the paper's 1 GB with a hundred thousand blocks of 8 KiB.
+/// Bytes of the cache: a quarter of the paper's 1 GB with a hundred thousand blocks of 8 KiB.
 const BLOCKS: u64 = 256 << 20;
 /// An eighth of the database.
 const SHARE: u64 = 32 << 20;

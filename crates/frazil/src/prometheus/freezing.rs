@@ -3,7 +3,7 @@
 use super::{Metric, Sample};
 use crate::{FreezingPhase, FreezingState};
 
-/// What is told of a cache that freezes by itself; of others the same metrics, without a sample.
+/// Metrics of a cache that freezes by itself; for other caches the same metrics, without samples.
 pub(super) fn measure(state: Option<&FreezingState>) -> [Metric; 8] {
     type Value = fn(&FreezingState) -> String;
     let one = |name, kind, help, value: Value| {
@@ -69,7 +69,7 @@ pub(super) fn measure(state: Option<&FreezingState>) -> [Metric; 8] {
     ]
 }
 
-/// The phases of a cache that freezes by itself, by their names here.
+/// The phases of a cache that freezes by itself, with their names here.
 const PHASES: [(FreezingPhase, &str); 6] = [
     (FreezingPhase::Waiting, "waiting"),
     (FreezingPhase::Learning, "learning"),
