@@ -27,7 +27,7 @@ pub struct BareCache<K, V> {
 }
 
 impl<K: Hash + Eq, V: Clone> BareCache<K, V> {
-    /// A cache of so many entries.
+    /// A cache with this capacity in entries.
     pub fn new(policy: Policy, capacity: u64) -> Self {
         let settings = Settings {
             policy,

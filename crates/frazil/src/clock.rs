@@ -28,8 +28,8 @@ pub(crate) type UserClock = Box<dyn Fn() -> Duration + Send + Sync>;
 /// wheel's tick, so that 0 is no tick either.
 pub(crate) const BEGINNING: u64 = 1 << 20;
 
-/// The latest time there is: 73 years. A deadline that lies within another such span of it
-/// does not overflow, with a bit to spare.
+/// The latest time: 73 years. A deadline within another such span of it does not overflow, with one
+/// spare bit.
 pub(crate) const END: u64 = 1 << 61;
 
 /// The coarse time, since a moment that is the same for the whole process. For those who
@@ -47,7 +47,7 @@ pub(crate) fn exact_ns() -> u64 {
 
 #[derive(Clone)]
 pub(crate) struct Clock {
-    /// What the system's clock, or the user's, showed at the beginning.
+    /// The time of the system's clock, or the user's, at the beginning.
     origin: u64,
     user: Option<Arc<UserClock>>,
 }
@@ -76,8 +76,8 @@ impl Clock {
         })
     }
 
-    /// The time for an entry that will live as long as `span`. Of a long one it is the coarse time
-    /// and more than that can be behind: up to an eighth of a second late.
+    /// The time for an entry that will live as long as `span`. For a long span it is the coarse
+    /// time plus its largest lag: up to an eighth of a second late.
     #[cfg(feature = "expiry")]
     #[inline]
     pub(crate) fn stamp(&self, span: u64) -> u64 {
@@ -108,14 +108,14 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(END).min(END)
 }
 
-/// Spans of which an eighth of a second is less than a 64th.
+/// Spans above this: an eighth of a second is less than a 64th of them.
 #[cfg(feature = "expiry")]
 const LONG: u64 = 8_000_000_000;
-/// What a tick that is late is late by at most, where other machines share the processor.
+/// The largest delay of a late tick, if other machines share the processor.
 #[cfg(feature = "expiry")]
 const AHEAD: u64 = 125_000_000;
 
-/// The second of the system's calendar; one that does not change where it takes long to ask.
+/// The second of the system's calendar; a constant if reading it is slow.
 #[cfg(feature = "expiry")]
 #[inline(always)]
 pub(crate) fn second() -> u64 {
@@ -178,7 +178,7 @@ mod system {
         exact()
     }
 
-    /// Never the one that is known: nothing is far.
+    /// Never the known second: no deadline counts as far.
     #[cfg(feature = "expiry")]
     pub(super) fn second() -> u64 {
         0
