@@ -14,9 +14,9 @@ use crate::smr::segments::{IDLE, SLOT, Segments};
 use crate::sync::atomic::Ordering::Acquire;
 
 impl Order {
-    /// Whether [`Order::queued_first`] and the marks say all there is to know. Of Mobius they
-    /// do but for one thing: newcomers are examined before what it has passed over, in a copy
-    /// after.
+    /// Whether [`Order::queued_first`] and the marks are a complete copy. With Mobius there is one
+    /// difference: new entries are examined before the entries that it has skipped, in a copy after
+    /// them.
     pub(crate) fn is_places_and_marks(&self) -> bool {
         matches!(self, Order::Clock(..) | Order::Mobius(_))
     }
@@ -59,7 +59,7 @@ impl Order {
                 let [small, main] = [&s3_fifo.queues()[0], &s3_fifo.queues()[1]].map(queued);
                 let (promoted, mut order): (Vec<u32>, Vec<u32>) =
                     small.into_iter().partition(|&slot| count(slot) >= s3_fifo::PROMOTED_FROM);
-                // In main what was promoted begins without a count.
+                // In main a promoted entry begins without a count.
                 let in_main = main.len();
                 let main: Vec<u32> = main.into_iter().chain(promoted).collect();
                 let mut counts: std::collections::HashMap<u32, u8> =
@@ -88,7 +88,7 @@ fn queued<F: Default>(queue: &Queue, segments: &Segments, stripes: &Stripes<F>) 
         .chain(backs)
         .filter(|&segment| segment != 0)
         .flat_map(words)
-        // Acquire: the slot's header, which nobody had made before; partner is the Release of
+        // Acquire: the slot's header, which did not exist before; partner is the Release of
         // `Queue::push` and of `Order::replace`.
         .map(|position| segments.word(position).load(Acquire))
         // A segment may be in another use by now.
@@ -97,8 +97,8 @@ fn queued<F: Default>(queue: &Queue, segments: &Segments, stripes: &Stripes<F>) 
         .collect()
 }
 
-/// The order in which a hand meets slots without a mark: a mark costs it one, and sends the
-/// slot to the end of what comes next.
+/// The order in which a hand reaches slots without a mark: a hand lowers a mark by one, and moves
+/// the slot to the end of the rest.
 pub(crate) fn by_laps(
     queue: Vec<u32>,
     next: Vec<u32>,

@@ -13,11 +13,11 @@ use frazil_policy::Work;
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// After so many vain attempts a thread lets others have its core.
+/// After this many failed attempts a thread yields its core.
 const PATIENCE: u32 = 10_000;
 
-/// What list operations are to cost under the lock of a policy, which spins for that long: for
-/// experiments, and with the feature `measure` only.
+/// The costs of list operations under the lock of a policy, which spins for that long: for
+/// experiments, only with the feature `measure`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -36,7 +36,7 @@ pub struct ListCosts {
     pub head: Duration,
     /// The oldest end of a list changes.
     pub tail: Duration,
-    /// An object is passed over at that end.
+    /// An object is skipped at that end.
     pub skip: Duration,
 }
 
@@ -54,12 +54,12 @@ pub struct ListTurns {
     pub spent: Duration,
 }
 
-/// The costs, and the turn that is taken. All but the costs is written under the lock.
+/// The costs, and the current turn. Everything except the costs is written under the lock.
 #[derive(Debug)]
 pub(crate) struct Turns {
     costs: ListCosts,
     origin: Instant,
-    /// When the work of the latest turn is done, since the origin.
+    /// End of the latest turn's work, since the origin.
     due_ns: AtomicU64,
     turns: AtomicU64,
     spent_ns: AtomicU64,
@@ -99,7 +99,7 @@ impl Turns {
         Some((guard, vain > 0))
     }
 
-    /// Has whoever has the lock do so much work.
+    /// Makes the holder of the lock do so much work.
     pub(super) fn spend(&self, work: Work, times: u32) {
         let cost = match work {
             Work::Delink => self.costs.delink,
@@ -161,7 +161,7 @@ mod tests {
         turns.take(true, || Some(())).unwrap();
         turns.spend(Work::Delink, 1);
         let over = turns.due_ns.load(Relaxed);
-        // Asked for while that turn was taken: what the lock took to change hands is no gap.
+        // Requested during that turn: the time of the lock's hand-over is no gap.
         turns.due_ns.store(over + 1_000_000, Relaxed);
         turns.take(true, || Some(())).unwrap();
         assert_eq!(turns.due_ns.load(Relaxed), over + 1_000_000);
