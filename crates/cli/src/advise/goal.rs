@@ -21,7 +21,7 @@ const USED_UP: f64 = 0.98;
 
 /// The target. Without any of these it is the balance of memory and misses.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "What it is to reach, or may cost")]
+#[command(next_help_heading = "Targets and budgets")]
 pub(crate) struct GoalArgs {
     /// The fastest cache of at most this size: objects, a share, or bytes.
     #[arg(long, value_name = "N|N%|NGiB", allow_hyphen_values = true)]

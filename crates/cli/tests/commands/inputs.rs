@@ -1,5 +1,4 @@
-//! Traces and names as people have them: what becomes of each, and what is said, as docs/inputs.md
-//! has it.
+//! Odd and bad traces and names: the result and the message of each, as docs/inputs.md has them.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,8 +8,8 @@ use serde_json::Value;
 
 use crate::command::Folder;
 
-const HEAD: &str = "# Inputs as people have them\n\nWhat becomes of odd and of bad inputs, and what \
-                    is said of them on standard error. A test runs every line of this page, and \
+const HEAD: &str = "# Odd and bad inputs\n\nThe results of odd and bad inputs, and their messages \
+                    on standard error. A test runs every line of this page, and \
                     `FRAZIL_WRITE_INPUTS=1 cargo test -p frazil-cli --features full --test \
                     commands -- every_odd_input` writes it. `\\n` ends a line of the file.\n\n\
                     | input | command | outcome | message |\n|---|---|---|---|\n";
@@ -25,7 +24,7 @@ const INFO: &str = "trace info FILE";
 const SKIP: &str = "trace info FILE --skip-bad-rows";
 const COLUMNS: &str = "trace info FILE --columns id=2,size=3";
 
-/// What is in the file, and which command reads it.
+/// The content of the file, and the command that reads it.
 fn inputs() -> Vec<(String, &'static str)> {
     let of = |content: &str, command| (content.to_owned(), command);
     vec![
