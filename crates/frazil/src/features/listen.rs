@@ -61,7 +61,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// What a listener is told of an ending.
+    /// The listener's data of an ending.
     fn of(ending: Ending) -> Self {
         match ending {
             Ending::Evicted => Cause::Size,
@@ -85,17 +85,17 @@ impl Cause {
 
 pub(crate) type Listener<K, V> = Box<dyn Fn(&K, &V, Cause) + Send + Sync>;
 
-/// What is kept for each thread. Nobody else looks at it.
+/// The data of each thread, used only by it.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
-    /// What it has to tell the listener.
+    /// Its pending calls of the listener.
     departed: OnceCell<Box<Departed>>,
 }
 
 // SAFETY: `departed` is reached here alone, through the stripe of the calling thread.
 unsafe impl Sync for Local {}
 
-/// What operations of a thread have ended and not told yet. Its thread's alone.
+/// Endings of a thread's operations that are not reported yet. Used only by that thread.
 #[derive(Debug, Default)]
 struct Departed {
     slots: RefCell<VecDeque<(u32, Cause)>>,
@@ -105,15 +105,15 @@ struct Departed {
     calling: Cell<bool>,
 }
 
-/// An operation that may end residencies. When it is dropped, which must be after the
-/// stripe was given back, the listener has heard of all of them.
+/// An operation that may end residencies. Its drop, which must come after the stripe is released,
+/// reports all of them to the listener.
 pub(crate) struct Telling<'c, K, V, S> {
     cache: &'c Featured<K, V, S>,
     /// Where they are noted.
     departed: &'c Departed,
-    /// What keeps them.
+    /// Their protection.
     pinned: Option<Pinned<'c>>,
-    /// A newcomer that this operation has not admitted.
+    /// A new entry that this operation has not admitted.
     refused: Option<(K, V)>,
 }
 
@@ -158,7 +158,7 @@ impl<K, V, S> Featured<K, V, S> {
         // Without a pin the slot could be in other hands before it is read.
         debug_assert!(departed.depth.get() > 0, "an operation that does not tell");
         if departed.depth.get() > 0 {
-            // Before it is declared dead, so nobody has retired it yet.
+            // Before it is declared dead, so it is not retired yet.
             self.stripe().reader.name(slot);
             departed.slots.borrow_mut().push_back((slot, cause));
         }
@@ -179,12 +179,12 @@ impl<'c, K, V, S> Telling<'c, K, V, S> {
         self.cache.panics()
     }
 
-    /// Notes a newcomer that is not admitted, to be told after what has gone.
+    /// Notes a new entry that is not admitted, to report it after the removed ones.
     pub(crate) fn refuse(&mut self, key: K, value: V) {
         self.refused = Some((key, value));
     }
 
-    /// Tells of a newcomer that is not admitted, and hands it back. The caller holds no stripe.
+    /// Reports a new entry that is not admitted, and returns it. The caller holds no stripe.
     pub(crate) fn conclude(mut self, key: K, value: V) -> (K, V) {
         self.refuse(key, value);
         self.pause();
@@ -193,8 +193,8 @@ impl<'c, K, V, S> Telling<'c, K, V, S> {
         refused.expect("it was noted above")
     }
 
-    /// Tells what has gone so far and lets go of it, so that the caller, who holds no
-    /// stripe, can reclaim it. Nothing may be taken out before it is resumed.
+    /// Reports the removed entries so far and releases them, so that the caller, which holds no
+    /// stripe, can reclaim them. No entry may be removed before it is resumed.
     pub(crate) fn pause(&mut self) {
         if self.pinned.is_none() {
             return;
@@ -208,7 +208,7 @@ impl<'c, K, V, S> Telling<'c, K, V, S> {
         self.pinned = None;
     }
 
-    /// Calls the listener. A panic of it is kept, so that the others are told all the same.
+    /// Calls the listener. Its panic is kept, so that the other calls are made.
     fn call(&self, key: &K, value: &V, cause: Cause) {
         let Some(listener) = &self.cache.hooks.listener else { return };
         self.departed.calling.set(true);
@@ -231,7 +231,7 @@ impl<'c, K, V, S> Telling<'c, K, V, S> {
         departed.slots.borrow_mut().shrink_to(KEPT);
     }
 
-    /// Tells of the newcomer that was refused, and what the listener ends meanwhile.
+    /// Reports the refused new entry, and residencies that the listener ends meanwhile.
     fn tell_refused(&mut self) {
         if let Some((key, value)) = &self.refused {
             self.call(key, value, Cause::Refused);

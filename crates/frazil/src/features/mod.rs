@@ -58,7 +58,7 @@ impl<K, V> Features<K, V> {
 /// A core with all features.
 pub(crate) type Featured<K, V, S> = Core<K, V, S, Features<K, V>>;
 
-/// What features keep for each thread. Written by it alone.
+/// The features' data of each thread, written only by it.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
     pub(crate) frozen: frozen::Local,
@@ -134,7 +134,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
 
     #[inline(always)]
     fn admitting<S>(core: &Featured<K, V, S>, slot: u32, term: &Term) {
-        // Asked only now: whoever gave the slot a deadline before has made them known.
+        // Read only now: a thread that gave the slot a deadline before has published them.
         if let Some(deadlines) = core.hooks.expiry.deadlines() {
             deadlines.begin(slot, *term, &core.slab.header(slot).hint);
         }

@@ -25,7 +25,7 @@ mod system {
     const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
     const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-    /// Ten thousand times what a processor takes to make a store visible.
+    /// Ten thousand times the time in which a processor makes a store visible.
     const DRAIN: Duration = Duration::from_millis(10);
 
     /// Set once, by [`prepare`], before any cache exists; lowered once, if the system changes its

@@ -48,13 +48,13 @@ pub(crate) fn has_lost(_thread: u32) -> bool {
     false
 }
 
-/// Held while the process must not be forked: whoever wants to waits.
+/// Held while the process must not fork: a thread that wants to fork waits.
 pub(crate) struct Unforked {
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     _lock: std::sync::RwLockReadGuard<'static, ()>,
 }
 
-/// Taken to write by who forks. The standard library's, as that of thread numbers.
+/// A fork takes it to write. The standard library's lock, like that of thread numbers.
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 static UNFORKED: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
@@ -67,7 +67,7 @@ impl Unforked {
         }
     }
 
-    /// The same, unless the process is being forked: for who waits for nobody.
+    /// The same, unless the process is being forked: for threads that must not wait.
     pub(crate) fn try_new() -> Option<Self> {
         #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
         return match UNFORKED.try_read() {
@@ -104,7 +104,7 @@ pub(crate) fn prepare() {
     }
 
     extern "C" fn before() {
-        // Before the numbers, which others need to come to an end.
+        // Before the numbers, which other threads need to finish.
         let lock = || UNFORKED.write().unwrap_or_else(PoisonError::into_inner);
         // A thread that forks while its variables are destroyed does without.
         _ = FORKING.try_with(|forking| forking.set(Some(lock())));
@@ -127,9 +127,9 @@ pub(crate) fn prepare() {
 
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: functions of ours, which live as long as the program; the last runs while its
-        // thread is alone, and neither waits nor allocates. A system that is short of memory
-        // refuses, and then all is as if nobody forked.
+        // SAFETY: our functions, which live as long as the program; the last runs while its thread
+        // is alone, and neither waits nor allocates. A system short of memory refuses, and then the
+        // cache behaves as if no process forked.
         unsafe { pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     });
 }

@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::smr::fork;
 use crate::smr::stripe::{Stripe, Stripes};
 
-/// Numbers given back, and the first never handed out.
+/// Returned numbers, and the first never handed out.
 type Numbers = (BinaryHeap<Reverse<u32>>, u32);
 
 /// The standard library's mutex, which in a forked process can be unlocked although threads wait
@@ -28,7 +28,7 @@ fn numbers() -> MutexGuard<'static, Numbers> {
 pub(crate) struct Lease(u32);
 
 impl Lease {
-    /// The lowest number that nobody has.
+    /// The lowest free number.
     pub(crate) fn new() -> Self {
         let mut numbers = numbers();
         let number = numbers.0.pop().map(|Reverse(number)| number).unwrap_or_else(|| {
@@ -90,7 +90,7 @@ struct OfThread(ManuallyDrop<Lease>);
 
 impl Drop for OfThread {
     fn drop(&mut self) {
-        // What the thread remembers goes before the number does.
+        // The thread's data are dropped before its number is returned.
         let _ = CURRENT.try_with(|current| current.set(0));
         let _ = LAST.try_with(|last| last.set((0, std::ptr::null())));
         // A pin that outlives this, in a variable of the thread's or forgotten, still
@@ -167,8 +167,8 @@ mod at_fork {
         _ = SEIZED.try_with(|seized| seized.set(Some(numbers())));
     }
 
-    /// Hands out no number any more that was ever handed out, in a process of which only this
-    /// thread is left, and which has them seized. The first that is new, and this thread's.
+    /// Stops handing out numbers that were ever handed out, in a process with only this thread
+    /// left, which has seized them. Returns the first new number, and this thread's.
     pub(crate) fn restart_numbers() -> (u32, Option<u32>) {
         let first = SEIZED.try_with(|seized| {
             let mut numbers = seized.take();

@@ -7,7 +7,7 @@
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How many backends there can be: what a byte can tell apart.
+/// The most backends: the values of a byte.
 const BACKENDS: usize = 1 << u8::BITS;
 
 /// How much one fetch moves the average: a 16th of the way.
@@ -26,7 +26,8 @@ impl<K> Backends<K> {
         Backends { of: Box::new(of), latencies }
     }
 
-    /// A fetch of this key has taken so many nanoseconds. What one from its backend takes.
+    /// A fetch of this key took so many nanoseconds. Returns the mean duration of fetches from its
+    /// backend.
     pub(crate) fn learn(&self, key: &K, took: u64) -> u64 {
         let latency = &self.latencies[usize::from((self.of)(key))];
         let known = latency.load(Relaxed);

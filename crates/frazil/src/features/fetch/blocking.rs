@@ -29,8 +29,8 @@ crate::sync::checked_thread_local! {
     static RUNS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// How many counts there are. Threads with numbers that are alike in this share one: then one of
-/// them may load what it could have waited for.
+/// Number of counts. Threads whose numbers agree modulo this share one: then one of them may load a
+/// value that it could have waited for.
 const COUNTS: usize = 4096;
 
 /// By thread, how many loaders it has polled last that are pending.
@@ -46,7 +46,7 @@ pub(crate) fn is_needed() -> bool {
     RUNS.with(Cell::get) > 0 || PENDING[thread::number() as usize % COUNTS].load(Relaxed) > 0
 }
 
-/// A poll of a loader, or a run of one that is no future, while it lasts.
+/// A poll of a loader in progress, or a run of a loader that is no future.
 pub(crate) struct AtWork {
     polls: bool,
 }
