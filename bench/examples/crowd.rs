@@ -6,9 +6,9 @@
 //!
 //! The time of every eighth insertion is taken, with that of reading the clock. *Slowest* is the
 //! insertions of the thread that came to the fewest, as a share of the mean of all. Then, for a
-//! cache of 64 MiB, the most bytes of values that live at a time, those too that wait to be dropped,
-//! while so many threads insert and invalidate. Fails if one of our caches refuses an insertion, or
-//! if values of more than one and a half capacities live.
+//! cache of 64 MiB, the most bytes of values that live at a time, those too that wait to be
+//! dropped, while so many threads insert and invalidate. Fails if one of our caches refuses an
+//! insertion, or if values of more than one and a half capacities live.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};

@@ -67,7 +67,8 @@ struct Taken {
     /// Nanoseconds of the processor.
     processor: f64,
     hit_ratio: f64,
-    /// Microseconds by the clock that one in a thousand operations exceeds, by runs that measure each; of the mix only.
+    /// Microseconds by the clock that one in a thousand operations exceeds, by runs that measure
+    /// each; of the mix only.
     p999: f64,
 }
 

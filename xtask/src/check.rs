@@ -38,7 +38,8 @@ pub(crate) enum Checker {
     Book,
     /// RocksDB's tests of its caches, on ours
     Rocksdb,
-    /// The same under sanitizers, and RocksDB's `db_stress`: it builds RocksDB twice, an hour on two cores
+    /// The same under sanitizers, and RocksDB's `db_stress`: it builds RocksDB twice, an hour on
+    /// two cores
     RocksdbStress,
     /// memcached's own units on `frazil memcached`
     Memcached,

@@ -1,9 +1,11 @@
-//! `cargo xtask db-bench`: reads of a database through our block cache and through RocksDB's, by RocksDB's `db_bench`.
+//! `cargo xtask db-bench`: reads of a database through our block cache and through RocksDB's, by
+//! RocksDB's `db_bench`.
 //!
-//! The program comes from RocksDB 11.8.1, built as its own CMake does for a release, with our block cache linked into it.
-//! That takes half an hour of the processor, once: it is kept in `target/rocksdb/11.8.1/release`. Maven's
-//! library of 11.1.1 does not do here, as the program uses what is inside RocksDB. What a run does before and
-//! after its reads is taken off: each figure is a difference between two runs.
+//! The program comes from RocksDB 11.8.1, built as its own CMake does for a release, with our block
+//! cache linked into it. That takes half an hour of the processor, once: it is kept in
+//! `target/rocksdb/11.8.1/release`. Maven's library of 11.1.1 does not do here, as the program uses
+//! what is inside RocksDB. What a run does before and after its reads is taken off: each figure is
+//! a difference between two runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -171,8 +171,8 @@ A program that was not made for it:
         #[arg(long, value_name = "TEXT", default_value = "")]
         only: String,
     },
-    /// Measure YCSB's workloads A to F on RocksDB from Java, with our block cache and with RocksDB's:
-    /// ten minutes
+    /// Measure YCSB's workloads A to F on RocksDB from Java, with our block cache and with
+    /// RocksDB's: ten minutes
     #[command(after_help = "Examples:
   cargo xtask ycsb
   cargo xtask ycsb --rounds 1 --only CE")]

@@ -1,7 +1,8 @@
 //! `cargo xtask check redis`: units of Redis, unchanged, on `frazil serve --resp`.
 //!
-//! They are those of Debian's source of redis 7.0.15 that are about strings, keys and the protocol. Tests that need what
-//! a cache of strings does not have are named here, with the reason; no other may fail, and so many must pass.
+//! They are those of Debian's source of redis 7.0.15 that are about strings, keys and the protocol.
+//! Tests that need what a cache of strings does not have are named here, with the reason; no other
+//! may fail, and so many must pass.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -25,7 +26,8 @@ const UNITS: [&str; 9] = [
     "info-command",
 ];
 
-/// What tests are about that are not run: a log, replicas and files, which there are not; some that take long.
+/// What tests are about that are not run: a log, replicas and files, which there are not; some that
+/// take long.
 const TAGS: &str = "-needs:debug -needs:repl -needs:save -slow -large-memory";
 
 /// Tests that pass, at least. A Redis without its other types passes 204.

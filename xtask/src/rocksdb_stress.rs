@@ -1,8 +1,10 @@
-//! `cargo xtask check rocksdb-stress`: RocksDB's tests and its `db_stress` on our cache, under sanitizers.
+//! `cargo xtask check rocksdb-stress`: RocksDB's tests and its `db_stress` on our cache, under
+//! sanitizers.
 //!
-//! RocksDB 11.8.1 is compiled whole, unchanged and with its asserts, once for each sanitizer: half an hour of two
-//! processors each, kept in `target/rocksdb/11.8.1`. Ours is compiled for the same sanitizer, and takes the place of
-//! LRU by the linker (`crates/rocksdb/tests/linked.cc`). Nothing is suppressed.
+//! RocksDB 11.8.1 is compiled whole, unchanged and with its asserts, once for each sanitizer: half
+//! an hour of two processors each, kept in `target/rocksdb/11.8.1`. Ours is compiled for the same
+//! sanitizer, and takes the place of LRU by the linker (`crates/rocksdb/tests/linked.cc`). Nothing
+//! is suppressed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -64,7 +64,8 @@ impl fmt::Display for Spent {
     }
 }
 
-/// The middle of measurements that were repeated; of an even number the later one, of none no number.
+/// The middle of measurements that were repeated; of an even number the later one, of none no
+/// number.
 pub(crate) fn median(measured: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = measured.collect();
     sorted.sort_by(f64::total_cmp);

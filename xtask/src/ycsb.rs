@@ -2,8 +2,9 @@
 //! with RocksDB's.
 //!
 //! YCSB's own client and Maven's `rocksdbjni`, both as they are, with a database for YCSB of ours
-//! (`crates/rocksdb/ycsb`). Our block cache is preloaded. Each run has the same database, of a million
-//! records of 1 KB: its tables are linked, and not copied. The program measures itself, from the end of a warm-up on.
+//! (`crates/rocksdb/ycsb`). Our block cache is preloaded. Each run has the same database, of a
+//! million records of 1 KB: its tables are linked, and not copied. The program measures itself,
+//! from the end of a warm-up on.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -57,8 +58,8 @@ struct Taken {
     misses: f64,
 }
 
-/// Of those workloads whose name is in `only`, which is all where it is empty. No rounds: all is built and filled,
-/// and that is all.
+/// Of those workloads whose name is in `only`, which is all where it is empty. No rounds: all is
+/// built and filled, and that is all.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
     let workloads: Vec<(&str, &str)> =
         WORKLOADS.into_iter().filter(|(name, _)| only.is_empty() || only.contains(name)).collect();

@@ -331,8 +331,9 @@ impl Forecast {
         }))
     }
 
-    /// How long requests take that hit, and how long others, of what [`Forecast::predict`] gives the
-    /// means: simulated, always with the same chance. `None` if the profile does not know the policy.
+    /// How long requests take that hit, and how long others, of what [`Forecast::predict`] gives
+    /// the means: simulated, always with the same chance. `None` if the profile does not know the
+    /// policy.
     pub(crate) fn response_times(
         &self,
         setting: &Setting,

@@ -6,9 +6,9 @@
 //! inserts. A thread whose requests all wait polls the clock, so its core is busy either way. Two
 //! requests for one absent key both wait: there is no single flight.
 //!
-//! Or each place is a client's, as in a closed queueing network: it has its thread until it must wait,
-//! and then whoever is due has it. The first way inserts all that are due and then asks for as many
-//! keys at once, which are due together again.
+//! Or each place is a client's, as in a closed queueing network: it has its thread until it must
+//! wait, and then whoever is due has it. The first way inserts all that are due and then asks for
+//! as many keys at once, which are due together again.
 //!
 //! A share of the gets may pass the cache by and go straight to the backend, which is what
 //! paper 1 (§5.2) proposes where hits are what limits the throughput; how many is said beforehand,

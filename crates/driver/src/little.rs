@@ -1,20 +1,20 @@
 //! Little's law as a check of the instrument: mean latency × throughput = operations in flight.
 //!
 //! A thread without a backend has one operation in flight at any time. So what one operation takes
-//! is known twice: the mean of those that were timed, and the time of all threads over the operations
-//! of all threads, for which nothing is timed. Where the two disagree the latencies are the
-//! instrument's and not the cache's: what is timed is not what is done, or something else is timed
-//! with it.
+//! is known twice: the mean of those that were timed, and the time of all threads over the
+//! operations of all threads, for which nothing is timed. Where the two disagree the latencies are
+//! the instrument's and not the cache's: what is timed is not what is done, or something else is
+//! timed with it.
 //!
-//! A processor has more than one of a thread's operations in flight: it begins the next while lines of
-//! this one come from memory. The clock waits for all that was begun before, so a timed operation
-//! stands alone. How many overlap is measured: now and then some operations in a row are made to stand
-//! alone, with the clock read between them as around a timed one, and all of them are timed by one
-//! interval. What one takes then, over what one takes otherwise, is the overlap, and operations in
-//! flight are the threads times that.
+//! A processor has more than one of a thread's operations in flight: it begins the next while lines
+//! of this one come from memory. The clock waits for all that was begun before, so a timed
+//! operation stands alone. How many overlap is measured: now and then some operations in a row are
+//! made to stand alone, with the clock read between them as around a timed one, and all of them are
+//! timed by one interval. What one takes then, over what one takes otherwise, is the overlap, and
+//! operations in flight are the threads times that.
 //!
-//! The mean is allowed to be off by a fifth, by three times the standard errors of what is compared,
-//! and by what the clock can't resolve.
+//! The mean is allowed to be off by a fifth, by three times the standard errors of what is
+//! compared, and by what the clock can't resolve.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -169,8 +169,8 @@ pub struct Little {
 }
 
 impl Little {
-    /// Mean latency × throughput over the operations in flight, those that overlap included: 1 where
-    /// the law holds exactly.
+    /// Mean latency × throughput over the operations in flight, those that overlap included: 1
+    /// where the law holds exactly.
     ///
     /// ```
     /// assert!(frazil_driver::Pace::default().little().ratio().is_nan());

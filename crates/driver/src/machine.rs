@@ -1,9 +1,9 @@
 //! The processor time that other work takes from this process.
 //!
 //! Linux says how long processors were idle and how long each process had them, to 10 ms. What is
-//! left others had: other processes, interrupts, and the host of a virtual machine. (It says too how
-//! long processors were *busy*, but that is sampled: of parts that sleep and wake a thousand times a
-//! second it saw less than they had.) Elsewhere nothing is known.
+//! left others had: other processes, interrupts, and the host of a virtual machine. (It says too
+//! how long processors were *busy*, but that is sampled: of parts that sleep and wake a thousand
+//! times a second it saw less than they had.) Elsewhere nothing is known.
 
 use std::time::{Duration, Instant};
 
@@ -84,8 +84,8 @@ pub fn process_time(id: u32) -> Option<Duration> {
     process(&std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?).map(time)
 }
 
-/// Processor time so far of all processes that this one has started and waited for; `None` where it is not
-/// known.
+/// Processor time so far of all processes that this one has started and waited for; `None` where it
+/// is not known.
 ///
 /// ```
 /// let before = frazil_driver::children_time();

@@ -7,8 +7,8 @@
 //! shows its sums in a cache line of its own and looks whether to go on.
 //!
 //! One operation of each batch is timed, at random: what an engine does once in so many operations
-//! would otherwise fall on those that are timed always, or never. Reading the clock twice takes some
-//! 30 to 50 ns, which are part of every latency; 0.2 ns an operation in the speed.
+//! would otherwise fall on those that are timed always, or never. Reading the clock twice takes
+//! some 30 to 50 ns, which are part of every latency; 0.2 ns an operation in the speed.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};

@@ -11,8 +11,8 @@ use crate::clock::Clock;
 use crate::core::insert::Admission;
 use crate::core::{Core, Settings};
 
-/// A cache that can be looked up and inserted into, and nothing else: no lifetimes, listener, loads,
-/// recording, freezing.
+/// A cache that can be looked up and inserted into, and nothing else: no lifetimes, listener,
+/// loads, recording, freezing.
 ///
 /// ```
 /// use frazil::{BareCache, Policy};

@@ -319,8 +319,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         self.insert_with(key, value, charge, Priority::Low)
     }
 
-    /// Puts an entry in, as [`insert`](Self::insert), with a priority: where the policy starts it. A hit
-    /// treats all entries alike, and FIFO ignores priorities.
+    /// Puts an entry in, as [`insert`](Self::insert), with a priority: where the policy starts it.
+    /// A hit treats all entries alike, and FIFO ignores priorities.
     ///
     /// Without a hit, an entry of [`Priority::Bottom`] is evicted before all of [`Priority::Low`],
     /// and one of [`Priority::High`] is spared once when the policy reaches it. S3-FIFO does not
@@ -373,8 +373,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`Refused`], with key and value, where the cache is strict and the entry is not admitted; else only
-    /// if there are as many entries as there can be, 2^29.
+    /// [`Refused`], with key and value, where the cache is strict and the entry is not admitted;
+    /// else only if there are as many entries as there can be, 2^29.
     pub fn insert_held(
         &self,
         key: K,
@@ -620,7 +620,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         unsafe { Counting::release(self.core, held.refs()) }
     }
 
-    /// Has those who hold an entry be counted by their threads, as if threads had met there. For tests.
+    /// Has those who hold an entry be counted by their threads, as if threads had met there. For
+    /// tests.
     #[doc(hidden)]
     pub fn spread(&self, held: &Held<K, V, S>) {
         if held.is_of(self.core()) {
@@ -632,7 +633,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ///
     /// # Safety
     ///
-    /// The address came from [`Held::into_raw`] of a handle of this cache, and is made into a handle once.
+    /// The address came from [`Held::into_raw`] of a handle of this cache, and is made into a
+    /// handle once.
     #[inline]
     pub unsafe fn from_raw(&self, value: NonNull<V>) -> Held<K, V, S> {
         // SAFETY: it is of this cache, and a holder is counted (the caller's promise).
@@ -675,7 +677,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         steps.take(|| core.scavenge(false));
     }
 
-    /// Removes all entries, frozen ones too, and thaws. Those that come meanwhile may stay. O(capacity).
+    /// Removes all entries, frozen ones too, and thaws. Those that come meanwhile may stay.
+    /// O(capacity).
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();

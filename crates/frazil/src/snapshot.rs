@@ -195,8 +195,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// lifetimes, less the time since the snapshot. Expired entries are left out; if the others do
     /// not all fit, so are the coldest. Without the [feature](crate#cargo-features) `expiry` all
     /// entries with a lifetime are left out. The time to idle starts anew, as with an insertion,
-    /// and so does what a policy knows beyond order and marks (frequencies, ghosts). Existing entries
-    /// of the same keys are replaced.
+    /// and so does what a policy knows beyond order and marks (frequencies, ghosts). Existing
+    /// entries of the same keys are replaced.
     ///
     /// It needs memory for the file and for its entries.
     ///

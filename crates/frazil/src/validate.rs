@@ -358,7 +358,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Every word of the index leads to a resident slot, which a look-up finds. By slot, whether one does.
+    /// Every word of the index leads to a resident slot, which a look-up finds. By slot, whether
+    /// one does.
     fn check_index(&self, survey: &mut Survey) -> Vec<bool> {
         let of_occupied = |slot: u32| {
             let known = survey.slots.get(slot as usize).copied().flatten();

@@ -1,5 +1,5 @@
-//! The controller, which decides how much is frozen, and when: the phases of paper 2 (§3.2) as a state
-//! machine, without threads and without a clock. `steering.rs` runs it.
+//! The controller, which decides how much is frozen, and when: the phases of paper 2 (§3.2) as a
+//! state machine, without threads and without a clock. `steering.rs` runs it.
 //!
 //! ```text
 //!            ┌───────────────────────── rested ──────────────────────────┐

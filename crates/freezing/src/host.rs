@@ -48,10 +48,10 @@ pub enum Insertion {
 /// evicted and its hits are not noted. An entry set aside is still found, replaced and removed, and
 /// counts as present.
 ///
-/// **The one rule that answers depend on**: [`set_aside`](Self::set_aside) calls `copy` under a lock
-/// that [`insert`](Self::insert) and [`remove`](Self::remove) hold while they change that key. So a
-/// write of the key was before the copy, which has its value then, or comes after it, and is seen to
-/// by the overlay.
+/// **The one rule that answers depend on**: [`set_aside`](Self::set_aside) calls `copy` under a
+/// lock that [`insert`](Self::insert) and [`remove`](Self::remove) hold while they change that key.
+/// So a write of the key was before the copy, which has its value then, or comes after it, and is
+/// seen to by the overlay.
 pub trait Host: Send + Sync {
     /// Key of an entry.
     type Key: Hash + Eq + Clone + Send + Sync;
@@ -67,8 +67,8 @@ pub trait Host: Send + Sync {
         self.len() == 0
     }
 
-    /// The value of a key, if it is there. Calls `hit` with the entry's mark, and tells the policy of
-    /// the hit unless the entry is set aside.
+    /// The value of a key, if it is there. Calls `hit` with the entry's mark, and tells the policy
+    /// of the hit unless the entry is set aside.
     fn get(&self, key: &Self::Key, hit: impl FnOnce(&Mark)) -> Option<Self::Value>;
 
     /// Inserts a key with a new mark, or replaces its value without changing its mark and state

@@ -1,8 +1,9 @@
-//! The overlay on somebody else's cache: the table before it, and what is counted for the controller.
+//! The overlay on somebody else's cache: the table before it, and what is counted for the
+//! controller.
 //!
-//! A look-up asks the table first, where anything is frozen, and then the cache. A write goes to the
-//! cache, and then takes the key out of the table. `docs/design/freezing-other-caches.md` says why no
-//! look-up finds what a completed write has replaced or removed.
+//! A look-up asks the table first, where anything is frozen, and then the cache. A write goes to
+//! the cache, and then takes the key out of the table. `docs/design/freezing-other-caches.md` says
+//! why no look-up finds what a completed write has replaced or removed.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -329,7 +330,8 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     /// Fills a table with so many of the hottest entries, and publishes it.
     fn fill(&self, work: &mut Work<H>, count: usize) -> Option<u64> {
         let Shown { stage, table } = &self.shown.0;
-        // An exchange, as in `thaw_all`: loom lets a store come before what `abandon` has exchanged.
+        // An exchange, as in `thaw_all`: loom lets a store come before what `abandon` has
+        // exchanged.
         stage.swap(FILLING, Relaxed);
         table.publish(Box::new(Table::new(count)));
         work.is_aside = true;

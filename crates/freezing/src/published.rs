@@ -1,14 +1,14 @@
 //! A value that readers look at without locks and a publisher replaces, with safe reclamation.
 //!
-//! A reader claims one of the [`Claims`], looks at what is published, and lets go. The publisher takes
-//! the thing away, and then waits until it has seen each claim free once: who claims after that
-//! finds the thing gone. So a reader pays one locked instruction, on a line that no other thread
-//! writes unless there are more threads than claims. A reader that finds its claim taken, by another
-//! thread or by itself further down the stack, tries a few others and then goes without.
+//! A reader claims one of the [`Claims`], looks at what is published, and lets go. The publisher
+//! takes the thing away, and then waits until it has seen each claim free once: who claims after
+//! that finds the thing gone. So a reader pays one locked instruction, on a line that no other
+//! thread writes unless there are more threads than claims. A reader that finds its claim taken, by
+//! another thread or by itself further down the stack, tries a few others and then goes without.
 //!
 //! No reader waits. A publisher waits for readers a bounded time; a reader that takes longer
-//! (suspended, or in the user's `Eq` or `Clone`) costs it the publication, and the old thing is kept
-//! until it has let go.
+//! (suspended, or in the user's `Eq` or `Clone`) costs it the publication, and the old thing is
+//! kept until it has let go.
 
 use std::ptr;
 
@@ -20,8 +20,8 @@ use crate::sync::atomic::{
 /// How many claims a look-up tries.
 const TRIED: usize = 4;
 
-/// A full fence where the checker needs one: loom takes operations that are `SeqCst` for acquire and
-/// release ones, and knows fences only.
+/// A full fence where the checker needs one: loom takes operations that are `SeqCst` for acquire
+/// and release ones, and knows fences only.
 #[inline(always)]
 fn order_for_checker() {
     #[cfg(loom)]
@@ -136,7 +136,8 @@ impl<T> Published<T> {
     /// [awaits](Withdrawn::is_unread).
     #[inline(always)]
     pub(crate) fn get<'h, U>(&'h self, _claim: &'h Held<'_, U>) -> Option<&'h T> {
-        // SeqCst: see `Claims::take`. It is an Acquire too: the partner is the Release of `publish`.
+        // SeqCst: see `Claims::take`. It is an Acquire too: the partner is the Release of
+        // `publish`.
         let current = self.current.load(SeqCst);
         // SAFETY: null, or from `Box::into_raw` in `publish`, and dropped when each claim was seen
         // free after it was taken away: this one was taken before that, or the load found null.

@@ -1,13 +1,13 @@
-//! The frozen table (paper 2, §3.1): keys and values of what is frozen, by hash. It is filled by one
-//! thread and then read by all; what changes later is that an entry is taken out.
+//! The frozen table (paper 2, §3.1): keys and values of what is frozen, by hash. It is filled by
+//! one thread and then read by all; what changes later is that an entry is taken out.
 //!
 //! Open addressing: six of ten cells are used at most, and a key lies in one of [`PROBES_MAX`] from
-//! its home on. A cell has a tag, half of the hash, and beside it key and value, so that a look-up of
-//! small ones reads one line, or the next one too. O(1); 16 bytes a cell beside key and value, with
-//! padding, so that numbers take 53 bytes an entry.
+//! its home on. A cell has a tag, half of the hash, and beside it key and value, so that a look-up
+//! of small ones reads one line, or the next one too. O(1); 16 bytes a cell beside key and value,
+//! with padding, so that numbers take 53 bytes an entry.
 //!
-//! What is not in the table is found in the cache. So an entry for which there is no room may be left
-//! out, and all that a host shows too much; a key that it shows twice is taken out twice.
+//! What is not in the table is found in the cache. So an entry for which there is no room may be
+//! left out, and all that a host shows too much; a key that it shows twice is taken out twice.
 
 use std::sync::OnceLock;
 
@@ -18,8 +18,8 @@ use crate::sync::atomic::{
 
 /// Number of cells used, of ten.
 const USED_OF_TEN: usize = 6;
-/// Cells that are looked at. With hashes by chance a million keys lie within fewer; the bound is for
-/// a hasher that gives many keys the same hash.
+/// Cells that are looked at. With hashes by chance a million keys lie within fewer; the bound is
+/// for a hasher that gives many keys the same hash.
 const PROBES_MAX: usize = 256;
 
 /// A cell that was never used.

@@ -1,8 +1,8 @@
 //! The place of each thread in an overlay.
 //!
 //! A living thread has a number, which one that begins after its end may have: a bit of a word, so
-//! that nobody waits for one. A forked process never gets back those of threads that it does not have.
-//! Threads beyond [`OWN`] share other places.
+//! that nobody waits for one. A forked process never gets back those of threads that it does not
+//! have. Threads beyond [`OWN`] share other places.
 
 use std::cell::Cell;
 use std::sync::atomic::{

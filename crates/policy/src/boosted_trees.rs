@@ -7,10 +7,10 @@
 //! same trees. `tests/policies/boosted_trees.rs` holds it to XGBoost's own predictions.
 //!
 //! A feature's values are in `bins`, and splits are between those: exact where there are no more
-//! values than bins. Training takes O(features × (samples × depth + bins × 2^depth)) a round: of the
-//! two sides of a split the samples of the smaller are summed up by bin, and the larger has the rest.
-//! A prediction takes `depth` steps a tree. Trees are stored as complete ones, so that a step is a
-//! comparison and no branch, and several rows go down at the same time.
+//! values than bins. Training takes O(features × (samples × depth + bins × 2^depth)) a round: of
+//! the two sides of a split the samples of the smaller are summed up by bin, and the larger has the
+//! rest. A prediction takes `depth` steps a tree. Trees are stored as complete ones, so that a step
+//! is a comparison and no branch, and several rows go down at the same time.
 
 use std::fmt;
 

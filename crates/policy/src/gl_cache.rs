@@ -224,8 +224,8 @@ impl<C: MissCosts> GlCache<C> {
         self.write(host, slot);
     }
 
-    /// The sample that a resident belongs to, or came from, gets its part. Apart from [`Policy::hit`],
-    /// which is small without it.
+    /// The sample that a resident belongs to, or came from, gets its part. Apart from
+    /// [`Policy::hit`], which is small without it.
     #[inline(never)]
     fn give_due(&mut self, host: &mut impl Host<()>, slot: Slot, sample: u32) {
         if sample == HEIR {

@@ -6,8 +6,8 @@
 //! each request waits in them. Both orders of the residents are kept, and a victim is chosen by
 //! the policy while its sum is the smaller one, and by LRU else (`docs/design/guarded-mad.md`).
 //!
-//! - Sums are compared every [`TURN`] requests. LRU is left where the policy waits less by more than
-//!   [`MARGIN`], and gone back to as soon as the policy waits no less.
+//! - Sums are compared every [`TURN`] requests. LRU is left where the policy waits less by more
+//!   than [`MARGIN`], and gone back to as soon as the policy waits no less.
 //! - Both sums fade, by half in [`FEW_FETCHES`] fetches, [`FEW_LIVES`] requests for each resident,
 //!   or [`LEAST_MEMORY`] requests, whichever is most: a shorter memory sees part of a fetch's
 //!   requests, and takes that for a difference.

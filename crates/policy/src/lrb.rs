@@ -4,12 +4,13 @@
 //! Gradient-boosted trees learn the logarithm of the time until an object's next request from 44
 //! features: its age (requests since its last one), the 31 times between its last 32 requests, ten
 //! counts of its requests that decay, its size, and how many requests of it are known. Samples are
-//! objects drawn from all that were requested within the *memory window*, resident or not. An object
-//! that is not requested within the window of its last request is forgotten, and its samples are
-//! labelled with twice the window: to an approximation of Belady's MIN all that is beyond a boundary
-//! is alike. To evict, 64 residents are drawn, and the one with the furthest predicted request for its
-//! size goes; a resident that was not requested within the window goes before them, and without a
-//! model the one of the 64 that was requested longest ago (Song, Berger, Li, Lloyd, NSDI 2020).
+//! objects drawn from all that were requested within the *memory window*, resident or not. An
+//! object that is not requested within the window of its last request is forgotten, and its samples
+//! are labelled with twice the window: to an approximation of Belady's MIN all that is beyond a
+//! boundary is alike. To evict, 64 residents are drawn, and the one with the furthest predicted
+//! request for its size goes; a resident that was not requested within the window goes before them,
+//! and without a model the one of the 64 that was requested longest ago (Song, Berger, Li, Lloyd,
+//! NSDI 2020).
 //!
 //! It stands here as what GL-Cache is compared with. `docs/design/gl-cache.md` says what differs.
 //!
@@ -133,8 +134,8 @@ impl Lrb {
         }
     }
 
-    /// Ends a request: some record becomes a sample of this moment. Late, so that the request itself
-    /// does not label it.
+    /// Ends a request: some record becomes a sample of this moment. Late, so that the request
+    /// itself does not label it.
     fn sample(&mut self) {
         if self.window > 0
             && self.now.is_multiple_of(self.settings.every)

@@ -4,9 +4,9 @@
 //! lock: paper 1 (§3.1) shows that this makes throughput *fall* at high hit
 //! ratios. 8 bytes a slot, O(1).
 //!
-//! Entries may have priorities. Those of [`Priority::Bottom`] wait in a list of their own, whose tail is
-//! evicted first, until they are hit. One of [`Priority::High`] goes to the head when it comes to the tail for
-//! the first time: 1 byte a slot more once there is one, and O(1) amortised.
+//! Entries may have priorities. Those of [`Priority::Bottom`] wait in a list of their own, whose
+//! tail is evicted first, until they are hit. One of [`Priority::High`] goes to the head when it
+//! comes to the tail for the first time: 1 byte a slot more once there is one, and O(1) amortised.
 
 use crate::aggregate_delay::{Delays, Keep};
 use crate::mad::{by_rank, lowest_in_order, settle};

@@ -34,10 +34,10 @@
 //! in LRU: less gained on the whole, but nothing lost where objects come again soon after their
 //! fetch (`docs/design/delayed-hits.md`). Nothing need be put in its place then.
 //!
-//! The paper's authors estimate in two ways, and so does this: over LRU by all windows, and over ARC
-//! and LHD by those that have ended, where an object's second request always begins one, so that
-//! its first counts as without a burst: a `prior` of 1. Each base has the better one unless another
-//! is asked for ([`MadBase::usual_estimate`](crate::MadBase::usual_estimate);
+//! The paper's authors estimate in two ways, and so does this: over LRU by all windows, and over
+//! ARC and LHD by those that have ended, where an object's second request always begins one, so
+//! that its first counts as without a burst: a `prior` of 1. Each base has the better one unless
+//! another is asked for ([`MadBase::usual_estimate`](crate::MadBase::usual_estimate);
 //! `docs/design/delayed-hits.md` has the figures). 41 bytes a slot beside the base
 //! ([`OfResidents`]).
 

@@ -2,15 +2,15 @@
 //! under that policy, with fetches of its own and no values.
 //!
 //! Who asks it may leave out objects by their hashes and make the capacity smaller by as much
-//! (Waldspurger and others, FAST 2015): [`Shadow::halve`]. What a request waits for its own object's
-//! fetch does not depend on what others are fetched meanwhile.
+//! (Waldspurger and others, FAST 2015): [`Shadow::halve`]. What a request waits for its own
+//! object's fetch does not depend on what others are fetched meanwhile.
 //!
 //! A request costs one look-up and what the policy takes, a fetch O(log fetches) beside. Some 100
 //! bytes an object that is resident or in flight here, and the policy's own.
 //!
-//! **Half of the objects are not forgotten at once**: that takes milliseconds of 28,000, under the lock of the
-//! cache that asks. Each request looks at some. What takes part no longer is asked for no more;
-//! until it is forgotten there is room for it beside what takes part.
+//! **Half of the objects are not forgotten at once**: that takes milliseconds of 28,000, under the
+//! lock of the cache that asks. Each request looks at some. What takes part no longer is asked for
+//! no more; until it is forgotten there is room for it beside what takes part.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -51,7 +51,8 @@ enum Place<P> {
 /// Maps that the objects are dealt out to.
 const PARTS: usize = 16;
 
-/// Where objects are, by hash: in several maps, because one grows at once, which takes 4 ms of 28,000.
+/// Where objects are, by hash: in several maps, because one grows at once, which takes 4 ms of
+/// 28,000.
 #[derive(Clone, Debug)]
 struct Places<P> {
     parts: [HashMap<u64, Place<P>, BuildHasherDefault<DefaultHasher>>; PARTS],
@@ -224,8 +225,8 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
         }
     }
 
-    /// From now on half of the objects take part, with another capacity. The others are forgotten by
-    /// [`forget_some`](Self::forget_some).
+    /// From now on half of the objects take part, with another capacity. The others are forgotten
+    /// by [`forget_some`](Self::forget_some).
     pub(crate) fn halve(&mut self, capacity: u64) {
         self.halvings += 1;
         self.share = capacity;
@@ -251,7 +252,8 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
                     self.forget(hash);
                 }
             } else if let Some(&Reverse((.., hash))) = self.landings.as_slice().get(at - slots) {
-                // Some are not seen, because what lands meanwhile moves others: `land` forgets them.
+                // Some are not seen, because what lands meanwhile moves others: `land` forgets
+                // them.
                 let place = self.places.get(hash);
                 let is_in_flight = matches!(place, Some(Place::InFlight { .. }));
                 if is_in_flight && !takes_part(hash, self.halvings) {

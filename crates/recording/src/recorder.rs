@@ -4,9 +4,9 @@
 //! threads: note ──► a log each, bounded ──► writer: order, pair, write
 //! ```
 //!
-//! An operation takes a note on its thread's *log* (`event_log.rs`), without a lock; what finds it full
-//! is counted as lost. What a note means is seen to by the writer (`writer.rs`), a thread that lives
-//! as long as the recording. Which keys are recorded is the cache's choice.
+//! An operation takes a note on its thread's *log* (`event_log.rs`), without a lock; what finds it
+//! full is counted as lost. What a note means is seen to by the writer (`writer.rs`), a thread that
+//! lives as long as the recording. Which keys are recorded is the cache's choice.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind};
@@ -70,9 +70,10 @@ impl Recorder {
         Recorder { clock, logs: OnceLock::new(), writer: Mutex::new(None) }
     }
 
-    /// Takes a note on a log, of 1,024. A log is one thread's at a time, and who has it next must see what who
-    /// had it before has done; else notes are lost. `near` may fetch memory that will soon be
-    /// written. Nothing is noted before the first recording; notes between two are thrown away. Some 10 ns.
+    /// Takes a note on a log, of 1,024. A log is one thread's at a time, and who has it next must
+    /// see what who had it before has done; else notes are lost. `near` may fetch memory that will
+    /// soon be written. Nothing is noted before the first recording; notes between two are thrown
+    /// away. Some 10 ns.
     #[inline(always)]
     pub fn push(&self, log: usize, note: &Note, near: impl FnOnce(*const u8)) {
         if let Some(logs) = self.logs.get() {
@@ -143,8 +144,8 @@ impl Recorder {
     /// that is not known. Waits until all is written.
     ///
     /// # Errors
-    /// The file could not be written, now or at any time since the beginning. Or this process was forked since
-    /// then: the recording is the other's, and goes on there.
+    /// The file could not be written, now or at any time since the beginning. Or this process was
+    /// forked since then: the recording is the other's, and goes on there.
     pub fn end(&self, gets: u64) -> io::Result<Recorded> {
         let mut writer = self.writer();
         let (Some(Writer { handle, process }), Some(logs)) = (writer.take(), self.logs.get())

@@ -1,10 +1,10 @@
 //! The writer of a recording: from notes on many logs to records in one order.
 //!
-//! **Order.** A round empties all logs and writes what is older than 50 ms: a thread would have
-//! to be suspended for as long between dating a note and adding it, to come too late; it
-//! is dated later then. What several threads noted within one tick of the clock is dealt out evenly: the first of
-//! ten notes of one goes before the second of twenty of another. So the file is in order of
-//! time as a whole.
+//! **Order.** A round empties all logs and writes what is older than 50 ms: a thread would have to
+//! be suspended for as long between dating a note and adding it, to come too late; it is dated
+//! later then. What several threads noted within one tick of the clock is dealt out evenly: the
+//! first of ten notes of one goes before the second of twenty of another. So the file is in order
+//! of time as a whole.
 //!
 //! **Pairs.** A miss waits for the insertion that serves it, on whatever thread, and both
 //! become one get, in the insertion's place: it is there that the cache changes, and with the

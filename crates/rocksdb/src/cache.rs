@@ -17,8 +17,8 @@ use frazil::{
 use crate::entry::{Entry, Kind};
 use crate::key::{Key, Query};
 
-/// What an entry takes beside its object, in bytes: its line, its words in the index at 60 % load, its place
-/// in a queue.
+/// What an entry takes beside its object, in bytes: its line, its words in the index at 60 % load,
+/// its place in a queue.
 const METADATA: u64 = 64 + 12 + 8;
 
 /// Before a policy: the hottest entries are frozen as long as that pays.
@@ -184,8 +184,8 @@ pub unsafe extern "C" fn frazil_free(cache: *mut Cache) {
 ///
 /// # Safety
 ///
-/// The key is so long; the kind is there as long as the entry; any thread may use and drop the object;
-/// `handle` leads somewhere, or is null.
+/// The key is so long; the kind is there as long as the entry; any thread may use and drop the
+/// object; `handle` leads somewhere, or is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frazil_insert(
     cache: &Cache,

@@ -5,8 +5,8 @@ use std::hash::{Hash, Hasher};
 
 use equivalent::Equivalent;
 
-/// The second word of a key that lies elsewhere. A key of 16 bytes that ends in it lies elsewhere too, so
-/// that the word says which it is.
+/// The second word of a key that lies elsewhere. A key of 16 bytes that ends in it lies elsewhere
+/// too, so that the word says which it is.
 const ELSEWHERE: u64 = 0x8f1b_bcdc_bfa5_3e0b;
 
 /// The key of an entry.

@@ -1,11 +1,12 @@
 //! Stores of every eviction under mixed operations, for as many seconds as one wants:
 //! `cargo xtask soak`.
 //!
-//! Short tests begin with fresh stores. These stay: segments, lines of the index, guards and counts that
-//! are lost once in a million operations build up. Values say their key and version and are all checked.
-//! Each key is written by one thread, so a read that began after a write had returned must not find an older
-//! version. After each phase all threads end, and every part is counted against the others. The store is
-//! saved and put back while it is written to, and validated at work. Memory is the growth of the process.
+//! Short tests begin with fresh stores. These stay: segments, lines of the index, guards and counts
+//! that are lost once in a million operations build up. Values say their key and version and are
+//! all checked. Each key is written by one thread, so a read that began after a write had returned
+//! must not find an older version. After each phase all threads end, and every part is counted
+//! against the others. The store is saved and put back while it is written to, and validated at
+//! work. Memory is the growth of the process.
 //!
 //! The soak fails by panicking; else it prints what each store did.
 

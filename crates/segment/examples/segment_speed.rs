@@ -4,9 +4,9 @@
 //!
 //! `cargo run --release --package frazil-segment --example segment_speed`
 //!
-//! Keys are 16 bytes, values 64 to 1,024 with all lengths as likely. In a loop of dependent gets the next
-//! key depends on a byte of the value before, so that no two gets overlap. Keys are drawn before, as
-//! to draw one takes as long as a hit.
+//! Keys are 16 bytes, values 64 to 1,024 with all lengths as likely. In a loop of dependent gets
+//! the next key depends on a byte of the value before, so that no two gets overlap. Keys are drawn
+//! before, as to draw one takes as long as a hit.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -103,8 +103,8 @@ impl Hazards {
     #[inline]
     fn claim(&self, record: usize, segment: u32) -> Option<Hazard<'_>> {
         let record = &self.records[record];
-        // SeqCst: the partner is `names`, see there. Acquire: after all that who had the record before
-        // has done.
+        // SeqCst: the partner is `names`, see there. Acquire: after all that who had the record
+        // before has done.
         let claimed = record.name.load(Relaxed) == 0
             && record.name.compare_exchange(0, segment + 1, SeqCst, Relaxed).is_ok();
         if claimed {
@@ -123,9 +123,9 @@ impl Hazards {
     /// The segments that readers may look at although the index does not lead to them any more.
     ///
     /// The caller unlinked all items of those that it asks about before. A reader names the segment
-    /// (SeqCst), and then reads the word of the index again (SeqCst). If the reader's naming comes before
-    /// our fence, we see it below. If it comes after, the reader finds the item unlinked, and does not
-    /// look at it.
+    /// (SeqCst), and then reads the word of the index again (SeqCst). If the reader's naming comes
+    /// before our fence, we see it below. If it comes after, the reader finds the item unlinked,
+    /// and does not look at it.
     pub(crate) fn names(&self) -> Names {
         fence(SeqCst);
         // Acquire: partner of `Hazard::drop`, after which the memory may be written.

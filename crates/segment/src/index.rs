@@ -415,8 +415,8 @@ impl Index {
         Some(location)
     }
 
-    /// Lays lines for overflow in a segment that the caller has taken, or gives it back, if there are
-    /// lines or may be no more. No stripe may be locked: it is cleared first.
+    /// Lays lines for overflow in a segment that the caller has taken, or gives it back, if there
+    /// are lines or may be no more. No stripe may be locked: it is cleared first.
     pub(crate) fn add_overflow_page(&self, segments: &Segments, segment: u32) -> bool {
         if !self.overflow.lock().is_exhausted() || !segments.count_page() {
             segments.free(segment);
@@ -457,9 +457,9 @@ impl Index {
         self.items.load(Relaxed) > self.homes.load(Relaxed) * ITEMS_PER_HOME
     }
 
-    /// Adds a home, which takes its part of another's words. `hash_of` reads the key of an item again.
-    /// No stripe may be locked. Nothing happens if another thread does so, or memory is short; then it is
-    /// not tried again with each insertion.
+    /// Adds a home, which takes its part of another's words. `hash_of` reads the key of an item
+    /// again. No stripe may be locked. Nothing happens if another thread does so, or memory is
+    /// short; then it is not tried again with each insertion.
     pub(crate) fn grow(&self, segments: &Segments, hash_of: impl Fn(u64) -> u64) {
         let Some(mut growth) = self.growth.try_lock() else { return };
         if !self.is_full() {
@@ -537,8 +537,8 @@ impl Index {
         (self.homes.load(Relaxed), self.overflow_lines.load(Relaxed))
     }
 
-    /// Calls for the words of the home that follows in an order that growth does not disturb, with the lock
-    /// of its stripe; and says where to go on. Begin at 0; `None` is the end.
+    /// Calls for the words of the home that follows in an order that growth does not disturb, with
+    /// the lock of its stripe; and says where to go on. Begin at 0; `None` is the end.
     ///
     /// The order is that of the last bits of hashes, read backwards: after a home that is split
     /// comes the home split off from it.

@@ -110,7 +110,8 @@ pub(crate) struct Shared {
     clock: Clock,
     /// The time that ages of items are counted in, modulo [`EPOCHS`].
     epoch: AtomicU32,
-    /// Keys are sampled whose hash has less than this in its upper half. 0 while a snapshot is made.
+    /// Keys are sampled whose hash has less than this in its upper half. 0 while a snapshot is
+    /// made.
     sampled_below: AtomicU32,
     /// Requests until the snapshot, and the additions since then.
     since: AtomicU64,
@@ -412,7 +413,8 @@ impl Shared {
         hits + misses
     }
 
-    /// Request rate, write rate and miss ratio of the last window; `None` while another thread asks.
+    /// Request rate, write rate and miss ratio of the last window; `None` while another thread
+    /// asks.
     fn states(&self) -> Option<[f32; 3]> {
         let mut window = self.window.try_lock()?;
         let (hits, misses) = self.hazards.counts();
@@ -428,8 +430,8 @@ impl Shared {
         Some(window.states)
     }
 
-    /// Whether the segments of the last snapshot were watched for long enough: the first ones for a quarter
-    /// and half of the usual time, so that a model comes early.
+    /// Whether the segments of the last snapshot were watched for long enough: the first ones for a
+    /// quarter and half of the usual time, so that a model comes early.
     fn is_over(&self) -> bool {
         let snapshots = self.tallied.snapshots.load(Relaxed);
         if snapshots == 0 {
@@ -612,7 +614,8 @@ mod tests {
         assert_eq!(store.learner_stats().unwrap().chosen_misses, 0);
     }
 
-    /// A clock that counts from long ago says nothing of how many requests came since the store was made.
+    /// A clock that counts from long ago says nothing of how many requests came since the store was
+    /// made.
     #[test]
     fn rates_count_from_when_the_store_was_made() {
         let now_ms = Arc::new(std::sync::atomic::AtomicU64::new(1 << 40));

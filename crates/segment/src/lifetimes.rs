@@ -1,9 +1,10 @@
 //! Classes of lifetimes, and deadlines of three bytes.
 //!
 //! A segment has items of one class, so that it is over as a whole not long after its first item
-//! is. A class is a power of four of milliseconds: twenty of them, because each may have a segment that
-//! is not full yet. Within a class, an item's deadline counts from its segment's base in 2^22ths
-//! of the longest lifetime, and at least in milliseconds. So it ends up to a millionth early, never late.
+//! is. A class is a power of four of milliseconds: twenty of them, because each may have a segment
+//! that is not full yet. Within a class, an item's deadline counts from its segment's base in
+//! 2^22ths of the longest lifetime, and at least in milliseconds. So it ends up to a millionth
+//! early, never late.
 
 use crate::segments::Segment;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -16,8 +17,8 @@ const LIFETIME_MS_MAX: u64 = 1 << 40;
 const UNITS_SHIFT: u32 = 22;
 /// The latest deadline that three bytes hold.
 pub(crate) const PACKED_MAX: u32 = (1 << 24) - 1;
-/// A segment takes items for twice the longest lifetime of its class, so that their deadlines fit, and at least for
-/// so long.
+/// A segment takes items for twice the longest lifetime of its class, so that their deadlines fit,
+/// and at least for so long.
 const OPEN_MS_MIN: u64 = 1 << 15;
 
 /// The class of items that end in `lifetime_ms`, which is not 0.

@@ -21,7 +21,8 @@ pub(crate) struct Tape {
     /// Keys whose hash is below this are recorded; 0: none are.
     below: AtomicU64,
     recorder: Recorder,
-    /// Who takes a note on a log has it to itself. Who does not get it loses the note, and does not wait.
+    /// Who takes a note on a log has it to itself. Who does not get it loses the note, and does not
+    /// wait.
     logs: [Mutex<()>; RECORDS],
 }
 

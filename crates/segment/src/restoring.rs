@@ -1,13 +1,15 @@
 //! What is written while a snapshot is restored: a restore must not bring back what is older.
 //!
-//! Whoever writes or deletes a key while a restore runs notes it, and the restore stores none that is noted. Both do so
-//! with the key's stripe of the index locked, so one of them comes first. A flush ends the restore.
+//! Whoever writes or deletes a key while a restore runs notes it, and the restore stores none that
+//! is noted. Both do so with the key's stripe of the index locked, so one of them comes first. A
+//! flush ends the restore.
 
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Bits by hash, 1 MiB of them: of a million keys that are written meanwhile one in nine hides another that was not.
+/// Bits by hash, 1 MiB of them: of a million keys that are written meanwhile one in nine hides
+/// another that was not.
 const BITS: u64 = 1 << 23;
 
 /// The state of the restore of a store, if there is one.
@@ -34,8 +36,8 @@ impl Restoring {
         }
     }
 
-    /// Has writers note keys from now on, unless they do: those that find the lock of a stripe after the caller has
-    /// taken all.
+    /// Has writers note keys from now on, unless they do: those that find the lock of a stripe
+    /// after the caller has taken all.
     pub(crate) fn expect(&self) {
         let mut noted = self.noted.lock();
         if noted.is_empty() {
@@ -51,7 +53,8 @@ impl Restoring {
         *self.noted.lock() = Vec::new();
     }
 
-    /// The same as [`Restoring::expect`], until it is dropped. Waits until another restore has ended.
+    /// The same as [`Restoring::expect`], until it is dropped. Waits until another restore has
+    /// ended.
     pub(crate) fn begin(&self) -> Restore<'_> {
         let turn = self.turn.lock();
         self.expect();
@@ -78,8 +81,8 @@ impl Restoring {
 
     /// Whether an entry that lies in its segment may still be restored. Its stripe is locked.
     ///
-    /// If its segment was opened after a flush, this sees that flush: it was noted before the lock was taken under
-    /// which segments are opened.
+    /// If its segment was opened after a flush, this sees that flush: it was noted before the lock
+    /// was taken under which segments are opened.
     pub(crate) fn allows(&self, hash: u64, flushes: u64) -> bool {
         let noted = self.noted.lock();
         let is_noted = place(&noted, hash).is_some_and(|(word, bit)| noted[word] & bit != 0);

@@ -59,8 +59,8 @@ impl Store {
         })
     }
 
-    /// As [`Store::scan`], but shows the entries where they lie and copies nothing. `each` runs under
-    /// guards: the segments of the entries it is shown are not evicted meanwhile.
+    /// As [`Store::scan`], but shows the entries where they lie and copies nothing. `each` runs
+    /// under guards: the segments of the entries it is shown are not evicted meanwhile.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;

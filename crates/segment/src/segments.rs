@@ -433,8 +433,8 @@ impl Segments {
         self.flushed.store(chains.sequence, Relaxed);
     }
 
-    /// Whether the items of a segment were flushed. The segment is named, or its stripe locked, or it is
-    /// the evictor's: so it is not used anew meanwhile.
+    /// Whether the items of a segment were flushed. The segment is named, or its stripe locked, or
+    /// it is the evictor's: so it is not used anew meanwhile.
     #[inline]
     pub(crate) fn is_flushed(&self, segment: u32) -> bool {
         let flushed = self.flushed.load(Relaxed);

@@ -259,8 +259,9 @@ impl Store {
         Ok(all)
     }
 
-    /// Inserts the entries of a snapshot, and returns their number. The file is read twice, so that nothing is
-    /// inserted from a damaged one. The time since the snapshot, by the system's clock, is taken off the lifetimes.
+    /// Inserts the entries of a snapshot, and returns their number. The file is read twice, so that
+    /// nothing is inserted from a damaged one. The time since the snapshot, by the system's clock,
+    /// is taken off the lifetimes.
     ///
     /// The store may be in use meanwhile: keys that are present, or were written or deleted since
     /// the restore began, stay as they are, and a flush ends the restore. An entry that does not

@@ -23,7 +23,8 @@ pub struct Stats {
     pub writes: u64,
     /// Entries evicted.
     pub evicted_items: u64,
-    /// Entries that had expired, or were flushed, when their memory was needed or their key written.
+    /// Entries that had expired, or were flushed, when their memory was needed or their key
+    /// written.
     pub expired_items: u64,
     /// Entries that merges kept.
     pub kept_items: u64,

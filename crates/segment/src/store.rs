@@ -25,7 +25,8 @@ use crate::{Attributes, Entry, Eviction, Expect, Held, StoreError, Stored};
 /// Bytes that the evictor processes for each byte written while free segments are few. A merge of
 /// four segments into one processes as much as five, so it ends before a new segment is full.
 const BYTES_PER_BYTE: u64 = 8;
-/// Bytes that one write goes through at most, for itself and for writers that found the evictor busy.
+/// Bytes that one write goes through at most, for itself and for writers that found the evictor
+/// busy.
 const BYTES_A_WRITE: usize = 32 << 10;
 /// Attempts to find space. Each processes a part of a segment or waits for a reader.
 const TRIES: usize = 10_000;
@@ -215,8 +216,8 @@ impl Store {
         unsafe { Item::at(self.segments.mapping.at(location as usize)) }
     }
 
-    /// The number of an item that no other ever has: its place, and how often its segment was freed,
-    /// modulo 2^24.
+    /// The number of an item that no other ever has: its place, and how often its segment was
+    /// freed, modulo 2^24.
     pub(crate) fn number(&self, word: Word) -> u64 {
         let generation = self.segments.get(self.segments.of(word.location())).generation();
         u64::from(generation) << 40 | word.location()
@@ -480,8 +481,8 @@ impl Store {
         )
     }
 
-    /// Has `read` look at the entry of a key as [`Store::get_with`] does, and counts neither a request of it
-    /// nor a hit or a miss.
+    /// Has `read` look at the entry of a key as [`Store::get_with`] does, and counts neither a
+    /// request of it nor a hit or a miss.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -649,8 +650,8 @@ impl Store {
         place: Place<'a>,
         word: Word,
     ) -> Found<'a> {
-        // SAFETY: the stripe is locked, so the index leads to the item until it is unlocked, and its
-        // segment is not used anew.
+        // SAFETY: the stripe is locked, so the index leads to the item until it is unlocked, and
+        // its segment is not used anew.
         let item = unsafe { self.item(word.location()) };
         let segment = self.segments.get(self.segments.of(word.location()));
         let end = |packed| lifetimes::unpack(segment, segment.state().class(), packed);
@@ -883,7 +884,8 @@ impl Held<'_> {
 mod tests {
     use super::*;
 
-    /// The segment of an item that was over before there was space for it, as its writer had to wait.
+    /// The segment of an item that was over before there was space for it, as its writer had to
+    /// wait.
     #[test]
     fn a_deadline_before_the_segment_was_opened_is_known_to_it() {
         let now_ms = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(20));

@@ -155,8 +155,8 @@ impl Store {
         })
     }
 
-    /// The lines of the index against its pages, which are answered: each line is a home, in one chain, or
-    /// waits for its use, and is empty then.
+    /// The lines of the index against its pages, which are answered: each line is a home, in one
+    /// chain, or waits for its use, and is empty then.
     fn validate_lines(&self, locked: &AllLocked<'_>) -> Result<HashSet<u32>, String> {
         let lines = self.segments.segment_bytes / LINE_BYTES;
         let mut met: HashMap<u32, Vec<bool>> = HashMap::new();

@@ -1,12 +1,12 @@
-//! The cell for everything rarer: it counts work, replays streams, lets fetches take time or entries
-//! expire, and runs policies with an overlay.
+//! The cell for everything rarer: it counts work, replays streams, lets fetches take time or
+//! entries expire, and runs policies with an overlay.
 //!
-//! What it is to do it asks at run time, and whoever drives it does not know the policy: the
-//! code for a policy is the same for all those uses, compiled once. Against a cell compiled for
-//! one of them only that costs a counting replay some branches that are always taken alike, a
-//! stream a call for each record beside its hash table, and a delayed replay four calls a miss
-//! beside its heap. What is asked for most has cells of its own: [`Objects`](crate::replay::Objects)
-//! and [`Bytes`](crate::replay::Bytes).
+//! What it is to do it asks at run time, and whoever drives it does not know the policy: the code
+//! for a policy is the same for all those uses, compiled once. Against a cell compiled for one of
+//! them only that costs a counting replay some branches that are always taken alike, a stream a
+//! call for each record beside its hash table, and a delayed replay four calls a miss beside its
+//! heap. What is asked for most has cells of its own: [`Objects`](crate::replay::Objects) and
+//! [`Bytes`](crate::replay::Bytes).
 
 use frazil_policy::{Incoming, KnownTrace, Policy, PolicySpec, PolicyVisitor, Work, WorkCounts};
 

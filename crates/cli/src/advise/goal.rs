@@ -478,7 +478,8 @@ impl Goal {
         row.winner_of(|it| it.measured.policy == entry.measured.policy)
     }
 
-    /// The next cells at which policies that do well near the end of a budget in bytes may use it up.
+    /// The next cells at which policies that do well near the end of a budget in bytes may use it
+    /// up.
     pub(crate) fn cells_at_budget(&self, board: &Board) -> Vec<(usize, u64)> {
         let Some(budget) = self.budget.as_ref().filter(|budget| budget.bytes().is_some()) else {
             return Vec::new();

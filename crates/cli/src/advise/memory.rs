@@ -14,11 +14,11 @@ const OVERHEAD_BYTES: f64 = 64.0;
 pub(crate) struct Resident {
     /// Mean bytes of an object's value; `None` if the trace has no sizes.
     pub(crate) value_bytes: Option<f64>,
-    /// The share of the capacity that is used: less than 1 where what there is no room for leaves some
-    /// of it, and objects come and go all the same.
+    /// The share of the capacity that is used: less than 1 where what there is no room for leaves
+    /// some of it, and objects come and go all the same.
     pub(crate) filled: f64,
-    /// Objects for each byte of the capacity, where bytes are counted: of values without any there is
-    /// room for any number.
+    /// Objects for each byte of the capacity, where bytes are counted: of values without any there
+    /// is room for any number.
     pub(crate) objects: f64,
 }
 

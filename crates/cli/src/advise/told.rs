@@ -26,8 +26,8 @@ const FASTER: f64 = 1.25;
 const MANY_TIMES: f64 = 2.0;
 
 const CLIFF_NAME: &str = "cliff";
-/// Steps between the two sizes where a loop's cliff is looked for. A cliff falls within two of them;
-/// objects that come in any order fall over all.
+/// Steps between the two sizes where a loop's cliff is looked for. A cliff falls within two of
+/// them; objects that come in any order fall over all.
 const CLIFF_STEPS: u64 = 16;
 
 /// One of the sizes on the table, with its names.

@@ -65,8 +65,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
 
-    /// Seconds to measure, about. Filling the caches and repeating disturbed runs comes on top; on a
-    /// machine that other programs use, the whole command can take several times as long.
+    /// Seconds to measure, about. Filling the caches and repeating disturbed runs comes on top; on
+    /// a machine that other programs use, the whole command can take several times as long.
     #[arg(long, value_name = "S", default_value_t = 90.0, value_parser = parse_seconds,
           allow_negative_numbers = true)]
     seconds: f64,

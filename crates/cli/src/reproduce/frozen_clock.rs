@@ -1,5 +1,5 @@
-//! A cache whose clock is moved by its requests alone, so that what its controller measures and does
-//! is the same in every run.
+//! A cache whose clock is moved by its requests alone, so that what its controller measures and
+//! does is the same in every run.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;

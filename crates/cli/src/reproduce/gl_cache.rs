@@ -1,8 +1,9 @@
 //! Paper 4's figures 2, 5 and 7 to 13, by shape.
 //!
 //! The paper's traces are of 103 virtual disks, 14 disks and one CDN, and of them one is to be had,
-//! in part. What takes part is in [`super::gl_cells`], half a million records of each. Figures 1, 3 and 4
-//! are drawings; 6 is of a prototype, and left out, as is 14, which is 7 after another warm-up.
+//! in part. What takes part is in [`super::gl_cells`], half a million records of each. Figures 1, 3
+//! and 4 are drawings; 6 is of a prototype, and left out, as is 14, which is 7 after another
+//! warm-up.
 
 use std::path::Path;
 

@@ -191,8 +191,8 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
     })
 }
 
-/// Counts the hits of one thread in the cache and in the simulator: of a contender in a figure, at a
-/// share of the objects.
+/// Counts the hits of one thread in the cache and in the simulator: of a contender in a figure, at
+/// a share of the objects.
 pub(super) fn hit_ratios(
     trace: &Trace,
     wanted: &[(u32, u32, Contender)],

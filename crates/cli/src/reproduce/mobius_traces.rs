@@ -1,9 +1,9 @@
 //! Paper 3's figures 11 and 12, by shape: real traces, by threads.
 //!
-//! The paper's traces are Meta's, 130 GB that are public and not at hand. Here they are others of the
-//! same kinds: what a key-value cluster was asked for, and three of disks. As in the paper each
-//! thread asks for all of a trace under keys of its own, and the cache grows with the threads: 3 % of
-//! the objects for each.
+//! The paper's traces are Meta's, 130 GB that are public and not at hand. Here they are others of
+//! the same kinds: what a key-value cluster was asked for, and three of disks. As in the paper each
+//! thread asks for all of a trace under keys of its own, and the cache grows with the threads: 3 %
+//! of the objects for each.
 //!
 //! Everyone is asked for the same, from the first request to the last, of a cache that is empty:
 //! within a set time a faster one would come to another part of the trace, and its hit ratio would

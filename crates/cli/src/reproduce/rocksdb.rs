@@ -1,8 +1,9 @@
 //! Papers' figures in RocksDB: 13 and 14 of paper 3, and 17 of paper 2.
 //!
-//! Other programs do the work ([`Programs`]); here it is planned, and told. The papers' machines had 20 to
-//! 80 cores and databases of 100 GB and more on a disk; here it is two cores, and files that the system
-//! caches. So of contention only its beginning can be seen, and a miss costs microseconds.
+//! Other programs do the work ([`Programs`]); here it is planned, and told. The papers' machines
+//! had 20 to 80 cores and databases of 100 GB and more on a disk; here it is two cores, and files
+//! that the system caches. So of contention only its beginning can be seen, and a miss costs
+//! microseconds.
 
 use std::path::Path;
 

@@ -1,6 +1,8 @@
-//! Programs that drive RocksDB, run once each, and what they print: its own two benchmarks, and YCSB's client.
+//! Programs that drive RocksDB, run once each, and what they print: its own two benchmarks, and
+//! YCSB's client.
 //!
-//! They are compiled by `cargo xtask cache-bench`, `db-bench` and `ycsb`, which say where they come from.
+//! They are compiled by `cargo xtask cache-bench`, `db-bench` and `ycsb`, which say where they come
+//! from.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -139,7 +141,8 @@ impl Programs {
         Ok(Reads { rates, processor: processor / reads })
     }
 
-    /// YCSB's client, one of its workloads (`a` to `f`), on a copy of the database whose tables are linked.
+    /// YCSB's client, one of its workloads (`a` to `f`), on a copy of the database whose tables are
+    /// linked.
     pub(super) fn ycsb(
         &self,
         cache: BlockCache,

@@ -51,17 +51,19 @@ pub(crate) struct Args {
     /// Close a connection that sends no request for so many seconds; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     idle_timeout: u64,
-    /// Close a connection whose request takes so many seconds to arrive, or whose replies to be read
+    /// Close a connection whose request takes so many seconds to arrive, or whose replies to be
+    /// read
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     request_timeout: u64,
-    /// Write all entries to this file at the end (SIGTERM, SIGINT), and read them from it at the start, while
-    /// clients are served
+    /// Write all entries to this file at the end (SIGTERM, SIGINT), and read them from it at the
+    /// start, while clients are served
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
     /// Pass over a snapshot that is older than so many seconds; 0: any age
     #[arg(long, value_name = "SECONDS", default_value_t = 0, requires = "snapshot")]
     snapshot_max_age: u64,
-    /// How long clients may take, at the end, to send the rest of their requests and to read their replies
+    /// How long clients may take, at the end, to send the rest of their requests and to read their
+    /// replies
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain_timeout: u64,
     /// Listen beyond this machine although anybody there can read and change everything

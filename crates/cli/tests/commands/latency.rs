@@ -1,4 +1,5 @@
-//! How long requests take by `frazil advise`, of each kind and by percentiles, and targets for that.
+//! How long requests take by `frazil advise`, of each kind and by percentiles, and targets for
+//! that.
 
 use serde_json::Value;
 
@@ -93,8 +94,8 @@ fn the_99th_percentile_may_be_asked_for() {
     fails(&bad, 2, &["mean=D or p99=D"]);
 }
 
-/// Of a thousand requests in a fetch many wait for less than all of it, so the mean is below that of
-/// the model, which has each of them as a miss or a hit.
+/// Of a thousand requests in a fetch many wait for less than all of it, so the mean is below that
+/// of the model, which has each of them as a miss or a hit.
 #[test]
 fn a_mean_that_is_asked_for_is_that_with_delayed_hits() {
     let folder = Folder::new("latency-mean");
@@ -162,7 +163,8 @@ fn requests_may_come_as_seldom_as_one_likes() {
     }
 }
 
-/// Requests in flight are throughput times latency, with all that waits, in each figure that is told.
+/// Requests in flight are throughput times latency, with all that waits, in each figure that is
+/// told.
 #[test]
 fn delayed_hits_hold_a_place_of_those_in_flight() {
     const MPL: f64 = 32.0;

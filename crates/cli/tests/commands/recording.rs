@@ -119,8 +119,8 @@ fn a_recording_that_was_cut_short_is_read_and_said_to_be() {
     assert!(!notes.contains("has no end"), "{notes}");
 }
 
-/// What a segment store has recorded: a simulation of as many bytes misses about as often as the store did,
-/// and there is advice.
+/// What a segment store has recorded: a simulation of as many bytes misses about as often as the
+/// store did, and there is advice.
 #[test]
 fn a_segment_store_is_advised() {
     let path = std::env::temp_dir().join(format!("frazil-store-{}.frazil", std::process::id()));

@@ -167,9 +167,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         _ = self.retire_dead(held, slot, Order::detach);
     }
 
-    /// Takes a dead slot out of its queue, if it is in one, and retires it; or notes that it was left
-    /// there. It may have been used again meanwhile, unless the caller protects it: then it goes back.
-    /// Whether it was found.
+    /// Takes a dead slot out of its queue, if it is in one, and retires it; or notes that it was
+    /// left there. It may have been used again meanwhile, unless the caller protects it: then it
+    /// goes back. Whether it was found.
     fn retire_dead(
         &self,
         held: &mut Held<'_, H::Local>,

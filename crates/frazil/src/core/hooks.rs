@@ -103,8 +103,8 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
         V: 'c,
         S: 'c;
 
-    /// A protection for the calling thread, whose reader this is. `None` under another look-up of the
-    /// thread: then it pins.
+    /// A protection for the calling thread, whose reader this is. `None` under another look-up of
+    /// the thread: then it pins.
     fn look<'c, S>(core: &'c Core<K, V, S, Self>, reader: &'c Reader) -> Option<Self::Look<'c, S>>;
 
     /// A second protection, for an entry compared with the one that the first protects.

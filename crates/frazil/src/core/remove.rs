@@ -139,7 +139,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let own = (found.cell, found.word(), found.slot());
             let Some((older, first)) = self.duplicate(protection, mixed, own, key) else { return };
             if first {
-                // `older` comes before `found`, so it was admitted later: its thread takes `found` out.
+                // `older` comes before `found`, so it was admitted later: its thread takes `found`
+                // out.
                 return;
             }
             H::before_unlink(self, older.slot());

@@ -253,8 +253,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Goes on with the last call, by a few evictions, where that has left more in force than was `asked`
-    /// for. The caller holds no stripe.
+    /// Goes on with the last call, by a few evictions, where that has left more in force than was
+    /// `asked` for. The caller holds no stripe.
     #[cold]
     #[inline(never)]
     pub(crate) fn shrink_further(&self, asked: impl FnOnce() -> u64) {
@@ -264,8 +264,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let entries_max = entries_max_for(capacity, room, self.weights.is_some());
             Goal { turn: *turn, capacity, entries_max }
         };
-        // Before anything is evicted for it. Not each time: it is a heavy fence for each thread there is, and where
-        // all is held every insertion comes here.
+        // Before anything is evicted for it. Not each time: it is a heavy fence for each thread
+        // there is, and where all is held every insertion comes here.
         if self.resize.further.fetch_add(1, Relaxed).is_multiple_of(GATHER_EVERY) {
             self.empty_all();
         }

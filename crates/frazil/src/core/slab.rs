@@ -27,8 +27,8 @@ pub(crate) const OCCUPIED: u8 = 1;
 /// Removed or replaced by a thread that could not take it out of its queue: the thread that
 /// dequeues it retires it.
 pub(crate) const DEAD: u8 = 2;
-/// Its residency is about to end, or has ended. With those below only in caches that set entries aside,
-/// and beside `OCCUPIED` or alone.
+/// Its residency is about to end, or has ended. With those below only in caches that set entries
+/// aside, and beside `OCCUPIED` or alone.
 #[cfg(feature = "freezing")]
 pub(crate) const LEAVING: u8 = 4;
 /// Its queue must leave it alone, and drops it when it reaches it. A policy under a lock keeps its
@@ -300,7 +300,8 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     ///
     /// # Safety
     ///
-    /// The address came from [`value_address`](Self::value_address), and otherwise as for [`Slab::key`].
+    /// The address came from [`value_address`](Self::value_address), and otherwise as for
+    /// [`Slab::key`].
     pub(crate) unsafe fn key_beside<'s>(value: NonNull<V>) -> &'s K {
         // SAFETY: it lies at this offset inside a slot, and there is a key (the caller's promise).
         unsafe {

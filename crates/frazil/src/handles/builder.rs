@@ -68,8 +68,9 @@ impl<K, V, S> HandleBuilder<K, V, S> {
     /// [`insert_held`](HandleCache::insert_held) returns an entry that cannot be admitted. By
     /// default it is not.
     ///
-    /// An entry that replaces another is then charged beside it until the other is dropped. Without room for both the
-    /// other is removed first, so the key is absent until the new entry is admitted.
+    /// An entry that replaces another is then charged beside it until the other is dropped. Without
+    /// room for both the other is removed first, so the key is absent until the new entry is
+    /// admitted.
     ///
     /// ```
     /// use frazil::HandleCache;
@@ -138,8 +139,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleBuilder<K, V, S> {
     ///
     /// # Panics
     ///
-    /// If the policy is none of those whose entries can be held: see [`BuildError::CannotHold`], which
-    /// [`try_build`](Self::try_build) answers.
+    /// If the policy is none of those whose entries can be held: see [`BuildError::CannotHold`],
+    /// which [`try_build`](Self::try_build) answers.
     #[track_caller]
     pub fn build(self) -> HandleCache<K, V, S> {
         match self.try_build() {

@@ -29,11 +29,11 @@ pub enum Outcome {
     Detached,
 }
 
-/// A value of a [`HandleCache`](crate::HandleCache) that stays for as long as this, or a clone of it, is there:
-/// though it is replaced or removed, and though the cache is dropped.
+/// A value of a [`HandleCache`](crate::HandleCache) that stays for as long as this, or a clone of
+/// it, is there: though it is replaced or removed, and though the cache is dropped.
 ///
-/// 16 bytes. A clone and a drop are a locked instruction each; the drop of the last one runs the destructors of key
-/// and value if the entry is not resident any more.
+/// 16 bytes. A clone and a drop are a locked instruction each; the drop of the last one runs the
+/// destructors of key and value if the entry is not resident any more.
 ///
 /// ```
 /// let cache: frazil::HandleCache<u64, String> = frazil::HandleCache::builder(100).build();

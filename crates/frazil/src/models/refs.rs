@@ -1,8 +1,8 @@
 //! The word of a slot with handles: what is held stays, and what is in a slot is dropped once.
 //!
-//! One slot, one word of the index, one cell for key and value. loom reports if reading what is in the cell
-//! and dropping it, or filling it anew, are not ordered. Whoever drops it says so, and the slot is used
-//! again when its queue has let go of it as well.
+//! One slot, one word of the index, one cell for key and value. loom reports if reading what is in
+//! the cell and dropping it, or filling it anew, are not ordered. Whoever drops it says so, and the
+//! slot is used again when its queue has let go of it as well.
 
 use std::sync::Arc;
 
@@ -272,8 +272,8 @@ impl Store {
     }
 }
 
-/// A model of two threads, that lose the processor three times as often: who is counted for a moment only
-/// matters where both do.
+/// A model of two threads, that lose the processor three times as often: who is counted for a
+/// moment only matters where both do.
 fn deep_model(work: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.map(|bound| 3 * bound);

@@ -1,4 +1,5 @@
-//! Holders of one slot that each thread counts for itself: what is held stays, and is dropped once, by the last.
+//! Holders of one slot that each thread counts for itself: what is held stays, and is dropped once,
+//! by the last.
 
 use std::sync::Arc;
 

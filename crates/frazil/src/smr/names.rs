@@ -118,8 +118,9 @@ impl Names {
         self.count.store(count + 1, Release);
     }
 
-    /// Copies the names to where there is room for more. An allocator that uses the cache may come here
-    /// as well, and name slots when memory is allocated and when it is freed: so who adds looks again.
+    /// Copies the names to where there is room for more. An allocator that uses the cache may come
+    /// here as well, and name slots when memory is allocated and when it is freed: so who adds
+    /// looks again.
     #[cold]
     #[inline(never)]
     fn make_room(&self) {
@@ -147,8 +148,8 @@ impl Names {
         }
         // SAFETY: it is not null, because the first pair is longer than none; and as above.
         let free = unsafe { &*self.logs.load(Relaxed) }.slots(state + COPY);
-        // Release: the names of this state, for who finds that they are being copied and not yet that
-        // they were; partner is the Acquire of `read`.
+        // Release: the names of this state, for who finds that they are being copied and not yet
+        // that they were; partner is the Acquire of `read`.
         self.state.store(state + WRITING, Release);
         // Release: that it is written over, which who may be reading it then finds; partner is the
         // Acquire of `read`.

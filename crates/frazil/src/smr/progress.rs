@@ -8,8 +8,8 @@
 //!
 //! A thread that only reads passes nothing. It is *awake* from its first look on, and holds
 //! everything up, until a reclaimer executes the heavy fence instead and lets it fall asleep; a
-//! thread that is *asleep* is asked for nothing. Its next look finds that it is, and executes a full
-//! fence between naming a slot and looking whether it is still there:
+//! thread that is *asleep* is asked for nothing. Its next look finds that it is, and executes a
+//! full fence between naming a slot and looking whether it is still there:
 //!
 //! ```text
 //! thread that looks                  reclaimer

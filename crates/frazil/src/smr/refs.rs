@@ -54,7 +54,8 @@ pub(crate) trait SlotRefs: Default {
     /// Whether holders are counted.
     const COUNTED: bool;
 
-    /// Initializes it as of an unused slot with this number. Other threads may be reading it, and read zeroes before.
+    /// Initializes it as of an unused slot with this number. Other threads may be reading it, and
+    /// read zeroes before.
     fn prepare(&self, slot: u32);
 
     /// The weight of the entry, if it is kept here, in the line that look-ups read anyway.
@@ -72,7 +73,8 @@ pub(crate) trait SlotRefs: Default {
     /// Claims it for an eviction. False if it is held, or its residency over.
     fn claim(&self) -> bool;
 
-    /// Notes that it is in no queue, and will be in none. True if the caller must give the slot back.
+    /// Notes that it is in no queue, and will be in none. True if the caller must give the slot
+    /// back.
     fn dequeue(&self) -> bool;
 }
 
@@ -123,10 +125,11 @@ pub(crate) struct Line;
 pub(crate) struct Refs {
     word: AtomicU64,
     weight: AtomicU64,
-    /// The next slot in a list of slots that wait for the end of an operation, or to be given back. Used by the
-    /// thread that has the slot in hand.
+    /// The next slot in a list of slots that wait for the end of an operation, or to be given back.
+    /// Used by the thread that has the slot in hand.
     pub(crate) next: AtomicU32,
-    /// The slot's number, for threads that have its address; above it the priority with which its entry was inserted.
+    /// The slot's number, for threads that have its address; above it the priority with which its
+    /// entry was inserted.
     slot_and_priority: AtomicU32,
 }
 
@@ -293,8 +296,8 @@ impl SlotRefs for Refs {
 
     #[inline(always)]
     fn dequeue(&self) -> bool {
-        // The second of the two acquires what the first released: the content is dropped, the queue word is empty.
-        // Partner: `dropped`.
+        // The second of the two acquires what the first released: the content is dropped, the queue
+        // word is empty. Partner: `dropped`.
         self.word.fetch_or(DEQUEUED, AcqRel) & DROPPED != 0
     }
 }
@@ -323,12 +326,12 @@ impl Refs {
         self.slot_and_priority.load(Relaxed) & ((1 << PRIORITY_AT) - 1)
     }
 
-    /// Publishes a filled slot: look-ups may return it by an index word that the caller is about to store. The caller
-    /// is counted.
+    /// Publishes a filled slot: look-ups may return it by an index word that the caller is about to
+    /// store. The caller is counted.
     #[inline(always)]
     pub(crate) fn publish(&self) {
-        // Relaxed: the index word publishes the content. `end` and `evict` have released, for `hold`, that the slot
-        // was unlinked before: each change since then was an exchange.
+        // Relaxed: the index word publishes the content. `end` and `evict` have released, for
+        // `hold`, that the slot was unlinked before: each change since then was an exchange.
         self.word.fetch_sub(VACANT - 1, Relaxed);
     }
 
@@ -337,18 +340,20 @@ impl Refs {
         self.word.fetch_add(VACANT - 1, Relaxed);
     }
 
-    /// Makes a filled slot an orphan that no look-up finds. The caller is counted, and so holds its content.
+    /// Makes a filled slot an orphan that no look-up finds. The caller is counted, and so holds its
+    /// content.
     pub(crate) fn detach(&self) {
-        // From a vacant word: threads that are counted besides read no content. Release: the content, for the thread
-        // that releases a clone last; partner is the Acquire of `exchange`.
+        // From a vacant word: threads that are counted besides read no content. Release: the
+        // content, for the thread that releases a clone last; partner is the Acquire of `exchange`.
         self.word.fetch_sub(VACANT.wrapping_sub(ENDED | ORPHAN | DEQUEUED | 1), Release);
     }
 
-    /// Counts the caller, who may read the content unless the residency had ended. Returns the state before.
+    /// Counts the caller, who may read the content unless the residency had ended. Returns the
+    /// state before.
     #[inline(always)]
     pub(crate) fn hold(&self) -> Seen {
-        // Acquire: partners are the Releases of `end` and `evict`. A thread that finds it ended, or published again,
-        // sees that the index word was exchanged before.
+        // Acquire: partners are the Releases of `end` and `evict`. A thread that finds it ended, or
+        // published again, sees that the index word was exchanged before.
         Seen(self.word.fetch_add(1, Acquire))
     }
 
@@ -358,8 +363,9 @@ impl Refs {
         self.word.fetch_add(1, Relaxed);
     }
 
-    /// Releases a resident that others hold as well. If nobody else holds it, or its residency is over, the caller
-    /// stays counted: of threads that release it by this function one finds that it is the last.
+    /// Releases a resident that others hold as well. If nobody else holds it, or its residency is
+    /// over, the caller stays counted: of threads that release it by this function one finds that
+    /// it is the last.
     #[inline(always)]
     pub(crate) fn let_go_beside_others(&self) -> Result<(), Seen> {
         let mut seen = self.look();
@@ -375,19 +381,20 @@ impl Refs {
     /// The place in which holders are counted, if it is spread.
     #[inline(always)]
     pub(crate) fn place(&self) -> Option<u32> {
-        // Acquire: the place; partner is the Release of `spread`. Also, as in `hold`: a thread that finds it ended,
-        // or spread after it was published again, sees that the index word was exchanged before.
+        // Acquire: the place; partner is the Release of `spread`. Also, as in `hold`: a thread that
+        // finds it ended, or spread after it was published again, sees that the index word was
+        // exchanged before.
         let seen = Seen(self.word.load(Acquire));
         seen.is_spread().then(|| self.next.load(Relaxed))
     }
 
-    /// Spreads it: its holders are counted in this place. The caller is counted. False if it is not resident, or
-    /// spread already.
+    /// Spreads it: its holders are counted in this place. The caller is counted. False if it is not
+    /// resident, or spread already.
     pub(crate) fn spread(&self, place: u32) -> bool {
         let mut seen = self.look();
         while seen.is_resident() {
-            // No other thread uses the link of a resident. If another ends the residency now, it becomes the owner,
-            // and may overwrite the place.
+            // No other thread uses the link of a resident. If another ends the residency now, it
+            // becomes the owner, and may overwrite the place.
             self.next.store(place, Relaxed);
             let spread = (seen.0 + SHARE) | SPREAD;
             // Release: the place; partner is the Acquire of `place`.
@@ -412,8 +419,8 @@ impl Refs {
         None
     }
 
-    /// The place in which holders are counted, if the word has a share for them and the caller has locked their
-    /// table.
+    /// The place in which holders are counted, if the word has a share for them and the caller has
+    /// locked their table.
     pub(crate) fn place_of_share(&self) -> u32 {
         self.next.load(Relaxed)
     }
@@ -435,8 +442,8 @@ impl Refs {
             let counts = seen.0.wrapping_add(counted).wrapping_sub(SHARE) & !DUE;
             let is_last = Seen(counts).is_orphan() && Seen(counts).count() == 0;
             let after = if is_last { counts & !(ORPHAN | CHARGED) } else { counts };
-            // Release: reads by threads that released it elsewhere, which the caller has acquired. Acquire: as in
-            // `exchange`.
+            // Release: reads by threads that released it elsewhere, which the caller has acquired.
+            // Acquire: as in `exchange`.
             match self.word.compare_exchange(seen.0, after, AcqRel, Relaxed) {
                 Ok(_) if is_last => return LetGo::Owned { is_charged: seen.is_charged() },
                 Ok(_) => return LetGo::Counted,
@@ -460,21 +467,23 @@ impl Refs {
         }
     }
 
-    /// Releases it for a handle, which may outlive the cache, given the state `seen`. False if another thread has
-    /// changed the word, or the caller is the last of an orphan; otherwise the caller reads nothing afterwards.
+    /// Releases it for a handle, which may outlive the cache, given the state `seen`. False if
+    /// another thread has changed the word, or the caller is the last of an orphan; otherwise the
+    /// caller reads nothing afterwards.
     #[inline(always)]
     pub(crate) fn release_at_once(&self, seen: Seen) -> bool {
         !seen.is_last_of_orphan() && self.exchange(seen).is_ok()
     }
 
-    /// The same in every state. Unless the caller then owns the content, it reads nothing afterwards but what `open`
-    /// counts it in.
+    /// The same in every state. Unless the caller then owns the content, it reads nothing
+    /// afterwards but what `open` counts it in.
     pub(crate) fn release(&self, open: &Open) -> Released {
         let mut seen = self.look();
         let mut waits = 0;
         loop {
             if seen.is_last_of_orphan() && !seen.is_closed() && waits == 0 {
-                // Before the release: afterwards the drop of the cache would not wait for this thread.
+                // Before the release: afterwards the drop of the cache would not wait for this
+                // thread.
                 open.enter();
                 waits = 1;
             }
@@ -490,13 +499,14 @@ impl Refs {
         }
     }
 
-    /// Releases it if the word is still as `seen`. If that was the last of an orphan, the caller owns the content.
+    /// Releases it if the word is still as `seen`. If that was the last of an orphan, the caller
+    /// owns the content.
     #[inline(always)]
     fn exchange(&self, seen: Seen) -> Result<(), Seen> {
         let after =
             (seen.0 - 1) & if seen.is_last_of_orphan() { !(ORPHAN | CHARGED) } else { u64::MAX };
-        // Release: the caller's reads; partners are the Acquires of `claim` and `close`, and that of the last release
-        // here.
+        // Release: the caller's reads; partners are the Acquires of `claim` and `close`, and that
+        // of the last release here.
         self.word.compare_exchange(seen.0, after, AcqRel, Relaxed).map(drop).map_err(Seen)
     }
 
@@ -506,16 +516,16 @@ impl Refs {
         self.word.fetch_sub(ENDED | 1, Release);
     }
 
-    /// Ends the residency of a claimed slot. The caller has unlinked it, and is no longer counted. If others are
-    /// counted, the capacity may be `charged` for them.
+    /// Ends the residency of a claimed slot. The caller has unlinked it, and is no longer counted.
+    /// If others are counted, the capacity may be `charged` for them.
     #[inline(always)]
     pub(crate) fn evict(&self, charged: bool) -> Evicted {
         let mut seen = ENDED | 1;
         loop {
             let others = seen & COUNT > 1;
             let after = seen - 1 + if others { orphan(charged) } else { 0 };
-            // Release: the unlinking, for `hold`; and the caller's reads, for `exchange`, if another thread will drop
-            // the content.
+            // Release: the unlinking, for `hold`; and the caller's reads, for `exchange`, if
+            // another thread will drop the content.
             match self.word.compare_exchange(seen, after, Release, Relaxed) {
                 Ok(_) if others => return Evicted::Orphaned,
                 Ok(_) => return Evicted::Owned,
@@ -524,8 +534,8 @@ impl Refs {
         }
     }
 
-    /// Ends the residency. The caller has exchanged the index word, and is counted. The capacity may be `charged`
-    /// until the content is dropped. Returns the state before.
+    /// Ends the residency. The caller has exchanged the index word, and is counted. The capacity
+    /// may be `charged` until the content is dropped. Returns the state before.
     #[inline(always)]
     pub(crate) fn end(&self, charged: bool) -> Seen {
         // Release: the exchange of the index word; partner is the Acquire of `hold`.
@@ -565,8 +575,8 @@ impl Refs {
     }
 }
 
-/// Counts those that a core waits for before it is freed: its cache, each slot held when the cache was dropped, and
-/// each thread that is releasing an orphan.
+/// Counts those that a core waits for before it is freed: its cache, each slot held when the cache
+/// was dropped, and each thread that is releasing an orphan.
 #[derive(Debug)]
 pub(crate) struct Open(AtomicU64);
 
@@ -582,10 +592,11 @@ impl Open {
         self.0.fetch_add(1, Relaxed);
     }
 
-    /// Subtracts this many. True if none are left, and the caller must free the core; otherwise it does not read the
-    /// core afterwards.
+    /// Subtracts this many. True if none are left, and the caller must free the core; otherwise it
+    /// does not read the core afterwards.
     pub(crate) fn leave(&self, waits: u64) -> bool {
-        // Release and Acquire: all reads of the core come before it is freed; partner is this operation itself.
+        // Release and Acquire: all reads of the core come before it is freed; partner is this
+        // operation itself.
         self.0.fetch_sub(waits, AcqRel) == waits
     }
 }

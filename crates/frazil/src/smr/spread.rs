@@ -21,21 +21,23 @@ use crate::sync::atomic::{
 };
 use crate::sync::{CHECKED, Mutex, MutexGuard, thread};
 
-/// Slots that may be spread at once because threads contend for them. 2 KiB for each thread that holds one.
+/// Slots that may be spread at once because threads contend for them. 2 KiB for each thread that
+/// holds one.
 const PLACES: usize = if CHECKED { 2 } else { 256 };
 
-/// Frozen slots that may be spread at once; their places follow the others. 512 KiB of addresses for each
-/// thread that holds some, mapped where it has held one.
+/// Frozen slots that may be spread at once; their places follow the others. 512 KiB of addresses
+/// for each thread that holds some, mapped where it has held one.
 const ASIDE_PLACES: usize = if CHECKED { 2 } else { 1 << 16 };
 
 /// Places for which a word says which are due.
 const A_WORD: usize = u64::BITS as usize;
 
-/// How often a recount looks at a thread that has not passed, before it leaves the rest to the next recount.
+/// How often a recount looks at a thread that has not passed, before it leaves the rest to the next
+/// recount.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 1_000 };
 
-/// The counts of one thread, which alone writes them. It has only atomics, so it may be freed while an unused reference
-/// to it still exists.
+/// The counts of one thread, which alone writes them. It has only atomics, so it may be freed while
+/// an unused reference to it still exists.
 #[derive(Debug)]
 pub(crate) struct Own {
     /// Odd while the thread reads a word and counts.
@@ -63,30 +65,32 @@ impl Own {
         self.count(refs, 1)
     }
 
-    /// Counts a release. False, and nothing is counted, if the word is no longer spread. Otherwise it reads
-    /// nothing afterwards.
+    /// Counts a release. False, and nothing is counted, if the word is no longer spread. Otherwise
+    /// it reads nothing afterwards.
     #[inline(always)]
     pub(crate) fn release(&self, refs: &Refs) -> bool {
         self.count(refs, u64::MAX)
     }
 
-    // Not inlined: its registers cost all look-ups, most of which are of words that are not spread, a sixth more
-    // instructions.
+    // Not inlined: its registers cost all look-ups, most of which are of words that are not spread,
+    // a sixth more instructions.
     #[inline(never)]
     fn count(&self, refs: &Refs, amount: u64) -> bool {
         let Some(counts) = self.counts.get() else { return self.count_first(refs, amount) };
         let section = self.section.load(Relaxed);
-        // Release: the counts before this, for a recount that sees this section instead of an earlier one; partner
-        // is the Acquire of `has_passed`.
+        // Release: the counts before this, for a recount that sees this section instead of an
+        // earlier one; partner is the Acquire of `has_passed`.
         self.section.store(section + 1, Release);
-        // Partner: the heavy fence of `recount`. Either this reads the recounted word, or the recount waits for it.
+        // Partner: the heavy fence of `recount`. Either this reads the recounted word, or the
+        // recount waits for it.
         fence::light();
         let place = refs.place();
         let counter = place.and_then(|place| counts.get(place));
         if let Some(counter) = counter {
             add(counter, amount);
         }
-        // Release: the count, and the reads of the content before it; partner is the Acquire of `has_passed`.
+        // Release: the count, and the reads of the content before it; partner is the Acquire of
+        // `has_passed`.
         self.section.store(section + 2, Release);
         counter.is_some() || place.is_some() && self.count_first(refs, amount)
     }
@@ -118,12 +122,14 @@ impl Own {
         counter.map_or(0, |counter| counter.load(Relaxed))
     }
 
-    /// Whether the thread of this number no longer counts by a word that it read before the caller's heavy fence.
+    /// Whether the thread of this number no longer counts by a word that it read before the
+    /// caller's heavy fence.
     fn has_passed(&self, number: u32) -> bool {
         // Acquire: partner is the Release of `count`.
         let first = self.section.load(Acquire);
         if first.is_multiple_of(2) || fork::has_lost(number) {
-            // A lost thread will release nothing: what it held, or was about to release, stays held for ever.
+            // A lost thread will release nothing: what it held, or was about to release, stays held
+            // for ever.
             return true;
         }
         for _ in 0..LOOKS {
@@ -222,8 +228,8 @@ impl Spread {
     #[cold]
     pub(crate) fn recount_soon(&self, refs: &Refs) {
         let at = refs.recount_soon().and_then(|place| (place as usize).checked_sub(PLACES));
-        // No place if it was recounted since its word became due, and its link leads to another slot by now. An
-        // extra bit does no harm: the recount reads the word.
+        // No place if it was recounted since its word became due, and its link leads to another
+        // slot by now. An extra bit does no harm: the recount reads the word.
         if let Some((at, word)) = at.and_then(|at| Some((at, self.due_aside.get(at / A_WORD)?))) {
             // Release: the word that says that it is due; partner is the Acquire of `recount`.
             word.fetch_or(1 << (at % A_WORD), Release);
@@ -232,8 +238,8 @@ impl Spread {
     }
 
     fn set_due(&self) {
-        // An exchange with Release: a recount that clears the flag finds what is due. Partner: the Acquire of
-        // `recount`.
+        // An exchange with Release: a recount that clears the flag finds what is due. Partner: the
+        // Acquire of `recount`.
         self.due.swap(true, Release);
     }
 
@@ -257,8 +263,8 @@ impl Spread {
         Some(Locked { table: self.table.try_lock()?, _unforked: unforked })
     }
 
-    /// Spreads a slot in which the caller is counted, if it is resident, there is a place, and no other thread
-    /// uses the table. Waits for nobody, and drops nothing.
+    /// Spreads a slot in which the caller is counted, if it is resident, there is a place, and no
+    /// other thread uses the table. Waits for nobody, and drops nothing.
     #[cold]
     pub(crate) fn spread(&self, slot: u32, refs: &Refs) {
         let Some(mut table) = self.try_table() else { return };
@@ -313,8 +319,8 @@ impl Table {
         self.next_aside = PLACES;
     }
 
-    /// Spreads a frozen slot in which the caller is counted, if it is resident. False if there is no place left
-    /// for frozen slots.
+    /// Spreads a frozen slot in which the caller is counted, if it is resident. False if there is
+    /// no place left for frozen slots.
     #[cfg(feature = "freezing")]
     pub(crate) fn spread_aside(&mut self, slot: u32, refs: &Refs) -> bool {
         let is_taken = |place: &Place| place.slot != 0;
@@ -343,8 +349,9 @@ impl Table {
         }
     }
 
-    /// Recounts slots that are due, or all, from the counts of these threads. Calls `recounted` for each slot with the
-    /// result of releasing its share. False if a thread has not passed: then the rest is left to the next recount.
+    /// Recounts slots that are due, or all, from the counts of these threads. Calls `recounted` for
+    /// each slot with the result of releasing its share. False if a thread has not passed: then the
+    /// rest is left to the next recount.
     pub(crate) fn recount<'r, 'o, O: Iterator<Item = (u32, &'o Own)>>(
         &mut self,
         spread: &Spread,
@@ -397,8 +404,8 @@ mod tests {
     use super::*;
     use crate::smr::refs::SlotRefs as _;
 
-    /// A spread slot whose link leads to another slot: what a thread finds that was suspended after it read the word, while
-    /// others recounted the slot and came to own its content.
+    /// A spread slot whose link leads to another slot: what a thread finds that was suspended after
+    /// it read the word, while others recounted the slot and came to own its content.
     fn overtaken(spread: &Spread) -> Refs {
         let refs = Refs::default();
         refs.prepare(1);

@@ -124,7 +124,8 @@ pub(crate) fn stripe<L: Default, W: Default>(
 ) -> &Stripe<L, W> {
     let (last, stripe) = LAST.with(Cell::get);
     if last == identity {
-        // SAFETY: see `LAST`: it is one of `stripes`, which never moves them; so it is of their type.
+        // SAFETY: see `LAST`: it is one of `stripes`, which never moves them; so it is of their
+        // type.
         return unsafe { &*stripe.cast() };
     }
     let stripe = stripes.of(number());

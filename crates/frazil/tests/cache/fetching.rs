@@ -77,7 +77,8 @@ fn crowd(
     drop(tasks);
     assert_eq!(cache.flights(), 0);
     let waits = counts.idle.get() - before.get();
-    // Once to ask and once for the answer; who fetches, when all have asked and when time has passed.
+    // Once to ask and once for the answer; who fetches, when all have asked and when time has
+    // passed.
     let (polls, most) = (counts.polls.get(), 2 * CALLERS as u64 + 3 * fetches.get() as u64);
     assert!(polls <= most, "{polls} polls: somebody asks again and again whether it is there");
     Crowd { answers: outputs, fetches: fetches.get(), waits }

@@ -1,4 +1,5 @@
-//! Charges of entries that can be held, and the capacity: the largest charges, and what keeps a capacity up.
+//! Charges of entries that can be held, and the capacity: the largest charges, and what keeps a
+//! capacity up.
 
 use std::sync::mpsc::channel;
 

@@ -1,4 +1,5 @@
-//! Entries whose holders are counted by their threads: they are held, evicted, removed and dropped as others are.
+//! Entries whose holders are counted by their threads: they are held, evicted, removed and dropped
+//! as others are.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};

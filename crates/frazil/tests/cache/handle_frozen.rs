@@ -14,7 +14,8 @@ use crate::tracked::{Census, Chance, Tracked};
 
 type Tested = HandleCache<u64, Counting>;
 
-/// A cache that is full of entries that weigh one, all of which are frozen; and how many were dropped.
+/// A cache that is full of entries that weigh one, all of which are frozen; and how many were
+/// dropped.
 fn frozen(policy: Policy, capacity: u64) -> (Tested, Arc<AtomicU64>) {
     let builder = HandleCache::builder(capacity).policy(policy).freezing(Freezing::ByHand);
     let (cache, dropped): (Tested, Arc<AtomicU64>) = (builder.build(), Arc::default());
@@ -84,7 +85,8 @@ fn the_policy_does_not_hear_of_a_hold_of_what_is_frozen() {
     }
 }
 
-/// Whatever becomes of an entry, and of the overlay, it is dropped once, when the last lets go of it.
+/// Whatever becomes of an entry, and of the overlay, it is dropped once, when the last lets go of
+/// it.
 #[test]
 fn what_was_frozen_is_dropped_by_its_last_release() {
     type Way = fn(&Tested, &Arc<AtomicU64>);

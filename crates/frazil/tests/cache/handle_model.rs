@@ -68,8 +68,8 @@ pub(crate) struct Model {
     current: BTreeMap<u64, u64>,
     held: Vec<Held<u64, Noted>>,
     next: u64,
-    /// What may be resident, or in a strict cache in use: what was, or the capacity where that is more,
-    /// and what was admitted beyond it since.
+    /// What may be resident, or in a strict cache in use: what was, or the capacity where that is
+    /// more, and what was admitted beyond it since.
     bound: u64,
     /// Those held at their insertion that the policy may not have taken: nothing goes for them.
     beside: BTreeSet<u64>,

@@ -1,4 +1,5 @@
-//! Priorities of entries that can be held: which of them are evicted first, and that none stays for ever.
+//! Priorities of entries that can be held: which of them are evicted first, and that none stays for
+//! ever.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -197,7 +198,8 @@ fn s3_fifo_forgets_what_came_with_the_lowest_priority() {
     }
 }
 
-/// Where each entry is published by itself, one that leaves the bottom queue takes a segment of its own.
+/// Where each entry is published by itself, one that leaves the bottom queue takes a segment of its
+/// own.
 #[test]
 fn the_lowest_may_go_to_nothing_though_all_were_hit() {
     for policy in POLICIES {

@@ -180,7 +180,8 @@ fn memory_does_not_grow_with_what_was_held() {
     }
 }
 
-/// Threads that do all there is, a quarter of what they find they hold for long. How many operations.
+/// Threads that do all there is, a quarter of what they find they hold for long. How many
+/// operations.
 fn at_work(policy: Policy, strict: bool, threads: u64, operations: u64) -> u64 {
     const KEYS: u64 = 2_000;
     let census = Census::default();
@@ -509,7 +510,8 @@ fn one_destructor_that_panics_leaves_no_other_to_later_operations() {
     }
 }
 
-/// What an operation takes out while its thread unwinds is dropped at once as well, though a destructor panics.
+/// What an operation takes out while its thread unwinds is dropped at once as well, though a
+/// destructor panics.
 #[test]
 fn what_goes_while_a_thread_unwinds_is_dropped_at_once() {
     struct Panics<'c>(#[expect(dead_code, reason = "it is counted")] Tracked<'c>);
@@ -543,8 +545,8 @@ fn what_goes_while_a_thread_unwinds_is_dropped_at_once() {
     }
 }
 
-/// Handles that a thread's own variables hold are let go of when the thread has lost its number, and
-/// nothing is lost by that.
+/// Handles that a thread's own variables hold are let go of when the thread has lost its number,
+/// and nothing is lost by that.
 #[test]
 fn a_thread_may_end_with_what_it_holds() {
     use std::sync::Arc;
@@ -657,7 +659,8 @@ impl Meddler {
     }
 }
 
-/// Hashes that hold, let go, insert, remove and change the capacity while an operation is under way.
+/// Hashes that hold, let go, insert, remove and change the capacity while an operation is under
+/// way.
 #[test]
 fn a_hash_may_work_with_what_is_held() {
     for policy in POLICIES {

@@ -253,8 +253,8 @@ fn a_weight_bounds_what_waits_to_be_dropped() {
     }
 }
 
-/// What a pin has shown is kept, and beside it the capacity is: what is too much of both is refused,
-/// until the pin is dropped.
+/// What a pin has shown is kept, and beside it the capacity is: what is too much of both is
+/// refused, until the pin is dropped.
 #[test]
 fn a_pin_that_shows_heavy_values_costs_refusals_and_no_memory() {
     // Those which turn newcomers away by themselves are left out.
@@ -470,8 +470,8 @@ fn entries_that_end_before_they_are_queued_are_dropped() {
     assert_eq!(census.living(), 0);
 }
 
-/// Each flush publishes a segment with one entry in it, until there are hardly any left. An insertion
-/// that finds none packs them; a removal does not.
+/// Each flush publishes a segment with one entry in it, until there are hardly any left. An
+/// insertion that finds none packs them; a removal does not.
 #[test]
 fn what_is_flushed_one_by_one_is_dropped_all_the_same() {
     alone("limits::what_is_flushed_one_by_one_is_dropped_all_the_same", || {

@@ -1,4 +1,5 @@
-//! A sharded hash map with lists, as a host: the relaxed LRU of HHVM, which paper 2 puts its overlay on.
+//! A sharded hash map with lists, as a host: the relaxed LRU of HHVM, which paper 2 puts its
+//! overlay on.
 //!
 //! A look-up reads the map of a shard under a lock that readers share, and moves the entry to the
 //! head of the shard's list, unless another thread has that list. A writer takes both locks.

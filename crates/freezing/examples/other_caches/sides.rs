@@ -199,8 +199,8 @@ impl Side {
         })
     }
 
-    /// Fills it, asks until it is warm, and until its controller has made up its mind. How long that
-    /// took.
+    /// Fills it, asks until it is warm, and until its controller has made up its mind. How long
+    /// that took.
     fn warm(&self, load: &Load, keys: u64, seconds: f64) -> Result<Duration, String> {
         let began = Instant::now();
         (self.preload)(keys);

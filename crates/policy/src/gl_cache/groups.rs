@@ -11,7 +11,8 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) const HEIR: u32 = NONE - 1;
 /// Number of features.
 pub(super) const FEATURES: usize = 7;
-/// Features by how many are shown where all are not: requests, age, mean size, active objects, rates.
+/// Features by how many are shown where all are not: requests, age, mean size, active objects,
+/// rates.
 const SHOWN_FIRST: [usize; FEATURES] = [5, 4, 3, 6, 0, 1, 2];
 /// Fewer groups than these leave a ranking no choice: in a small cache groups are smaller.
 const LEAST_GROUPS: u32 = 32;

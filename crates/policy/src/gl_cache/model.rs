@@ -46,8 +46,9 @@ impl GroupModel {
         GroupModel { most: most as usize, boosting, samples, fresh: 0, trees: None, error: None }
     }
 
-    /// Takes the samples of a snapshot, in place of the oldest where there are too many. Their utilities
-    /// are divided by the largest of them; if that is 0 they say nothing and stay where they are.
+    /// Takes the samples of a snapshot, in place of the oldest where there are too many. Their
+    /// utilities are divided by the largest of them; if that is 0 they say nothing and stay where
+    /// they are.
     pub fn collect(&mut self, snapshot: &mut Samples<FEATURES>) {
         // Utilities of snapshots differ by how long each was watched, and how busy it was then.
         let scale = snapshot.labels.iter().fold(0.0_f32, |most, &label| most.max(label));
@@ -94,8 +95,8 @@ impl GroupModel {
         self.trees.as_ref()
     }
 
-    /// The model's error where samples were held back, root mean square: utilities are shares of the
-    /// largest of their snapshot.
+    /// The model's error where samples were held back, root mean square: utilities are shares of
+    /// the largest of their snapshot.
     pub fn error(&self) -> Option<f64> {
         self.error
     }

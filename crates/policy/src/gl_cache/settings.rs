@@ -140,7 +140,8 @@ impl GroupLearning {
         }
     }
 
-    /// The names of the features, in the order of [`GlCache::importance`](crate::GlCache::importance).
+    /// The names of the features, in the order of
+    /// [`GlCache::importance`](crate::GlCache::importance).
     pub const FEATURES: [&'static str; FEATURES] =
         ["request rate", "write rate", "miss ratio", "mean size", "age", "requests", "active"];
 

@@ -1,8 +1,8 @@
 //! What LRB knows of objects: when they were requested, how large they are, and which of their
 //! samples still wait for a label.
 //!
-//! Records are in a list by their last request, but for residents that were not requested within the
-//! memory window: those are in a list of their own, which goes first.
+//! Records are in a list by their last request, but for residents that were not requested within
+//! the memory window: those are in a list of their own, which goes first.
 
 use crate::{Rng, Samples, Slot};
 

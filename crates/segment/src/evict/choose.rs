@@ -63,8 +63,8 @@ impl Hand {
     }
 }
 
-/// Segments with the nearest latest deadlines, of those that were looked at: when, which was written first,
-/// and which.
+/// Segments with the nearest latest deadlines, of those that were looked at: when, which was
+/// written first, and which.
 #[derive(Debug, Default)]
 pub(super) struct Endings {
     nearest: Vec<(u64, u64, u32)>,
@@ -210,8 +210,8 @@ impl Evictor {
         alone.into_iter().collect()
     }
 
-    /// The segment that is the least useful as the model predicts, and its neighbours. `None`: there is no
-    /// ranking, or all of it was used.
+    /// The segment that is the least useful as the model predicts, and its neighbours. `None`:
+    /// there is no ranking, or all of it was used.
     fn ranked(&mut self, store: &Store, chains: &Chains) -> Option<Vec<u32>> {
         let learner = store.learner.as_ref()?;
         loop {

@@ -1,5 +1,5 @@
-//! The sampled keys requested since the snapshot, and the value of those that were not and have left
-//! their segment.
+//! The sampled keys requested since the snapshot, and the value of those that were not and have
+//! left their segment.
 //!
 //! A fixed table of words, eight to a line. All words of a key lie in one line. They are filled
 //! from the first on and never emptied while keys are sampled, so two threads that note one key

@@ -22,8 +22,8 @@ pub struct LearnerStats {
     pub model_age: Option<Duration>,
     /// Segments that the model was made of, of the last snapshots.
     pub samples: u64,
-    /// The model's error where samples were held back, root mean square; 1 is the utility of the most
-    /// useful segment of a snapshot.
+    /// The model's error where samples were held back, root mean square; 1 is the utility of the
+    /// most useful segment of a snapshot.
     pub error: f64,
     /// Each feature's share of the model's gain, in the order of [`LearnerStats::FEATURES`].
     pub importance: [f64; FEATURES],

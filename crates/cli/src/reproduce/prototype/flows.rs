@@ -1,9 +1,9 @@
 //! The flow manager: for each object that is being fetched, the requests that wait for it.
 //!
-//! An object is fetched for the first request (a miss), the others wait in its queue (delayed hits).
-//! When it has come it is written into its shard, and once the shard says that this is done all who
-//! wait are answered. Requests that the shard sent in the meantime have come before that word, and
-//! are among them: no object is fetched a second time because its write was under way.
+//! An object is fetched for the first request (a miss), the others wait in its queue (delayed
+//! hits). When it has come it is written into its shard, and once the shard says that this is done
+//! all who wait are answered. Requests that the shard sent in the meantime have come before that
+//! word, and are among them: no object is fetched a second time because its write was under way.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

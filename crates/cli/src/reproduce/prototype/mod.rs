@@ -1,7 +1,7 @@
-//! Paper 5's prototype (§5.1, figure 13) again: a client, a load balancer, shards with a cache each,
-//! a flow manager and a network manager, in threads of their own that are joined by queues, before
-//! origins that answer after a set time. LRU against LRU-MAD, and the latencies that are measured
-//! beside those that the simulator predicts (figures 14 and 15).
+//! Paper 5's prototype (§5.1, figure 13) again: a client, a load balancer, shards with a cache
+//! each, a flow manager and a network manager, in threads of their own that are joined by queues,
+//! before origins that answer after a set time. LRU against LRU-MAD, and the latencies that are
+//! measured beside those that the simulator predicts (figures 14 and 15).
 //!
 //! The origins are processes on this machine (`origin.rs`) and not far away: what the paper's
 //! has of the network is their delay. A trace is replayed faster than it was recorded, so that a

@@ -1,8 +1,8 @@
 //! What joins the parts of the prototype: bounded queues of one producer and one consumer, and a
 //! bell for each thread that waits at several of them.
 //!
-//! Every message belongs to a request that is not answered yet, and no request has two of them, so a
-//! queue with room for all requests that may be under way ([`WINDOW`]) is never full, and nobody
+//! Every message belongs to a request that is not answered yet, and no request has two of them, so
+//! a queue with room for all requests that may be under way ([`WINDOW`]) is never full, and nobody
 //! waits for room: there are cycles among the parts, in which each could wait for the next. Who
 //! holds back is the client.
 

@@ -1,13 +1,13 @@
 //! The concurrent hash table from keys to slots: reads take no lock.
 //!
-//! A bucket is one cache line: a header and 15 words of 32 bits, each a tag above and a
-//! slot below. A cache of a million entries has 12 bits of tag, and a look-up reads a wrong
-//! entry every 450 times; each doubling takes a bit, so one of 16 million has 8 and 28. The home bucket is chosen by the upper
-//! half of the hash, multiplied into range, so there may be any number of buckets.
-//! A word that finds its home full goes to the next bucket that is not, and is counted
-//! in the header of every bucket it passed, so a look-up reads on only where something
-//! was displaced. At most 60 % full: 1.02 buckets a look-up, where buckets of seven
-//! 64-bit words read 1.8 under churn. 7.1 bytes an entry at that load.
+//! A bucket is one cache line: a header and 15 words of 32 bits, each a tag above and a slot below.
+//! A cache of a million entries has 12 bits of tag, and a look-up reads a wrong entry every 450
+//! times; each doubling takes a bit, so one of 16 million has 8 and 28. The home bucket is chosen
+//! by the upper half of the hash, multiplied into range, so there may be any number of buckets. A
+//! word that finds its home full goes to the next bucket that is not, and is counted in the header
+//! of every bucket it passed, so a look-up reads on only where something was displaced. At most 60
+//! % full: 1.02 buckets a look-up, where buckets of seven 64-bit words read 1.8 under churn. 7.1
+//! bytes an entry at that load.
 //!
 //! **Writers** take no lock either; each change is one compare-exchange of the key's
 //! word: an admission (0 to the word), a replacement (old to new), a removal or an
@@ -580,8 +580,8 @@ mod tests {
         (index, slots)
     }
 
-    /// Also where it was wiped before it was looked at, and where it lay in the first bucket because
-    /// the last was full.
+    /// Also where it was wiped before it was looked at, and where it lay in the first bucket
+    /// because the last was full.
     #[test]
     fn a_tour_leaves_out_nothing_that_lay_further_on_when_the_table_was_replaced() {
         for (home, last) in [(2_000, false), (0, true)] {

@@ -1,7 +1,8 @@
 //! The bottom queue: new entries of the lowest priority, in caches whose entries have priorities.
 //!
-//! Evictions take from it first. An entry that was hit leaves it, as a new entry of low priority. It is
-//! one more queue beside those of a lock-free policy; a policy under a lock keeps a list of its own.
+//! Evictions take from it first. An entry that was hit leaves it, as a new entry of low priority.
+//! It is one more queue beside those of a lock-free policy; a policy under a lock keeps a list of
+//! its own.
 
 use frazil_policy::Priority;
 

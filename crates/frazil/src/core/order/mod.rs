@@ -296,8 +296,8 @@ pub(crate) fn hit_takes_lock(policy: Online) -> bool {
 }
 
 impl Order {
-    /// The policy of a cache of this capacity, in which as many entries are expected as `entries_max`
-    /// says. Mobius moves runs of survivors as one if it `detects_runs`.
+    /// The policy of a cache of this capacity, in which as many entries are expected as
+    /// `entries_max` says. Mobius moves runs of survivors as one if it `detects_runs`.
     pub(crate) fn new(
         (policy, detects_runs): (Online, bool),
         (promotion, shards): (Promotion, u32),
@@ -461,8 +461,8 @@ impl Order {
         self.enter(ctx, slot, &newcomer, priority);
     }
 
-    /// Chooses and takes a victim, as the policy does. Ends after as many second chances as there are
-    /// slots.
+    /// Chooses and takes a victim, as the policy does. Ends after as many second chances as there
+    /// are slots.
     #[inline(always)]
     fn evict_own<H: Headers>(
         &self,

@@ -1,14 +1,14 @@
 //! The deadline of each slot, and the timer wheels that find those that have passed.
 //!
-//! By slot, and 0 where nothing is meant: the *deadline*, in the clock's nanoseconds; with
-//! time to idle the *limit*, the end of its lifetime, beyond which use alone cannot move it;
-//! where reads answer for lifetimes and there is a time to live, the *bound* of all answers;
-//! and the tick for which the slot is *listed* in a wheel. The deadline belongs to the residency. When that ends it is
-//! marked, in its lowest bit, and not taken away: a look-up that has found the entry
-//! before must not think that it lives for ever. The listing belongs to the slot, and
-//! stays: when its time has come the slot has a later deadline, or none. So an insertion
-//! touches a wheel only if its deadline is earlier than the tick for which its slot is
-//! listed, and in a cache where entries live equally long it hardly ever is.
+//! By slot, and 0 where nothing is meant: the *deadline*, in the clock's nanoseconds; with time to
+//! idle the *limit*, the end of its lifetime, beyond which use alone cannot move it; where reads
+//! answer for lifetimes and there is a time to live, the *bound* of all answers; and the tick for
+//! which the slot is *listed* in a wheel. The deadline belongs to the residency. When that ends it
+//! is marked, in its lowest bit, and not taken away: a look-up that has found the entry before must
+//! not think that it lives for ever. The listing belongs to the slot, and stays: when its time has
+//! come the slot has a later deadline, or none. So an insertion touches a wheel only if its
+//! deadline is earlier than the tick for which its slot is listed, and in a cache where entries
+//! live equally long it hardly ever is.
 //!
 //! ```text
 //! insertion                       wheel

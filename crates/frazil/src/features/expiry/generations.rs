@@ -68,9 +68,10 @@ impl Generations {
         // Release: there are births before anyone is stale. After 2^32 of them the oldest
         // entry would be taken for new, if nothing else had ended it.
         self.current.fetch_add(1, Release);
-        // Either a slot that is new is among those used, or its entry is of this generation: partner is
-        // the fence of `Reclaim::refill`. And either a slot that is being queued is found queued by
-        // who takes its share, or who queues it finds it stale: partner is the light fence of `queued`.
+        // Either a slot that is new is among those used, or its entry is of this generation:
+        // partner is the fence of `Reclaim::refill`. And either a slot that is being queued is
+        // found queued by who takes its share, or who queues it finds it stale: partner is the
+        // light fence of `queued`.
         fence::heavy();
         // Two simultaneous calls both wait until their own is processed.
         self.end.fetch_max(used(), Relaxed);
@@ -192,8 +193,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         if generations.purged.load(Relaxed) == state {
             return 0;
         }
-        // Either the sweep finds an entry that is being inserted, or who queues it finds it stale and
-        // counts it as late, after `state`. Partner: the light fence of `Generations::queued`.
+        // Either the sweep finds an entry that is being inserted, or who queues it finds it stale
+        // and counts it as late, after `state`. Partner: the light fence of `Generations::queued`.
         fence::heavy();
         let gone = self.sweep(steps, |_| false);
         // An older state only has another purge look again.

@@ -278,8 +278,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 }
                 Err((error, shared)) => {
                     self.fail(turn, shared, &mode);
-                    // None for this caller: the fetch that failed was another's, with errors of another
-                    // type.
+                    // None for this caller: the fetch that failed was another's, with errors of
+                    // another type.
                     let Some(error) = error else { continue };
                     return Err(error);
                 }

@@ -29,7 +29,8 @@
 //! too, oldest first, which bounds how many there are. What is ended otherwise leaves an empty
 //! reference in the list.
 //!
-//! 128 bytes a shard, made for the first flight. A flight that ends leaves nothing but room in its shard's table.
+//! 128 bytes a shard, made for the first flight. A flight that ends leaves nothing but room in its
+//! shard's table.
 
 use std::collections::VecDeque;
 use std::sync::atomic::compiler_fence;

@@ -69,7 +69,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
             // work until now. Partner: the light fence of `HandleCache::set_capacity`.
             fence::heavy();
             if self.hooks.wanted_capacity() != wanted {
-                // Should another be at work by now, it has not begun to look, or comes here as well.
+                // Should another be at work by now, it has not begun to look, or comes here as
+                // well.
                 self.thaw();
                 return None;
             }

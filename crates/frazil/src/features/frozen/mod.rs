@@ -47,7 +47,8 @@ pub enum Freezing {
     /// Never: nothing is laid out for it, and a hit pays a comparison.
     #[default]
     Never,
-    /// When [`Cache::freeze`](crate::Cache::freeze) is called, until [`Cache::thaw`](crate::Cache::thaw) is.
+    /// When [`Cache::freeze`](crate::Cache::freeze) is called, until
+    /// [`Cache::thaw`](crate::Cache::thaw) is.
     ByHand,
     /// The learned share, as long as it pays; nothing if it does not. Begins with
     /// [`Cache::control_freezing`](crate::Cache::control_freezing).
@@ -207,7 +208,8 @@ impl Overlay {
         header.is_aside() && self.is_in_use()
     }
 
-    /// The residency of an entry is about to end, which is not copied: before the exchange of its index word.
+    /// The residency of an entry is about to end, which is not copied: before the exchange of its
+    /// index word.
     #[inline(always)]
     pub(crate) fn leave(&self, header: &Header) {
         header.leave();

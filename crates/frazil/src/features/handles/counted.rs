@@ -76,8 +76,8 @@ impl<K, V, S> Protect for Counted<'_, K, V, S> {
         if before != seen {
             self.core.met_another(slot);
         }
-        // The slot may have been published again since the word was read: then `hold` has acquired that the
-        // word was unlinked. Acquire: as the first look.
+        // The slot may have been published again since the word was read: then `hold` has acquired
+        // that the word was unlinked. Acquire: as the first look.
         cell.load(Acquire) == word
     }
 

@@ -1,8 +1,8 @@
 //! Handles: values that stay for as long as somebody holds them, whatever the cache does
 //! (`docs/design/handles.md`).
 //!
-//! Hooks of their own, and not among those of other caches: here holders are counted, which takes the
-//! place of hazards and limbo.
+//! Hooks of their own, and not among those of other caches: here holders are counted, which takes
+//! the place of hazards and limbo.
 
 mod counted;
 mod detach;
@@ -102,7 +102,8 @@ impl Handles {
         self.strict.store(strict, Relaxed);
     }
 
-    /// Whether an entry is frozen, whose header this is: its hits are none of the policy's business.
+    /// Whether an entry is frozen, whose header this is: its hits are none of the policy's
+    /// business.
     #[inline(always)]
     pub(crate) fn is_frozen(&self, header: &Header) -> bool {
         self.overlay.as_ref().is_some_and(|overlay| overlay.claims(header))

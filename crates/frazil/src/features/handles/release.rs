@@ -1,4 +1,5 @@
-//! Release of a handle: the last holder drops the content, and the last one of a dropped cache frees it.
+//! Release of a handle: the last holder drops the content, and the last one of a dropped cache
+//! frees it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -136,8 +137,8 @@ impl<K, V, S> Counting<K, V, S> {
 
     #[cold]
     fn find_lost_slots(&self) {
-        // All at once: no link changes that another reads. Acquire: partner is the Release of who has
-        // lost them.
+        // All at once: no link changes that another reads. Acquire: partner is the Release of who
+        // has lost them.
         let mut slot = self.hooks.lost.swap(0, Acquire);
         while slot != 0 {
             let next = self.slab.refs(slot).next.load(Relaxed);

@@ -8,11 +8,13 @@ use crate::sync::atomic::Ordering::Relaxed;
 /// A thread has a slot spread when it has met others so often, there or at other slots.
 const MEETINGS: u32 = if cfg!(debug_assertions) { 1 } else { 4 };
 
-/// How often the last one of a cache tries to recount, a millisecond apart, before it leaves the memory as it is.
+/// How often the last one of a cache tries to recount, a millisecond apart, before it leaves the
+/// memory as it is.
 const LAST_ATTEMPTS: u32 = 1_000;
 
 impl<K, V, S> Counting<K, V, S> {
-    /// The calling thread, which is counted in this slot, has met another there: both have changed the word at once.
+    /// The calling thread, which is counted in this slot, has met another there: both have changed
+    /// the word at once.
     #[cold]
     #[inline(never)]
     pub(crate) fn met_another(&self, slot: u32) {
@@ -34,8 +36,8 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    /// Counts one more holder in the calling thread's own line. False if the slot is not spread: the word counts
-    /// it then.
+    /// Counts one more holder in the calling thread's own line. False if the slot is not spread:
+    /// the word counts it then.
     #[inline(always)]
     pub(crate) fn hold_more(&self, refs: &Refs) -> bool {
         refs.look().is_spread() && self.counts().own.hold(refs)
@@ -158,8 +160,8 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    /// The cache is about to go: no slot is spread any more. If a thread does not pass, which only one could that the
-    /// system keeps from running for a second, the core stays.
+    /// The cache is about to go: no slot is spread any more. If a thread does not pass, which only
+    /// one could that the system keeps from running for a second, the core stays.
     pub(super) fn recount_for_good(&self) {
         for _ in 0..LAST_ATTEMPTS {
             let mut table = self.hooks.spread.table();

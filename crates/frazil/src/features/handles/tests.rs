@@ -146,7 +146,8 @@ fn what_an_idle_thread_has_in_hand_goes_for_another_s_insertion() {
     }
 }
 
-/// One thread may have taken all that is queued, to look at it: that it is held others learn from that it gave up.
+/// One thread may have taken all that is queued, to look at it: that it is held others learn from
+/// that it gave up.
 #[test]
 fn an_insertion_does_not_look_for_what_another_thread_looks_at() {
     for policy in [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius] {

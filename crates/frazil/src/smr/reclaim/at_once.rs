@@ -1,4 +1,5 @@
-//! Retired slots in caches whose holders are counted: nothing is in them, and they are free at once.
+//! Retired slots in caches whose holders are counted: nothing is in them, and they are free at
+//! once.
 
 use super::Reclaim;
 use crate::smr::segments::Segments;

@@ -147,8 +147,8 @@ impl Grouped {
         !object_hash(burst, 1).is_multiple_of(3)
     }
 
-    /// The time to a request, as a multiple of the usual one: longest at midnight, three times that at
-    /// noon, and shorter where a job runs.
+    /// The time to a request, as a multiple of the usual one: longest at midnight, three times that
+    /// at noon, and shorter where a job runs.
     fn gap(&self, index: u64) -> f64 {
         let hour = self.hour(index);
         let day = 1.0 + 0.8 * (1.0 - 6.0 * hour + 6.0 * hour * hour);

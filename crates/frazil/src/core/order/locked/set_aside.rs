@@ -68,8 +68,8 @@ impl SetAside {
         }
     }
 
-    /// The slots that have replaced some: all that are set aside, of `slots` by place, if they were too
-    /// many to note.
+    /// The slots that have replaced some: all that are set aside, of `slots` by place, if they were
+    /// too many to note.
     #[cfg(feature = "freezing")]
     pub(super) fn replacements(&mut self, slots: &[u32]) -> Vec<u32> {
         match std::mem::take(&mut self.replacements) {
