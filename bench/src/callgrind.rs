@@ -14,7 +14,7 @@ pub(crate) struct Counts {
     pub(crate) instructions: u64,
     /// Reads and writes of data that the first level had not.
     pub(crate) first_level_misses: u64,
-    /// Those that no cache had, and memory answered.
+    /// Accesses that missed all caches, and went to memory.
     pub(crate) last_level_misses: u64,
 }
 

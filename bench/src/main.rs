@@ -79,7 +79,7 @@ struct Args {
     #[arg(long, hide = true, value_name = "REQUEST")]
     child: Option<String>,
 
-    /// Replay one policy over one trace: what instructions are counted of.
+    /// Replay one policy over one trace, to count its instructions
     #[arg(long, hide = true, num_args = 3, value_names = ["POLICY", "CAPACITY", "LIMIT"])]
     once: Option<Vec<String>>,
 }

@@ -18,13 +18,13 @@ const FLAGS: [&str; 6] = ["-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-DNDEB
 
 /// Compiler options of the C++ files.
 pub(crate) struct Build<'b> {
-    /// Of RocksDB: the folder that has `rocksdb/cache.h`.
+    /// RocksDB's headers: the folder that has `rocksdb/cache.h`.
     pub(crate) headers: &'b Path,
     /// As RocksDB was compiled.
     pub(crate) flags: &'b [String],
     /// Where the libraries go.
     pub(crate) out: &'b Path,
-    /// Of cargo.
+    /// The profile of cargo.
     pub(crate) profile: &'b str,
 }
 
@@ -72,7 +72,7 @@ impl Build<'_> {
         step::run("cargo build, for C", &mut cargo)
     }
 
-    /// What C links with.
+    /// The library that C programs link.
     pub(crate) fn frazil(&self, root: &Path) -> PathBuf {
         let target = std::env::var_os("CARGO_TARGET_DIR");
         let target = target.map_or(root.join("target"), PathBuf::from);

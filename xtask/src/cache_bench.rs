@@ -61,7 +61,7 @@ const RUNS: [(&str, &str, &str, u64); 7] = [
 /// Few operations, to measure the cost of a run beside its operations.
 const FEW: u64 = 1_000;
 
-/// What an operation of a cache takes, or the median of that, and how often its look-ups hit.
+/// The time of a cache's operation, or the median of several, and its hit ratio.
 #[derive(Clone, Copy)]
 struct Taken {
     /// Nanoseconds of the processor.
@@ -72,7 +72,7 @@ struct Taken {
     p999: f64,
 }
 
-/// Of those runs whose name contains `only`. No rounds: the programs are built, and that is all.
+/// Only runs whose name contains `only`. No rounds: the programs are built, and that is all.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
     let place = root.join("target/rocksdb/11.8.1");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
@@ -125,7 +125,7 @@ fn program(place: &Path, tree: &Path, before: &[(&str, &[&str])]) -> anyhow::Res
     Ok(program)
 }
 
-/// Of each cache the medians of the rounds.
+/// The medians of the rounds for each cache.
 fn measure(
     programs: &[PathBuf; 2],
     (arguments, threads): (&str, &str),

@@ -13,7 +13,7 @@ use crate::{
     book, memcached, nightly, publish, redis, report, rocksdb, rocksdb_stress, step, targets, test,
 };
 
-/// What looks.
+/// The checker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Checker {
     /// Every interleaving of the small protocols

@@ -119,7 +119,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is the system's to remove.
+        // Files that cannot be removed are left to the system.
         _ = std::fs::remove_dir_all(&self.0);
     }
 }

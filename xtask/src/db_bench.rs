@@ -81,7 +81,7 @@ struct Taken {
     misses: f64,
 }
 
-/// Of those runs whose name contains `only`. No rounds: the program is built, and that is all.
+/// Only runs whose name contains `only`. No rounds: the program is built, and that is all.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
     let place = root.join("target/rocksdb/11.8.1");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
@@ -175,7 +175,7 @@ fn database(place: &Path, program: &Path) -> anyhow::Result<PathBuf> {
     Ok(database)
 }
 
-/// Of each cache the medians of the rounds.
+/// The medians of the rounds for each cache.
 fn measure(
     program: &Path,
     database: &Path,

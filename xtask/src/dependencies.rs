@@ -20,8 +20,8 @@ const CRATES_MAX: usize = 11;
 ///
 /// # Errors
 ///
-/// A licence or an origin is not allowed, one of our crates takes any version of another, or
-/// cargo cannot say what there is.
+/// A licence or an origin is not allowed, one of our crates accepts any version of another, or
+/// cargo cannot list the packages.
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(root.join("deny.toml")).context("deny.toml")?;
     let allowed: toml::Table = text.parse().context("deny.toml")?;

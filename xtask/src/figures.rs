@@ -31,7 +31,7 @@ const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->";
 const END: &str = "<!-- end figures -->";
 
-/// Those whose command contains `only`; then the picture of the tables, as they are now.
+/// The figures whose command contains `only`; then the picture from the present tables.
 pub(crate) fn run(root: &Path, documents: &[String], only: &str) -> anyhow::Result<()> {
     let build = ["build", "--release", "--locked", "-p"];
     let mut texts = Vec::new();

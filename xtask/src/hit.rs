@@ -136,7 +136,8 @@ fn locked<'t>(body: &[&'t str]) -> Vec<&'t str> {
     };
     let is_spared = |at: usize| {
         let on_stack = body[at].contains("orl") && body[at].ends_with("(%rsp)");
-        // Who was asleep says first that it is awake, and may have to fetch where it says so.
+        // A thread that was asleep first stores that it is awake, and may have to fetch the place
+        // of that flag.
         let wakes = body[..at].last().is_some_and(|line| line.starts_with("movq\t$1,"));
         let is_move = |line: &&&str| line.starts_with("movq");
         let before =

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::packages::output;
 use crate::step;
 
-/// What files with a licence's text begin with.
+/// The beginnings of names of files with a licence's text.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 /// Folders, beside a crate's own, with code that is compiled into it.
 const WITHIN: [&str; 3] = [".", "zstd", "assets/uplot"];

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{dependencies, house, layers, mentions, mutants, sizes, step, test, tools};
 
-/// What builds without features: the first command's build, and the cache as users have it.
+/// Builds without features: the command's default build, and the cache as users have it.
 const LIGHT: [&str; 4] = ["--package", "frazil-cli", "--package", "frazil"];
 
 /// A target of 32 bits that has atomics of 64.

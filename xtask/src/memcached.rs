@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 
 use crate::{others, step, tools};
 
-/// What units are about that are not run, by a part of their names.
+/// The subjects of units that are not run, by a part of their names.
 const LEFT_OUT: [&str; 14] = [
     "extstore",
     "proxy",

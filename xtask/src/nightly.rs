@@ -27,7 +27,7 @@ const SEEDS: &str = "0..2";
 /// parking_lot keeps pointers in numbers, and Miri would warn of it in every test.
 const QUIET: &str = "-Zmiri-permissive-provenance";
 
-/// What replays traces, or times, gains nothing from being watched. The tests within the
+/// Tests that replay traces, or measure time, gain nothing from a checker. The tests within the
 /// library damage caches and give them up, which is a leak to these checkers.
 const TESTS: [&str; 4] = ["stress::", "limits::", "nested::", "rivals::"];
 
@@ -65,7 +65,7 @@ impl Sanitizer {
         }
     }
 
-    /// What cargo is given, beside the target.
+    /// Arguments of cargo, beside the target.
     fn cargo(self, command: &mut Command) {
         match self {
             Sanitizer::Address => command

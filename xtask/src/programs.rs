@@ -7,11 +7,11 @@ use crate::spent;
 /// The number of programs listed.
 const TOLD: usize = 8;
 
-/// What cargo does after all is built: each test program, and the examples of each crate.
+/// Cargo's steps after the build: each test program, and the examples of each crate.
 pub(crate) struct Programs {
     /// The number of cargo's process.
     cargo: String,
-    /// What runs now, since when, and what cargo's programs had used by then.
+    /// The running program, its start, and the processor time of cargo's programs by then.
     running: Option<(String, Instant, Option<f64>)>,
     ended: Vec<Program>,
 }

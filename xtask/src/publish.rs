@@ -11,9 +11,10 @@ use serde_json::Value;
 
 use crate::step;
 
-/// Of a compressed crate, in bytes. The largest had 0.33 MB on 2026-11-26; crates.io takes 10 MB.
+/// Size of a compressed crate, in bytes. The largest had 0.33 MB on 2026-11-26; crates.io takes 10
+/// MB.
 const SIZE_MAX: u64 = 500_000;
-/// What crates.io takes at most.
+/// The most keywords that crates.io accepts.
 const KEYWORDS_MAX: usize = 5;
 /// Files that each crate comes with, beside its manifest.
 const FILES: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
@@ -33,7 +34,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     publish.arg("--allow-dirty").env_remove("CARGO_TARGET_DIR");
     step::run("cargo publish --dry-run", &mut publish)?;
     let mut found = 0;
-    // Of each crate the package, as a registry that the others of a dry run find it in has it.
+    // The package of each crate, in the form of a registry in which the others of a dry run find
+    // it.
     for file in fs::read_dir(packages.join("tmp-registry")).context("target/package")? {
         let path = file?.path();
         if path.extension().is_some_and(|it| it == "crate") {

@@ -26,8 +26,8 @@ const UNITS: [&str; 9] = [
     "info-command",
 ];
 
-/// What tests are about that are not run: a log, replicas and files, which there are not; some that
-/// take long.
+/// The subjects of tests that are not run: a log, replicas and files, which the server does not
+/// have; some that take long.
 const TAGS: &str = "-needs:debug -needs:repl -needs:save -slow -large-memory";
 
 /// Tests that pass, at least. A Redis without its other types passes 204.

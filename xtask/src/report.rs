@@ -38,7 +38,7 @@ const REPORTS: [(&str, &str); 8] = [
 ];
 const PRICES: &str = "prices";
 const LONG: &str = "long-names";
-/// Of a machine where hits of LRU take turns, so that it is slower where it is larger.
+/// A profile of a machine where hits of LRU take turns, so that a larger cache is slower.
 const TURNS: &str = "machine = { description = \"here\", cores = 2 }
 stations.lock.service_us = 1
 think.look-up.mean_us = 0.1

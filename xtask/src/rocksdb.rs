@@ -193,7 +193,7 @@ impl Tests<'_> {
         step::run(&format!("link of {}", program.display()), &mut command)
     }
 
-    /// What RocksDB's tests do not ask.
+    /// Cases that RocksDB's tests do not cover.
     fn own(&self, name: &str, arguments: &[&str]) -> anyhow::Result<()> {
         let program = self.place.join(name);
         self.link(&program, &[self.own_file(&format!("tests/{name}.cc"))])?;

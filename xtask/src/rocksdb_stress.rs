@@ -16,7 +16,7 @@ use crate::cache_bench::SOURCES;
 use crate::nightly::{self, Sanitizer};
 use crate::{others, rocksdb, step, tools};
 
-/// What of RocksDB is built for each sanitizer: races are looked for in `db_stress` only.
+/// The parts of RocksDB built for each sanitizer: races are checked only in `db_stress`.
 const BUILDS: [(Sanitizer, &str, &[&str]); 2] = [
     (
         Sanitizer::Address,
@@ -158,7 +158,7 @@ struct Linker<'l> {
     /// Where CMake has built RocksDB.
     stock: &'l Path,
     ours: &'l Path,
-    /// What C links with.
+    /// The library that C programs link.
     frazil: PathBuf,
 }
 

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 /// Ticks in a second of processor time as Linux counts it, whatever the kernel's own tick is.
 const TICKS: f64 = 100.0;
 
-/// A moment, and what had been used until then.
+/// A moment, and the processor time used until then.
 pub(crate) struct Begun {
     at: Instant,
     ours: Option<f64>,
@@ -72,8 +72,8 @@ pub(crate) fn median(measured: impl Iterator<Item = f64>) -> f64 {
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Of all programs that a process (its number, or `self`) has waited for, and of those that they
-/// have waited for.
+/// Processor time of all programs that a process (its number, or `self`) has waited for, and of
+/// those that they have waited for.
 pub(crate) fn children(process: &str) -> anyhow::Result<f64> {
     let path = format!("/proc/{process}/stat");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
@@ -83,7 +83,7 @@ pub(crate) fn children(process: &str) -> anyhow::Result<f64> {
     ticks(fields.split_whitespace().skip(13).take(2)).context(path)
 }
 
-/// Of everything that runs here, and what other machines took from this one.
+/// Processor time of everything that runs here, and time that other machines took from this one.
 fn machine() -> anyhow::Result<f64> {
     let path = "/proc/stat";
     let text = std::fs::read_to_string(path).context(path)?;

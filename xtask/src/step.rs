@@ -38,7 +38,7 @@ pub(crate) fn run(name: &str, command: &mut Command) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// Those of `work`.
+/// Errors of `work`.
 pub(crate) fn announced<T>(
     name: &str,
     work: impl FnOnce() -> anyhow::Result<T>,

@@ -120,7 +120,7 @@ fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::R
     match extent {
         Extent::Quick => {
             command.env(QUICK, "1");
-            // What `cargo test` takes may end in words for the tests themselves.
+            // Arguments of `cargo test` may end in words for the tests themselves.
             let separator = (!targets.contains(&"--")).then_some("--");
             command.args(separator).args(LONG_TESTS.iter().flat_map(|test| ["--skip", test]));
             eprintln!("xtask: left out: {}", LONG_TESTS.join(" "));

@@ -47,7 +47,7 @@ const WORKLOADS: [(&str, &str); 6] = [
 ];
 const COMMON: &str = "all";
 
-/// What an operation took, or the median of that.
+/// The time of an operation, or the median of several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Taken {
     /// Seconds of the processor.
@@ -58,8 +58,8 @@ struct Taken {
     misses: f64,
 }
 
-/// Of those workloads whose name is in `only`, which is all where it is empty. No rounds: all is
-/// built and filled, and that is all.
+/// Only workloads whose name is in `only`; all if it is empty. No rounds: all is built and filled,
+/// and that is all.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
     let workloads: Vec<(&str, &str)> =
         WORKLOADS.into_iter().filter(|(name, _)| only.is_empty() || only.contains(name)).collect();
@@ -246,7 +246,7 @@ fn taken(told: &str) -> Option<Taken> {
 fn told(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output().context("java")?;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    // Of operations YCSB counts those that failed, and succeeds.
+    // YCSB counts failed operations, and succeeds.
     if !output.status.success() || told.contains("Return=ERROR") || told.contains("-FAILED]") {
         bail!("YCSB: {}: {told}{}", output.status, String::from_utf8_lossy(&output.stderr));
     }

@@ -153,7 +153,7 @@ mod tests {
     const DEFINITION: &str = include_str!("../../cache.toml");
 
     fn check(text: &str) -> anyhow::Result<()> {
-        // What chooses the kind is read one level up.
+        // The field that chooses the kind is read one level up.
         let text = text.replace("kind = \"cache\"", "");
         toml::from_str::<CacheDefinition>(&text)?.check()
     }

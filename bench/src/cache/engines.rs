@@ -59,7 +59,7 @@ const LIFETIME: std::time::Duration = std::time::Duration::from_secs(3600);
 /// Suffix of one of our policies in a cache without features.
 const BARE: &str = "+bare";
 
-/// Suffix of one of our policies under this many locks: what quick_cache has on four cores.
+/// Suffix of one of our policies with this many locks: as many as quick_cache has on four cores.
 const SHARDED: &str = "+16-shards";
 const SHARDS: u32 = 16;
 

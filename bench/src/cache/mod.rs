@@ -132,7 +132,7 @@ impl CellRun<'_> {
         (self.cell.name.clone(), engine.name.clone())
     }
 
-    /// What does not wobble: memory, hits of one pass, instructions.
+    /// Figures without noise: memory, hits of one pass, instructions.
     fn measure_once(&self, results: &mut Results) -> anyhow::Result<()> {
         for engine in self.definition.engines(self.cell) {
             if !engine.unbounded {

@@ -154,7 +154,7 @@ fn figure(value: f64, decimals: usize) -> String {
 struct Demand {
     what: String,
     ours: f64,
-    /// What ours is compared with, where that is not the bound itself.
+    /// The engine with which ours is compared, if that is not the bound itself.
     theirs: Option<f64>,
     /// The figure to compare with the bound.
     value: f64,

@@ -19,8 +19,8 @@ use crate::trace_args::{TraceArgs, Wanted};
 
 /// Operations of the streams that are generated for all threads together,
 const OPERATIONS: usize = 8_000_000;
-/// and at least so many for each, because a thread that runs for a time slice while others
-/// wait should not come round to what it has just asked for.
+/// and at least so many for each, because a thread that runs for a time slice while others wait
+/// should not return to keys that it has just requested.
 const THREAD_OPERATIONS: usize = 500_000;
 /// Memory is not measured of a cache that would take more bytes than about this.
 const MEMORY_MAX: u64 = 2 << 30;

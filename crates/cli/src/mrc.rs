@@ -89,7 +89,7 @@ struct Point<'a> {
     error: Option<f64>,
     rate: f64,
     requests_per_second: f64,
-    /// Gets that missed what had expired, and what entries lived by, if any may expire.
+    /// Gets that missed expired entries, and the lifetimes of entries, if any may expire.
     expired: Option<u64>,
     lifetimes: Told,
 }

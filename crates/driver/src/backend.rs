@@ -144,7 +144,7 @@ impl Misses for Immediate {
 
 /// A miss that waits.
 struct Waiting {
-    /// What to insert, unless the cache was passed by.
+    /// The key to insert, unless the request bypassed the cache.
     key: Option<u64>,
     due: Instant,
     /// Start of the request, if it is timed.

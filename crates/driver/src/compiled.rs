@@ -47,7 +47,7 @@ static BYTES: Driven<Ours<Arc<[u8]>>> = Driven::ALL;
 #[used]
 static BYTES_PINNED: Driven<Pinned<Arc<[u8]>>> = Driven::ALL;
 
-/// What makes them.
+/// Their constructors.
 type New<V> = fn(Setup, u64, usize) -> Ours<V>;
 #[used]
 static MADE: (New<u64>, New<Arc<[u8]>>) = (Ours::new, Ours::new);

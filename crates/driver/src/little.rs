@@ -27,7 +27,7 @@ const TOLERANCE: f64 = 0.2;
 const RESOLUTION_NS: f64 = 10.0;
 /// Standard errors that chance is allowed.
 const ERRORS: f64 = 3.0;
-/// Of fewer that were timed nothing is said.
+/// With fewer timed operations there is no statement.
 const LEAST_TIMED: u64 = 10;
 /// Empty intervals that are timed to know the clock.
 const READS: usize = 64;
@@ -81,7 +81,7 @@ impl Timed {
     }
 }
 
-/// What threads did in a time: what an operation takes by those that were timed, and by all.
+/// The work of threads in an interval: the time of an operation from the timed ones, and from all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
     /// Time of each operation in flight, summed: of threads that had a core, and of requests that
@@ -153,7 +153,7 @@ impl Sums {
     }
 }
 
-/// What operations took by two ways that Little's law makes equal.
+/// Times of operations by two ways that Little's law makes equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Little {
     /// Mean of those that were timed, without the clock, in ns.
@@ -163,7 +163,7 @@ pub struct Little {
     /// Number of a thread's operations that the processor has in flight: the time of an operation
     /// that stands alone, divided by `expected_ns`. 1 with a backend.
     pub overlap: f64,
-    /// What chance and the clock may add to how far these are apart, in ns.
+    /// Possible difference of these by random error and the clock, in ns.
     chance_ns: f64,
     is_known: bool,
 }
@@ -208,7 +208,7 @@ impl fmt::Display for Little {
     }
 }
 
-/// What an empty interval takes, in ns: the median, measured once.
+/// Time of an empty interval, in ns: the median, measured once.
 fn clock_ns() -> f64 {
     static CLOCK: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
     *CLOCK.get_or_init(|| {

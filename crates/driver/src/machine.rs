@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-/// What other work may have of the processors before it counts.
+/// Other work counts above this share of the processors.
 const NOTICED: f64 = 0.05;
 /// The system rounds these to 10 ms: idle time, our own time, and each processor's.
 const ROUNDING: Duration = Duration::from_millis(40);
@@ -19,7 +19,7 @@ pub struct Processors {
     count: usize,
     /// Idle time of all of them.
     idle: Duration,
-    /// What our processes had.
+    /// Processor time of our processes.
     ours: Duration,
 }
 

@@ -84,7 +84,7 @@ pub struct Measured {
     pub cpu_share: Option<f64>,
     /// The part of the time in which every thread had a core, and the speed in it.
     pub undisturbed: Undisturbed,
-    /// What operations took, without a timed one.
+    /// Times of operations, without a timed one.
     pub pace: Pace,
 }
 

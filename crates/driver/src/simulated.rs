@@ -33,7 +33,7 @@ impl Hasher for Simulated {
         self.0 = id;
     }
     fn write(&mut self, bytes: &[u8]) {
-        // Of no use to a key of 64 bits.
+        // Unused with keys of 64 bits.
         bytes.iter().for_each(|&byte| self.0 = self.0 << 8 | u64::from(byte));
     }
 }

@@ -18,7 +18,7 @@ const NUMBER_MASK: u32 = (1 << KIND_SHIFT) - 1;
 /// The most objects a stream can number.
 pub const MAX_OBJECTS: u64 = 1 << KIND_SHIFT;
 
-/// What an operation asks.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Look up, and insert on a miss.
@@ -34,7 +34,7 @@ pub enum Ask {
 pub struct Operation(u32);
 
 impl Operation {
-    /// What to ask for the object of this number, which is below [`MAX_OBJECTS`].
+    /// The operation for the object of this number, which is below [`MAX_OBJECTS`].
     ///
     /// ```
     /// use frazil_driver::{Ask, Operation};

@@ -102,8 +102,9 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// What a hit does under a policy with a lock; [`Promotion`] names the default of each policy.
-    /// `build` refuses it for policies whose hits take no lock: those without a lock, and SIEVE.
+    /// The work of a hit under a policy with a lock; [`Promotion`] names the default of each
+    /// policy. `build` refuses it for policies whose hits take no lock: those without a lock, and
+    /// SIEVE.
     ///
     /// ```
     /// use frazil::{Cache, Policy, Promotion};

@@ -307,8 +307,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     /// waits, or that asks within [`Fetching::linger`](crate::Fetching::linger), continues it
     /// instead of starting its own. Only callers poll it; to continue it without callers, await
     /// this in a task of its own. Threads do not continue it, they load. A write of the key and
-    /// `clear` drop a fetch that nobody polls; a fetch that owns the cache, in an `Arc`, keeps the
-    /// cache alive until then. It costs one more allocation.
+    /// `clear` drop a fetch that no caller polls; a fetch that owns the cache, in an `Arc`, keeps
+    /// the cache alive until then. It costs one more allocation.
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};
@@ -482,8 +482,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     /// It waits for others without blocking the thread. While the future runs, others that compute
     /// or load the key wait for it; look-ups and writes do not. If the key is written, removed or
     /// evicted meanwhile, the answer is dropped and `compute` is called again. The future may be
-    /// dropped at any time: then nothing has changed, and the next that waits has the turn. What
-    /// [`and_compute`](Entry::and_compute) says of insertions that began before holds here for
+    /// dropped at any time: then nothing has changed, and the next that waits has the turn. The
+    /// statement of [`and_compute`](Entry::and_compute) about earlier insertions holds here for
     /// present keys too, if two of them end meanwhile.
     ///
     /// The statement about insertions that began before holds here for present keys too, if two of

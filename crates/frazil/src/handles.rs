@@ -677,7 +677,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         steps.take(|| core.scavenge(false));
     }
 
-    /// Removes all entries, frozen ones too, and thaws. Those that come meanwhile may stay.
+    /// Removes all entries, frozen ones too, and thaws. Entries inserted meanwhile may stay.
     /// O(capacity).
     ///
     /// ```

@@ -33,8 +33,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         _ = self.put(key, value, term, drop);
     }
 
-    /// As [`Cache::insert_for`], and returns what became of the entry, as [`Cache::try_insert`]
-    /// does.
+    /// As [`Cache::insert_for`], and returns the outcome, as [`Cache::try_insert`] does.
     ///
     /// ```
     /// use std::time::Duration;

@@ -39,7 +39,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         _ = self.put(key, value, term, drop);
     }
 
-    /// As [`Cache::insert`], and returns what became of the entry.
+    /// As [`Cache::insert`], and returns the outcome.
     ///
     /// An admitted entry may be evicted at any time, even by another thread's insertion before this
     /// call returns.

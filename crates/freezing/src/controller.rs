@@ -220,8 +220,7 @@ pub(crate) enum Action {
     Rest,
 }
 
-/// What the freezing controller of a cache is doing:
-/// [`FreezingState::phase`](crate::FreezingState).
+/// The phase of a cache's freezing controller: [`FreezingState::phase`](crate::FreezingState).
 ///
 /// ```
 /// use frazil_freezing::{Phase, Steering};
@@ -433,7 +432,7 @@ struct Known {
 }
 
 impl Known {
-    /// Brings up to date what enough was timed for.
+    /// Updates the latencies that have enough timings.
     fn update(&mut self, totals: &Totals, samples: u64) {
         let Known { frozen, dynamic, missed, absent, until } = self;
         for (known, until, now) in [

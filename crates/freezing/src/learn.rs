@@ -25,7 +25,7 @@ use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// Requests that a thread times in a burst.
 pub const BURST: u64 = 256;
-/// The longest that a look-up is taken to last: what takes longer has lost its core.
+/// The longest plausible look-up: in a longer one the thread has lost its core.
 const LOOK_MAX_NS: u64 = 20_000;
 /// The longest that a miss is taken to wait for its insertion: longer ago it was another.
 const MISS_MAX_NS: u64 = 10_000_000_000;
@@ -342,7 +342,7 @@ impl Learner {
                     return add(&frozen[step], 1);
                 }
                 add(&dynamic[step], 1);
-                // Of two threads one is the first.
+                // One of two threads is the first.
                 let was = byte.swap(BEFORE, Relaxed);
                 if was == BEHIND {
                     add(&samples.passed, 1);

@@ -162,8 +162,8 @@ fn what_is_written_during_a_thaw_and_a_freeze_is_found() {
     explore(true, insert);
 }
 
-/// Nothing is shown any more, and what is set aside is known to be; or it was given back, or frozen
-/// after the write.
+/// Nothing is published any more, and the entries set aside are known; or they were returned, or
+/// frozen after the write.
 #[test]
 fn what_is_not_written_to_its_end_is_found() {
     loom::model(|| {

@@ -74,7 +74,7 @@ impl Program {
     /// Fills `next`, `after` and `delay` for one object. O(its requests).
     fn look_ahead(&mut self, object: usize) {
         let requests = &self.objects[object];
-        // Those from `place` to `end` come within a fetch begun at `place`; their sum.
+        // The requests from `place` to `end` come within a fetch begun at `place`; their sum.
         let (mut end, mut sum) = (0, 0u64);
         for (place, &request) in requests.iter().enumerate() {
             let back = u64::from(request).saturating_add(self.fetch);

@@ -143,8 +143,7 @@ impl AdaptiveReplacement {
         host.count(Work::Ghost, 1);
     }
 
-    /// Forgets the oldest ghosts until the lists keep to their bounds. Says how
-    /// many went.
+    /// Forgets the oldest ghosts until the lists keep to their bounds. Returns the number evicted.
     #[inline]
     fn trim(&mut self) -> u32 {
         let [once, again] = self.weight;

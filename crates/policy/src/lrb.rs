@@ -288,7 +288,7 @@ impl Policy for Lrb {
             (0..self.residents.len()).map(|it| *self.residents.at(it).1).collect();
         let mut distances = Vec::new();
         self.clone().foretell(&records, &mut distances);
-        // Those set aside go first, in the order of their last requests.
+        // Residents set aside are evicted first, in the order of their last requests.
         let rank = |(&record, distance): (&u32, f64)| {
             let age = self.now.wrapping_sub(self.records.last(record));
             let is_set_aside = self.records.is_set_aside(record);

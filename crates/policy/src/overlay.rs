@@ -226,7 +226,7 @@ impl<P: Policy, O: SetAside<P>> Overlay<P, O> {
         self.share_out();
     }
 
-    /// Tells the policy what room is left to it.
+    /// Sets the policy's remaining capacity.
     fn share_out(&mut self) {
         self.base.set_capacity(self.capacity.saturating_sub(self.frozen_weight).max(1));
     }

@@ -167,7 +167,7 @@ impl WTinyLfu {
         host.count(Work::Head, 1);
     }
 
-    /// Moves a slot from probation to protected, and what protected can't hold back.
+    /// Moves a slot from probation to protected, and the surplus of protected back.
     fn promote(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.transfer(host, slot, PROTECTED);
         host.count(Work::Delink, 1);

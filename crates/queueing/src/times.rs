@@ -84,7 +84,7 @@ impl Times {
 
     /// Each multiplied by this factor.
     pub(crate) fn scaled(&self, factor: f64) -> Times {
-        // Within what times may be, and 0 as it is.
+        // Limited to the range of times; 0 stays 0.
         let scale = |us: f64| if us > 0.0 { (us * factor).clamp(1e-9, 1e15) } else { us };
         let scaled = |times: &[f64]| times.iter().map(|&us| scale(us)).collect();
         match self {

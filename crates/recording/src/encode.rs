@@ -50,7 +50,7 @@ impl<W: Write> Encoder<W> {
     /// Begins a file.
     ///
     /// # Errors
-    /// What `out` reports.
+    /// Errors of `out`.
     pub fn new(mut out: W, header: &Header) -> io::Result<Self> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());

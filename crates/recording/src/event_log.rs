@@ -23,7 +23,7 @@ const NOTES: u64 = 1 << 14;
 /// Words of a note.
 const WORDS: usize = 4;
 
-/// What an operation did.
+/// The kind of an operation and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A get that found its key.
@@ -41,12 +41,12 @@ pub enum Event {
 pub struct Note {
     /// By the clock of the recorder.
     pub time_ns: u64,
-    /// Of the key.
+    /// Hash of the key.
     pub hash: u64,
     /// The entry's size. Sizes above [`SIZE_MAX`] are written as [`SIZE_MAX`].
     pub weight: u64,
-    /// Of an insertion: how long the entry lives; 0 where nothing has a lifetime,
-    /// [`FOR_EVER`](crate::FOR_EVER) where others have.
+    /// For an insertion, the entry's lifetime; 0 if no entry has one, [`FOR_EVER`](crate::FOR_EVER)
+    /// where others have.
     pub lifetime_ns: u64,
     /// The kind of operation and its outcome.
     pub event: Event,
@@ -184,7 +184,7 @@ impl EventLogs {
         }
     }
 
-    /// Names the thread that is to be woken.
+    /// Sets the thread to wake.
     pub(super) fn written_by(&self, writer: Thread) {
         *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
     }

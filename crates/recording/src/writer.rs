@@ -197,7 +197,7 @@ impl Output {
     }
 
     fn attempt(&mut self, work: impl FnOnce(&mut Encoder<BufWriter<File>>) -> io::Result<()>) {
-        // After a failure notes are thrown away, and the threads that take them none the wiser.
+        // After a failure notes are discarded, and the threads that take them do not learn of it.
         if self.failure.is_none() {
             self.failure = work(&mut self.file).err();
         }

@@ -17,8 +17,8 @@ use frazil::{
 use crate::entry::{Entry, Kind};
 use crate::key::{Key, Query};
 
-/// What an entry takes beside its object, in bytes: its line, its words in the index at 60 % load,
-/// its place in a queue.
+/// Bytes of an entry beside its object: its line, its words in the index at 60 % load, its place in
+/// a queue.
 const METADATA: u64 = 64 + 12 + 8;
 
 /// Before a policy: the hottest entries are frozen as long as that pays.
@@ -51,13 +51,13 @@ pub struct Options {
     pub policy: *const c_char,
     /// Decides, with the keys, the order of entries in the index.
     pub hash_seed: u64,
-    /// Whether an entry that is to be held and has no room is refused.
+    /// Whether an entry to hold that does not fit is refused.
     pub strict: bool,
-    /// Whether what an entry takes beside its object is charged too.
+    /// Whether an entry's overhead beside its object is charged too.
     pub charges_metadata: bool,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -78,7 +78,7 @@ pub enum Status {
 type Handle = NonNull<Entry>;
 
 impl Cache {
-    /// Of who makes it and who frees it.
+    /// The controller of freezing, if there is one, locked.
     fn control(&self) -> MutexGuard<'_, Option<FreezingControl>> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }

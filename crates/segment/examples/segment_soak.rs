@@ -32,9 +32,9 @@ const SEGMENT: usize = 64 << 10;
 const KEYS: u64 = 60_000;
 const WRITERS: u64 = 2;
 const READERS: u64 = 2;
-/// Of a phase, after which threads end and all is validated.
+/// Length of a phase, after which threads end and everything is validated.
 const PHASE: Duration = Duration::from_secs(1);
-/// What threads' stacks, buffers and the allocator may take beside the stores.
+/// Memory of threads' stacks, buffers and the allocator beside the stores.
 const BESIDE: u64 = 12 << 20;
 const VALUE_HEAD: usize = 16;
 

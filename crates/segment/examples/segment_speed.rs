@@ -53,7 +53,7 @@ fn fill(store: &Store, value: &[u8], number: u64) {
     store.set(&key(number), &value[..length], Attributes::default()).expect("room");
 }
 
-/// Replays requests, and stores what is missing: the share of hits in the second half.
+/// Replays requests, and stores missing keys. Returns the hit ratio of the second half.
 fn warm(store: &Store, requests: &[u32]) -> f64 {
     let value = vec![0; 1024];
     let mut hits = 0;
@@ -237,7 +237,7 @@ fn capacity(megabytes: u64) {
 struct Times {
     counts: Vec<u64>,
     longest: Duration,
-    /// Of those in which the system did not take the processor away.
+    /// Only runs in which the system did not take the processor away.
     longest_undisturbed: Duration,
 }
 

@@ -128,7 +128,7 @@ impl Overflow {
     }
 }
 
-/// What only who adds a home needs.
+/// State that only the addition of a home needs.
 #[derive(Debug)]
 pub(crate) struct Growth {
     /// The places of what moves to it.
@@ -285,8 +285,8 @@ impl Index {
     /// The version of a hash's stripe: look for a word, and if there is none, ask again.
     #[inline]
     pub(crate) fn version(&self, hash: u64) -> u32 {
-        // Acquire: partner of `moved`. Who reads its version finds the new copy; who finds the old
-        // one cleared reads its version the second time.
+        // Acquire: partner of `moved`. A reader of its version finds the new copy; a reader that
+        // finds the old one cleared reads its version a second time.
         self.versions[self.stripe(hash)].load(Acquire)
     }
 
@@ -362,7 +362,7 @@ impl Index {
         Err(())
     }
 
-    /// Takes a word out. Of a chain, the last fills the hole, so that chains stay short.
+    /// Takes a word out. In a chain the last word fills the hole, so that chains stay short.
     pub(crate) fn remove(&self, _: &Locked<'_>, hash: u64, place: Place<'_>, segments: &Segments) {
         self.remove_at(hash, self.home(hash, segments), place, segments);
         self.items.fetch_sub(1, Relaxed);

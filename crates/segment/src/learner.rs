@@ -150,7 +150,7 @@ pub(crate) struct Parts {
 
 /// Rows of a snapshot, and words of the table of notes, for a capacity.
 fn sizes(capacity_bytes: usize) -> (u32, usize) {
-    // With what training takes, a 40th of the capacity; no more than the paper's from 128 MiB on.
+    // With the memory of training, a 40th of the capacity; at most the paper's from 128 MiB on.
     let rows = (capacity_bytes >> 14).clamp(32, notes::ROWS_MAX);
     // A 128th.
     let words = (capacity_bytes >> 10).clamp(256, 1 << 20);

@@ -31,8 +31,8 @@ pub(crate) fn unit_ms(class: usize) -> u64 {
     ((1 << (2 * class)) >> UNITS_SHIFT).max(1)
 }
 
-/// The base of a segment that is opened now: a whole number of units, so that a deadline stays what
-/// it is when its item moves to another segment.
+/// The base of a segment that is opened now: a whole number of units, so that a deadline does not
+/// change when its item moves to another segment.
 pub(crate) fn base_ms(class: usize, now_ms: u64) -> u64 {
     now_ms / unit_ms(class) * unit_ms(class)
 }

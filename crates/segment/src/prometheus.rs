@@ -251,8 +251,9 @@ impl Page {
         Page::default()
     }
 
-    /// Adds the metrics of `store`, with the label `store="name"`. Any text may be a name. Of two
-    /// stores with one name the page shows the later one, because a sample may appear only once.
+    /// Adds the metrics of `store`, with the label `store="name"`. Any text may be a name. If two
+    /// stores have the same name the page shows the later one, because a sample may appear only
+    /// once.
     ///
     /// ```
     /// use frazil_segment::{Store, prometheus::Page};

@@ -15,14 +15,14 @@ use crate::store::Store;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What chooses and notes.
+/// The choice of keys, and the logs.
 #[derive(Debug)]
 pub(crate) struct Tape {
     /// Keys whose hash is below this are recorded; 0: none are.
     below: AtomicU64,
     recorder: Recorder,
-    /// Who takes a note on a log has it to itself. Who does not get it loses the note, and does not
-    /// wait.
+    /// A thread that notes on a log has it exclusively. A thread that does not get the log loses
+    /// the note, and does not wait.
     logs: [Mutex<()>; RECORDS],
 }
 

@@ -101,7 +101,7 @@ pub(crate) struct Segment {
     pub(crate) sequence: AtomicU64,
 }
 
-/// What became of a wish for space.
+/// The result of a reservation.
 pub(crate) enum Reserved {
     /// It begins there; [`Segment::finish`] must follow.
     At(usize),

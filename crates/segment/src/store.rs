@@ -60,7 +60,7 @@ pub struct Store {
     pub(crate) hazards: Hazards,
     pub(crate) evictor: Mutex<Evictor>,
     pub(crate) counters: Arc<Counters>,
-    /// Of [`Eviction::GlCache`] only.
+    /// Only with [`Eviction::GlCache`].
     pub(crate) learner: Option<Learner>,
     pub(crate) clock: Clock,
     pub(crate) eviction: Eviction,
@@ -145,7 +145,8 @@ impl Store {
                     Some(hazard) => hazard.rename(segment),
                     None => *hazard = Some(self.hazards.name(segment)?),
                 }
-                // Partner: `Hazards::names`. Who finds the word unlinked does not look.
+                // Partner: `Hazards::names`. A reader that finds the word unlinked does not read
+                // the item.
                 let word_named = place.word();
                 if !word_named.same_place(word) {
                     continue 'again;

@@ -12,12 +12,12 @@ use crate::sync::atomic::Ordering::Relaxed;
 const LINE_BYTES: usize = 64;
 
 impl Store {
-    /// Checks all that must hold between operations, and says what does not. Writers wait
+    /// Checks all invariants between operations, and returns the violations. Writers wait
     /// meanwhile, as long as it takes to read all keys.
     ///
     /// # Errors
     ///
-    /// What does not hold, in words.
+    /// The violations, in words.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -33,7 +33,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// What does not hold, in words.
+    /// The violations, in words.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -241,7 +241,7 @@ impl Store {
         }
         for segment in (0..self.segments.count()).filter(|&segment| !seen[segment as usize]) {
             let phase = self.segments.get(segment).state().phase();
-            // Of a writer that is about to open it, or to make it a page.
+            // It belongs to a writer that is about to open it, or to make it a page.
             if phase != Phase::Taken || at_rest {
                 return Err(format!("segment {segment} is {phase:?}, and nobody has it"));
             }

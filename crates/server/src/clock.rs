@@ -15,7 +15,7 @@ pub(crate) struct Clock {
     /// Milliseconds since 1970 when it started.
     started_unix_ms: u64,
     now_ms: Arc<AtomicU64>,
-    /// What tests have moved it by.
+    /// The offset set by tests.
     moved_ms: AtomicU64,
 }
 

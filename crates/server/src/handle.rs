@@ -10,7 +10,7 @@ use frazil_segment::{RestoreError, Store};
 
 use crate::server::Shared;
 
-/// What other threads do with a server that serves or has ended.
+/// Other threads' access to a server that serves or has ended.
 ///
 /// ```
 /// use std::time::Duration;
@@ -45,7 +45,7 @@ impl Handle {
         self.shared.wake();
     }
 
-    /// Has the server end at once: what clients have sent and were not answered is lost.
+    /// Ends the server at once: unanswered requests of clients are lost.
     pub fn stop(&self) {
         self.shared.stop();
     }

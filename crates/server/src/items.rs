@@ -93,5 +93,5 @@ pub(crate) fn update<R>(
     updated
 }
 
-/// Of an item in its segment.
+/// The most bytes of an item's head in its segment.
 const HEAD_BYTES_MAX: usize = 12;

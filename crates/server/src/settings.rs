@@ -17,7 +17,7 @@ pub struct Settings {
     pub resp: Vec<Address>,
     /// The address that serves `/health` and `/metrics` by HTTP, to anybody who can connect.
     pub admin: Vec<Address>,
-    /// Who may connect to Unix sockets, as bits of `chmod`; `None`: as the process's umask says.
+    /// Permissions of Unix sockets, as bits of `chmod`; `None`: those of the process's umask.
     pub unix_mode: Option<u32>,
     /// Bytes for items, index and the buffers of connections together, at least [`MEMORY_BYTES_MIN`].
     pub memory_bytes: usize,
@@ -29,7 +29,7 @@ pub struct Settings {
     pub restores: bool,
     /// The server's limits.
     pub limits: Limits,
-    /// What memcached has a flag for.
+    /// Limits for which memcached has a flag.
     pub options: Options,
 }
 
@@ -57,8 +57,8 @@ pub struct Limits {
     /// Connections at once, of all threads. One more is answered `ERROR Too many open connections`
     /// and closed.
     pub connections: usize,
-    /// Bytes of an item with its key; more is `SERVER_ERROR object too large for cache`. What does not
-    /// fit into a segment is refused as well, so [`ITEM_BYTES_MAX`] is the most.
+    /// Bytes of an item with its key; more is `SERVER_ERROR object too large for cache`. An item
+    /// that does not fit into a segment is refused as well, so [`ITEM_BYTES_MAX`] is the maximum.
     pub item_bytes: usize,
     /// Seconds without a request, after which a connection is closed; 0: never.
     pub idle_seconds: u64,

@@ -248,7 +248,7 @@ impl<'t> DelayedCell<'t> {
     /// The latencies of all gets.
     fn latencies(&self) -> Histogram<u64> {
         let mut all = self.misses.latencies.clone();
-        // Of the same bounds.
+        // Both histograms have the same bounds.
         all += &self.delayed_hits.latencies;
         all.saturating_record_n(0, self.outcome.hits);
         all

@@ -88,7 +88,7 @@ pub(crate) struct ExpiringCell<'t> {
     inserted: u64,
     /// The clock, which never goes back.
     now: u64,
-    /// Gets that missed what had expired.
+    /// Gets that missed an expired entry.
     expired: u64,
 }
 

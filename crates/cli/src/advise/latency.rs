@@ -203,8 +203,8 @@ impl Counted<'_> {
         self.longer_us().abs() > FEW_DELAYED * self.plain.miss_ratio() * self.backend_us
     }
 
-    /// How much longer a request takes in the mean because some wait for others' fetches, beside
-    /// what misses are known to wait.
+    /// The addition to the mean latency of a request by waits for the fetches of others, beside the
+    /// waits of misses.
     pub(crate) fn longer_us(&self) -> f64 {
         let [_, delayed, misses] = self.shares();
         delayed * self.wait_us() + (misses - self.plain.miss_ratio()) * self.backend_us

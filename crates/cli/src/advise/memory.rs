@@ -14,8 +14,8 @@ const OVERHEAD_BYTES: f64 = 64.0;
 pub(crate) struct Resident {
     /// Mean bytes of an object's value; `None` if the trace has no sizes.
     pub(crate) value_bytes: Option<f64>,
-    /// The share of the capacity that is used: less than 1 where what there is no room for leaves
-    /// some of it, and objects come and go all the same.
+    /// The share of the capacity that is used: less than 1 if large objects do not fit into the
+    /// rest, while objects still come and go.
     pub(crate) filled: f64,
     /// Objects for each byte of the capacity, where bytes are counted: of values without any there
     /// is room for any number.

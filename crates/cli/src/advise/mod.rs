@@ -173,8 +173,8 @@ pub(crate) struct Advice<'a> {
     /// The target.
     pub(crate) goal: Option<Goal>,
     pub(crate) memory: Memory,
-    /// Throughput that the step would gain, as a share of what there is; `None` if the size
-    /// already holds every object.
+    /// Gain of throughput by the step, as a share of the present one; `None` if the size already
+    /// holds every object.
     pub(crate) marginal_gain: Option<f64>,
     /// The next step, whose gain the output has: twice the recommended size, or all objects.
     pub(crate) step: u64,

@@ -18,7 +18,7 @@ pub(crate) const CLIFF: f64 = 0.5;
 pub(crate) const CLIFF_WITHIN: f64 = 1.3;
 /// Sizes are not told from each other more exactly.
 const NEAR: f64 = 1.12;
-/// Nor by less than this share of what there is to save.
+/// Nor by less than this share of the possible saving.
 pub(crate) const SLIGHT: f64 = 0.01;
 /// Shares of all objects: smaller sizes are not considered,
 const LEAST: f64 = 1e-6;

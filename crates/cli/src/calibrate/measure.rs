@@ -217,7 +217,7 @@ impl Ground {
     }
 }
 
-/// How runs went, and how far the cores were from each other in those that count.
+/// The quality of runs, and the latency between cores in those that count.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) runs: u64,

@@ -108,7 +108,7 @@ impl Load {
     }
 }
 
-/// Those below a folder that may be traces, in order.
+/// The files below a folder that may be traces, in order.
 pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     files_in(folder, DEPTH, &mut files)?;

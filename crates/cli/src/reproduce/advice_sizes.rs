@@ -119,7 +119,7 @@ impl Advised {
         marks.into_iter().map(|(capacity, name)| (self.percent(capacity), name)).collect()
     }
 
-    /// By size the least that any policy misses, and what LRU does.
+    /// By size the fewest misses of any policy, and those of LRU.
     fn curves(&self) -> [Vec<(f64, f64)>; 2] {
         let (mut best, mut lru) = (Vec::new(), Vec::new());
         for of_size in self.cells.chunk_by(|one, other| one["capacity"] == other["capacity"]) {

@@ -326,8 +326,7 @@ fn data(report: &Report) -> String {
     )
 }
 
-/// Calibrates, writes the profile beside the other data, and returns it with a line of how that
-/// went.
+/// Calibrates, writes the profile beside the other data, and returns it with a line on its quality.
 fn calibrated(
     policies: &[&str],
     capacities: &[u64],

@@ -167,7 +167,7 @@ fn end_at_signals(mut signals: Signals, handle: &Handle, patience: Duration) {
     }
 }
 
-/// Reads the entries of the last time, if there are any, and tells what became of that.
+/// Restores the entries of the last run, if there are any, and reports the result.
 fn restore(handle: &Handle, path: &Path, age_max: Option<Duration>) {
     let shown = path.display();
     match handle.restore(path, age_max) {

@@ -35,7 +35,7 @@ pub enum Refusal {
     Unwanted,
     /// Nothing could be evicted for it, or no slot was free: [pins](crate::Pin) hold removed
     /// entries, or all entries are [frozen](crate::Cache::freeze) or [held](crate::Held), or other
-    /// threads took again and again what had been made free.
+    /// threads repeatedly took the freed capacity.
     NoRoom,
 }
 

@@ -47,7 +47,7 @@ pub(super) enum FailureKind {
     Refused(Refusal),
     /// All that an eviction has looked at is held.
     Held,
-    /// The key came or went meanwhile.
+    /// The key was inserted or removed meanwhile.
     Changed,
 }
 

@@ -203,7 +203,7 @@ impl<K, V, S, H: PerThread> Contents for Core<K, V, S, H> {
 
 impl<K, V, S, H: PerThread> Drop for Core<K, V, S, H> {
     fn drop(&mut self) {
-        // Where holders are counted the last of them has dropped what there was.
+        // With counted holders the last of them has dropped the content.
         if !Slab::<K, V, H::Refs>::NEEDS_DROP || H::Refs::COUNTED {
             return;
         }

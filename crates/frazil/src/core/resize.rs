@@ -78,7 +78,7 @@ pub(crate) struct Resize {
     turn: Mutex<u64>,
     /// The capacity last passed to all dependent parts.
     followed: AtomicU64,
-    /// Insertions that went on with a call.
+    /// Insertions that continued a call.
     further: AtomicU32,
 }
 
@@ -156,7 +156,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         entries_max == 0 || self.weights.as_ref().is_some_and(|weights| weight > weights.capacity())
     }
 
-    /// Takes a turn; raises the capacity if it is to be higher.
+    /// Takes a turn; raises the capacity if the target is higher.
     fn begin_resize(&self, capacity: u64) -> Goal {
         let held = self.hold();
         let mut turn = self.resize.turn.lock();

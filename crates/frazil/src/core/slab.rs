@@ -263,7 +263,7 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     /// The policy's data of a slot.
     #[inline(always)]
     pub(crate) fn header(&self, slot: u32) -> &Header {
-        // SAFETY: prepared before its number went to anyone; never unmapped; all atomics.
+        // SAFETY: prepared before its number was handed out; never unmapped; all atomics.
         unsafe { &(*self.entry(slot)).header }
     }
 

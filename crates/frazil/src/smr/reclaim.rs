@@ -455,7 +455,8 @@ impl Reclaim {
     /// unless too many have come. `reader` is the calling thread's. Dropping `contents` runs user
     /// code, so the caller holds no lock. Returns the number of freed slots.
     ///
-    /// A pass over the stripes, and at most one heavy fence; what waits is bounded.
+    /// A pass over the stripes, and at most one heavy fence; the number of waiting slots is
+    /// bounded.
     pub(crate) fn run<L: Default, W: Default>(
         &self,
         segments: &Segments,
@@ -530,7 +531,7 @@ impl Reclaim {
         (left.slots, left.weight) = (held_up.slots, held_up.weight);
         if !left.young {
             self.hold_up(left.slots, left.weight);
-            // All that waits, and nothing came or went.
+            // Everything waits, and nothing has changed.
             if freed == 0 && judged == waiting && self.waiting() == waiting {
                 self.vain.store(outlook(stamp + 1, waiting, named.readers), Relaxed);
             }

@@ -22,7 +22,7 @@ const DEQUEUED: u64 = 1 << 61;
 const DROPPED: u64 = 1 << 60;
 /// The cache is dropped.
 const CLOSED: u64 = 1 << 59;
-/// Of an orphan: the capacity is charged for it until its content is dropped.
+/// For an orphan: the capacity is charged for it until its content is dropped.
 const CHARGED: u64 = 1 << 58;
 /// Holders are counted by their threads, and the count has a share for them (`smr/spread.rs`).
 const SPREAD: u64 = 1 << 57;
@@ -363,9 +363,9 @@ impl Refs {
         self.word.fetch_add(1, Relaxed);
     }
 
-    /// Releases a resident that others hold as well. If nobody else holds it, or its residency is
-    /// over, the caller stays counted: of threads that release it by this function one finds that
-    /// it is the last.
+    /// Releases a resident that others hold as well. If it has no other holder, or its residency
+    /// has ended, the caller stays counted: of threads that release it by this function one finds
+    /// that it is the last.
     #[inline(always)]
     pub(crate) fn let_go_beside_others(&self) -> Result<(), Seen> {
         let mut seen = self.look();
@@ -551,7 +551,7 @@ impl Refs {
         self.word.fetch_or(DROPPED, AcqRel) & DEQUEUED != 0
     }
 
-    /// Prepares it for the end of the cache, which nobody uses any more except holders.
+    /// Prepares it for the end of the cache, which only holders still use.
     pub(crate) fn close(&self, open: &Open) -> Closed {
         let mut seen = self.look();
         loop {

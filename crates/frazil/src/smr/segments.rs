@@ -184,7 +184,7 @@ impl Segments {
         (self.length..self.fresh.0.load(Acquire)).step_by(self.length as usize)
     }
 
-    /// Those that hold nothing and are in no hands.
+    /// Empty segments in no thread's hands.
     pub(crate) fn empty(&self) -> &SegmentStack {
         &self.empty
     }

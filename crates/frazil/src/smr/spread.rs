@@ -238,8 +238,8 @@ impl Spread {
     }
 
     fn set_due(&self) {
-        // An exchange with Release: a recount that clears the flag finds what is due. Partner: the
-        // Acquire of `recount`.
+        // An exchange with Release: a recount that clears the flag finds the due slots. Partner:
+        // the Acquire of `recount`.
         self.due.swap(true, Release);
     }
 
@@ -264,7 +264,7 @@ impl Spread {
     }
 
     /// Spreads a slot in which the caller is counted, if it is resident, there is a place, and no
-    /// other thread uses the table. Waits for nobody, and drops nothing.
+    /// other thread uses the table. Waits for no thread, and drops nothing.
     #[cold]
     pub(crate) fn spread(&self, slot: u32, refs: &Refs) {
         let Some(mut table) = self.try_table() else { return };
@@ -391,7 +391,7 @@ impl Table {
             let slot = std::mem::take(&mut place.slot);
             place.is_over = false;
             let counted = sum(owns(), at).wrapping_sub(place.base);
-            // Nobody counts here until the place belongs to another slot.
+            // No thread counts here until the place belongs to another slot.
             place.base = place.base.wrapping_add(counted);
             recounted(slot, refs(slot).take_back_share(counted));
         }

@@ -426,7 +426,7 @@ impl<L: Default, W: Default> Stripes<L, W> {
         let stopped = Stopped { stopped: &self.stopped, _stopping: stopping };
         // Partner: the light fence of `own`, after which its caller looks whether it is to stop.
         fence::heavy();
-        // Those that are made from here on are of threads that find them stopped.
+        // Stripes made from here on belong to threads that find them stopped.
         let mut looks = 0;
         for (number, stripe) in self.numbered() {
             while stripe.is_in_use(number) {
@@ -440,7 +440,7 @@ impl<L: Default, W: Default> Stripes<L, W> {
         Some(stopped)
     }
 
-    /// Bytes of the stripes, and of what pins have shown.
+    /// Bytes of the stripes, and of the names of pins.
     pub(crate) fn heap_bytes(&self) -> usize {
         let stripes: usize =
             (0..CHUNKS).filter_map(|chunk| self.chunk(chunk)).map(size_of_val).sum();

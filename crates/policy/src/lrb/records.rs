@@ -61,7 +61,7 @@ struct Pending {
 pub(super) struct Records {
     records: Vec<Record>,
     vacant: Vec<u32>,
-    /// Those that are not vacant, in no order.
+    /// The records in use, in no order.
     known: Vec<u32>,
     by_request: List,
     set_aside: List,

@@ -24,7 +24,7 @@ const SAMPLE_SPEED: usize = 4;
 /// Classes of an item's score per byte: four to a doubling.
 pub(super) const SCORES: usize = 128;
 
-/// What stays of a job's items.
+/// The items of a job that stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     Nothing,
@@ -50,7 +50,7 @@ pub(super) struct Job {
     /// Where the items go that stay, and how far it is filled.
     pub(super) merged: Option<u32>,
     pub(super) filled: usize,
-    /// What precedes the run in its chain.
+    /// The predecessor of the run in its chain.
     pub(super) previous: u32,
 }
 

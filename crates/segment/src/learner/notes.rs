@@ -50,7 +50,7 @@ impl Notes {
         self.words.iter().filter(|word| word.load(Relaxed) != 0).count()
     }
 
-    /// Forgets all. Who notes something meanwhile may have it forgotten or not.
+    /// Forgets all. A note made meanwhile may be forgotten or not.
     pub(super) fn clear(&self) {
         self.words.iter().for_each(|word| word.store(0, Relaxed));
     }

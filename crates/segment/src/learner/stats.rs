@@ -31,12 +31,12 @@ pub struct LearnerStats {
     pub rankings: u64,
     /// Segments chosen as the least useful. Each was merged with its neighbours.
     pub chosen_segments: u64,
-    /// Mean of what those were predicted to save, in units of `error`.
+    /// Mean predicted utility of these, in units of `error`.
     pub chosen_utility: f64,
-    /// Entries that went in these merges.
+    /// Entries evicted in these merges.
     pub chosen_items: u64,
-    /// What that cost: look-ups of such entries that missed before the next snapshot, as far as the
-    /// sampled keys tell.
+    /// Cost of these evictions: look-ups of evicted entries that missed before the next snapshot,
+    /// estimated from the sampled keys.
     pub chosen_misses: u64,
     /// The share of all keys that are sampled.
     pub sampled_share: f64,

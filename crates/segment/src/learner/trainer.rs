@@ -172,7 +172,7 @@ impl Trainer {
         }
         self.order.clear();
         self.order.extend(0..self.quiet.len() as u32);
-        // Of equals the older goes: they are in the order of writing.
+        // Of equals the older is evicted: they are in the order of writing.
         let utility = |index: u32| self.predicted[index as usize];
         self.order.sort_unstable_by(|&one, &other| {
             utility(one).total_cmp(&utility(other)).then(one.cmp(&other))

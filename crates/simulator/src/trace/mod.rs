@@ -393,8 +393,8 @@ pub fn load(spec: &str, options: &ReadOptions<'_>) -> Result<Loaded, TraceError>
 /// Passes the records of a trace on, batch by batch, without keeping them: for traces that do
 /// not fit in memory. `spec` as for [`load`].
 ///
-/// `sink` gets each batch, and the properties of the whole trace. Memory is constant. Of the
-/// options, `sizes` has no effect.
+/// `sink` gets each batch, and the properties of the whole trace. Memory is constant. The option
+/// `sizes` has no effect.
 ///
 /// ```
 /// use frazil_simulator::trace::{ReadOptions, stream};

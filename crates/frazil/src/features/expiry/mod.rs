@@ -327,7 +327,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                     break;
                 }
                 if outcome.short {
-                    // There are segments again, and what had to wait for them is listed.
+                    // There are segments again, and slots that had to wait for them are listed.
                     deadlines.recall(wheel);
                 }
             }

@@ -107,7 +107,7 @@ struct State {
     called: Option<u64>,
     /// The number of the next waiter.
     next: u64,
-    /// Those who wait, the one called among them, and the sum of when they began to; wraps.
+    /// Number of waiters, including the one called, and the sum of their start times; wraps.
     awaiting: u64,
     since: u64,
     /// When the last of all who waited, or wait, began to.
@@ -158,8 +158,8 @@ impl State {
     }
 }
 
-/// Those to be woken, once no lock is held, in the order in which they came; all of them,
-/// should one panic.
+/// The waiters to wake, once no lock is held, in the order of their arrival; all of them, even if
+/// one panics.
 struct Wakes(std::vec::IntoIter<Waker>);
 
 impl Wakes {

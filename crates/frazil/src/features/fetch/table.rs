@@ -62,7 +62,7 @@ const TIDIED: u32 = 2;
 #[derive(Debug)]
 struct Shard<K, V> {
     flights: HashTable<Arc<Flight<K, V>>>,
-    /// Those that have failed, or that linger, by the order in which they began to.
+    /// Failed and lingering flights, in the order in which they became so.
     remembered: VecDeque<Weak<Flight<K, V>>>,
 }
 
