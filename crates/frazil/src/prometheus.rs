@@ -160,7 +160,7 @@ fn measure_counts(stats: Stats, sizes: &Sizes) -> Vec<Metric> {
     } = stats;
     let requests = hits.wrapping_add(delayed_hits).wrapping_add(misses);
     let load_seconds = seconds(load_nanoseconds);
-    let held = "Weight of what is held, resident or not.";
+    let held = "Weight of held entries, resident or not.";
     let mut held_weight = gauge("frazil_held_weight", held, sizes.held_weight.unwrap_or(0));
     if sizes.held_weight.is_none() {
         held_weight.samples.clear();
@@ -168,7 +168,7 @@ fn measure_counts(stats: Stats, sizes: &Sizes) -> Vec<Metric> {
     vec![
         counter("frazil_requests_total", "Gets, with a loader or without.", requests),
         counter("frazil_hits_total", "Requests that found their key.", hits),
-        counter("frazil_frozen_hits_total", "Hits among what is frozen.", frozen_hits),
+        counter("frazil_frozen_hits_total", "Hits of frozen entries.", frozen_hits),
         counter("frazil_bypassed_total", "Requests that went past the cache.", bypassed),
         counter("frazil_delayed_hits_total", "Requests that shared another's load.", delayed_hits),
         counter("frazil_loads_total", "Values that loaders have returned.", loads),
@@ -187,7 +187,7 @@ fn measure_counts(stats: Stats, sizes: &Sizes) -> Vec<Metric> {
         ),
         counter("frazil_retries_total", "Attempts vain for other threads' progress.", retries),
         counter("frazil_shared_writes_total", "Writes to lines that all write.", shared_writes),
-        gauge("frazil_waiting", "Entries that are gone and wait to be dropped.", waiting),
+        gauge("frazil_waiting", "Removed entries that wait to be dropped.", waiting),
         gauge("frazil_entries", "Entries that are there.", sizes.entries),
         gauge("frazil_weight", "Weight of the entries, in the capacity's unit.", sizes.weight),
         held_weight,

@@ -511,9 +511,9 @@ pub(super) fn why_slower(advice: &Advice<'_>, chosen: &Measured) -> &'static str
     let cell = advice.cases[advice.worst.case].cell(chosen.policy, chosen.capacity);
     match cell.and_then(|cell| cell.predicted.as_ref()) {
         Some(it) if it.p_star[1] > NEVER => {
-            ", as what a request takes longer in a larger cache outweighs the hits it adds"
+            ", because slower requests in a larger cache outweigh the added hits"
         }
-        Some(it) if it.p_star[1] < 1.0 - chosen.miss_ratio => ", as more hits are slower here",
+        Some(it) if it.p_star[1] < 1.0 - chosen.miss_ratio => ", because more hits are slower here",
         // Some of both.
         _ => "",
     }

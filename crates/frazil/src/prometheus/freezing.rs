@@ -57,13 +57,13 @@ pub(super) fn measure(state: Option<&FreezingState>) -> [Metric; 8] {
         one(
             "frazil_freezing_latency_seconds",
             gauge,
-            "What a request took of late, by timed samples.",
+            "Recent latency of a request, by timed samples.",
             |state| format!("{:.9}", state.latency_ns / 1e9),
         ),
         one(
             "frazil_freezing_threshold_seconds",
             gauge,
-            "What it may take while something is frozen.",
+            "Limit of that latency while a share is frozen.",
             |state| format!("{:.9}", state.threshold_ns / 1e9),
         ),
     ]
