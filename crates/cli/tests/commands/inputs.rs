@@ -95,7 +95,7 @@ fn run(folder: &Path, words: impl IntoIterator<Item = OsString>) -> Output {
     command.args(words).current_dir(folder).output().unwrap()
 }
 
-/// What is said of a trace, or how many rows there are.
+/// The description of a trace, or the number of rows.
 fn outcome(output: &Output, command: &str) -> String {
     if !output.status.success() {
         return format!("error, exit code {}", output.status.code().unwrap_or(-1));

@@ -35,7 +35,7 @@ fn script(folder: &Path, name: &str, text: &str) {
     assert!(command.arg(&path).status().unwrap().success());
 }
 
-/// What `cargo xtask` makes, by name.
+/// Files that `cargo xtask` makes, by name.
 fn programs(folder: &Folder) -> String {
     let programs = folder.path("programs");
     let place = Path::new(&programs);
