@@ -4,14 +4,14 @@
 //! `cargo run --release -p frazil-bench --features rivals --example byte_growth`
 //!
 //! Threads look up keys, four times as many as fit, and insert what they miss, until four
-//! capacities were inserted. An entry weighs its bytes and 56 for what comes with it: the key, the
-//! pointer, the counts of the `Arc` and the allocator's word. Each figure is of a
-//! process of its own, in MiB beyond what there was before the cache was built: resident memory at
-//! the end of the run, the most that there was, and what is *held* at the end: the weight of all
-//! values that live, those too that wait to be dropped. Values that threads have made and not
-//! inserted yet are in the most. What is resident and not held is tables, and what the allocator
-//! keeps: glibc gives each thread an arena, and what is free in one serves no other. The
-//! queue shows what that comes to where nothing waits. `*`: more than 1.25 capacities and 8 MiB.
+//! capacities were inserted. An entry weighs its bytes and 56 for its overhead: the key, the
+//! pointer, the counts of the `Arc` and the allocator's word. Each figure is of a separate process,
+//! in MiB beyond its memory before the cache was built: resident memory at the end of the run, its
+//! maximum, and the weight *held* at the end: all live values, including those that wait to be
+//! dropped. Values that threads have made and not inserted yet are in the most. Resident memory
+//! that is not held is tables, and memory that the allocator keeps: glibc gives each thread an
+//! arena, and free memory of one serves no other. The queue shows what that comes to where nothing
+//! waits. `*`: more than 1.25 capacities and 8 MiB.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::VecDeque;
@@ -58,7 +58,7 @@ unsafe impl GlobalAlloc for Counted {
 const MIB: u64 = 1 << 20;
 const CAPACITY: u64 = 64 * MIB;
 const ROUNDS: u64 = 4;
-/// What an entry weighs beside its value.
+/// Weight of an entry beside its value.
 const BESIDE: u64 = 56;
 const ENGINES: [&str; 4] = ["frazil", "moka", "quick_cache", "queue"];
 const SIZES: [(&str, u64); 6] = [
@@ -73,7 +73,7 @@ const THREADS: [u64; 3] = [1, 2, 8];
 
 type Value = Arc<[u8]>;
 
-/// One process: what is measured.
+/// The measurement of one process.
 #[derive(Clone, Copy)]
 struct Cell {
     size: u64,
@@ -149,7 +149,7 @@ impl Bytes {
 struct Queue(Mutex<(VecDeque<(u64, Value)>, u64)>);
 
 impl Queue {
-    /// Of no key is known whether it is there.
+    /// Does not check whether a key is present.
     fn insert(&self, key: u64, value: Value) {
         let weight = |value: &Value| value.len() as u64 + BESIDE;
         let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,7 +181,7 @@ fn resident() -> anyhow::Result<u64> {
     Ok(kib * 1024)
 }
 
-/// What a process grows by.
+/// Growth of a process.
 fn measure(engine: &str, cell: Cell) -> anyhow::Result<Bytes> {
     let weigh = |value: &Value| value.len() as u64 + BESIDE;
     // Two counts beside the bytes.

@@ -6,9 +6,9 @@
 //!
 //! The time of every eighth insertion is taken, with that of reading the clock. *Slowest* is the
 //! insertions of the thread that came to the fewest, as a share of the mean of all. Then, for a
-//! cache of 64 MiB, the most bytes of values that live at a time, those too that wait to be dropped,
-//! while so many threads insert and invalidate. Fails if one of our caches refuses an insertion, or
-//! if values of more than one and a half capacities live.
+//! cache of 64 MiB, the most bytes of values that live at a time, those too that wait to be
+//! dropped, while so many threads insert and invalidate. Fails if one of our caches refuses an
+//! insertion, or if values of more than one and a half capacities live.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -26,7 +26,7 @@ const TIMED: u64 = 8;
 /// Keys of a get of many, which one insertion of four comes with.
 const MANY: u64 = 32;
 
-/// What the threads do, and what was refused after it.
+/// The work of the threads, and the insertions refused after it.
 struct Subject {
     name: String,
     insert: Box<dyn Fn(u64) + Sync>,
@@ -85,7 +85,7 @@ fn moka(listens: bool) -> Subject {
     }
 }
 
-/// Insertions of one thread, and what those took that were timed.
+/// Insertions of one thread, and the times of those that were timed.
 fn insert_until(over: &AtomicBool, subject: &Subject, seed: u64) -> (u64, Latencies) {
     let (mut rng, mut turns, mut times) = (Rng::new(seed), 0, Latencies::new());
     while !over.load(Relaxed) {
@@ -106,7 +106,7 @@ fn insert_until(over: &AtomicBool, subject: &Subject, seed: u64) -> (u64, Latenc
     (turns, times)
 }
 
-/// Runs it, prints a line, and answers what was refused.
+/// Runs it, prints a line, and returns the number of refusals.
 fn measure(subject: &Subject, duration: Duration) -> Option<u64> {
     let (over, together) = (AtomicBool::new(false), Barrier::new(THREADS as usize + 1));
     let threads: Vec<(u64, Latencies)> = std::thread::scope(|scope| {
@@ -161,7 +161,7 @@ impl Drop for Page {
     }
 }
 
-/// Of values, and of a cache for them.
+/// Bytes of values, and of a cache for them.
 const PAGE_BYTES: usize = 4_096;
 const BYTES: u64 = 64 << 20;
 /// Capacities that may live.

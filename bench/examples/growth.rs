@@ -1,4 +1,4 @@
-//! What caches take that hold little: ours beside `quick_cache`.
+//! Memory of caches with few entries: ours beside `quick_cache`.
 //!
 //!     cargo run --release -p frazil-bench --features rivals --example growth
 //!
@@ -44,7 +44,7 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// What an empty cache may take.
+/// Limit for an empty cache.
 const MICROS_MAX: f64 = 5.0;
 const BYTES_MAX: u64 = 4_096;
 
@@ -93,7 +93,7 @@ fn main() -> ExitCode {
             line(policy.name(), capacity, (micros, bytes));
             is_light &= micros <= MICROS_MAX && bytes <= BYTES_MAX;
         }
-        // What its estimate lays out may be more than there is.
+        // Its estimate may reserve more than is needed.
         let few = if capacity > 1_000_000 { 2 } else { 20 };
         let quick = || quick_cache::sync::Cache::<u64, u64>::new(capacity as usize);
         line("quick_cache", capacity, cost(few, quick));

@@ -1,7 +1,7 @@
 //! Rows of a table, read through a cache that keeps 64,000 bytes of them for a second.
 //!
-//! With moka. `crates/frazil/examples/rows_from_moka.rs` is the same with Frazil and prints
-//! the same: compare the two to see what it takes to move, in either direction.
+//! With moka. `crates/frazil/examples/rows_from_moka.rs` is the same with Frazil and prints the
+//! same: compare the two to see the changes of a move, in either direction.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,7 +17,7 @@ const CAPACITY_BYTES: u64 = 64_000;
 
 type Row = Arc<str>;
 
-/// What takes its time.
+/// The slow operation.
 struct Table {
     rows: Mutex<BTreeMap<u64, Row>>,
     reads: AtomicU64,
@@ -31,7 +31,7 @@ impl Table {
     }
 }
 
-/// What the listener has heard of.
+/// The events of the listener.
 #[derive(Default)]
 struct Gone {
     removed: AtomicU64,

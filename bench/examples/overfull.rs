@@ -1,10 +1,12 @@
-//! What an operation costs where more is held than the capacity, as by RocksDB's reservations of memory.
+//! The cost of an operation while more is held than the capacity, as by RocksDB's reservations of
+//! memory.
 //!
 //! `cargo run --release --package frazil-bench --example overfull [OPERATIONS]`
 //!
-//! Each thread holds blocks of 256 KiB in a cache of 512 KiB, another one for the oldest at one operation in
-//! eight, and at each looks for one of 5,000 entries of 1 KiB, or inserts it. Microseconds of the processor an
-//! operation, and what is too much at the end, when all is let go of and a thousand more were inserted.
+//! Each thread holds blocks of 256 KiB in a cache of 512 KiB, another one for the oldest at one
+//! operation in eight, and at each looks for one of 5,000 entries of 1 KiB, or inserts it.
+//! Microseconds of processor time an operation, and the excess at the end, after all handles were
+//! released and a thousand more entries inserted.
 
 use std::collections::VecDeque;
 use std::thread::scope;

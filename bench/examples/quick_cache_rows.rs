@@ -1,8 +1,8 @@
 //! Rows of a table, read through a cache that keeps 64,000 bytes of them for a second.
 //!
-//! With quick_cache, which has no lifetimes: a row carries its own, and is looked at when it
-//! is found. `crates/frazil/examples/rows_from_quick_cache.rs` is the same with Frazil and
-//! prints the same: compare the two to see what it takes to move, in either direction.
+//! With quick_cache, which has no lifetimes: a row carries its own, and is looked at when it is
+//! found. `crates/frazil/examples/rows_from_quick_cache.rs` is the same with Frazil and prints the
+//! same: compare the two to see the changes of a move, in either direction.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -24,7 +24,7 @@ struct Row {
     end: Instant,
 }
 
-/// What takes its time.
+/// The slow operation.
 struct Table {
     rows: Mutex<BTreeMap<u64, Arc<str>>>,
     reads: AtomicU64,
@@ -49,7 +49,7 @@ impl Weighter<u64, Row> for Bytes {
     }
 }
 
-/// Counts the rows that went to make room.
+/// Counts the evicted rows.
 #[derive(Clone)]
 struct CountGone(Arc<AtomicU64>);
 

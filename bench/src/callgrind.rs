@@ -5,16 +5,16 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-/// 32 KiB of eight ways beside the core, and what a core has of the last level: 4 MiB.
+/// 32 KiB of eight ways beside the core, and a core's part of the last level: 4 MiB.
 const CACHES: [&str; 3] = ["--cache-sim=yes", "--D1=32768,8,64", "--LL=4194304,16,64"];
 
-/// What a function and all that it called did.
+/// Counts of a function, with all functions that it called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) instructions: u64,
     /// Reads and writes of data that the first level had not.
     pub(crate) first_level_misses: u64,
-    /// Those that no cache had, and memory answered.
+    /// Accesses that missed all caches, and went to memory.
     pub(crate) last_level_misses: u64,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Counts {
 ///
 /// # Errors
 ///
-/// Nothing was counted: no function has such a name, or the program failed.
+/// Nothing was counted: no function has this name, or the program failed.
 pub(crate) fn count(toggled: &str, arguments: &[&str]) -> anyhow::Result<Option<Counts>> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         eprintln!("SKIPPED: no valgrind, so instructions are not counted");

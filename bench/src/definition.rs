@@ -1,4 +1,4 @@
-//! What a definition file says.
+//! The definition file of a benchmark.
 
 use std::path::{Path, PathBuf};
 
@@ -28,7 +28,7 @@ pub(crate) struct Workload {
     pub(crate) capacity: String,
 }
 
-/// A policy, and what it should reach.
+/// A policy, and its required figures.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PolicyTarget {

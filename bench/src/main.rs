@@ -1,10 +1,8 @@
-//! Runs a benchmark that is defined in a file, and prints every figure beside
-//! what it should be.
+//! Runs a benchmark defined in a file, and prints every figure beside its target.
 //!
-//! Times wobble on shared machines, so the policies of a definition take turns,
-//! medians are printed with their range, and the share of the processor that the
-//! run got stands beside them; below 0.9 a figure says little. Instruction counts
-//! do not wobble.
+//! Times vary on shared machines. So the policies of a definition take turns, medians are printed
+//! with their range, and beside them the share of the processor that the run got; below 0.9 a
+//! figure says little. Instruction counts do not vary.
 
 mod cache;
 mod callgrind;
@@ -69,7 +67,7 @@ struct Args {
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     threads: Vec<usize>,
 
-    /// So many rounds; 0 measures only what has none, such as instructions.
+    /// Number of rounds; 0 measures only figures that need none, such as instructions
     #[arg(long, value_name = "N")]
     rounds: Option<usize>,
 
@@ -81,7 +79,7 @@ struct Args {
     #[arg(long, hide = true, value_name = "REQUEST")]
     child: Option<String>,
 
-    /// Replay one policy over one trace: what instructions are counted of.
+    /// Replay one policy over one trace, to count its instructions
     #[arg(long, hide = true, num_args = 3, value_names = ["POLICY", "CAPACITY", "LIMIT"])]
     once: Option<Vec<String>>,
 }
@@ -96,7 +94,8 @@ impl Args {
             0 => String::new(),
             _ => measure::run(&definition, &self.traces, self.smoke)?,
         };
-        // Counting costs a hundred times as much as replaying: a smoke run counts one policy.
+        // A smoke run counts one policy, because counting costs a hundred times as much as
+        // replaying.
         let (counted, records) = match self.smoke {
             true => (&definition.policy[..1], definition.short),
             false => (&definition.policy[..], self.counted.unwrap_or(definition.counted)),

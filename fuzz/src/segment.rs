@@ -1,7 +1,7 @@
 //! The segment store: sequences of operations against a naive map, and `validate` between.
 //!
-//! The first byte chooses the policy of eviction. An operation is four bytes: what, which key, two of a length
-//! or a number.
+//! The first byte chooses the policy of eviction. An operation is four bytes: what, which key, two
+//! of a length or a number.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! `cargo xtask block-cache`: our block cache as libraries, for the RocksDB that is installed.
+//! `cargo xtask block-cache`: builds our block cache as libraries for the installed RocksDB.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,24 +7,24 @@ use anyhow::{Context as _, bail};
 
 use crate::{step, tools};
 
-/// The block cache, and what a preloaded library is.
+/// The sources of the block cache, and of a preloaded library.
 pub(crate) const LIBRARIES: [(&str, &[&str]); 2] = [
     ("libfrazil_block_cache.so", &["block_cache", "replace"]),
     ("libfrazil_preload.so", &["preload"]),
 ];
 
-/// How ours are compiled, whatever RocksDB was.
+/// Compiler options of our files, whatever those of RocksDB were.
 const FLAGS: [&str; 6] = ["-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-DNDEBUG"];
 
-/// What the C++ files are compiled with.
+/// Compiler options of the C++ files.
 pub(crate) struct Build<'b> {
-    /// Of RocksDB: the folder that has `rocksdb/cache.h`.
+    /// RocksDB's headers: the folder that has `rocksdb/cache.h`.
     pub(crate) headers: &'b Path,
     /// As RocksDB was compiled.
     pub(crate) flags: &'b [String],
     /// Where the libraries go.
     pub(crate) out: &'b Path,
-    /// Of cargo.
+    /// The profile of cargo.
     pub(crate) profile: &'b str,
 }
 
@@ -72,7 +72,7 @@ impl Build<'_> {
         step::run("cargo build, for C", &mut cargo)
     }
 
-    /// What C links with.
+    /// The library that C programs link.
     pub(crate) fn frazil(&self, root: &Path) -> PathBuf {
         let target = std::env::var_os("CARGO_TARGET_DIR");
         let target = target.map_or(root.join("target"), PathBuf::from);

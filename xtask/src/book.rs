@@ -1,7 +1,7 @@
-//! `cargo xtask check book`: the book can be made.
+//! `cargo xtask check book`: builds the book.
 //!
-//! That its links lead somewhere and its commands run is a test of the command line's
-//! (`crates/cli/tests/commands/book.rs`); here mdBook says whether it understands it.
+//! A test of the command line (`crates/cli/tests/commands/book.rs`) checks its links and runs its
+//! commands. This command has mdBook read it.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let output = output.context("mdbook")?;
     let told = String::from_utf8_lossy(&output.stderr);
     eprint!("{told}");
-    // It goes on after what it warns of, such as a page that is in no chapter's list.
+    // It only warns of some errors and goes on, such as a page that is in no chapter's list.
     let warned = told.lines().any(|line| line.trim_start().starts_with("WARN"));
     ensure!(output.status.success() && !warned, "mdbook build docs");
     let pages = std::fs::read_to_string(root.join("docs/SUMMARY.md"))?.matches(".md)").count();

@@ -1,8 +1,9 @@
-//! `cargo xtask cache-bench`: our block cache beside RocksDB's, by RocksDB's `cache_bench`.
+//! `cargo xtask cache-bench`: compares our block cache with RocksDB's, by RocksDB's `cache_bench`.
 //!
-//! The program is compiled from RocksDB 11.8.1 and linked with Maven's library of 11.1.1, once as it is, and once
-//! with our libraries before that. What it does before and after its operations is taken off: each figure is a
-//! difference between two runs. They take turns, and the processor's time counts.
+//! It compiles the program from RocksDB 11.8.1 and links it with Maven's library of 11.1.1, once as
+//! it is, and once with our libraries before that one. Each figure is a difference between two
+//! runs, so it excludes what the program does before and after its operations. The two builds take
+//! turns. Time is the processor's.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -29,7 +30,7 @@ const FLAGS: [&str; 9] = [
     "-DGFLAGS=gflags",
 ];
 
-/// What is compared: a name, how the program is told, and our policy.
+/// The caches compared: a name, the program's option, and our policy.
 const CACHES: [(&str, &str, Option<&str>); 5] = [
     ("LRU", "lru_cache", None),
     ("HyperClock", "auto_hyper_clock_cache", None),
@@ -57,20 +58,21 @@ const RUNS: [(&str, &str, &str, u64); 7] = [
     ("mix, 2 threads", MIX, "--threads=2", 2_000_000),
 ];
 
-/// What a run does beside its operations, it does with these few.
+/// Few operations, to measure the cost of a run beside its operations.
 const FEW: u64 = 1_000;
 
-/// What an operation of a cache takes, or the median of that, and how often its look-ups hit.
+/// The time of a cache's operation, or the median of several, and its hit ratio.
 #[derive(Clone, Copy)]
 struct Taken {
     /// Nanoseconds of the processor.
     processor: f64,
     hit_ratio: f64,
-    /// Microseconds by the clock that one in a thousand operations exceeds, by runs that measure each; of the mix only.
+    /// Microseconds by the clock that one in a thousand operations exceeds, by runs that measure
+    /// each; of the mix only.
     p999: f64,
 }
 
-/// Of those runs whose name contains `only`. No rounds: the programs are built, and that is all.
+/// Only runs whose name contains `only`. No rounds: the programs are built, and that is all.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
     let place = root.join("target/rocksdb/11.8.1");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
@@ -107,7 +109,7 @@ pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Compiles the program with what comes before RocksDB.
+/// Compiles the program with the files that take precedence over RocksDB's.
 fn program(place: &Path, tree: &Path, before: &[(&str, &[&str])]) -> anyhow::Result<PathBuf> {
     let name = if before.is_empty() { "stock" } else { "ours" };
     let program = place.join(format!("cache_bench-{name}"));
@@ -116,14 +118,14 @@ fn program(place: &Path, tree: &Path, before: &[(&str, &[&str])]) -> anyhow::Res
     let mut command = Command::new(compiler);
     command.args(FLAGS).arg("-w").arg("-I").arg(tree.join("include")).arg("-I").arg(tree);
     command.args(["cache_bench", "cache_bench_tool"].map(|it| tree.join(format!("cache/{it}.cc"))));
-    // The one that takes its place comes first.
+    // The replacement comes first.
     command.args(before.iter().rev().map(|(library, _)| place.join(library)));
     command.arg(place.join(SHARED)).args(["-Wl,-rpath,$ORIGIN", "-lgflags", "-lpthread", "-ldl"]);
     step::run(&format!("g++, {name}"), command.arg("-o").arg(&program))?;
     Ok(program)
 }
 
-/// Of each cache the medians of the rounds.
+/// The medians of the rounds for each cache.
 fn measure(
     programs: &[PathBuf; 2],
     (arguments, threads): (&str, &str),

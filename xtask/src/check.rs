@@ -1,9 +1,9 @@
-//! `cargo xtask check`: the cache under programs that look for what tests meet by luck, the
-//! reports in a browser, and the book.
+//! `cargo xtask check`: runs the cache under checkers, the reports in a browser, and mdBook on the
+//! book.
 //!
-//! Each replaces something below the code: loom and shuttle the atomics, Miri the
-//! processor, the sanitizers every access to memory. So each builds all anew, in a
-//! directory of its own.
+//! Each checker replaces something below the code: loom and shuttle the atomics, Miri the
+//! processor, the sanitizers every access to memory. So each builds everything anew, in a directory
+//! of its own.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::{
     test,
 };
 
-/// What looks.
+/// The checker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Checker {
     /// Every interleaving of the small protocols
@@ -39,7 +39,8 @@ pub(crate) enum Checker {
     Book,
     /// RocksDB's tests of its caches, on ours
     Rocksdb,
-    /// The same under sanitizers, and RocksDB's `db_stress`: it builds RocksDB twice, an hour on two cores
+    /// The same under sanitizers, and RocksDB's `db_stress`: it builds RocksDB twice, an hour on
+    /// two cores
     RocksdbStress,
     /// memcached's own units on `frazil memcached`
     Memcached,

@@ -1,8 +1,8 @@
-//! `cargo xtask cost`: what building and checking cost a newcomer, in a fresh clone with empty
-//! caches, beside what they may cost (docs/design/checks.md).
+//! `cargo xtask cost`: measures the time that a newcomer's first build and checks take, in a fresh
+//! clone with empty caches, and compares it with limits (docs/design/checks.md).
 //!
-//! The limits are of an idle machine of two cores. Beside the seconds by the clock stand those
-//! of the processor, which say as much on a busy one; there nothing is judged.
+//! The limits hold on an idle machine of two cores. It prints processor time beside the time by the
+//! clock; on a busy machine only the former means anything, and the limits are not applied.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -80,14 +80,14 @@ pub(crate) fn touch(root: &Path) -> anyhow::Result<()> {
     file.context(CHANGED)?.set_modified(std::time::SystemTime::now()).context(CHANGED)
 }
 
-/// A clone of what is committed, with a home of cargo that holds nothing at first.
+/// A clone of the committed tree, with an empty home of cargo.
 struct Clone {
     folder: PathBuf,
     cargo: PathBuf,
 }
 
 impl Clone {
-    /// A program that is run there and asks nothing of what was built or fetched before.
+    /// A program that runs there, without anything built or fetched before.
     fn command(&self, program: &str, traces: &Path) -> Command {
         let mut command = Command::new(match program.strip_prefix("target/") {
             Some(built) => self.folder.join("target").join(built),
@@ -95,7 +95,7 @@ impl Clone {
         });
         command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::null());
         command.env("CARGO_HOME", &self.cargo).env("FRAZIL_TRACES", traces);
-        // As a newcomer has it, whatever the shell says; or as CI has it.
+        // With the environment of a new contributor, whatever the shell sets; or with CI's.
         for name in ["CARGO", "CARGO_TARGET_DIR", "CARGO_INCREMENTAL", "CI"] {
             command.env_remove(name);
         }
@@ -119,7 +119,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is the system's to remove.
+        // Files that cannot be removed are left to the system.
         _ = std::fs::remove_dir_all(&self.0);
     }
 }

@@ -1,9 +1,11 @@
-//! `cargo xtask db-bench`: reads of a database through our block cache and through RocksDB's, by RocksDB's `db_bench`.
+//! `cargo xtask db-bench`: reads of a database through our block cache and through RocksDB's, by
+//! RocksDB's `db_bench`.
 //!
-//! The program comes from RocksDB 11.8.1, built as its own CMake does for a release, with our block cache linked into it.
-//! That takes half an hour of the processor, once: it is kept in `target/rocksdb/11.8.1/release`. Maven's
-//! library of 11.1.1 does not do here, as the program uses what is inside RocksDB. What a run does before and
-//! after its reads is taken off: each figure is a difference between two runs.
+//! The program comes from RocksDB 11.8.1, built as its own CMake does for a release, with our block
+//! cache linked into it. That takes half an hour of the processor, once: it is kept in
+//! `target/rocksdb/11.8.1/release`. Maven's library of 11.1.1 does not do here, as the program uses
+//! what is inside RocksDB. What a run does before and after its reads is taken off: each figure is
+//! a difference between two runs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,7 +25,7 @@ const OURS: [&str; 2] = ["block_cache", "replace"];
 /// Keys, each with a value of 100 bytes: 230 MB of blocks.
 const KEYS: u64 = 2_000_000;
 
-/// What is compared: a name, and how the program is told, where `{}` stands for bytes.
+/// The caches compared: a name, and the program's option, in which `{}` stands for bytes.
 const CACHES: [(&str, &str); 5] = [
     ("LRU", "--cache_type=lru_cache --cache_size={}"),
     ("HyperClock", "--cache_type=auto_hyper_clock_cache --cache_size={}"),
@@ -32,7 +34,7 @@ const CACHES: [(&str, &str); 5] = [
     ("clock", "--cache_uri=id=frazil://;capacity={};policy=clock"),
 ];
 
-/// What is asked of the database.
+/// The options of the database.
 struct Run {
     name: &'static str,
     /// The program's arguments.
@@ -68,7 +70,7 @@ impl Run {
     }
 }
 
-/// What a run took, or what a read does.
+/// The cost of a run, or of a read.
 #[derive(Clone, Copy)]
 struct Taken {
     /// Seconds of the processor.
@@ -79,7 +81,7 @@ struct Taken {
     misses: f64,
 }
 
-/// Of those runs whose name contains `only`. No rounds: the program is built, and that is all.
+/// Only runs whose name contains `only`. No rounds: the program is built, and that is all.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
     let place = root.join("target/rocksdb/11.8.1");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
@@ -173,7 +175,7 @@ fn database(place: &Path, program: &Path) -> anyhow::Result<PathBuf> {
     Ok(database)
 }
 
-/// Of each cache the medians of the rounds.
+/// The medians of the rounds for each cache.
 fn measure(
     program: &Path,
     database: &Path,
@@ -230,7 +232,7 @@ fn once(
     Ok(Taken { processor, wall: spent.wall, misses: misses as f64 })
 }
 
-/// What the program prints.
+/// The program's output.
 fn told(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output().context("db_bench")?;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();

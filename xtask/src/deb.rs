@@ -1,4 +1,5 @@
-//! A Debian package of the command, by `dpkg-deb`: a folder that is laid out as the system is.
+//! Builds a Debian package of the command with `dpkg-deb`, from a folder laid out like the
+//! installed system.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -109,7 +110,7 @@ fn copyright(root: &Path) -> anyhow::Result<String> {
     ))
 }
 
-/// What Debian wants to know of its own revision.
+/// Debian's changelog, which lists its own revisions.
 fn changelog(release: &Release) -> anyhow::Result<String> {
     let date = output(
         Command::new("date")

@@ -1,8 +1,9 @@
-//! Licences and origins of all dependencies, as `deny.toml` allows them, and how many crates the
-//! cache stands on.
+//! Checks licences and origins of all dependencies against `deny.toml`, and the number of crates
+//! that the cache depends on.
 //!
-//! cargo-deny reads that file too, says more (crates in two versions, advisories) and takes a
-//! minute and a half to build, so it runs before a release. What fails a build is checked here.
+//! cargo-deny reads the same file and checks more (advisories, crates in two versions), but takes a
+//! minute and a half to build, so it runs only before a release. What must fail a build is checked
+//! here.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,15 +13,15 @@ use serde_json::Value;
 
 use crate::{publish, step};
 
-/// What a user of the cache builds beside our own crates, at most (docs/design/decisions.md).
+/// The most crates that a user of the cache builds beside ours (docs/design/decisions.md).
 const CRATES_MAX: usize = 11;
 
 /// Checks every package that any platform or feature needs, and names all that are not allowed.
 ///
 /// # Errors
 ///
-/// A licence or an origin is not allowed, one of our crates takes any version of another, or
-/// cargo cannot say what there is.
+/// A licence or an origin is not allowed, one of our crates accepts any version of another, or
+/// cargo cannot list the packages.
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(root.join("deny.toml")).context("deny.toml")?;
     let allowed: toml::Table = text.parse().context("deny.toml")?;
@@ -81,7 +82,7 @@ fn names(list: &toml::Value) -> BTreeSet<&str> {
     list.as_array().into_iter().flatten().filter_map(toml::Value::as_str).collect()
 }
 
-/// What is wrong with a package of `cargo metadata`.
+/// The errors of a package of `cargo metadata`.
 fn complaints(
     package: &Value,
     licences: &BTreeSet<&str>,

@@ -8,11 +8,12 @@
 //! <!-- end figures -->
 //! ```
 //!
-//! The command, `frazil`, `frazil-bench`, `xtask` or an example of the simulator, the policies, the overlay on
-//! other caches, the segment store or the benchmarks, is run with a release build and its output put in between, with the
-//! date and the machine, so that no table is written by hand. `TRACES` is where
-//! the real traces are; a word that begins with `DOCS/` is a path below `docs`. A command that ends in
-//! `| from A to B` shows only the lines from the first that begins with A to the next with B.
+//! The command, `frazil`, `frazil-bench`, `xtask` or an example of the simulator, the policies, the
+//! overlay on other caches, the segment store or the benchmarks, is run with a release build and
+//! its output put in between, with the date and the machine, so that no table is written by hand.
+//! `TRACES` is where the real traces are; a word that begins with `DOCS/` is a path below `docs`. A
+//! command that ends in `| from A to B` shows only the lines from the first that begins with A to
+//! the next with B.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -30,7 +31,7 @@ const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->";
 const END: &str = "<!-- end figures -->";
 
-/// Those whose command contains `only`; then the picture of the tables, as they are now.
+/// The figures whose command contains `only`; then the picture from the present tables.
 pub(crate) fn run(root: &Path, documents: &[String], only: &str) -> anyhow::Result<()> {
     let build = ["build", "--release", "--locked", "-p"];
     let mut texts = Vec::new();

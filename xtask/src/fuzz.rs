@@ -1,8 +1,8 @@
-//! `cargo xtask fuzz`: libFuzzer looks for hostile input to everything that reads files or small
-//! languages. (The tests feed the corpora, and changes of them: `fuzz/tests/hostile.rs`.)
+//! `cargo xtask fuzz`: runs libFuzzer on every parser of files and of small languages.
+//! (`fuzz/tests/hostile.rs` feeds them the corpora, and mutations of these, in tests.)
 //!
-//! The pinned compiler will do: without a sanitizer, which safe code has little need of. A crash,
-//! an overflow, an assertion, a hang and memory beyond a bound are found all the same.
+//! It uses the pinned compiler, without a sanitizer, which safe code hardly needs. It still finds
+//! crashes, overflows, failed assertions, hangs and memory beyond a bound.
 
 use std::path::Path;
 use std::process::Command;
@@ -30,8 +30,8 @@ pub(crate) fn run(root: &Path, seconds: u32, only: Option<&str>) -> anyhow::Resu
     }
     step::run("build fuzz targets", &mut cargo_fuzz(root, &["build"]))?;
     for target in &targets {
-        // What it finds goes where a build goes, and what is worth keeping is put into the corpus
-        // by hand: so corpora stay small.
+        // New inputs go to the build folder. Useful ones are added to the corpus by hand, so
+        // corpora stay small.
         let found = root.join("target/fuzz-corpus").join(target);
         std::fs::create_dir_all(&found)?;
         let mut fuzz = cargo_fuzz(root, &["run"]);

@@ -14,19 +14,20 @@ use crate::step;
 /// A function of the program.
 struct Hit {
     name: &'static str,
-    /// What may be called beside [`CALLS`].
+    /// Calls allowed beside [`CALLS`].
     calls: &'static [&'static str],
     /// Stores beside the stack, at most.
     stores: usize,
 }
 
 const HITS: [Hit; 2] = [
-    // The name and how many there are; that it is awake, if it was asleep; the mark, and the count of
-    // hits, of frozen ones (copies), or of misses and what was missed.
+    // The stores of a hit: the name, and the number of names; the thread's waking, if it was
+    // asleep; the mark; and the count of hits, of frozen hits (copies), or of misses and missed
+    // keys.
     Hit { name: "pinned_hit", calls: &["make_room"], stores: 8 },
-    // Beside those the hazard: set for what is in the index or among the copies, and cleared at
-    // three ends; and the counts and the mark twice, as in caches that freeze. That it is awake, if it was asleep, at two looks. And
-    // which stripe is the thread's, when it asks another cache than before.
+    // Beside these the hazard: set for an entry of the index or a copy, and cleared at three ends;
+    // the counts and the mark twice, as in caches that freeze; the thread's waking, if it was
+    // asleep, at two look-ups; and the thread's stripe, when it uses another cache than before.
     Hit {
         name: "get_hit",
         calls: &["get_nested", "register", "Stripes$LT$L$C$W$GT$4make", "_Unwind_Resume"],
@@ -34,7 +35,7 @@ const HITS: [Hit; 2] = [
     },
 ];
 
-/// What may be called: only the first where no entry has a lifetime and none is set aside.
+/// Calls allowed: only the first where no entry has a lifetime and none is set aside.
 const CALLS: [&str; 7] = [
     "find_further",
     "time@",
@@ -125,8 +126,8 @@ fn is_label(line: &str) -> bool {
 
 /// The instructions that lock the bus or order memory. (xchg with memory locks.)
 ///
-/// But for the fence that a hit needs where the system has no `membarrier`, or its thread was asleep: a
-/// locked instruction on the stack, in a block that is jumped to or around.
+/// Except for the fence that a hit needs if the system has no `membarrier` or its thread was
+/// asleep: a locked instruction on the stack, in a block that is jumped to or around.
 fn locked<'t>(body: &[&'t str]) -> Vec<&'t str> {
     let is_locked = |line: &str| {
         line.starts_with("lock")
@@ -135,7 +136,8 @@ fn locked<'t>(body: &[&'t str]) -> Vec<&'t str> {
     };
     let is_spared = |at: usize| {
         let on_stack = body[at].contains("orl") && body[at].ends_with("(%rsp)");
-        // Who was asleep says first that it is awake, and may have to fetch where it says so.
+        // A thread that was asleep first stores that it is awake, and may have to fetch the place
+        // of that flag.
         let wakes = body[..at].last().is_some_and(|line| line.starts_with("movq\t$1,"));
         let is_move = |line: &&&str| line.starts_with("movq");
         let before =

@@ -1,5 +1,5 @@
-//! The house's limits on the length of a file. (The limit on the length of a
-//! function is clippy's `too_many_lines`, set in `clippy.toml`.)
+//! The limit on the length of a file. (Clippy's `too_many_lines`, set in `clippy.toml`, limits the
+//! length of a function.)
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,11 +11,11 @@ use anyhow::{Context as _, bail};
 /// A git pathspec, and how many lines a file it matches may have.
 const LIMITS: [(&str, usize); 3] = [("*.rs", 1000), ("README.md", 150), ("docs/design/*.md", 250)];
 
-/// Checks every file against its limit, and names all that are over.
+/// Checks every file against its limit, and names all that exceed it.
 ///
 /// # Errors
 ///
-/// A file is over its limit or can't be read, or git can't list the files.
+/// A file exceeds its limit or can't be read, or git can't list the files.
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let mut over = Vec::new();
     for (pathspec, limit) in LIMITS {

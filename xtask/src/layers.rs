@@ -9,7 +9,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
-/// From the lowest to the highest; what is in none is the façade.
+/// From the lowest to the highest; files in none of them are the façade.
 const LAYERS: [(&str, &[&str]); 4] = [
     ("ground", &["chunks", "clock", "distribution", "ensure", "events", "once_box", "sync"]),
     ("smr", &["smr"]),
@@ -18,15 +18,15 @@ const LAYERS: [(&str, &[&str]); 4] = [
 ];
 const FACADE: usize = LAYERS.len();
 
-/// Modules that may look at everything: what the crate shows, and tests of its insides.
+/// Modules that may use everything: the public modules of the crate, and tests of its internals.
 const EXEMPT: [&str; 3] = ["lib", "models", "validate"];
 
-/// Words of features, of which the core knows none. Calls of a policy have its own words.
+/// Words of features, none of which may occur in the core. Calls of a policy have their own words.
 const FEATURES: [&str; 9] =
     ["frozen", "freez", "thaw", "expir", "deadline", "listen", "record", "flight", "fetching"];
 const POLICY_CALL: &str = "policy.";
 
-/// What a file names of the crate, outside of comments and tests.
+/// The paths of the crate that a file names, outside of comments and tests.
 struct File {
     path: String,
     module: String,
@@ -122,7 +122,7 @@ fn parse(path: String, text: &str) -> File {
     file
 }
 
-/// Some modules that name each other in turn.
+/// Modules that name each other in a cycle.
 fn circle(arrows: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     arrows.keys().find_map(|start| {
         let mut path = vec![start.clone()];

@@ -1,4 +1,4 @@
-//! The licences of all crates that are linked into the command, which a binary must come with.
+//! Collects the licences of all crates linked into the command, which must accompany a binary.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,12 +10,12 @@ use serde_json::Value;
 use crate::packages::output;
 use crate::step;
 
-/// What files with a licence's text begin with.
+/// The beginnings of names of files with a licence's text.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
-/// Folders, beside a crate's own, that hold what is compiled into it.
+/// Folders, beside a crate's own, with code that is compiled into it.
 const WITHIN: [&str; 3] = [".", "zstd", "assets/uplot"];
 
-/// No crate is used by this licence: whoever offers it offers another.
+/// No crate is used under this licence: every crate that offers it offers another too.
 const NOT_USED: &str = "GNU GENERAL PUBLIC LICENSE";
 const HEAD: &str = "What is linked into frazil, and its licences.
 

@@ -1,11 +1,10 @@
-//! `cargo xtask lint`: everything that can be said about the tree without
-//! running it. The quick steps come first.
+//! `cargo xtask lint`: all checks that do not run the code. Quick ones come first.
 
 use std::path::Path;
 
 use crate::{dependencies, house, layers, mentions, mutants, sizes, step, test, tools};
 
-/// What builds without features: the first command's build, and the cache as users have it.
+/// Builds without features: the command's default build, and the cache as users have it.
 const LIGHT: [&str; 4] = ["--package", "frazil-cli", "--package", "frazil"];
 
 /// A target of 32 bits that has atomics of 64.
@@ -21,13 +20,13 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     mutants::check(root)?;
     // Checking compiles build scripts, and with them zstd's C sources.
     tools::ensure_c_compiler()?;
-    // All that there is, and then the command as a first build has it.
+    // The whole workspace, and then the command with its default features.
     let all = ["--workspace", "--all-targets", "--features", test::FEATURES];
     for (name, chosen) in [("cargo clippy", &all[..]), ("cargo clippy, light", &LIGHT)] {
         let mut clippy = step::cargo(root, ["clippy", "--locked"]);
         step::run(name, clippy.args(chosen).args(["--", "-D", "warnings"]))?;
     }
-    // Nothing is left over of what is left out: all of it, all but one, and one alone.
+    // No code is unused when features are left out: all of them, all but one, and one alone.
     let alone = sizes::FEATURES.map(|feature| vec![feature]);
     for chosen in [vec![]].into_iter().chain(alone).chain(sizes::all_but_one()) {
         let chosen = chosen.join(",");

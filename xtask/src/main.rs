@@ -1,7 +1,7 @@
 //! The project's own commands: `cargo xtask test`, `lint`, `check`, `soak` and others.
 //!
-//! They are a program and not a script so that they need nothing but the pinned
-//! toolchain, and run the same on a developer's machine and in CI.
+//! They are a program instead of a script, so that they need only the pinned toolchain and run the
+//! same on a developer's machine and in CI.
 
 mod block_cache;
 mod book;
@@ -174,8 +174,8 @@ A program that was not made for it:
         #[arg(long, value_name = "TEXT", default_value = "")]
         only: String,
     },
-    /// Measure YCSB's workloads A to F on RocksDB from Java, with our block cache and with RocksDB's:
-    /// ten minutes
+    /// Measure YCSB's workloads A to F on RocksDB from Java, with our block cache and with
+    /// RocksDB's: ten minutes
     #[command(after_help = "Examples:
   cargo xtask ycsb
   cargo xtask ycsb --rounds 1 --only CE")]
@@ -206,7 +206,7 @@ A program that was not made for it:
         /// Only this one, by the name of its file
         name: Option<String>,
     },
-    /// Build what a release hands out, into target/packages: a static binary with its manual and
+    /// Build the packages of a release, into target/packages: a static binary with its manual and
     /// completions, as an archive and as a Debian package
     Release,
     /// Run all checks at their full length, and all figures, as before a release: a day

@@ -1,8 +1,8 @@
-//! `cargo xtask check memcached`: memcached's own units, unchanged, on `frazil memcached`.
+//! `cargo xtask check memcached`: runs memcached's own tests, unchanged, on `frazil memcached`.
 //!
-//! They are those of Debian's source of memcached 1.6.18 that are not about what a server of another make does
-//! not have (slabs, its LRU, external storage, proxy, TLS, UDP, the binary protocol, restarts). Those that fail
-//! are named here, with the reason, and must fail.
+//! The tests come from Debian's source of memcached 1.6.18. Left out are tests of what another
+//! server does not have: slabs, memcached's LRU, external storage, proxy, TLS, UDP, the binary
+//! protocol, restarts. Known failures are listed here with the reason, and must fail.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 
 use crate::{others, step, tools};
 
-/// What units are about that are not run, by a part of their names.
+/// The subjects of units that are not run, by a part of their names.
 const LEFT_OUT: [&str; 14] = [
     "extstore",
     "proxy",

@@ -1,8 +1,8 @@
 //! Checks that what documents mention of the code exists: files, members and fields.
 //!
-//! In backticks, a file that ends in `.rs` must be the end of a tracked file's path, and
-//! `Type::member` a function or a field of a file that defines the type or has an `impl` of it, where
-//! the type is one of the tree.
+//! A word in backticks that ends in `.rs` must be the end of a tracked file's path. `Type::member`
+//! must be a function or a field in a file that defines the type or has an `impl` of it, if the
+//! type is one of the tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 
 use crate::house::files;
 
-/// Documents that tell what was, and not what is.
+/// Documents about the past, whose mentions are not checked.
 const OF_THE_PAST: [&str; 1] = ["CHANGELOG.md"];
 
 /// By type, the functions and fields in all files that define it, or implement something of it.
@@ -66,7 +66,7 @@ fn members(root: &Path, sources: &[String]) -> anyhow::Result<Members> {
             members.entry(owner).or_default().extend(defined.iter().cloned());
         }
     }
-    // What goes by two names.
+    // Things with two names.
     let core = members.get("Featured").cloned().unwrap_or_default();
     members.entry("Core".to_owned()).or_default().extend(core);
     Ok(members)

@@ -1,9 +1,9 @@
-//! `cargo xtask mutants`: defects that CI must find.
+//! `cargo xtask mutants`: applies known defects, and checks that CI finds each.
 //!
-//! Each file of `xtask/mutants` is a patch that breaks one promise. Its first lines say what is
-//! broken and which command of CI finds it. The command must pass no more with the patch, and for
-//! a failed test, not because nothing builds: so a check that becomes shorter is seen to find
-//! what it found.
+//! Each file of `xtask/mutants` is a patch that breaks one promise. Its first lines name the
+//! promise and the command of CI that must find the defect. With the patch that command must fail
+//! in a test, not in the build. So a check that is made shorter must still find what it found
+//! before.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 
 use crate::{step, test};
 
-/// A patch, and what is expected of it.
+/// A patch, and its expected result.
 struct Mutant {
     name: String,
     patch: PathBuf,
@@ -20,7 +20,7 @@ struct Mutant {
     found_by: String,
 }
 
-/// Applies each patch, or the one named `only`, to a copy of what is committed, and runs the
+/// Applies each patch, or the one named `only`, to a copy of the committed tree, and runs the
 /// command that should find it.
 pub(crate) fn run(root: &Path, only: Option<&str>) -> anyhow::Result<()> {
     let mut mutants = read(root)?;
@@ -72,7 +72,7 @@ fn read(root: &Path) -> anyhow::Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// What is committed, where it is built apart from the tree that is worked on.
+/// The committed tree, built apart from the working tree.
 pub(crate) fn copy_tree(root: &Path, tree: &Path) -> anyhow::Result<()> {
     let head = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root).output()?;
     let head = String::from_utf8(head.stdout)?.trim().to_owned();

@@ -1,10 +1,10 @@
-//! The checkers that only a nightly compiler has: Miri and the sanitizers.
+//! Checkers that need a nightly compiler: Miri and the sanitizers.
 //!
-//! Miri interprets: it knows the rules of the language to the last borrow, sees weak
-//! memory, and is a thousand times slower. ThreadSanitizer and AddressSanitizer watch
-//! the machine code of the same tests at full length. ThreadSanitizer knows neither
-//! fences nor `membarrier`, nor what it did not compile, so the standard library is
-//! built with it; otherwise the locks in there would not count as locks.
+//! Miri interprets the code: it checks the borrowing rules and models weak memory, but is a
+//! thousand times slower. ThreadSanitizer and AddressSanitizer check the machine code of the same
+//! tests at full length. ThreadSanitizer knows neither fences nor `membarrier`, nor code that it
+//! did not compile. So the standard library is built with it; otherwise it would not see that
+//! library's locks.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use anyhow::{Context as _, bail};
 
 use crate::step;
 
-/// Whatever nightly is there. A date would have everyone download another one, and the
+/// Any installed nightly. With a date everyone would have to download another one, and the
 /// checkers' findings do not depend on it.
 const NIGHTLY: &str = "nightly";
 const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
@@ -21,13 +21,13 @@ const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
 /// Sanitizers want a target by name, or they would watch build scripts too.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Schedules, and choices of what a relaxed load sees, that Miri tries for each test.
+/// Schedules, and choices of the values that relaxed loads see, that Miri tries for each test.
 const SEEDS: &str = "0..2";
 
 /// parking_lot keeps pointers in numbers, and Miri would warn of it in every test.
 const QUIET: &str = "-Zmiri-permissive-provenance";
 
-/// What replays traces, or times, gains nothing from being watched. The tests within the
+/// Tests that replay traces, or measure time, gain nothing from a checker. The tests within the
 /// library damage caches and give them up, which is a leak to these checkers.
 const TESTS: [&str; 4] = ["stress::", "limits::", "nested::", "rivals::"];
 
@@ -65,7 +65,7 @@ impl Sanitizer {
         }
     }
 
-    /// What cargo is given, beside the target.
+    /// Arguments of cargo, beside the target.
     fn cargo(self, command: &mut Command) {
         match self {
             Sanitizer::Address => command
@@ -131,7 +131,7 @@ fn with_tests(command: &mut Command) -> &mut Command {
         .args(TESTS)
 }
 
-/// The nightly's cargo, and not the one that started us.
+/// The nightly's cargo, not the cargo that started this program.
 fn cargo(root: &Path, subcommand: &str) -> anyhow::Result<Command> {
     ensure_nightly()?;
     let mut command = Command::new("rustup");
@@ -143,7 +143,7 @@ fn cargo(root: &Path, subcommand: &str) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Installs a nightly, or what is missing of it.
+/// Installs a nightly, or its missing components.
 fn ensure_nightly() -> anyhow::Result<()> {
     let installed = Command::new("rustup")
         .args(["component", "list", "--installed", "--toolchain", NIGHTLY])

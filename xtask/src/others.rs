@@ -1,4 +1,4 @@
-//! Fetches what others have published and a command needs, by cargo, Maven, npm and apt.
+//! Fetches published programs, packages and sources that a command needs: through cargo, Maven, npm and apt.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +31,8 @@ pub(crate) fn sources(place: &Path, name: &str, version: &str) -> anyhow::Result
     Path::new(manifest).parent().map(PathBuf::from).context("a manifest without a folder")
 }
 
-/// A jar of Maven's (`group:name:version`, and perhaps `:jar:classifier`), copied unless it is there.
+/// A jar of Maven's (`group:name:version`, and perhaps `:jar:classifier`), copied unless it is
+/// there.
 pub(crate) fn jar(place: &Path, artifact: &str) -> anyhow::Result<PathBuf> {
     let jars = place.join("jars");
     let parts: Vec<&str> = artifact.split(':').collect();
@@ -85,7 +86,8 @@ pub(crate) fn from_jar(place: &Path, artifact: &str, content: &str) -> anyhow::R
 
 /// The source of a Debian package as it was published, unpacked, unless it is there.
 ///
-/// The lists of sources are this command's own, made of the system's: the system's stay as they are.
+/// The lists of sources are this command's own, made of the system's: the system's stay as they
+/// are.
 pub(crate) fn debian_source(place: &Path, package: &str) -> anyhow::Result<PathBuf> {
     let find = || -> Option<PathBuf> {
         let mut entries = std::fs::read_dir(place).ok()?.filter_map(Result::ok);

@@ -1,8 +1,8 @@
-//! `cargo xtask release`: the command as a program that needs nothing of the system, with its
-//! manual, completions and licences, as an archive and as a Debian package.
+//! `cargo xtask release`: builds the command as a static program, with manual, completions and
+//! licences, as an archive and as a Debian package.
 //!
-//! Linked against musl, so that it runs on any Linux of its processor. What is in `target/packages`
-//! afterwards is what a release has.
+//! It is linked against musl, so it runs on any Linux of its architecture. The files of a release
+//! are in `target/packages` afterwards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ pub(crate) const COMPLETIONS: [(&str, &str); 3] = [
 ];
 /// Files of the tree that go into the archive.
 const TEXTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT"];
-/// What the built command is tried with.
+/// A trial of the built command.
 const TRIAL: [&str; 7] = [
     "simulate",
     "zipf:1.0:objects=1K:requests=20K:seed=1",
@@ -33,7 +33,7 @@ const TRIAL: [&str; 7] = [
     "--output=json",
 ];
 
-/// What a release is made of.
+/// The parts of a release.
 pub(crate) struct Release {
     pub(crate) version: String,
     /// Seconds since 1970 of the commit: the time of every file, so that the same commit makes the
@@ -77,7 +77,7 @@ fn build(root: &Path) -> anyhow::Result<PathBuf> {
     tools::ensure_program("musl-gcc", &["musl-tools"])?;
     let mut build = step::cargo(root, ["build", "--locked", "--package", "frazil-cli"]);
     build.args(["--features", "full", "--profile", "dist", "--target", TARGET]);
-    // Folders of this machine are nobody's business.
+    // The binary must not contain the names of folders of this machine.
     let home =
         std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"));
     let home = home.context("neither CARGO_HOME nor HOME is set")?;
@@ -134,7 +134,7 @@ fn archive(dist: &Path, release: &Release) -> anyhow::Result<PathBuf> {
     Ok(archive)
 }
 
-/// Writes the checksums beside what they are of, and prints what there is.
+/// Writes checksums beside the files, and lists the files.
 fn sums(dist: &Path, files: &[&Path]) -> anyhow::Result<()> {
     let names = files.iter().map(|file| file.file_name().context("a file has a name"));
     let names = names.collect::<anyhow::Result<Vec<_>>>()?;
@@ -148,7 +148,7 @@ fn sums(dist: &Path, files: &[&Path]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a program prints.
+/// The output of a program.
 ///
 /// # Errors
 ///

@@ -1,5 +1,6 @@
-//! The picture of README.md: throughputs of docs/cache-speed.md as bars, for light and for dark
-//! pages. `cargo xtask figures` draws it after it has measured; a test compares the two.
+//! Draws the picture of README.md: throughputs of docs/cache-speed.md as bars, for light and for
+//! dark pages. `cargo xtask figures` draws it after it has measured; a test compares picture and
+//! page.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,9 +1,9 @@
-//! `cargo xtask profiles`: what each way to optimise a release costs to build, and what it gives
-//! the replay loop and the cache. The choice is explained in docs/design/checks.md, which holds
-//! the table that this writes.
+//! `cargo xtask profiles`: compares ways to optimise a release, by the time of a build and by the
+//! speed of the replay loop and the cache. docs/design/checks.md explains the choice, and holds the
+//! table that this command writes.
 //!
-//! Builds are told in seconds of the processor, speeds in instructions: neither asks what else the
-//! machine does.
+//! Builds are measured in seconds of the processor, speeds in instructions, so other work on the
+//! machine does not matter.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,7 +28,7 @@ const DOCUMENT: &str = "docs/design/checks.md";
 const BEGIN: &str = "<!-- cargo xtask profiles -->";
 const END: &str = "<!-- end -->";
 
-/// What is known of a choice, in order.
+/// The samples of a choice, in order.
 type Column = Vec<(String, Option<f64>)>;
 
 /// Builds and measures each choice, and writes the table.
@@ -48,7 +48,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     write(root, Some(&table(&columns)))
 }
 
-/// Puts a table into the document, or leaves the one that is there.
+/// Puts a table into the document, unless it has one.
 fn write(root: &Path, table: Option<&str>) -> anyhow::Result<()> {
     let document = root.join(DOCUMENT);
     let text = std::fs::read_to_string(&document).context(DOCUMENT)?;
@@ -132,8 +132,8 @@ fn table(columns: &[Column]) -> String {
     table
 }
 
-/// The lines below the one that begins with `title`, by the word that names what they are of: the
-/// first, or the second behind a number of threads.
+/// The lines below the line that begins with `title`, by the word that names their subject: the
+/// first, or the second after a number of threads.
 fn section<'t>(text: &'t str, title: &str) -> BTreeMap<&'t str, Vec<&'t str>> {
     let lines = text.lines().skip_while(|line| !line.starts_with(title)).skip(1);
     let words = lines.take_while(|line| line.starts_with("  ")).map(|line| {

@@ -4,14 +4,14 @@ use std::time::Instant;
 
 use crate::spent;
 
-/// How many are told.
+/// The number of programs listed.
 const TOLD: usize = 8;
 
-/// What cargo does after all is built: each test program, and the examples of each crate.
+/// Cargo's steps after the build: each test program, and the examples of each crate.
 pub(crate) struct Programs {
     /// The number of cargo's process.
     cargo: String,
-    /// What runs now, since when, and what cargo's programs had used by then.
+    /// The running program, its start, and the processor time of cargo's programs by then.
     running: Option<(String, Instant, Option<f64>)>,
     ended: Vec<Program>,
 }
@@ -57,8 +57,8 @@ impl Programs {
     }
 }
 
-/// The program that cargo says it starts. The path of its source does for a name only beside that of
-/// the program, which ends in a hash.
+/// The program that cargo says it starts. The path of its source names it only together with the
+/// path of the program, which ends in a hash.
 fn started(line: &str) -> Option<&str> {
     let line = line.trim_start();
     if line.starts_with("Doc-tests ") {

@@ -1,6 +1,7 @@
-//! What crates.io wants of the crates that users depend on: those without `publish = false`.
+//! Checks what crates.io requires of the crates that users depend on: those without `publish =
+//! false`.
 //!
-//! `lint` reads the manifests; `cargo xtask check publish` has cargo do all of it but the upload.
+//! `lint` reads the manifests; `cargo xtask check publish` has cargo do everything but the upload.
 
 use std::fs;
 use std::path::Path;
@@ -10,9 +11,10 @@ use serde_json::Value;
 
 use crate::step;
 
-/// Of a compressed crate, in bytes. The largest had 0.33 MB on 2026-11-26; crates.io takes 10 MB.
+/// Size of a compressed crate, in bytes. The largest had 0.33 MB on 2026-11-26; crates.io takes 10
+/// MB.
 const SIZE_MAX: u64 = 500_000;
-/// What crates.io takes at most.
+/// The most keywords that crates.io accepts.
 const KEYWORDS_MAX: usize = 5;
 /// Files that each crate comes with, beside its manifest.
 const FILES: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
@@ -28,11 +30,12 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         fs::remove_dir_all(&packages).context("target/package")?;
     }
     let mut publish = step::cargo(root, ["publish", "--workspace", "--dry-run", "--locked"]);
-    // What is not committed is packed too, so that a change can be tried before its commit.
+    // Uncommitted changes are packed too, so that a change can be tried before its commit.
     publish.arg("--allow-dirty").env_remove("CARGO_TARGET_DIR");
     step::run("cargo publish --dry-run", &mut publish)?;
     let mut found = 0;
-    // Of each crate the package, as a registry that the others of a dry run find it in has it.
+    // The package of each crate, in the form of a registry in which the others of a dry run find
+    // it.
     for file in fs::read_dir(packages.join("tmp-registry")).context("target/package")? {
         let path = file?.path();
         if path.extension().is_some_and(|it| it == "crate") {
@@ -49,7 +52,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a package of `cargo metadata` lacks to be published; nothing if it is not to be.
+/// The fields that a package of `cargo metadata` lacks for publication; none if it is not
+/// published.
 pub(crate) fn complaints(package: &Value) -> Vec<String> {
     let list = |field: &str| package[field].as_array().map_or(&[][..], Vec::as_slice);
     // `null` is any registry, and an empty list none.
@@ -108,7 +112,7 @@ mod tests {
         let any = json!([{"name": "b", "req": "*", "kind": null}]);
         assert_eq!(with("dependencies", any), ["a: no version of \"b\""]);
         assert_eq!(with("manifest_path", json!(manifest("no such"))).len(), FILES.len());
-        // What is for us alone needs nothing.
+        // Internal packages need none.
         assert_eq!(complaints(&json!({"name": "a", "publish": []})), [""; 0]);
     }
 }

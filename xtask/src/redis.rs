@@ -1,7 +1,8 @@
 //! `cargo xtask check redis`: units of Redis, unchanged, on `frazil serve --resp`.
 //!
-//! They are those of Debian's source of redis 7.0.15 that are about strings, keys and the protocol. Tests that need what
-//! a cache of strings does not have are named here, with the reason; no other may fail, and so many must pass.
+//! They are those of Debian's source of redis 7.0.15 that are about strings, keys and the protocol.
+//! Tests that need what a cache of strings does not have are named here, with the reason; no other
+//! may fail, and so many must pass.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
@@ -25,7 +26,8 @@ const UNITS: [&str; 9] = [
     "info-command",
 ];
 
-/// What tests are about that are not run: a log, replicas and files, which there are not; some that take long.
+/// The subjects of tests that are not run: a log, replicas and files, which the server does not
+/// have; some that take long.
 const TAGS: &str = "-needs:debug -needs:repl -needs:save -slow -large-memory";
 
 /// Tests that pass, at least. A Redis without its other types passes 204.
@@ -117,7 +119,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the units print, without colours.
+/// The output of the units, without colours.
 fn run_units(source: &Path, address: SocketAddr) -> anyhow::Result<String> {
     let mut command = Command::new("./runtest");
     command.current_dir(source).args(["--host", &address.ip().to_string()]);

@@ -1,8 +1,8 @@
-//! `cargo xtask reference`: every row of the reference results beside ours, written
-//! to `docs/reference.md`.
+//! `cargo xtask reference`: writes `docs/reference.md`, every row of the reference results beside
+//! ours.
 //!
-//! The reference is `reference.jsonl` beside the real traces. Policies in which
-//! chance plays a part are run with five seeds and averaged.
+//! The reference is `reference.jsonl` beside the real traces. Policies that use randomness run with
+//! five seeds, and their means are compared.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

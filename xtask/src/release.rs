@@ -1,6 +1,6 @@
 //! `cargo xtask release-check`: all checks at their full length, and all figures.
 //!
-//! It takes a day: what CI has no time for is here, and what CI does is here too, longer.
+//! It takes a day. It runs the checks for which CI has no time, and those of CI for longer.
 
 use std::path::Path;
 

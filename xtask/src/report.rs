@@ -1,7 +1,7 @@
-//! `cargo xtask check report`: the reports of `frazil advise` in a browser, without a screen.
+//! `cargo xtask check report`: opens reports of `frazil advise` in a headless browser.
 //!
-//! What must hold of a report is in `xtask/report/check.mjs`; here are the reports that it looks
-//! at, of each kind that a page has to show, and the programs it needs.
+//! `xtask/report/check.mjs` has the checks. This file makes the reports, one of each kind that a
+//! page can show, and finds the programs that are needed.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use anyhow::Context as _;
 
 use crate::{step, test, tools};
 
-/// Name, and what `frazil advise` is asked.
+/// Name, and arguments of `frazil advise`.
 const REPORTS: [(&str, &str); 8] = [
     ("nine-policies", "--limit 400000"),
     ("one-policy", "--trace zipf:1.0:objects=2K:requests=100K --policy lru --capacity 10%"),
@@ -38,7 +38,7 @@ const REPORTS: [(&str, &str); 8] = [
 ];
 const PRICES: &str = "prices";
 const LONG: &str = "long-names";
-/// Of a machine where hits of LRU take turns, so that it is slower where it is larger.
+/// A profile of a machine where hits of LRU take turns, so that a larger cache is slower.
 const TURNS: &str = "machine = { description = \"here\", cores = 2 }
 stations.lock.service_us = 1
 think.look-up.mean_us = 0.1

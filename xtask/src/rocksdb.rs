@@ -1,8 +1,8 @@
-//! `cargo xtask check rocksdb`: RocksDB's own tests of its caches, unchanged, on ours.
+//! `cargo xtask check rocksdb`: runs RocksDB's own tests of its caches, unchanged, on ours.
 //!
-//! They are compiled from RocksDB 10.4.2 and linked with the library that Maven has of that version, which
-//! was compiled without run-time types and with the old strings. Our library comes before that one, so that its
-//! functions take the place of those of the same names. Tests that fail are named here, with the
+//! It compiles the tests from RocksDB 10.4.2 and links them with Maven's library of that version,
+//! which was compiled without run-time types and with the old strings. Our library comes first, so
+//! that its functions replace those of the same names. Known failures are listed here with the
 //! reason, and must fail.
 
 use std::collections::BTreeSet;
@@ -52,7 +52,7 @@ const RUNS: [(&str, &str, &str, &[&str]); 7] = [
 ];
 /// Asks the class that has shards how many it has: there are none.
 const SHARDS: &str = "CacheTestInstance/CacheTest.DefaultShardBits/0";
-/// Expects that what was used goes when twice the capacity has come after it, as with LRU.
+/// Expects that used entries are evicted after insertions of twice the capacity, as with LRU.
 const FORGETS_AT_ONCE: &str = "CacheTestInstance/CacheTest.ExternalRefPinsEntries/0";
 
 /// For as long as CI has time, or with a capacity that comes down from gigabytes.
@@ -116,7 +116,7 @@ impl Tests<'_> {
         self.root.join("crates/rocksdb").join(source)
     }
 
-    /// A compiler that finds our headers and those of RocksDB, which are not ours to warn of.
+    /// A compiler that finds our headers and those of RocksDB, without warnings about the latter.
     fn command(&self, compiler: &Path) -> Command {
         let mut command = Command::new(compiler);
         command.args(["-Wall", "-Wextra", "-Werror", "-I"]).arg(self.own_file("include"));
@@ -161,7 +161,7 @@ impl Tests<'_> {
         Ok(())
     }
 
-    /// Compiles what is not there of RocksDB's tests, as many at once as there are processors.
+    /// Compiles the missing parts of RocksDB's tests, as many at once as there are processors.
     fn compile(&self) -> anyhow::Result<()> {
         let missing = TESTS.iter().chain(&HELPERS).filter(|file| !self.object(file).exists());
         let missing: Vec<&str> = missing.copied().collect();
@@ -193,7 +193,7 @@ impl Tests<'_> {
         step::run(&format!("link of {}", program.display()), &mut command)
     }
 
-    /// What RocksDB's tests do not ask.
+    /// Cases that RocksDB's tests do not cover.
     fn own(&self, name: &str, arguments: &[&str]) -> anyhow::Result<()> {
         let program = self.place.join(name);
         self.link(&program, &[self.own_file(&format!("tests/{name}.cc"))])?;
@@ -201,7 +201,7 @@ impl Tests<'_> {
         step::run(name, command.current_dir(self.place).args(arguments))
     }
 
-    /// What is not as expected of a program of RocksDB.
+    /// The unexpected results of a program of RocksDB.
     fn upstream(
         &self,
         program: &str,
@@ -217,7 +217,7 @@ impl Tests<'_> {
     }
 }
 
-/// What is not as expected of a program of gtest's, of whose tests these must fail.
+/// The unexpected results of a program of gtest, in which these tests must fail.
 pub(crate) fn verdict(
     name: &str,
     command: &mut Command,

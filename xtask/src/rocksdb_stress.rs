@@ -1,8 +1,10 @@
-//! `cargo xtask check rocksdb-stress`: RocksDB's tests and its `db_stress` on our cache, under sanitizers.
+//! `cargo xtask check rocksdb-stress`: RocksDB's tests and its `db_stress` on our cache, under
+//! sanitizers.
 //!
-//! RocksDB 11.8.1 is compiled whole, unchanged and with its asserts, once for each sanitizer: half an hour of two
-//! processors each, kept in `target/rocksdb/11.8.1`. Ours is compiled for the same sanitizer, and takes the place of
-//! LRU by the linker (`crates/rocksdb/tests/linked.cc`). Nothing is suppressed.
+//! RocksDB 11.8.1 is compiled whole, unchanged and with its asserts, once for each sanitizer: half
+//! an hour of two processors each, kept in `target/rocksdb/11.8.1`. Ours is compiled for the same
+//! sanitizer, and takes the place of LRU by the linker (`crates/rocksdb/tests/linked.cc`). Nothing
+//! is suppressed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +16,7 @@ use crate::cache_bench::SOURCES;
 use crate::nightly::{self, Sanitizer};
 use crate::{others, rocksdb, step, tools};
 
-/// What of RocksDB is built for each sanitizer: races are looked for in `db_stress` only.
+/// The parts of RocksDB built for each sanitizer: races are checked only in `db_stress`.
 const BUILDS: [(Sanitizer, &str, &[&str]); 2] = [
     (
         Sanitizer::Address,
@@ -51,18 +53,19 @@ const FLAGS: [&str; 9] = [
     "-DROCKSDB_PLATFORM_POSIX",
     "-DOS_LINUX",
 ];
-/// In the folder of our crate: the block cache, what replaces by it, and what the linker calls.
+/// Files in the folder of our crate: the block cache, the replacement of RocksDB's caches by it,
+/// and the functions that the linker wraps.
 const OURS: [&str; 3] = ["cpp/block_cache.cc", "cpp/replace.cc", "tests/linked.cc"];
 const WRAP: &str = "-Wl,--wrap=_ZNK7rocksdb15LRUCacheOptions15MakeSharedCacheEv";
 
-/// What the tests have beside RocksDB.
+/// Sources of the tests beside RocksDB.
 const TEST_LIBRARIES: [&str; 3] =
     ["libtestutillib.a", "libtestharness.a", "third-party/gtest-1.8.1/fused-src/gtest/libgtest.a"];
 
 const POLICIES: [&str; 5] = ["lru", "mobius", "s3-fifo", "clock", "frozen+lru"];
 
-/// RocksDB's tests of caches: a program, those of its tests that are of LRU, and those that fail, each with
-/// the policies under which it does, or none for all.
+/// RocksDB's tests of caches: a program, its tests of LRU, and those that fail, each with the
+/// policies under which it fails, or none for all.
 type Expected = &'static [(&'static str, &'static [&'static str])];
 const TESTS: [(&str, &str, Expected); 3] = [
     ("cache_test", "*/0", &[(SHARDS, &[]), (FORGETS_AT_ONCE, &["mobius", "s3-fifo"])]),
@@ -71,13 +74,14 @@ const TESTS: [(&str, &str, Expected); 3] = [
 ];
 /// Asks the class that has shards how many it has: there are none.
 const SHARDS: &str = "CacheTestInstance/CacheTest.DefaultShardBits/0";
-/// Expects that what was used goes when twice the capacity has come after it, as with LRU.
+/// Expects that used entries are evicted after insertions of twice the capacity, as with LRU.
 const FORGETS_AT_ONCE: &str = "CacheTestInstance/CacheTest.ExternalRefPinsEntries/0";
 
-/// What `db_stress` is told: a cache smaller than the database and changed in size all the time (by a thread that is
-/// meant for tiers, and complains that there are none), tables that are closed and opened again, and errors
-/// of the disk. No library of compression is wanted. Its thread that verifies all the time reads which database is
-/// open while another opens it again: a race of its own, which is left out.
+/// Options of `db_stress`: a cache that is smaller than the database and changes its size all the
+/// time (by a thread meant for tiers, which complains that there are none), tables that are closed
+/// and opened again, and disk errors. No compression library is needed. The thread that verifies
+/// all the time is left out: it reads which database is open while another thread reopens it, a
+/// race in `db_stress`.
 const STRESS: &str = "--destroy_db_initially=1 --threads=8 --column_families=2 --max_key=5000 \
      --reopen=2 --ops_per_thread=10000 --value_size_mult=32 --write_buffer_size=131072 \
      --target_file_size_base=65536 --max_bytes_for_level_base=262144 --bloom_bits=10 \
@@ -87,8 +91,8 @@ const STRESS: &str = "--destroy_db_initially=1 --threads=8 --column_families=2 -
      --compression_type=none --compression_manager=none --remote_compaction_worker_threads=0 \
      --continuous_verification_interval=0";
 
-/// Taken in turn: blocks alone; and all that can be charged to a cache, more than it has room for, and
-/// blobs.
+/// Alternating: blocks alone; and everything that can be charged to a cache, more than its
+/// capacity, and blobs.
 const VARIANTS: [&str; 2] = [
     "--cache_size=262144 --partition_filters=1 --index_type=2 --prepopulate_block_cache=1 \
      --uncache_aggressiveness=100 --use_multiget=1",
@@ -127,7 +131,7 @@ pub(crate) fn run(root: &Path, long: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Builds these programs of RocksDB, and what they are linked with, unless they are there.
+/// Builds these programs of RocksDB, and the objects they link, unless they exist.
 fn build(tree: &Path, stock: &Path, sanitizer: &str, programs: &[&str]) -> anyhow::Result<()> {
     if programs.iter().all(|program| program_of(stock, program).exists()) {
         return Ok(());
@@ -154,7 +158,7 @@ struct Linker<'l> {
     /// Where CMake has built RocksDB.
     stock: &'l Path,
     ours: &'l Path,
-    /// What C links with.
+    /// The library that C programs link.
     frazil: PathBuf,
 }
 
@@ -229,7 +233,8 @@ fn tests(ours: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is not as expected of a program. Those that fail run alone, because an assert ends the program.
+/// The unexpected results of a program. Tests that fail run alone, because an assert ends the
+/// program.
 fn tests_of(
     ours: &Path,
     program: &str,
@@ -262,7 +267,7 @@ fn with_policy(program: &Path, ours: &Path, policy: &str) -> Command {
     command
 }
 
-/// `db_stress` on each policy in turn, each time with another seed, until the time is over.
+/// `db_stress` on one policy after the other, each time with another seed, until the time is over.
 fn stress(ours: &Path, sanitizer: Sanitizer, time: Duration) -> anyhow::Result<()> {
     let begun = Instant::now();
     let database = ours.join("database");

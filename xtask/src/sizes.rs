@@ -1,10 +1,9 @@
-//! `cargo xtask hit --features`: what each feature of the cache takes in a program that has it and
-//! does not use it, and what is left of all when they are left out.
+//! `cargo xtask hit --features`: measures what each feature of the cache costs a program that has
+//! it but does not use it, and what is left without any.
 //!
-//! The program is `pinned_hit`: a cache from numbers to numbers, gets and insertions. Its code is
-//! measured (the section `.text`, the standard library's part and that of all policies included),
-//! and the instructions that a hit and an insertion execute are counted by callgrind. A minute for
-//! each of eight programs.
+//! The program is `pinned_hit`: gets and insertions in a cache from numbers to numbers. It measures
+//! the section `.text`, including the standard library and all policies, and counts by callgrind
+//! the instructions of a hit and of an insertion. Each of eight programs takes a minute.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,7 +61,8 @@ fn build(root: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
     Ok(target.join("release/pinned_hit"))
 }
 
-/// What a call of a function executes on the whole, or that nobody counts it here.
+/// Instructions of a call of a function with all its callees, or a note that this machine cannot
+/// count them.
 fn instructions(program: &Path, function: &str, calls: u64) -> anyhow::Result<String> {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"]);
@@ -87,7 +87,7 @@ fn text_size(file: &[u8]) -> Option<u64> {
     if bytes(0, 4)? != b"\x7fELF" {
         return None;
     }
-    // The headers of sections, each so long, so many; and which of them has the names.
+    // The headers of sections: length, number, and the index of the header that has the names.
     let (headers, length) = (long(40)?, u64::from(short(58)?));
     let (count, names) = (u64::from(short(60)?), u64::from(short(62)?));
     let names = long(headers + names * length + 24)?;

@@ -1,5 +1,6 @@
-//! `cargo xtask smoke`: every benchmark definition, the overlays on other caches and the segment store for
-//! a moment, and the programs that show a move from another cache beside what they do with ours.
+//! `cargo xtask smoke`: runs for a moment every benchmark definition, the overlays on other caches
+//! and the segment store; and the programs of the page on moving, each beside its counterpart with
+//! another cache.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
-//! `cargo xtask soak`: caches of every policy under load, and segment stores of every eviction, each for
+//! `cargo xtask soak`: loads caches of every policy and segment stores of every eviction, each for
 //! seconds in CI and for half an hour before a release. `crates/frazil/examples/soak/` and
-//! `crates/segment/examples/segment_soak.rs` say what they look for.
+//! `crates/segment/examples/segment_soak.rs` name what they check.
 
 use std::path::Path;
 

@@ -1,23 +1,23 @@
 //! The cost of a piece of work: seconds by the clock, and seconds of the processor.
 //!
-//! The clock says little where the machine has other work; then that work is counted too.
+//! On a busy machine the clock says little; then that other work is measured too.
 
 use std::fmt;
 use std::time::Instant;
 
 use anyhow::Context as _;
 
-/// A second of the processor as Linux counts it, whatever the kernel's own tick is.
+/// Ticks in a second of processor time as Linux counts it, whatever the kernel's own tick is.
 const TICKS: f64 = 100.0;
 
-/// A moment, and what had been used until then.
+/// A moment, and the processor time used until then.
 pub(crate) struct Begun {
     at: Instant,
     ours: Option<f64>,
     all: Option<f64>,
 }
 
-/// What a piece of work took.
+/// The time of a piece of work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spent {
     /// Seconds by the clock.
@@ -64,21 +64,22 @@ impl fmt::Display for Spent {
     }
 }
 
-/// The middle of measurements that were repeated; of an even number the later one, of none no number.
+/// The middle of measurements that were repeated; of an even number the later one, of none no
+/// number.
 pub(crate) fn median(measured: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = measured.collect();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// Of all programs that a process (its number, or `self`) has waited for, and of those that they
-/// have waited for.
+/// Processor time of all programs that a process (its number, or `self`) has waited for, and of
+/// those that they have waited for.
 pub(crate) fn children(process: &str) -> anyhow::Result<f64> {
     let path = format!("/proc/{process}/stat");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     // The name, in brackets, may hold anything.
     let (_, fields) = text.rsplit_once(')').with_context(|| path.clone())?;
-    // User and system time of children: fields 16 and 17, of which the third comes first here.
+    // User and system time of children: fields 16 and 17, where the first here is field 3.
     ticks(fields.split_whitespace().skip(13).take(2)).context(path)
 }
 
@@ -91,7 +92,7 @@ pub(crate) fn process(id: u32) -> anyhow::Result<f64> {
     ticks(fields.split_whitespace().skip(11).take(2)).context(path)
 }
 
-/// Of everything that runs here, and what other machines took from this one.
+/// Processor time of everything that runs here, and time that other machines took from this one.
 fn machine() -> anyhow::Result<f64> {
     let path = "/proc/stat";
     let text = std::fs::read_to_string(path).context(path)?;

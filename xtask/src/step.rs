@@ -1,5 +1,5 @@
-//! One step of a command: announced, run with its output straight on the
-//! terminal, timed, and an error if it does not succeed.
+//! One step of a command: it prints its name, runs it with its output on the terminal, times it,
+//! and returns an error if it fails.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -34,11 +34,11 @@ pub(crate) fn run(name: &str, command: &mut Command) -> anyhow::Result<()> {
     })
 }
 
-/// Says what is done, and how long it took if it was done.
+/// Prints the step, and how long it took if it succeeded.
 ///
 /// # Errors
 ///
-/// Those of `work`.
+/// Errors of `work`.
 pub(crate) fn announced<T>(
     name: &str,
     work: impl FnOnce() -> anyhow::Result<T>,

@@ -1,11 +1,11 @@
-//! `cargo xtask suites`: the behaviour that other caches test, asked of ours.
+//! `cargo xtask suites`: runs the tests of other caches' behaviour on ours.
 
 use std::path::Path;
 
 use crate::step;
 
 /// Builds `bench/suites` as tests are built, and runs those whose rival, file or name contains
-/// `wanted`. What it prints says what fails and why.
+/// `wanted`. The output names each failure and its cause.
 pub(crate) fn run(root: &Path, wanted: &str) -> anyhow::Result<()> {
     let mut cargo = step::cargo(root, ["run", "--quiet", "--locked", "--profile", "test"]);
     cargo.args(["--package", "frazil-suites", "--example", "suites", "--", wanted]);

@@ -1,8 +1,7 @@
-//! `cargo xtask check targets`: whatever users depend on compiles for systems that this machine is
-//! not.
+//! `cargo xtask check targets`: checks that all crates that users depend on compile for other
+//! systems than this one.
 //!
-//! That is all that is checked: nothing is linked or run, and zstd's C sources are left to a
-//! compiler that writes nothing.
+//! It links and runs nothing. For zstd's C sources it uses a compiler that writes nothing.
 
 use std::fs;
 use std::path::Path;
@@ -21,8 +20,8 @@ const TARGETS: [&str; 6] = [
     "x86_64-unknown-linux-musl",
 ];
 
-/// A C compiler, and an archiver, that does nothing well. The library that Microsoft's archiver is
-/// told to write is looked for.
+/// A C compiler and an archiver that do nothing, successfully. Only the library that Microsoft's
+/// archiver should write is created, because the build looks for it.
 const STUB: &str = "#!/bin/sh
 for word; do
     case $word in [-/][oO][uU][tT]:*) : > \"${word#*:}\" ;; esac
@@ -47,7 +46,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         check.args(["--features", "frazil-cli/full,frazil/prometheus,frazil/tracing"]);
         let variable = target.replace('-', "_");
         check.env(format!("CC_{variable}"), &stub).env(format!("AR_{variable}"), &stub);
-        // Asked for by what compiles C for Apple's systems, and not looked at.
+        // Builds of C for Apple's systems ask for it, and do not use it.
         check.env("SDKROOT", "/").args(["--", "-D", "warnings"]);
         step::run(&format!("cargo clippy, {target}"), &mut check)?;
     }

@@ -1,8 +1,8 @@
 //! `cargo xtask test`: every test of the workspace, documentation tests included.
 //!
-//! All that CI builds optimised for tests it builds here, with one set of features and one
-//! profile, so that nothing is compiled twice: [`build`] and [`built`] are for other commands. But
-//! for the cache, which is compiled once more without its features.
+//! It builds everything that CI builds optimised for tests, with one set of features and one
+//! profile, so that nothing is compiled twice; [`build`] and [`built`] serve other commands. Only
+//! the cache is compiled once more, without its features.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ const LONG_TESTS: [&str; 36] = [
     "with_one_tick",
 ];
 
-/// What is built for tests: all that there is but rivals.
+/// The crates built for tests: all except rivals.
 pub(crate) const FEATURES: &str = "frazil-cli/full,frazil/prometheus,frazil/tracing";
 /// The same with rivals, where they are measured.
 const WITH_RIVALS: &str = "frazil-cli/full,frazil/prometheus,frazil/tracing,frazil-bench/rivals";
@@ -85,7 +85,7 @@ pub(crate) fn run_by(root: &Path, runner: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs all tests, or those of `part`: what `cargo test` takes, such as `--test cache stress::`.
+/// Runs all tests, or those of `part`: arguments of `cargo test`, such as `--test cache stress::`.
 pub(crate) fn run(root: &Path, extent: Extent, part: &[String]) -> anyhow::Result<()> {
     tools::ensure_c_compiler()?;
     let part: Vec<&str> = part.iter().map(String::as_str).collect();
@@ -115,12 +115,12 @@ fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::R
     // One run names all that fails, because the next is many minutes away.
     let mut command = step::cargo(root, ["test", "--workspace", "--locked", "--no-fail-fast"]);
     command.args(["--exclude", FEATURELESS, "--features", features()]).args(targets);
-    // Variables left over in the shell must not turn one run into another.
+    // Variables set in the shell must not change the run.
     command.env_remove(QUICK).env_remove(LONG);
     match extent {
         Extent::Quick => {
             command.env(QUICK, "1");
-            // What `cargo test` takes may end in words for the tests themselves.
+            // Arguments of `cargo test` may end in words for the tests themselves.
             let separator = (!targets.contains(&"--")).then_some("--");
             command.args(separator).args(LONG_TESTS.iter().flat_map(|test| ["--skip", test]));
             eprintln!("xtask: left out: {}", LONG_TESTS.join(" "));
@@ -154,7 +154,7 @@ fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::R
     })
 }
 
-/// Features of what is built: rivals too where they will be needed, for a build that is shared.
+/// Features of the build: rivals too if they will be needed, so that one build serves both.
 fn features() -> &'static str {
     if std::env::var_os("CI").is_some() { WITH_RIVALS } else { FEATURES }
 }

@@ -63,7 +63,7 @@ pub(crate) fn ensure_target(root: &Path, target: &str) -> anyhow::Result<()> {
     step::run(&format!("rustup target add {target}"), &mut rustup(&["target", "add", target]))
 }
 
-/// Installs Debian packages for what is no program.
+/// Installs Debian packages that are no programs.
 ///
 /// # Errors
 ///
@@ -151,7 +151,7 @@ fn ensure_installed(
     )
 }
 
-/// What a program prints; nothing if it can't be started or fails.
+/// The output of a program; nothing if it can't be started or fails.
 fn output(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

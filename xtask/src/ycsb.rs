@@ -1,8 +1,10 @@
-//! `cargo xtask ycsb`: YCSB's workloads A to F on RocksDB from Java, with our block cache and with RocksDB's.
+//! `cargo xtask ycsb`: runs YCSB's workloads A to F on RocksDB from Java, with our block cache and
+//! with RocksDB's.
 //!
 //! YCSB's own client and Maven's `rocksdbjni`, both as they are, with a database for YCSB of ours
-//! (`crates/rocksdb/ycsb`). Our block cache is preloaded. Each run has the same database, of a million
-//! records of 1 KB: its tables are linked, and not copied. The program measures itself, from the end of a warm-up on.
+//! (`crates/rocksdb/ycsb`). Our block cache is preloaded. Each run has the same database, of a
+//! million records of 1 KB: its tables are linked, and not copied. The program measures itself,
+//! from the end of a warm-up on.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +16,7 @@ use crate::cache_bench::{LIBRARY, SHARED, SOURCES};
 use crate::spent::median;
 use crate::{others, step, tools};
 
-/// YCSB's client, and what it needs.
+/// YCSB's client, and its dependencies.
 const JARS: [&str; 5] = [
     "site.ycsb:core:0.17.0",
     "org.apache.htrace:htrace-core4:4.1.0-incubating",
@@ -24,7 +26,8 @@ const JARS: [&str; 5] = [
 ];
 const DATABASE: &str = "FrazilYcsb";
 
-/// What is compared: a name, what the program asks RocksDB for, and our policy in its place.
+/// The caches compared: a name, the cache that the program requests of RocksDB, and our policy in
+/// its place.
 const CACHES: [(&str, &str, Option<&str>); 4] = [
     ("LRU", "lru", None),
     ("HyperClock", "hyper-clock", None),
@@ -32,7 +35,8 @@ const CACHES: [(&str, &str, Option<&str>); 4] = [
     ("s3-fifo", "lru", Some("s3-fifo")),
 ];
 
-/// YCSB's workloads, each with a file beside the database's source. What they have in common is in one more.
+/// YCSB's workloads, each with a file beside the database's source. One more file has their common
+/// part.
 const WORKLOADS: [(&str, &str); 6] = [
     ("A", "half updates"),
     ("B", "5 % updates"),
@@ -43,7 +47,7 @@ const WORKLOADS: [(&str, &str); 6] = [
 ];
 const COMMON: &str = "all";
 
-/// What an operation took, or the median of that.
+/// The time of an operation, or the median of several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Taken {
     /// Seconds of the processor.
@@ -54,7 +58,7 @@ struct Taken {
     misses: f64,
 }
 
-/// Of those workloads whose name is in `only`, which is all where it is empty. No rounds: all is built and filled,
+/// Only workloads whose name is in `only`; all if it is empty. No rounds: all is built and filled,
 /// and that is all.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
     let workloads: Vec<(&str, &str)> =
@@ -79,7 +83,7 @@ pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// A workload, its name and what it does, and of each cache what that took.
+/// A workload: its name, its operations, and their cost with each cache.
 type Row = ((&'static str, &'static str), Vec<Taken>);
 
 fn middle(taken: &[Taken]) -> Taken {
@@ -197,7 +201,7 @@ impl Client {
         workload: &str,
     ) -> Command {
         let mut command = Command::new(&self.java);
-        // A collector that needs no threads of its own.
+        // A garbage collector without threads of its own.
         command.args(["-XX:+UseSerialGC", "-Xmx512m", "-cp"]).arg(&self.classes);
         command.arg(format!("-Djava.library.path={}", self.place.display()));
         command.args(["site.ycsb.Client", "-db", DATABASE]);
@@ -238,11 +242,11 @@ fn taken(told: &str) -> Option<Taken> {
     })
 }
 
-/// What the client prints, if no operation failed.
+/// The client's output, if no operation failed.
 fn told(command: &mut Command) -> anyhow::Result<String> {
     let output = command.output().context("java")?;
     let told = String::from_utf8_lossy(&output.stdout).into_owned();
-    // Of operations YCSB counts those that failed, and succeeds.
+    // YCSB counts failed operations, and succeeds.
     if !output.status.success() || told.contains("Return=ERROR") || told.contains("-FAILED]") {
         bail!("YCSB: {}: {told}{}", output.status, String::from_utf8_lossy(&output.stderr));
     }

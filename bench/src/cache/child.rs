@@ -1,8 +1,8 @@
 //! One measurement in a process of its own.
 //!
-//! Where the memory of a process happens to lie moves its speed by up to 1.8 times, and
-//! memory that was freed before is taken again without growth. So every figure comes
-//! from a child that does one thing, and a run of several children is the sample.
+//! The placement of a process's memory changes its speed by up to 1.8 times, and memory freed
+//! before is reused without growth. So every figure comes from a child process that does one thing,
+//! and a run of several children is the sample.
 
 use std::process::{Command, Stdio};
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::engines::{self, EngineVisitor};
 use crate::callgrind;
 
-/// What the child is asked for.
+/// The request to the child.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Request {
     pub(super) engine: String,
@@ -36,7 +36,7 @@ const COUNTED_OPERATIONS: usize = 100_000;
 /// The function in which they are counted.
 const COUNTED: &str = "*one_pass*";
 
-/// What is measured.
+/// The figures to measure.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum What {
@@ -48,7 +48,7 @@ pub(super) enum What {
     Memory,
 }
 
-/// What the child answers. What was not asked for is 0 or nothing.
+/// The child's answer. Figures that were not requested are 0 or absent.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(super) struct Answer {
     pub(super) mops: f64,
@@ -96,7 +96,7 @@ impl Request {
     }
 }
 
-/// Measures, and prints the answer: what the child does.
+/// The child's work: measures, and prints the answer.
 pub(crate) fn run(request: &str) -> anyhow::Result<()> {
     let request: Request = serde_json::from_str(request).context("--child")?;
     let workload: Workload = request.workload.parse()?;

@@ -1,9 +1,9 @@
-//! What the definition of a comparison of caches says.
+//! The definition file of a comparison of caches.
 
 use anyhow::bail;
 use serde::Deserialize;
 
-/// Caches, cells in which they are compared, and what is demanded of ours.
+/// Caches, cells in which they are compared, and requirements on ours.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CacheDefinition {
@@ -31,7 +31,7 @@ pub(super) struct EngineLine {
     /// Cells it takes part in; all if it names none.
     #[serde(default)]
     pub(super) cells: Vec<String>,
-    /// Rounds it takes part in; all unless said.
+    /// Rounds it takes part in; all by default.
     pub(super) rounds: Option<usize>,
     /// It never evicts, so that its memory tells nothing.
     #[serde(default)]
@@ -62,7 +62,7 @@ pub(super) struct CellLine {
     pub(super) instructions: bool,
 }
 
-/// What is demanded of an engine. Where no cell is named, of every cell it takes part in.
+/// Requirements on an engine. Without a named cell they apply to every cell that it takes part in.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case", tag = "figure")]
 pub(super) enum Requirement {
@@ -72,8 +72,7 @@ pub(super) enum Requirement {
     Scaling { engine: String, cell: Option<String>, from: usize, threads: usize, least: f64 },
     /// The latency that 99.9 % stay below, as a multiple of another engine's.
     P999 { engine: String, over: String, cell: Option<String>, threads: usize, most: f64 },
-    /// Hit ratio less another engine's, in points: of one pass, or of the run of so many
-    /// threads.
+    /// Hit ratio minus another engine's, in points: of one pass, or of the run of so many threads.
     HitRatio {
         engine: String,
         over: String,
@@ -122,7 +121,7 @@ impl CacheDefinition {
         Ok(())
     }
 
-    /// A definition small enough to be a test of itself.
+    /// A definition small enough for a test.
     pub(super) fn smoke(mut self) -> Self {
         self.rounds = 1;
         self.seconds = 0.02;
@@ -132,7 +131,8 @@ impl CacheDefinition {
         for cell in &mut self.cell {
             cell.threads.drain(..cell.threads.len().saturating_sub(1));
         }
-        // Counting costs a hundred times as much as running: of the first cell only.
+        // Only the first cell is counted, because counting costs a hundred times as much as
+        // running.
         self.cell.iter_mut().skip(1).for_each(|cell| cell.instructions = false);
         self
     }
@@ -153,7 +153,7 @@ mod tests {
     const DEFINITION: &str = include_str!("../../cache.toml");
 
     fn check(text: &str) -> anyhow::Result<()> {
-        // What chooses the kind is read one level up.
+        // The field that chooses the kind is read one level up.
         let text = text.replace("kind = \"cache\"", "");
         toml::from_str::<CacheDefinition>(&text)?.check()
     }

@@ -41,7 +41,7 @@ const RIVALS: &[&str] = &["quick_cache", "moka", "foyer", "lru-mutex", "papaya",
 #[cfg(not(feature = "rivals"))]
 const RIVALS: &[&str] = &[];
 
-/// What to do with an engine once its type is known.
+/// The work to do with an engine once its type is known.
 pub(super) trait EngineVisitor {
     type Output;
 
@@ -52,14 +52,14 @@ pub(super) trait EngineVisitor {
 /// Suffix of one of our policies that is looked up through a pin.
 const PINNED: &str = "+pin";
 
-/// Suffix of one of our policies with a lifetime that no entry comes to the end of.
+/// Suffix of one of our policies with a lifetime that no entry reaches.
 const EXPIRING: &str = "+ttl";
 const LIFETIME: std::time::Duration = std::time::Duration::from_secs(3600);
 
 /// Suffix of one of our policies in a cache without features.
 const BARE: &str = "+bare";
 
-/// Suffix of one of our policies under this many locks: what quick_cache has on four cores.
+/// Suffix of one of our policies with this many locks: as many as quick_cache has on four cores.
 const SHARDED: &str = "+16-shards";
 const SHARDS: u32 = 16;
 

@@ -1,7 +1,7 @@
-//! Caches compared: the same loop, the same streams, interleaved processes.
+//! Comparison of caches: the same loop and streams, in interleaved processes.
 //!
-//! Absolute speeds of a shared machine drift by half within minutes, so the engines of
-//! a cell take turns, and a ratio is the median of the ratios of the rounds.
+//! Absolute speeds on a shared machine drift by half within minutes. So the engines of a cell take
+//! turns, and a ratio is the median of the ratios of the rounds.
 
 mod child;
 mod definition;
@@ -63,7 +63,7 @@ struct Results {
     moved: usize,
 }
 
-/// Measures what a definition says, and reports it.
+/// Runs the measurements of a definition, and reports them.
 pub(crate) fn run(definition: CacheDefinition, options: &Options) -> anyhow::Result<String> {
     definition.check()?;
     let mut definition = if options.smoke { definition.smoke() } else { definition };
@@ -87,7 +87,7 @@ pub(crate) fn run(definition: CacheDefinition, options: &Options) -> anyhow::Res
     }
     let mut results = Results { repeats_max: REPEATS_ALL, ..Results::default() };
     if options.smoke {
-        // That it works is seen however far apart cores are, and whatever else they do.
+        // The check must pass however far apart cores are, and whatever else they do.
         results.distance = Some(Distance::of(None));
         results.repeats_max = 0;
     }
@@ -132,7 +132,7 @@ impl CellRun<'_> {
         (self.cell.name.clone(), engine.name.clone())
     }
 
-    /// What does not wobble: memory, hits of one pass, instructions.
+    /// Figures without noise: memory, hits of one pass, instructions.
     fn measure_once(&self, results: &mut Results) -> anyhow::Result<()> {
         for engine in self.definition.engines(self.cell) {
             if !engine.unbounded {

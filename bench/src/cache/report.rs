@@ -1,4 +1,4 @@
-//! The figures as tables, and what is demanded beside what was measured.
+//! Prints the figures as tables, and each requirement beside what was measured.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -28,7 +28,7 @@ impl Results {
         median(self.answers(place.0, place.1, place.2).iter().map(figure).collect())
     }
 
-    /// Hits in percent: of one pass, or of the run of so many threads.
+    /// Hit ratio in percent: of one pass, or of the run of so many threads.
     fn hit_points(&self, cell: &str, engine: &str, threads: Option<usize>) -> f64 {
         100.0
             * match threads {
@@ -109,7 +109,7 @@ fn cell_table(definition: &CacheDefinition, cell: &CellLine, results: &Results) 
     text + "\n"
 }
 
-/// What is known of one engine in one cell on so many threads.
+/// The figures of one engine in one cell on so many threads.
 fn engine_line(
     definition: &CacheDefinition,
     place: (&str, &str, usize),
@@ -154,9 +154,9 @@ fn figure(value: f64, decimals: usize) -> String {
 struct Demand {
     what: String,
     ours: f64,
-    /// What ours is compared with, where that is not the bound itself.
+    /// The engine with which ours is compared, if that is not the bound itself.
     theirs: Option<f64>,
-    /// What is compared with the bound.
+    /// The figure to compare with the bound.
     value: f64,
     bound: Bound,
 }

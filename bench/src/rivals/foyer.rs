@@ -1,8 +1,7 @@
 //! foyer's cache in memory: sharded, each shard a table and a list behind a lock.
 //!
-//! As its builder makes it: eight shards, and LRU with a pool for what is hinted as
-//! important, which nothing is here. An entry is handed out by reference count. Its own
-//! hasher is XXH64.
+//! With its builder's defaults: eight shards, and LRU with a pool for entries hinted as important,
+//! which no entry is here. It hands out entries by reference count. Its own hasher is XXH64.
 
 use std::hash::BuildHasher;
 

@@ -1,4 +1,4 @@
-//! An LRU list behind one mutex: what is written when no cache is at hand.
+//! An LRU list behind one mutex: what a program without a cache library would write.
 //!
 //! The crate `lru` with its own hasher (foldhash), in the standard library's mutex.
 

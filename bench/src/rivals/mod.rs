@@ -1,8 +1,7 @@
-//! The caches that ours is compared with, as their users get them.
+//! Other caches for comparison, as their users get them.
 //!
-//! One file each, which says what settings it has and why. All are generic over the
-//! hasher: by default each has the one of its library, and `--hasher foldhash` gives
-//! all of them the one that ours has.
+//! One file each, with its settings and the reasons for them. All are generic over the hasher: by
+//! default each uses its library's, and `--hasher foldhash` gives all of them ours.
 
 mod dash;
 mod foyer;

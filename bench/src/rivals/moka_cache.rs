@@ -1,8 +1,7 @@
 //! moka: W-TinyLFU, with reads and writes recorded in channels and applied later.
 //!
-//! As its builder makes it for a number of entries. Its own hasher is the standard
-//! library's. Eviction lags behind insertion, so that it holds more than its capacity at
-//! times.
+//! With its builder's defaults for a number of entries. Its own hasher is the standard library's.
+//! Eviction lags behind insertion, so at times it exceeds its capacity.
 
 use std::hash::BuildHasher;
 

@@ -1,7 +1,7 @@
-//! papaya: a concurrent map without locks, and without a bound. The limit for hits.
+//! papaya: a concurrent map without locks, and without a bound. It is the limit for hits.
 //!
-//! Laid out for the capacity beforehand. A thread holds one guard for a batch of
-//! look-ups, the cheapest way the crate has. Its own hasher is the standard library's.
+//! Allocated for the capacity beforehand. A thread holds one guard for a batch of look-ups, the
+//! crate's cheapest way. Its own hasher is the standard library's.
 
 use std::hash::BuildHasher;
 

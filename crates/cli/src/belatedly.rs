@@ -1,4 +1,4 @@
-//! `belatedly` beside policies: it is no policy but a bound, and a schedule for one trace.
+//! `belatedly` in tables of policies. It is not a policy, but a bound and a schedule for one trace.
 
 use anyhow::anyhow;
 use frazil_policy::{PolicySpec, SpecError};
@@ -9,18 +9,18 @@ use crate::failure::Failure;
 #[cfg(feature = "full")]
 use crate::progress::Progress;
 
-/// What `--policy` names.
+/// The values of `--policy`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Choice {
     /// A policy.
     Policy(PolicySpec),
-    /// Paper 5's bounds of what the best schedule does.
+    /// Paper 5's bounds of the best schedule.
     Belatedly,
 }
 
 impl Choice {
-    /// Reads names, of which those that mean the same are one, and the first of them is told.
-    /// Bad usage if one is unknown.
+    /// Reads names. Names of the same bounds count once, under the first name. Bad usage if one is
+    /// unknown.
     pub(crate) fn parse(names: &[String]) -> Result<(Vec<&str>, Vec<Choice>), Failure> {
         let parse = |name: &String| match name.split_once(':').unwrap_or((name, "")) {
             ("belatedly", "") => Ok(Choice::Belatedly),
@@ -50,7 +50,7 @@ impl Choice {
     }
 }
 
-/// What the schedule does, and the least that any can wait.
+/// Latency of the schedule found, and the lower bound for every schedule.
 #[cfg(not(feature = "full"))]
 pub(crate) fn bounds(
     _trace: &Trace,
@@ -65,8 +65,8 @@ pub(crate) fn bounds(
     )))
 }
 
-/// Both bounds of one cell: what the schedule does, and the least that any can wait. `name` is
-/// the trace's, for messages.
+/// Both bounds of one cell: the latency of the schedule found, and the lower bound for every
+/// schedule. `name` is the trace's, for messages.
 #[cfg(feature = "full")]
 pub(crate) fn bounds(
     trace: &Trace,

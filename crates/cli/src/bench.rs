@@ -21,12 +21,12 @@ use crate::trace_args::{TraceArgs, Wanted};
 const SECONDS: f64 = 2.0;
 /// Operations of the streams that are generated for all threads together,
 const OPERATIONS: usize = 8_000_000;
-/// and at least so many for each, because a thread that runs for a time slice while others
-/// wait should not come round to what it has just asked for.
+/// and at least so many for each, because a thread that runs for a time slice while others wait
+/// should not return to keys that it has just requested.
 const THREAD_OPERATIONS: usize = 500_000;
 /// Memory is not measured of a cache that would take more bytes than about this.
 const MEMORY_MAX: u64 = 2 << 30;
-/// What an entry takes beside its value, generously, to tell that.
+/// Bytes of an entry beside its value, estimated generously, for that check.
 const ENTRY_BYTES: u64 = 64;
 /// Threads look whether to stop only after some operations, each of which may wait so long.
 const BACKEND_MAX_US: f64 = 1e5;
@@ -142,7 +142,7 @@ pub(crate) struct Args {
     #[arg(long, value_enum, default_value_t)]
     output: Output,
 
-    /// Only print the bytes an entry takes: what a process of its own is started for.
+    /// Only print the bytes an entry takes; a separate process is started for this
     #[arg(long, hide = true)]
     measure_memory: bool,
 
@@ -238,11 +238,11 @@ fn parse_policies(args: &Args) -> Result<Vec<Setup>, Failure> {
     args.policy.iter().map(parse).collect()
 }
 
-/// What is to be measured.
+/// The measurement to make.
 struct Plan<'a> {
     args: &'a Args,
     workload: Workload,
-    /// Of a workload that is a trace.
+    /// For a workload that is a trace.
     trace: Option<Trace>,
 }
 

@@ -1,5 +1,5 @@
-//! `frazil completions`: the script with which a shell completes `frazil`; and the values that it
-//! offers where an argument is no closed list.
+//! `frazil completions`: scripts that complete the arguments of `frazil` in a shell, and the
+//! suggestions for arguments that take other values too.
 
 use std::ffi::OsStr;
 
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args, mut command: Command) -> Done {
     output::print(&String::from_utf8_lossy(&script))
 }
 
-/// A parser of values that a shell can also be told names of. What it accepts is its own.
+/// A parser of values with names for shells to complete. It accepts other values too.
 #[derive(Clone)]
 pub(crate) struct Offering<P> {
     parser: P,

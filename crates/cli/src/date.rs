@@ -1,4 +1,4 @@
-//! Today's date, for what is written and may be read much later.
+//! Today's date, for files that may be read much later.
 
 /// The day, in universal time.
 pub(crate) fn today() -> String {
@@ -7,7 +7,7 @@ pub(crate) fn today() -> String {
     date(days)
 }
 
-/// The day that is so many after the first of 1970, by Hinnant's `civil_from_days`.
+/// The day so many days after the first of 1970, by Hinnant's `civil_from_days`.
 fn date(days: u64) -> String {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

@@ -1,5 +1,4 @@
-//! Failures: one line on standard error, and an exit code that scripts can tell
-//! apart.
+//! Failures: a line on standard error, and an exit code for scripts.
 
 use std::io::Write;
 
@@ -44,7 +43,7 @@ pub(crate) fn note(text: &str) {
 
 /// One line on standard error, with nothing in it that a terminal would obey.
 fn say(line: &str) {
-    // Where not even this can be written, there is nobody to tell.
+    // If even this cannot be written, there is no way to report it.
     let _ = writeln!(std::io::stderr(), "{}", printable(line));
 }
 

@@ -1,4 +1,4 @@
-//! The flags that switch delayed hits on: how long fetches take, and by which clock.
+//! The flags for delayed hits: the latency of fetches, and the clock that it is measured by.
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
@@ -47,7 +47,7 @@ impl FetchArgs {
         self.fetch_latency.is_some() && self.clock == Clock::Trace
     }
 
-    /// What the trace's column of latencies counts, if that is needed.
+    /// The unit of the trace's column of latencies, if it is needed.
     pub(crate) fn wants_latencies(&self) -> Result<Option<LatencyUnit>, Failure> {
         Ok((self.latency()? == Some(FetchLatency::Column)).then_some(match self.clock {
             Clock::Request => LatencyUnit::Requests,

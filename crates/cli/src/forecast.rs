@@ -1,5 +1,5 @@
-//! The predicted throughput of a cell: a replay's hit ratio and work, and a machine's profile, put
-//! into the queueing model (`docs/design/queueing.md`).
+//! The predicted throughput and latencies of a cell: the queueing model (`docs/design/queueing.md`)
+//! with the hit ratio and work of a replay, and the profile of a machine.
 
 use std::collections::BTreeMap;
 
@@ -19,16 +19,16 @@ use crate::profile;
 const REFERENCE: &str = include_str!("reference.toml");
 /// Policies that `frazil advise` compares unless told otherwise, and `frazil calibrate` measures.
 pub(crate) const COMPARED: &str = "fifo,lru,clock,mobius,s3-fifo,two-queue,arc,lirs,w-tinylfu";
-/// Requests in flight for each core, unless said: a server that does not block on misses.
+/// Default of the requests in flight for each core: a server that does not block on misses.
 const MPL_A_CORE: usize = 16;
-/// What a report has beside the setting that was asked for.
+/// The other settings of a report beside the requested one.
 const CORES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const BACKENDS_US: [f64; 5] = [1.0, 10.0, 100.0, 1_000.0, 10_000.0];
 /// p* is looked for from this hit ratio on, as in paper 1.
 const LEAST_HIT_RATIO: f64 = 0.4;
-/// Requests that are simulated to know how long they take: so many for each in flight, no fewer
-/// and no more than these, but always so many rounds of all that are in flight; and of these rounds
-/// so many first that do not count.
+/// Requests that are simulated for latencies: so many for each request in flight, within these
+/// bounds, but always at least so many rounds of all requests in flight; the first so many rounds
+/// do not count.
 const TIMED_EACH: u64 = 50;
 const TIMED: [u64; 2] = [50_000, 1_000_000];
 const ROUNDS: u64 = 4;
@@ -58,7 +58,7 @@ pub(crate) struct ForecastArgs {
     profile: Option<String>,
 }
 
-/// What a cache runs on, and before.
+/// The machine of a cache, and its backend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Setting {
     pub(crate) cores: usize,
@@ -69,11 +69,11 @@ pub(crate) struct Setting {
 /// The model with all that does not change from cell to cell.
 pub(crate) struct Forecast {
     profile: Profile,
-    /// By policy, what the profile knows of it.
+    /// By policy, its figures in the profile.
     alone: BTreeMap<String, Profile>,
-    /// What is asked for.
+    /// The requested setting.
     pub(crate) setting: Setting,
-    /// Requests in flight whatever the cores, if that was said.
+    /// Requests in flight independent of the cores, if given.
     mpl: Option<usize>,
 }
 
@@ -82,10 +82,10 @@ pub(crate) struct Forecast {
 pub(crate) enum Costs<'p> {
     /// It was measured itself. Where its chance starts does not matter.
     Own(&'p str),
-    /// Those of one that promotes on another share of the hits, by chance, so that it is known
-    /// how many times as many turns a hit takes.
+    /// Costs of a policy that promotes on another random share of the hits, so the factor of turns
+    /// per hit is known.
     Scaled { of: &'p str, hit_turns: f64 },
-    /// Those of the same policy with other parameters, of which it is not known what they change.
+    /// Costs of the same policy with other parameters, whose effect is unknown.
     Alike(&'p str),
 }
 
@@ -119,7 +119,7 @@ fn promoting(policy: &PolicySpec) -> Option<f64> {
     }
 }
 
-/// What manages what is not frozen.
+/// The policy of the entries that are not frozen.
 fn unfrozen(policy: &PolicySpec) -> PolicySpec {
     match policy {
         PolicySpec::Frozen { base, .. } => PolicySpec::Online(*base),
@@ -131,17 +131,17 @@ fn without_seed(policy: &PolicySpec) -> PolicySpec {
     policy.with_seed(0).unwrap_or(*policy)
 }
 
-/// What one cell is predicted to deliver.
+/// The prediction for one cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Predicted {
     pub(crate) throughput_mops: f64,
-    /// Between what this lies if the machine is calibrated once more: the same with all times
-    /// longer, and shorter, by what the calibration was off on so many cores, or in a profile
-    /// that does not say so by their spread.
+    /// The range of this figure if the machine is calibrated again: the prediction with all times
+    /// longer, and shorter, by the calibration's error on so many cores, or by the spread in a
+    /// profile without that error.
     pub(crate) range_mops: [f64; 2],
     /// Mean time from a request to its answer.
     pub(crate) response_us: f64,
-    /// What limits the throughput.
+    /// The limit of the throughput.
     pub(crate) bottleneck: String,
     /// Between which hit ratios the throughput would be highest, all else being equal.
     pub(crate) p_star: [f64; 2],
@@ -210,7 +210,7 @@ impl Forecast {
         })
     }
 
-    /// What is asked for, on other machines and before other backends too, by cores.
+    /// The requested setting, and other machines and backends too, by cores.
     pub(crate) fn settings(&self) -> Vec<Setting> {
         let asked = self.setting;
         let (mut cores, mut backends) = (CORES.to_vec(), BACKENDS_US.to_vec());
@@ -246,7 +246,7 @@ impl Forecast {
         self.profile.networks.values().any(|network| network.errors.is_some())
     }
 
-    /// Whether the profile says how long a look among what is frozen takes.
+    /// Whether the profile has the time of a look-up in the frozen table.
     pub(crate) fn knows_frozen(&self) -> bool {
         self.profile.think.contains_key(Profile::FROZEN_HIT)
     }
@@ -258,8 +258,8 @@ impl Forecast {
         self.profile.networks.get(name)?.entry_bytes
     }
 
-    /// From which of the profile's policies a policy has its costs, what is frozen of it left
-    /// out. `None` if there is none.
+    /// The profile's policy from which a policy gets its costs, without its frozen part. `None` if
+    /// there is none.
     pub(crate) fn costs_of(&self, policy: &PolicySpec) -> Option<Costs<'_>> {
         let policy = &unfrozen(policy);
         let networks = || {
@@ -284,8 +284,8 @@ impl Forecast {
         alike.next().map(|(name, _)| Costs::Alike(name))
     }
 
-    /// What a policy delivers at a hit ratio, with room for so many `entries`, if hits and misses
-    /// are as much work as they were in a replay. `None` if the profile does not know it.
+    /// The prediction for a policy at a hit ratio, with a capacity of `entries`, if hits and misses
+    /// are as much work as in a replay. `None` if the profile lacks the policy.
     pub(crate) fn predict(
         &self,
         setting: &Setting,
@@ -331,8 +331,9 @@ impl Forecast {
         }))
     }
 
-    /// How long requests take that hit, and how long others, of what [`Forecast::predict`] gives the
-    /// means: simulated, always with the same chance. `None` if the profile does not know the policy.
+    /// How long requests take that hit, and how long others, of what [`Forecast::predict`] gives
+    /// the means: simulated, always with the same chance. `None` if the profile does not know the
+    /// policy.
     pub(crate) fn response_times(
         &self,
         setting: &Setting,
@@ -369,8 +370,7 @@ fn conditions(
     conditions
 }
 
-/// The share of the hits that were of what was frozen, from when something was. `None` if
-/// nothing was.
+/// The frozen entries' share of the hits, since entries were frozen. `None` if none were.
 pub(crate) fn frozen_hits(outcome: &Outcome) -> Option<f64> {
     let WorkSplit { on_hits, elsewhere } = &outcome.work;
     let (found, passed) = (on_hits.get(Work::FrozenHit), on_hits.get(Work::FrozenMiss));
@@ -378,7 +378,7 @@ pub(crate) fn frozen_hits(outcome: &Outcome) -> Option<f64> {
     (looks > 0).then(|| found as f64 / (found + passed).max(1) as f64)
 }
 
-/// By name, how often a hit and a miss did each work, hits of what was frozen left out.
+/// By name, how often a hit and a miss did each work, without hits of frozen entries.
 fn work(outcome: &Outcome) -> BTreeMap<String, [f64; 2]> {
     let hits = outcome.hits - outcome.work.on_hits.get(Work::FrozenHit);
     let of = |times: u64, requests: u64| times as f64 / requests.max(1) as f64;
@@ -432,13 +432,13 @@ mod tests {
         let own = |policy: &Online| matches!(of(*policy), Some(Costs::Own(_)));
         let others: Vec<String> =
             Online::ALL.iter().filter(|it| !own(it)).map(ToString::to_string).collect();
-        // What two bits cost more than one is counted: items skipped. What heeds delays has not
-        // been timed.
+        // The extra cost of two bits over one is counted: items skipped. Policies that weigh delays
+        // have not been timed.
         let mads = ["mad", "mad:base=arc", "mad:base=lhd", "guarded-mad"];
         let untimed = [&mads[..], &["la-cache", "delay-rank"]].concat();
         assert_eq!(others, [&["clock:bits=2"], &untimed[..]].concat());
         assert_eq!(of(Online::Clock { bits: 2 }), Some(Costs::Alike("clock")));
-        // Misses that skip two items, hits that do nothing but what was timed.
+        // Misses that skip two items, hits that do only the timed work.
         let mut replayed = Outcome { requests: 10, hits: 5, ..Outcome::default() };
         replayed.work.elsewhere.add(Work::Skip, 10);
         let timed = Online::ALL.into_iter().filter(|it| !untimed.contains(&&*it.to_string()));
@@ -468,7 +468,7 @@ mod tests {
             forecast.predict(&HERE, &policy, 1.0, &replayed, 1e5).unwrap().unwrap().throughput_mops
         };
         let (all, fifth) = (mops("lru"), mops("lru-prob:q=0.8"));
-        // Two requests, 0.01 µs apart but for 0.1 µs of turns, or 0.02.
+        // Two requests with 0.1 µs of turns and 0.01 or 0.02 µs of other work.
         assert!((mops("lru-prob:q=1") - 200.0).abs() < 1e-6 && all < 10.1, "{all}");
         assert!((45.0..50.1).contains(&fifth), "{fifth}");
     }

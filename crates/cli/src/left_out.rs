@@ -1,5 +1,4 @@
-//! Verbs that a build without the feature `full` leaves out: it lists them, and says how to
-//! build them.
+//! Verbs that a build without the feature `full` lacks. It lists them, and says how to build them.
 
 use anyhow::anyhow;
 use clap::Subcommand;
@@ -20,7 +19,7 @@ pub(crate) enum LeftOut {
     Memcached(Anything),
 }
 
-/// Arguments that nobody reads.
+/// Arguments that are not read.
 #[derive(clap::Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Anything {

@@ -1,11 +1,10 @@
 //! The `frazil` command, all of it: the binary calls [`main`].
 //!
-//! A library, because a binary is compiled only when all that it depends on is, and a library
-//! beside them: a build after a change of a policy takes 21 s and not 39 (2 cores, 2026-11-23).
+//! It is a library because Cargo compiles a binary only after all its dependencies, but a library
+//! beside them: a build after a change of a policy takes 21 s instead of 39 (2 cores, 2026-11-23).
 //!
-//! Standard output carries results only, whole or not at all; notes, progress
-//! and errors go to standard error. Exit code 0: done; 1: it failed (a file, a
-//! trace); 2: bad usage.
+//! Standard output has results only, complete or not at all. Notes, progress and errors go to
+//! standard error. Exit codes: 0 for success, 1 for a failure (a file, a trace), 2 for bad usage.
 
 mod advise;
 mod belatedly;
@@ -77,7 +76,7 @@ enum Verb {
     Model(model::Args),
     #[cfg(feature = "full")]
     Calibrate(calibrate::Args),
-    // So many flags that the others would be small beside it.
+    // So many flags that the other variants would be small beside it.
     Advise(Box<advise::Args>),
     #[cfg(feature = "full")]
     Bench(bench::Args),

@@ -1,4 +1,4 @@
-//! The flag that says how long entries live, and what comes of it with a trace.
+//! The flag for lifetimes of entries, and its combination with a trace.
 
 use anyhow::anyhow;
 use clap::Args;
@@ -18,11 +18,11 @@ pub(crate) struct LifetimeArgs {
     ttl: Option<Lifetimes>,
 }
 
-/// What lifetimes a trace is replayed with, for people.
+/// The lifetimes with which a trace is replayed, for people.
 pub(crate) type Told = Option<String>;
 
 impl LifetimeArgs {
-    /// What is to be read and replayed.
+    /// The lifetimes to read and to replay.
     pub(crate) fn rule(&self) -> Lifetimes {
         self.ttl.unwrap_or(Lifetimes::OfTrace)
     }
@@ -32,8 +32,8 @@ impl LifetimeArgs {
         self.ttl.is_some_and(|rule| rule != Lifetimes::Ignored)
     }
 
-    /// What `--ttl none` leaves aside of a trace, for people; says it on standard error too. Of
-    /// standard input, which can be read once, nothing is known.
+    /// The lifetimes of a trace that `--ttl none` ignores, for people; also printed on standard
+    /// error. Nothing for standard input, which can be read only once.
     pub(crate) fn ignored(&self, reading: &TraceArgs, name: &str) -> Option<String> {
         if self.ttl != Some(Lifetimes::Ignored) {
             return None;
@@ -51,11 +51,11 @@ impl LifetimeArgs {
         Some(told)
     }
 
-    /// What a trace is replayed with, of which it is known whether it `has_times`: `None` if
-    /// nothing expires. Says on standard error which lifetimes of it are ignored.
+    /// The lifetimes with which a trace is replayed, given whether it `has_times`: `None` if
+    /// nothing expires. Prints on standard error which lifetimes of it are ignored.
     ///
     /// # Errors
-    /// Bad usage where `--ttl` asks for what the trace cannot give.
+    /// Bad usage if `--ttl` needs data that the trace lacks.
     pub(crate) fn told(
         &self,
         name: &str,
@@ -89,7 +89,7 @@ impl LifetimeArgs {
     }
 }
 
-/// Says what a recording leaves out of the lifetimes that its cache had, or may have had.
+/// Prints which lifetimes of its cache a recording lacks, or may lack.
 pub(crate) fn note_left_out(name: &str, origin: &Origin) {
     let Some(recording) = origin.recording else { return };
     let what = match (recording.lifetimes, origin.lifetimes) {
@@ -110,7 +110,7 @@ pub(crate) fn note_left_out(name: &str, origin: &Origin) {
     note(&format!("{}: {what}", printable(name)));
 }
 
-/// Nanoseconds with the largest unit of which there is one, to three digits.
+/// Nanoseconds in the largest unit in which they are at least 1, to three digits.
 pub(crate) fn span(ns: u64) -> String {
     const UNITS: [(&str, f64); 7] = [
         ("d", 86_400e9),

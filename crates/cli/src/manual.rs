@@ -1,4 +1,4 @@
-//! `frazil man`: manual pages, from what `--help` is made of.
+//! `frazil man`: manual pages, from the definitions of `--help`.
 
 use std::path::{Path, PathBuf};
 
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args, command: Command) -> Done {
     Ok(())
 }
 
-/// Writes the page of `command` and those of its verbs. How many.
+/// Writes the page of `command` and those of its verbs. Returns their number.
 fn write(command: &Command, folder: &Path) -> anyhow::Result<usize> {
     let path = folder.join(Man::new(command.clone()).get_filename());
     std::fs::write(&path, page(command)?).with_context(|| path.display().to_string())?;
@@ -44,7 +44,7 @@ fn write(command: &Command, folder: &Path) -> anyhow::Result<usize> {
     verbs.map(|verb| write(verb, folder)).try_fold(1, |sum, pages| Ok(sum + pages?))
 }
 
-/// A page in roff. Examples stand under a heading of their own, line by line.
+/// A page in roff. Examples stand under their own heading, line by line.
 fn page(command: &Command) -> anyhow::Result<String> {
     let examples = command.get_after_help().map(ToString::to_string);
     let mut roff = Vec::new();
@@ -59,7 +59,8 @@ fn page(command: &Command) -> anyhow::Result<String> {
     Ok(page)
 }
 
-/// A line that roff prints as it is: a hyphen would not be the one that a shell reads.
+/// A line that roff prints unchanged: roff would turn a plain hyphen into one that a shell does not
+/// read.
 fn literal(line: &str) -> String {
     format!("\\&{}", line.replace('\\', "\\e").replace('-', "\\-"))
 }

@@ -1,4 +1,4 @@
-//! `frazil model`: throughput from the hit ratio and from what operations cost.
+//! `frazil model`: predicts throughput from the hit ratio and the costs of operations.
 
 use anyhow::anyhow;
 use clap::{Args as ClapArgs, ValueEnum};
@@ -181,7 +181,7 @@ fn parse_share(text: &str) -> Result<f64, String> {
 /// Most rows that a range may give.
 const MOST_ROWS: f64 = 10_000.0;
 
-/// The hit ratios asked for, in rising order.
+/// The requested hit ratios, in rising order.
 #[derive(Clone, Debug)]
 struct HitRatios(Vec<f64>);
 
@@ -221,7 +221,7 @@ impl HitRatios {
     }
 }
 
-/// What is frozen, before the name of a network; and the rest of the name.
+/// The prefix of a frozen share before the name of a network; and the rest of the name.
 fn unfrozen(name: &str) -> Result<(bool, &str), Failure> {
     let Some((overlay, base)) = name.split_once('+') else { return Ok((false, name)) };
     let share = match overlay.split_once(":share=") {
@@ -234,7 +234,7 @@ fn unfrozen(name: &str) -> Result<(bool, &str), Failure> {
     frozen.map(|_| (true, base)).map_err(Failure::usage)
 }
 
-/// The network's name without what is frozen, and the share of the hits that is.
+/// The network's name without the frozen share, and the frozen part's share of the hits.
 fn frozen_part(args: &Args) -> Result<(&str, Option<f64>), Failure> {
     match (unfrozen(&args.network)?, args.frozen_hits) {
         ((true, name), Some(hits)) => Ok((name, Some(hits))),
@@ -307,7 +307,7 @@ impl Source {
     }
 }
 
-/// Whether `frazil calibrate` would know the name: a policy's, with what is put before it.
+/// Whether `frazil calibrate` accepts the name: a policy's, with its prefixes.
 fn is_measurable(network: &str) -> bool {
     network.rsplit('+').next().is_some_and(|policy| policy.parse::<Online>().is_ok())
 }
@@ -366,7 +366,7 @@ impl Model<'_> {
     fn line(&self, hit_ratio: f64, peak_mops: Option<f64>) -> Result<Line, ModelError> {
         let bypassed = self.bypassed(hit_ratio, peak_mops)?;
         let network = self.network(hit_ratio, bypassed)?;
-        // The name is that of the greatest demand, which no solver needs to find.
+        // The station with the greatest demand gives the name; that needs no solver.
         let bound = bounds(&network, self.mpl())?;
         let mut line = Line {
             hit_ratio,
@@ -423,7 +423,7 @@ impl Model<'_> {
         };
         let (least, _) = self.args.hit_ratio.range();
         let (low, high) = match (self.args.solver, self.args.bypass) {
-            // Each point of a curve with such a bypass is a search: the rows must do.
+            // Each point of a curve with such a bypass is a search, so only the rows are drawn.
             (Solver::Simulation, _) | (_, Some(Bypass::Best | Bypass::Flat)) => highest_rows(lines),
             _ => {
                 let peak = peak((least.min(0.4), 1.0), curve)?;
@@ -433,7 +433,7 @@ impl Model<'_> {
         let demand = |p| {
             let network = self.source.network(p, self.args.backend, Use::Bound)?;
             let bound = bounds(&network, self.mpl())?;
-            // Of the cores too, where they are fewer than the requests.
+            // Also of the cores, if they are fewer than the requests.
             Ok(network.max_demand_us().max(bound.core_demand_us))
         };
         Ok(row! {

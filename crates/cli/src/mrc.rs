@@ -17,7 +17,7 @@ use crate::sample::{self, Sample, SampleArg};
 use crate::trace_args::{TraceArgs, Wanted};
 use crate::trace_files::TraceFiles;
 
-/// Records that a sample keeps unless said otherwise.
+/// Default for the records that a sample keeps.
 const RECORDS: usize = 40_000_000;
 /// The smallest capacity of a curve, of all there is.
 const LEAST: f64 = 1e-4;
@@ -67,7 +67,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     replaying: ReplayArgs,
 
-    // Below those, which have no heading of their own.
+    // Below the flags that have no heading.
     #[command(flatten)]
     lifetimes: LifetimeArgs,
 
@@ -89,7 +89,7 @@ struct Point<'a> {
     error: Option<f64>,
     rate: f64,
     requests_per_second: f64,
-    /// Gets that missed what had expired, and what entries lived by, if any may expire.
+    /// Gets that missed expired entries, and the lifetimes of entries, if any may expire.
     expired: Option<u64>,
     lifetimes: Told,
 }
@@ -156,7 +156,7 @@ fn curves<'a>(
     Ok(points)
 }
 
-/// Capacities to print, of so many objects or bytes.
+/// Capacities to print, for so many objects or bytes.
 fn capacities(args: &Args, all: u64) -> Result<Vec<u64>, Failure> {
     if args.capacity.is_empty() {
         let steps = f64::from(args.points - 1);

@@ -1,5 +1,4 @@
-//! Results in the three forms of the contract: an aligned table for people, JSON
-//! lines and CSV for scripts.
+//! Results as an aligned table for people, or as JSON lines or CSV for scripts.
 
 use std::io::Write;
 
@@ -79,9 +78,9 @@ fn csv_field(value: Option<&Value>) -> String {
 /// Columns of text that a table may have.
 const WIDEST: usize = 100;
 
-/// An aligned table; columns named in `left` are flushed left, all others right. Where it would
-/// be too wide, what is the same in all rows stands above it; if that is not enough, each row is a
-/// block of lines.
+/// An aligned table; columns named in `left` are flushed left, all others right. If it would be too
+/// wide, columns with equal cells stand above it as one line each; if that is not enough, each row
+/// is a block of lines.
 pub(crate) fn table(headers: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
     let fits = |table: &str| table.lines().all(|line| line.chars().count() <= WIDEST);
     let whole = aligned(headers, left, &rows);
@@ -151,7 +150,11 @@ pub(crate) fn wrapped(text: &str, first: &str, rest: &str) -> String {
     let mut lines = String::new();
     let mut line = first.to_owned();
     let mut is_empty = true;
-    for word in text.split(' ') {
+    let mut words = text.split(' ').peekable();
+    while let Some(word) = words.next() {
+        // A number and its % stay together.
+        let unit = words.next_if(|next| next.starts_with('%'));
+        let word = unit.map_or_else(|| word.to_owned(), |unit| format!("{word} {unit}"));
         if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDEST {
             lines += &line;
             lines.push('\n');
@@ -160,7 +163,7 @@ pub(crate) fn wrapped(text: &str, first: &str, rest: &str) -> String {
         if !is_empty {
             line.push(' ');
         }
-        line += word;
+        line += &word;
         is_empty = false;
     }
     lines + &line + "\n"
@@ -184,7 +187,7 @@ pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut scaled = number as f64;
     let mut unit = 0;
-    // What would be rounded up to 1024.0 has the next unit.
+    // A number that would be rounded up to 1024.0 gets the next unit.
     while scaled >= 1023.95 && unit + 1 < UNITS.len() {
         scaled /= 1024.0;
         unit += 1;
@@ -197,7 +200,7 @@ pub(crate) fn percent(ratio: f64) -> String {
     format!("{:.2} %", ratio * 100.0)
 }
 
-/// A number with so many decimals, or with more where they would show fewer than two digits.
+/// A number with so many decimals, or with more if they would show fewer than two digits.
 pub(crate) fn number(value: f64, decimals: usize) -> String {
     let first = if value > 0.0 { -value.log10().floor() } else { 0.0 };
     let least = if first > 0.0 { first as usize + 1 } else { 0 };
@@ -239,6 +242,8 @@ mod tests {
         assert!(lines.lines().all(|line| line.chars().count() <= WIDEST), "{lines}");
         assert_eq!(lines.lines().count(), 3);
         assert_eq!(lines.trim_end().replace("\n    ", " "), format!("  {text}"));
+        let share = wrapped(&format!("{} 50 %)", "x".repeat(WIDEST - 3)), "", "");
+        assert!(share.ends_with("x\n50 %)\n"), "{share}");
         assert_eq!(wrapped(&"x".repeat(200), "", "").lines().count(), 1, "a word is not cut");
     }
 

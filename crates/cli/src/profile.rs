@@ -1,4 +1,4 @@
-//! Profiles as files that users have: read, checked, and what to make of them said.
+//! Profiles in files: reads and checks them, and tells how good they are.
 
 use anyhow::{Context, bail};
 use frazil_policy::Work;
@@ -7,13 +7,13 @@ use frazil_queueing::Profile;
 use crate::failure::note;
 use crate::output::{grouped, percent};
 
-/// A share of disturbed measurements, or halves so far apart, that say little of a profile: each
-/// figure is the median of several.
+/// From such a share of disturbed measurements, or distance of the two halves, a profile is not
+/// reliable: each figure is the median of several.
 const FEW: f64 = 0.05;
 /// Names that are enough of a list.
 const ENOUGH: usize = 3;
 
-/// Reads a profile, and says what it is worth if that is not much.
+/// Reads a profile, and warns if it is not reliable.
 pub(crate) fn read(file: &str) -> anyhow::Result<Profile> {
     let text =
         std::fs::read_to_string(file).with_context(|| format!("cannot read the profile {file}"))?;
@@ -51,7 +51,7 @@ fn disturbance(profile: &Profile) -> Option<String> {
     ))
 }
 
-/// What a profile says that was written although it is noise.
+/// The warning of a profile that was written although it is noise.
 fn disagreement(profile: &Profile) -> Option<String> {
     let apart = profile.quality?.halves.filter(|halves| halves.median > FEW)?;
     Some(format!(
@@ -62,7 +62,7 @@ fn disagreement(profile: &Profile) -> Option<String> {
     ))
 }
 
-/// What a profile knows next to nothing of.
+/// Figures of which a profile has hardly any data.
 pub(crate) fn doubts(profile: &Profile) -> Option<String> {
     let doubtful = profile.doubtful();
     let more = if doubtful.len() > ENOUGH { ", …" } else { "" };

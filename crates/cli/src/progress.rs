@@ -1,4 +1,4 @@
-//! Progress: a bar on a terminal, once something takes over a second; elsewhere a line now and then.
+//! Progress: a bar on a terminal once something takes over a second; elsewhere a line now and then.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -63,7 +63,7 @@ impl Progress {
     fn show(&self) {
         if let Some(lines) = &self.lines {
             let due = self.started.elapsed().as_secs() / PERIOD_S;
-            // Of several threads the one that counts it tells it.
+            // With several threads, the one that counts it prints it.
             if lines.fetch_max(due, Relaxed) < due {
                 note(&self.line());
             }
@@ -76,7 +76,7 @@ impl Progress {
 }
 
 impl Progress {
-    /// What is done and how far, on a line.
+    /// The work and its progress, on a line.
     fn line(&self) -> String {
         let (what, seconds) = (self.bar.message(), self.started.elapsed().as_secs());
         match self.bar.length() {

@@ -1,5 +1,4 @@
-//! The flags of the verbs that replay: what counts, on how many threads, and how the
-//! results are printed.
+//! Flags of the verbs that replay: unit of the capacity, threads, and form of the output.
 
 use clap::Args;
 use frazil_simulator::{SweepOptions, Unit};
@@ -9,7 +8,7 @@ use crate::output::Output;
 /// How to replay, and how to print.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayArgs {
-    /// What capacities count: objects or bytes.
+    /// Unit of capacities: objects or bytes.
     #[arg(long, default_value_t = Unit::Objects)]
     pub(crate) unit: Unit,
 

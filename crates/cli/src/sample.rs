@@ -1,7 +1,7 @@
-//! Traces that are a sample: requests for a share of the keys, as a cache records them.
+//! Sampled traces: requests for a share of the keys, as a cache records them.
 //!
-//! A sample is replayed against the same share of each capacity. What is printed are
-//! capacities for all keys, and counts of the sample.
+//! A sample is replayed at the same share of each capacity. Output shows capacities for all keys,
+//! and counts of the sample.
 
 use frazil_simulator::trace::{Operation, Origin, SampleBounds, Trace, printable};
 use frazil_simulator::{CapacitySpec, CurveSample, Outcome, Unit, full_capacity, sample_capacity};
@@ -9,10 +9,10 @@ use frazil_simulator::{CapacitySpec, CurveSample, Outcome, Unit, full_capacity, 
 use crate::failure::note;
 use crate::output::percent;
 
-/// Objects that a sample keeps unless said otherwise: so many that W-TinyLFU's climber takes
-/// nearly the way it takes among all.
+/// Default for the objects that a sample keeps: so many that W-TinyLFU's climber moves almost as it
+/// does among all objects.
 pub(crate) const OBJECTS: usize = 500_000;
-/// Records that a sample of so many objects keeps at most for each of them.
+/// The most records for each object of such a sample.
 const RECORDS_PER_OBJECT: usize = 200;
 
 /// Which objects.
@@ -69,16 +69,16 @@ impl SampleArg {
     }
 }
 
-/// What a trace is a sample of.
+/// The population of a sample.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
     rate: f64,
-    /// What requests are multiplied by to be as many as a fair sample has.
+    /// The factor from its requests to those of a fair sample.
     correction: f64,
 }
 
 impl Sample {
-    /// Of a trace with so many gets; notes on standard error if it is not all there was.
+    /// For a trace with so many gets; prints on standard error if it is a sample.
     pub(crate) fn of(name: &str, origin: &Origin, gets: u64) -> Self {
         let rate = origin.rate();
         let known = origin.recording.is_none_or(|it| it.rate >= 1.0 || it.gets.is_some());
@@ -112,7 +112,7 @@ impl Sample {
         Sample::of(name, origin, (trace.len() - others.count()) as u64)
     }
 
-    /// What its requests are multiplied by to be as many as a fair sample has.
+    /// The factor from its requests to those of a fair sample.
     pub(crate) fn correction(&self) -> f64 {
         self.correction
     }
@@ -127,7 +127,7 @@ impl Sample {
         full_capacity(capacity, self.rate)
     }
 
-    /// What came of the sample, among as many requests as a fair one has.
+    /// The sample's result, for as many requests as a fair sample has.
     pub(crate) fn corrected(&self, outcome: &Outcome) -> Outcome {
         outcome.among(self.correction)
     }

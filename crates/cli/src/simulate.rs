@@ -96,7 +96,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     replaying: ReplayArgs,
 
-    // Below those, which have no heading of their own.
+    // Below the flags that have no heading.
     #[command(flatten)]
     lifetimes: LifetimeArgs,
 
@@ -119,29 +119,29 @@ fn is_frozen(choice: Choice) -> bool {
     matches!(choice, Choice::Policy(PolicySpec::Frozen { .. }))
 }
 
-/// A policy or a bound at a capacity, and what came of it.
+/// A policy or a bound at a capacity, and its result.
 struct Cell {
     choice: Choice,
     capacity: u64,
     outcome: Outcome,
-    /// What no schedule's total latency is below, if that was asked for.
+    /// A lower bound of every schedule's total latency, if requested.
     least: Option<u64>,
 }
 
-/// A row of the result: which cell, and what came of it.
+/// A row of the result: the cell, and its counts.
 struct Line<'a> {
     trace: &'a str,
     policy: &'a str,
     capacity: u64,
     unit: Unit,
     outcome: Outcome,
-    /// What no schedule's total latency is below, if that was asked for.
+    /// A lower bound of every schedule's total latency, if requested.
     least: Option<u64>,
-    /// Hits of what is frozen, where anything may be.
+    /// Frozen hits, if the policy may freeze.
     frozen_hits: Option<u64>,
     /// By which its latencies are, if fetches took time.
     clock: Option<ReplayClock>,
-    /// What entries lived by, if any may expire.
+    /// The lifetimes of entries, if any may expire.
     lifetimes: Told,
 }
 
@@ -178,7 +178,7 @@ fn simulate<'a>(
     let options = SweepOptions {
         warmup: args.warmup,
         resize_on_get: args.resize_on_get,
-        // What is frozen is counted as work.
+        // Frozen hits are counted as work.
         count_work: policies.iter().any(|choice| is_frozen(*choice)),
         lifetimes: args.lifetimes.rule(),
         ..args.replaying.sweep_options()
@@ -300,7 +300,7 @@ fn sweep_cells(
     Ok((cells, lifetimes))
 }
 
-/// Fails where `--ttl` asks for what no trace makes possible.
+/// Fails if `--ttl` needs data that no trace has.
 fn check_lifetimes(args: &Args, policies: &[Choice]) -> Result<(), Failure> {
     if !args.lifetimes.is_asked_for() {
         return Ok(());
@@ -325,7 +325,7 @@ fn check_future(policies: &[Choice]) -> Result<(), Failure> {
     }
 }
 
-/// What entries of a trace in memory live by.
+/// The lifetimes of entries of a trace in memory.
 fn lifetimes(
     args: &Args,
     name: &str,
@@ -454,7 +454,7 @@ fn table(lines: &[Line<'_>]) -> String {
     output::table(&headers, &["trace", "policy"], lines.iter().map(row).collect())
 }
 
-/// What entries lived by, below the table.
+/// The lifetimes of entries, below the table.
 fn lifetimes_below(lines: &[Line<'_>]) -> String {
     let told = lines.iter().filter_map(|it| Some((it.trace, it.lifetimes.as_deref()?)));
     output::lifetimes(&told.collect::<Vec<_>>())

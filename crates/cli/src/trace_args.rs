@@ -154,7 +154,7 @@ fn nothing_sampled(spec: &str) -> Failure {
     ))
 }
 
-/// Says what was odd in a file that was read all the same.
+/// Prints the oddities of a file that was read nevertheless.
 fn note_oddities(spec: &str, oddities: &Oddities, told_layout: bool) {
     if let Some(layout) = oddities.layout.as_ref().filter(|_| !told_layout) {
         note(&format!("{spec}: {layout} (--columns and --separator override)"));
@@ -165,6 +165,12 @@ fn note_oddities(spec: &str, oddities: &Oddities, told_layout: bool) {
             rows => format!("{} lines that can't be read, the first", grouped(rows)),
         };
         note(&format!("{spec}: skipped {skipped} at {first}"));
+    }
+    if oddities.other_lines > 0 {
+        note(&format!(
+            "{spec}: lines that ask nothing of a cache, such as OPTIONS, left out: {}",
+            grouped(oddities.other_lines)
+        ));
     }
     if oddities.hashed_ids > 0 {
         note(&format!(
@@ -218,7 +224,7 @@ impl TraceArgs {
         Ok(loaded)
     }
 
-    /// What the first records of a file say of lifetimes, where they are not read otherwise.
+    /// The lifetimes in the first records of a file, if they are not read otherwise.
     pub(crate) fn first_lifetimes(&self, spec: &str) -> Option<LifetimeSummary> {
         if !path_of(spec).is_file() {
             return None;
@@ -231,12 +237,12 @@ impl TraceArgs {
             lifetimes: Lifetimes::OfTrace,
             ..ReadOptions::default()
         };
-        // Who has lifetimes left aside need not know that they are malformed.
+        // If lifetimes are ignored, malformed ones are not reported.
         trace::load(spec, &options).ok()?.origin.lifetimes
     }
 
-    /// LRU's curve of the trace `spec`, from one pass, in which nothing expires: what the trace
-    /// says of lifetimes is read for its origin.
+    /// LRU's curve of the trace `spec`, from one pass, in which nothing expires. The trace's
+    /// lifetimes are read only for its origin.
     pub(crate) fn lru_curve(
         &self,
         spec: &str,
@@ -297,7 +303,7 @@ impl TraceArgs {
         }))
     }
 
-    /// Says what people should know of where a trace comes from.
+    /// Prints notes about the origin of a trace.
     fn note_origin(&self, spec: &str, origin: &Origin, wanted: Wanted) {
         if wanted.lifetimes == Lifetimes::OfTrace {
             note_left_out(spec, origin);

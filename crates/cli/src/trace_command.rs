@@ -1,4 +1,4 @@
-//! `frazil trace`: what is in a trace, and the same trace in another format.
+//! `frazil trace`: describes a trace, or converts it to another format.
 
 use std::path::PathBuf;
 
@@ -225,7 +225,7 @@ fn convert(args: &ConvertArgs) -> Done {
         "wrote {} records as {} to {}",
         grouped(loaded.trace.len() as u64),
         args.to,
-        args.out.display()
+        trace::printable(&trace::spec_of(args.out.as_os_str()))
     ));
     Ok(())
 }

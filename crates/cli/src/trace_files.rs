@@ -28,7 +28,7 @@ pub(crate) fn names() -> impl TypedValueParser<Value = String> {
 }
 
 impl TraceFiles {
-    /// All of them; none if nobody named any.
+    /// All of them; none if none were given.
     pub(crate) fn all(&self) -> Vec<&str> {
         self.files.iter().chain(&self.trace).map(String::as_str).collect()
     }

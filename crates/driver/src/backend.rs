@@ -1,15 +1,14 @@
-//! The backend of misses: none, or one that answers after a fixed time.
+//! The latency of a miss: none, or a backend that answers after a fixed time.
 //!
-//! A slow backend is not asked; the time is what counts. Each thread has a number of
-//! requests in flight, its part of the MPL, as a server has that does not block on a
-//! miss: a request that hits makes room for the next at once; one that misses takes its
-//! place with it until the time is over, and then inserts. A thread all of whose
-//! requests wait polls the clock, so its core is busy either way. Two requests of one
-//! absent key both wait: single flight is another matter.
+//! No backend is called; only its latency is simulated. Each thread has a number of requests in
+//! flight, its part of the MPL, like a server that does not block on a miss. A request that hits
+//! frees its place at once. One that misses keeps its place until the latency is over, and then
+//! inserts. A thread whose requests all wait polls the clock, so its core is busy either way. Two
+//! requests for one absent key both wait: there is no single flight.
 //!
-//! Or each place is a client's, as in a closed queueing network: it has its thread until it must wait,
-//! and then whoever is due has it. The first way inserts all that are due and then asks for as many
-//! keys at once, which are due together again.
+//! Or each place is a client's, as in a closed queueing network: it has its thread until it must
+//! wait, and then whoever is due has it. The first way inserts all that are due and then asks for
+//! as many keys at once, which are due together again.
 //!
 //! A share of the gets may pass the cache by and go straight to the backend, which is what
 //! paper 1 (§5.2) proposes where hits are what limits the throughput; how many is said beforehand,
@@ -46,7 +45,7 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// One that is asked for misses only.
+    /// A backend that only misses use.
     ///
     /// ```
     /// let ram = frazil_driver::Backend::new(std::time::Duration::ZERO, 1);
@@ -56,7 +55,7 @@ impl Backend {
         Backend { latency, mpl, bypass: 0.0, keeps_thread: false }
     }
 
-    /// The part of one of so many threads.
+    /// One thread's part of the requests in flight.
     pub(crate) fn part(self, thread: usize, threads: usize) -> Fetching {
         let part = self.mpl / threads + usize::from(thread < self.mpl % threads);
         Fetching {
@@ -72,9 +71,9 @@ impl Backend {
     }
 }
 
-/// What becomes of misses.
+/// The handling of misses.
 pub(crate) trait Misses {
-    /// Operations between two looks at what the other threads must know.
+    /// Operations between two updates of the state shared with other threads.
     const BATCH: usize;
     /// Whether operations may wait, and others are done in the meantime.
     const WAITS: bool;
@@ -82,14 +81,14 @@ pub(crate) trait Misses {
     /// Called before each operation, which may have to wait.
     fn make_room(&mut self, session: &mut impl Session, timed: &mut Timed);
 
-    /// A key that was not there, asked for at a time if that is to be known. Whether it is
-    /// over; if not, its latency will be recorded when it is.
+    /// A request that missed, with its start if it is timed. Returns whether it is finished; if
+    /// not, its latency is recorded when it is.
     fn miss(&mut self, session: &mut impl Session, key: u64, asked: Option<Instant>) -> bool;
 
     /// Whether a get is to go straight to the backend.
     fn bypasses(&mut self, session: &mut impl Session) -> bool;
 
-    /// A get that does, asked for at a time if that is to be known. Whether it is over.
+    /// A get that hit, with its start if it is timed. Returns whether it is finished.
     fn pass_by(&mut self, asked: Option<Instant>) -> bool;
 
     /// Called once a batch.
@@ -101,11 +100,11 @@ pub(crate) trait Misses {
     /// Begins to measure how many requests are in flight.
     fn restart(&mut self);
 
-    /// What the thread did since then: so many operations in the time that it had a core.
+    /// The thread's work since then: so many operations in so much processor time.
     fn pace(&mut self, timed: &Timed, on_core: Duration, operations: u64) -> Pace;
 }
 
-/// Misses are over at once.
+/// Misses finish at once.
 pub(crate) struct Immediate;
 
 impl Misses for Immediate {
@@ -145,10 +144,10 @@ impl Misses for Immediate {
 
 /// A miss that waits.
 struct Waiting {
-    /// What to insert, unless the cache was passed by.
+    /// The key to insert, unless the request bypassed the cache.
     key: Option<u64>,
     due: Instant,
-    /// When it was asked for, if it is timed.
+    /// Start of the request, if it is timed.
     asked: Option<Instant>,
 }
 
@@ -180,7 +179,7 @@ impl Fetching {
         self.until = now;
     }
 
-    /// Inserts what is due.
+    /// Inserts the entries that are due.
     fn finish(&mut self, session: &mut impl Session, timed: &mut Timed) {
         // Each insertion takes time, in which more may have become due.
         while self.finish_first(session, timed) {}
@@ -264,7 +263,7 @@ impl Misses for Fetching {
 mod tests {
     use super::*;
 
-    /// Notes what is inserted.
+    /// Notes the inserted entries.
     #[derive(Default)]
     struct Noted(Vec<u64>);
 

@@ -1,9 +1,9 @@
-//! Our cache as it is driven, compiled here for whoever drives it.
+//! Our cache as the driver uses it, compiled here for its users.
 //!
-//! What is generic is compiled where it is used, unless a crate below has done it already: rustc
-//! looks there at optimisation levels 0 and 1, with which tests are built. So the command, the
-//! benchmarks and the cache's tests, which are more than this, need not be optimised for tests. A
-//! release would compile it once more for nothing.
+//! Generic code is compiled in the crate that uses it, unless a dependency has compiled it already;
+//! rustc looks for that at optimisation levels 0 and 1, which tests are built with. So tests need
+//! not optimise the command, the benchmarks and the cache's tests, which have more code than this.
+//! A release build would compile it a second time for nothing.
 #![cfg(all(debug_assertions, not(test)))]
 
 use std::sync::Arc;
@@ -47,7 +47,7 @@ static BYTES: Driven<Ours<Arc<[u8]>>> = Driven::ALL;
 #[used]
 static BYTES_PINNED: Driven<Pinned<Arc<[u8]>>> = Driven::ALL;
 
-/// What makes them.
+/// Their constructors.
 type New<V> = fn(Setup, u64, usize) -> Ours<V>;
 #[used]
 static MADE: (New<u64>, New<Arc<[u8]>>) = (Ours::new, Ours::new);
@@ -55,7 +55,7 @@ static MADE: (New<u64>, New<Arc<[u8]>>) = (Ours::new, Ours::new);
 /// A cache that misses as often as a replay.
 type Replayed = Cache<u64, u64, Simulated>;
 
-/// What is asked of it.
+/// Requests to it.
 #[expect(dead_code, reason = "as above")]
 struct Asked {
     built: fn(Builder<u64, u64, Simulated>) -> Replayed,

@@ -1,7 +1,6 @@
-//! The cores that there are, pinning to one, and the processor time spent there.
+//! Cores: their numbers, pinning a thread to one, and the processor time of a thread.
 //!
-//! Only Linux is asked; elsewhere threads go where they like and their processor time
-//! is not known.
+//! Only Linux is supported. Elsewhere threads are not pinned and their processor time is unknown.
 
 use std::fs::File;
 use std::time::Duration;
@@ -21,8 +20,8 @@ mod system {
     pub(crate) fn stay_on(cpu: usize) {
         let mut set = CpuSet::new();
         set.set(cpu);
-        // A core that has gone since it was listed is no reason to fail: the share of
-        // the processor will show it.
+        // A core that disappeared since it was listed is no error: the share of the processor will
+        // show it.
         let _ = sched_setaffinity(None, &set);
     }
 

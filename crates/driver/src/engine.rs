@@ -1,9 +1,9 @@
 //! The interface of a cache to the loop: look up, insert, remove.
 //!
-//! Keys are 64-bit numbers. What the values are is the engine's choice; a session
-//! makes them from their keys, and a look-up says a number read *out of* the value, so
-//! that no compiler and no lazy engine can leave the value alone. The loop is compiled
-//! anew for each engine: nothing is called through a pointer.
+//! Keys are 64-bit numbers. The engine chooses the type of values; a session makes them from their
+//! keys, and a look-up returns a number read *out of* the value, so that neither the compiler nor a
+//! lazy engine can skip reading it. The loop is compiled anew for each engine, without calls
+//! through a pointer.
 
 /// A cache that many threads use.
 ///
@@ -33,8 +33,8 @@
 /// assert_eq!((session.get(7), session.get(8)), (Some(7), None));
 /// ```
 pub trait Engine: Sync {
-    /// What one thread works with: a reference, or more where the cache has something
-    /// that serves many look-ups of one thread.
+    /// One thread's access to the cache: a reference, or more if the cache has an object that
+    /// serves many look-ups of one thread.
     type Session<'a>: Session
     where
         Self: 'a;
@@ -42,8 +42,7 @@ pub trait Engine: Sync {
     /// A session for the calling thread, which keeps it for the whole run.
     fn session(&self) -> Self::Session<'_>;
 
-    /// Called once the cache is warm, while the threads go on: what it does then is not
-    /// measured.
+    /// Called once the cache is warm, while the threads continue. Its work is not measured.
     fn warmed(&self) {}
 }
 
@@ -69,7 +68,7 @@ pub trait Session {
     fn rest(&mut self) {}
 }
 
-/// A cache whose threads need nothing of their own: a reference to it is a session.
+/// A cache whose threads need no state: a reference to it is a session.
 pub trait Shared: Sync {
     /// As [`Session::get`].
     fn get(&self, key: u64) -> Option<u64>;

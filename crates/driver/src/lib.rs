@@ -1,5 +1,5 @@
 //! The loop that drives any cache with many threads and measures it: Frazil's in `frazil bench`,
-//! and others in the benchmark, so that a comparison compares caches and nothing else.
+//! others in the benchmark, so that a comparison differs in the cache alone.
 #![forbid(unsafe_code)]
 
 mod backend;

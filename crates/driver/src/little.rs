@@ -1,20 +1,20 @@
 //! Little's law as a check of the instrument: mean latency × throughput = operations in flight.
 //!
 //! A thread without a backend has one operation in flight at any time. So what one operation takes
-//! is known twice: the mean of those that were timed, and the time of all threads over the operations
-//! of all threads, for which nothing is timed. Where the two disagree the latencies are the
-//! instrument's and not the cache's: what is timed is not what is done, or something else is timed
-//! with it.
+//! is known twice: the mean of those that were timed, and the time of all threads over the
+//! operations of all threads, for which nothing is timed. Where the two disagree the latencies are
+//! the instrument's and not the cache's: what is timed is not what is done, or something else is
+//! timed with it.
 //!
-//! A processor has more than one of a thread's operations in flight: it begins the next while lines of
-//! this one come from memory. The clock waits for all that was begun before, so a timed operation
-//! stands alone. How many overlap is measured: now and then some operations in a row are made to stand
-//! alone, with the clock read between them as around a timed one, and all of them are timed by one
-//! interval. What one takes then, over what one takes otherwise, is the overlap, and operations in
-//! flight are the threads times that.
+//! A processor has more than one of a thread's operations in flight: it begins the next while lines
+//! of this one come from memory. The clock waits for all that was begun before, so a timed
+//! operation stands alone. How many overlap is measured: now and then some operations in a row are
+//! made to stand alone, with the clock read between them as around a timed one, and all of them are
+//! timed by one interval. What one takes then, over what one takes otherwise, is the overlap, and
+//! operations in flight are the threads times that.
 //!
-//! The mean is allowed to be off by a fifth, by three times the standard errors of what is compared,
-//! and by what the clock can't resolve.
+//! The mean is allowed to be off by a fifth, by three times the standard errors of what is
+//! compared, and by what the clock can't resolve.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -23,11 +23,11 @@ use crate::run::Latencies;
 
 /// Latencies that agree with the throughput to this share are valid.
 const TOLERANCE: f64 = 0.2;
-/// What the clock can't tell, in ns.
+/// Resolution of the clock, in ns.
 const RESOLUTION_NS: f64 = 10.0;
 /// Standard errors that chance is allowed.
 const ERRORS: f64 = 3.0;
-/// Of fewer that were timed nothing is said.
+/// With fewer timed operations there is no statement.
 const LEAST_TIMED: u64 = 10;
 /// Empty intervals that are timed to know the clock.
 const READS: usize = 64;
@@ -36,7 +36,7 @@ const READS: usize = 64;
 pub(crate) struct Timed {
     pub(crate) latencies: Latencies,
     sums: Sums,
-    /// Of operations in a row that stood alone, what one of each row took.
+    /// Time of one operation in each row of operations that stood alone.
     alone: Sums,
 }
 
@@ -53,7 +53,7 @@ impl Timed {
         Timed { latencies: Latencies::new(), sums: Sums::default(), alone: Sums::default() }
     }
 
-    /// Forgets what was timed.
+    /// Discards the samples.
     pub(crate) fn clear(&mut self) {
         self.latencies.clear();
         (self.sums, self.alone) = (Sums::default(), Sums::default());
@@ -75,13 +75,13 @@ impl Timed {
         }
     }
 
-    /// With what the thread did in all: so many operations, in flight for that time.
+    /// Adds the thread's total work: so many operations, in flight for that time.
     pub(crate) fn pace(&self, in_flight_ns: f64, idle_ns: f64, operations: u64) -> Pace {
         Pace { in_flight_ns, idle_ns, operations, timed: self.sums, alone: self.alone }
     }
 }
 
-/// What threads did in a time: what an operation takes by those that were timed, and by all.
+/// The work of threads in an interval: the time of an operation from the timed ones, and from all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
     /// Time of each operation in flight, summed: of threads that had a core, and of requests that
@@ -110,7 +110,7 @@ impl Pace {
         self.alone.add(&other.alone);
     }
 
-    /// Compares what the operations took with those that were timed.
+    /// Compares the mean time of all operations with the mean of the timed ones.
     ///
     /// ```
     /// assert!(frazil_driver::Pace::default().little().holds(), "nothing was done");
@@ -153,24 +153,24 @@ impl Sums {
     }
 }
 
-/// What operations took by two ways that Little's law makes equal.
+/// Times of operations by two ways that Little's law makes equal.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Little {
     /// Mean of those that were timed, without the clock, in ns.
     pub mean_ns: f64,
     /// Threads, or requests of a backend, over throughput, in ns.
     pub expected_ns: f64,
-    /// How many operations of a thread the processor has in flight: what one takes that stands alone,
-    /// over `expected_ns`. 1 with a backend.
+    /// Number of a thread's operations that the processor has in flight: the time of an operation
+    /// that stands alone, divided by `expected_ns`. 1 with a backend.
     pub overlap: f64,
-    /// What chance and the clock may add to how far these are apart, in ns.
+    /// Possible difference of these by random error and the clock, in ns.
     chance_ns: f64,
     is_known: bool,
 }
 
 impl Little {
-    /// Mean latency × throughput over the operations in flight, those that overlap included: 1 where
-    /// the law holds exactly.
+    /// Mean latency × throughput over the operations in flight, those that overlap included: 1
+    /// where the law holds exactly.
     ///
     /// ```
     /// assert!(frazil_driver::Pace::default().little().ratio().is_nan());
@@ -179,7 +179,7 @@ impl Little {
         self.mean_ns / (self.expected_ns * self.overlap)
     }
 
-    /// Whether the latencies are valid: within a fifth, chance, and what the clock resolves.
+    /// Whether the latencies are valid: within a fifth, random error, and the clock's resolution.
     ///
     /// ```
     /// use frazil::Policy;
@@ -208,7 +208,7 @@ impl fmt::Display for Little {
     }
 }
 
-/// What an empty interval takes, in ns: the median, measured once.
+/// Time of an empty interval, in ns: the median, measured once.
 fn clock_ns() -> f64 {
     static CLOCK: std::sync::OnceLock<f64> = std::sync::OnceLock::new();
     *CLOCK.get_or_init(|| {
@@ -223,7 +223,7 @@ fn clock_ns() -> f64 {
 mod tests {
     use super::*;
 
-    /// A thread that was busy for so many operations, some of which were timed.
+    /// A thread that was busy for so many operations, and timed some of them.
     fn little(each_ns: u64, timed: &[u64]) -> Little {
         let mut all = Timed::new();
         for &ns in timed.iter().cycle().take(timed.len().max(30)) {
@@ -239,7 +239,7 @@ mod tests {
         let beat = little(885, &[19_400, 19_500, 19_600]);
         assert!(!beat.holds() && beat.ratio() > 20.0, "{beat}");
         assert!(beat.to_string().ends_with(" not valid"), "{beat}");
-        // Or just what it does otherwise.
+        // Or only its other work.
         assert!(!little(2_000, &[300, 301, 302]).holds());
         // Few say little: one in a hundred takes long.
         let mut rare = vec![100; 100];

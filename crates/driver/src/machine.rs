@@ -1,25 +1,25 @@
 //! The processor time that other work takes from this process.
 //!
 //! Linux says how long processors were idle and how long each process had them, to 10 ms. What is
-//! left others had: other processes, interrupts, and the host of a virtual machine. (It says too how
-//! long processors were *busy*, but that is sampled: of parts that sleep and wake a thousand times a
-//! second it saw less than they had.) Elsewhere nothing is known.
+//! left others had: other processes, interrupts, and the host of a virtual machine. (It says too
+//! how long processors were *busy*, but that is sampled: of parts that sleep and wake a thousand
+//! times a second it saw less than they had.) Elsewhere nothing is known.
 
 use std::time::{Duration, Instant};
 
-/// What other work may have of the processors before it counts.
+/// Other work counts above this share of the processors.
 const NOTICED: f64 = 0.05;
-/// What is read is rounded to 10 ms: idle time, ours, and each processor's own.
+/// The system rounds these to 10 ms: idle time, our own time, and each processor's.
 const ROUNDING: Duration = Duration::from_millis(40);
 
-/// What the processors that this process may use have done so far.
+/// Times of the processors that this process may use, so far.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Processors {
     at: Instant,
     count: usize,
-    /// Time of all of them in which nobody wanted them.
+    /// Idle time of all of them.
     idle: Duration,
-    /// What our processes had.
+    /// Processor time of our processes.
     ours: Duration,
 }
 
@@ -84,8 +84,8 @@ pub fn process_time(id: u32) -> Option<Duration> {
     process(&std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?).map(time)
 }
 
-/// Processor time so far of all processes that this one has started and waited for; `None` where it is not
-/// known.
+/// Processor time so far of all processes that this one has started and waited for; `None` where it
+/// is not known.
 ///
 /// ```
 /// let before = frazil_driver::children_time();

@@ -1,15 +1,14 @@
 //! Bytes an entry, as the operating system counts them.
 //!
-//! The growth of the resident set while a cache is built and filled several times over,
-//! divided by its capacity. What an engine says of itself leaves out its tables, what
-//! the allocator adds, and what eviction leaves behind. Memory that the process freed
-//! before would be taken again without growth, so it must be measured in a process that
-//! has done nothing else.
+//! It is the growth of the resident set while a cache is built and filled several times, divided by
+//! its capacity. An engine's own count would leave out its tables, the allocator's overhead, and
+//! what eviction leaves behind. Memory that the process freed before is reused without growth, so
+//! it must be measured in a process that has done nothing else.
 
 use crate::engine::{Engine, Session};
 use crate::stream::key;
 
-/// Rotations of the whole cache: queues that are used in turn have all been touched.
+/// Rotations of the whole cache, so that queues used alternately have all been touched.
 const ROTATIONS: u64 = 5;
 /// Prefix of keys that no workload asks for.
 const PREFIX: u32 = u32::MAX;

@@ -1,5 +1,5 @@
-//! Workloads with known shares: present keys, new keys, and new keys asked for again. Costs are calibrated on them, because what a request costs is then the
-//! sum of shares that were chosen.
+//! Workloads with known parts: resident keys, new keys, and new keys requested again. Costs are
+//! calibrated on them, because there the cost of a request is the sum of chosen shares.
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -13,7 +13,7 @@ use crate::stream::{Ask, MAX_OBJECTS, Operation, Stream, key};
 /// Popularity of the keys that are there.
 const ALPHA: f64 = 1.0;
 
-/// What each thread asks for: some keys again and again, by Zipf 1.0, and newcomers.
+/// The requests of each thread: some keys repeatedly, by Zipf 1.0, and new keys.
 ///
 /// ```
 /// use frazil_driver::{Mix, Ours, one_pass};
@@ -26,19 +26,18 @@ const ALPHA: f64 = 1.0;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
-    /// Keys that are there; the first so many.
+    /// Number of resident keys; these are the first.
     pub resident: u32,
-    /// Share of newcomers among the requests that are chosen by chance; without `again`,
-    /// of all.
+    /// Share of new keys among the randomly chosen requests; without `again`, among all.
     pub newcomers: f64,
-    /// If not 0, after every second newcomer, by chance, one of the last so many is asked for
-    /// four times: which of them an eviction must pass over, no processor foresees.
+    /// If not 0, then after every second new key, at random, one of the last so many is requested
+    /// four times. A processor cannot predict which of them an eviction skips.
     pub again: usize,
 }
 
 impl Mix {
-    /// The numbers of what each thread asks for. Newcomers follow the residents, each asked
-    /// for by one thread.
+    /// The numbers of the keys that each thread requests. New keys follow the resident ones, and
+    /// only one thread requests each of them.
     ///
     /// ```
     /// let mix = frazil_driver::Mix { resident: 10, newcomers: 1.0, again: 0 };

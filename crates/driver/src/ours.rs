@@ -62,8 +62,8 @@ impl Value for Arc<[u8]> {
     }
 }
 
-/// What our cache is to run: a policy, where that is under a lock what a hit does, and whether
-/// the hottest entries are frozen.
+/// The setup of our cache: a policy; for a policy under a lock, the work of a hit; and whether the
+/// hottest entries are frozen.
 ///
 /// ```
 /// use frazil::{Policy, Promotion};
@@ -81,15 +81,15 @@ impl Value for Arc<[u8]> {
 pub struct Setup {
     /// Which entry goes.
     pub policy: Policy,
-    /// What a hit does; the policy's own unless set.
+    /// The work of a hit; the policy's own by default.
     pub promotion: Option<Promotion>,
     /// Parts with a lock each, of a policy that takes one.
     pub shards: u32,
-    /// What is frozen of it.
+    /// Its frozen share.
     pub frozen: Frozen,
 }
 
-/// What is frozen of a cache.
+/// The frozen share of a cache.
 ///
 /// ```
 /// use frazil_driver::{Frozen, Setup};
@@ -101,20 +101,21 @@ pub enum Frozen {
     /// Nothing.
     #[default]
     Never,
-    /// This share of the entries, from 0 to 1, once the cache is warm: of queues without a lock,
-    /// whose order does not say it, what was hit most while the cache learned.
+    /// This share of the entries, from 0 to 1, once the cache is warm. The order of lock-free
+    /// queues does not show the hottest entries; there the entries with the most hits while the
+    /// cache learned are frozen.
     Share(f64),
-    /// What the cache's own controller finds to be worth it, in a thread beside those that ask.
+    /// The share that the cache's own controller chooses, in a thread of its own.
     Learned,
 }
 
 /// Why a name is none of a [`Setup`].
 #[derive(Debug, Error)]
 pub enum SetupError {
-    /// What is left of the name is no policy's.
+    /// The rest of the name is no policy's name.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// What is to be frozen is no share.
+    /// The frozen share is not a share.
     #[error("`{0}`: expected a share from 0 to 1, as in `frozen:share=0.05+lru`")]
     Share(String),
     /// A promotion of a policy that has none.
@@ -122,7 +123,7 @@ pub enum SetupError {
     TakesNoLock(String),
 }
 
-/// Before a policy's name: what is frozen of it.
+/// The prefix of a policy's name: its frozen share.
 const FROZEN: &str = "frozen:share=";
 const LEARNED: &str = "frozen+";
 
@@ -156,7 +157,7 @@ impl Setup {
         matches!(self.policy, Fifo | Clock { .. } | Mobius | S3Fifo)
     }
 
-    /// A cache of this setup, begun; what is frozen is left to [`Ours`].
+    /// The builder of a cache with this setup; [`Ours`] does the freezing.
     ///
     /// ```
     /// let setup: frazil_driver::Setup = frazil::Policy::Lru.into();
@@ -193,7 +194,7 @@ impl FromStr for Setup {
     }
 }
 
-/// The setup of a name behind that of what is frozen.
+/// The setup of a name after the prefix of the frozen share.
 fn frozen(frozen: Frozen, name: &str) -> Result<Setup, SetupError> {
     let setup = unfrozen(name)?;
     if setup.takes_no_lock() || setup.policy.can_freeze() {
@@ -264,7 +265,7 @@ impl<V: Value> Ours<V> {
     /// ```
     ///
     /// # Panics
-    /// When the system has no thread for the controller of what freezes by itself.
+    /// If the system refuses the thread of the controller.
     pub fn built(setup: Setup, builder: Builder<u64, V>) -> Self {
         let Setup { frozen, .. } = setup;
         let cache = Arc::new(match frozen {
@@ -279,8 +280,8 @@ impl<V: Value> Ours<V> {
         Ours { control, cache, value_bytes: 0, frozen }
     }
 
-    /// Whether the cache freezes by itself and has decided: something is frozen, or nothing
-    /// is worth it for now. Always, if it does not.
+    /// Whether the controller has decided: a share is frozen, or freezing does not pay for now.
+    /// Always true without a controller.
     ///
     /// ```
     /// use frazil_driver::{Ours, Setup};
@@ -308,7 +309,7 @@ impl<V: Value> Ours<V> {
         }
     }
 
-    /// The cache itself, for what an engine is not asked for.
+    /// The cache itself, for operations that the interface of engines lacks.
     ///
     /// ```
     /// use frazil_driver::Ours;
@@ -378,7 +379,7 @@ impl<V: Value> Shared for Ours<V> {
 /// ```
 pub struct Pinned<V>(pub Ours<V>);
 
-/// What a thread has of a [`Pinned`].
+/// A thread's session of a [`Pinned`].
 pub struct PinnedSession<'a, V: Value> {
     ours: &'a Ours<V>,
     /// None until the first rest.

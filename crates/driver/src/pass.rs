@@ -5,7 +5,7 @@ use crate::engine::{Engine, Session};
 use crate::run::{Tally, operate};
 use crate::stream::Stream;
 
-/// What one pass came to.
+/// The result of one pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pass {
     /// Gets that found their key.

@@ -1,9 +1,9 @@
-//! One replay of a trace by several threads on an empty cache: what a replay in the simulator counts,
-//! in time.
+//! A trace replayed from its beginning on an empty cache by several threads: the simulator's
+//! replay, but timed.
 //!
-//! A short trace is asked for of several caches one after the other, each empty, so that threads
-//! start and end but once. Before each they meet: threads that were at different caches would not be
-//! in each other's way.
+//! A short trace is replayed on several caches one after the other, each empty, so that threads
+//! start and end only once. Threads meet before each cache: if they were at different caches they
+//! would not contend.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ use crate::little::Timed;
 use crate::run::{Tally, operate};
 use crate::stream::Stream;
 
-/// What a replay came to.
+/// The result of a replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Replay {
     /// Million operations a second of all threads, from the first that begins to the last that
@@ -28,7 +28,7 @@ pub struct Replay {
     pub cpu_share: Option<f64>,
 }
 
-/// What a thread did.
+/// The result of a thread.
 struct Report {
     began: Instant,
     ended: Instant,
@@ -36,7 +36,7 @@ struct Report {
     tally: Tally,
 }
 
-/// Asks each engine in turn for all of the streams, by a thread for each stream. Misses are
+/// Replays all streams on one engine after the other, with a thread for each stream. Misses are
 /// inserted at once, or after the backend's latency. O(engines × operations).
 ///
 /// ```
@@ -83,12 +83,12 @@ fn all<E: Engine, M: Misses>(
 /// Looks at the others before a thread lets one of them have its core.
 const LOOKS: u32 = 10_000;
 
-/// Where threads wait for each other. They poll: one that slept would begin tens of microseconds
-/// after the others, and some passes take no longer than that.
+/// A meeting of threads. They poll: a thread that slept would begin tens of microseconds after the
+/// others, and some passes take no longer than that.
 struct Meeting<'a> {
     arrived: &'a AtomicUsize,
     threads: usize,
-    /// How often all threads together will have arrived when the next meeting is over.
+    /// Number of arrivals of all threads at which the next meeting ends.
     wanted: usize,
 }
 

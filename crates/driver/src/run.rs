@@ -7,8 +7,8 @@
 //! shows its sums in a cache line of its own and looks whether to go on.
 //!
 //! One operation of each batch is timed, at random: what an engine does once in so many operations
-//! would otherwise fall on those that are timed always, or never. Reading the clock twice takes some
-//! 30 to 50 ns, which are part of every latency; 0.2 ns an operation in the speed.
+//! would otherwise fall on those that are timed always, or never. Reading the clock twice takes
+//! some 30 to 50 ns, which are part of every latency; 0.2 ns an operation in the speed.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -25,10 +25,10 @@ use crate::little::{Little, Pace, Timed};
 use crate::stream::{Ask, Operation, Stream};
 use crate::undisturbed::{Marks, Undisturbed, undisturbed};
 
-/// Operations between two looks at what the other threads must know, unless they wait.
+/// Operations between two updates of the state shared with other threads, unless they wait.
 pub(crate) const BATCH: usize = 256;
 
-/// One in so many batches has operations that are made to stand alone,
+/// One in so many batches has operations that are forced to stand alone,
 const ALONE_EVERY: u32 = 64;
 /// so many in a row: a thousandth of all.
 const ALONE: usize = 16;
@@ -36,12 +36,12 @@ const ALONE: usize = 16;
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
-    /// Time before anything counts. It is repeated, ten times at most, until the streams
-    /// were asked for once or as many entries inserted as [`run`] was told.
+    /// Time of warming, before anything counts. It is repeated, ten times at most, until the
+    /// streams were requested once or the number of insertions given to [`run`] is reached.
     pub warmup: Duration,
     /// Time that is measured.
     pub measured: Duration,
-    /// Pieces of that time, of which the median speed is taken; at least 1.
+    /// Pieces of that time; their median speed is reported. At least 1.
     pub slices: u32,
 }
 
@@ -60,7 +60,7 @@ impl Schedule {
     }
 }
 
-/// What a run measured.
+/// The figures of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// Million operations a second of all threads: the median of the slices.
@@ -84,7 +84,7 @@ pub struct Measured {
     pub cpu_share: Option<f64>,
     /// The part of the time in which every thread had a core, and the speed in it.
     pub undisturbed: Undisturbed,
-    /// What operations took, without a timed one.
+    /// Times of operations, without a timed one.
     pub pace: Pace,
 }
 
@@ -140,7 +140,7 @@ impl Latencies {
         Latencies(bounds.expect("constant bounds are valid"))
     }
 
-    /// Adds those of another run.
+    /// Adds the counts of another run.
     ///
     /// ```
     /// let mut latencies = frazil_driver::Latencies::new();
@@ -185,9 +185,9 @@ pub(crate) struct Tally {
     pub(crate) misses: u64,
     /// Gets that passed the cache by.
     pub(crate) bypassed: u64,
-    /// Inserts and removals that were asked for; not those after a miss.
+    /// Requested insertions and removals, without insertions after a miss.
     pub(crate) others: u64,
-    /// What was read out of values.
+    /// Sum of the values read.
     pub(crate) read: u64,
 }
 
@@ -197,8 +197,8 @@ impl Tally {
     }
 }
 
-/// Does one operation; what a miss leads to is `misses`' affair. `asked` says since when, if
-/// it is timed. Whether it is over.
+/// Does one operation; `misses` handles a miss. `asked` is the start, if it is timed. Returns
+/// whether it is finished.
 #[inline(always)]
 pub(crate) fn operate(
     session: &mut impl Session,
@@ -240,7 +240,7 @@ const WARMING: u8 = 0;
 const MEASURING: u8 = 1;
 const STOPPED: u8 = 2;
 
-/// What a thread shows of itself, in a cache line (and its neighbour) of its own.
+/// A thread's published state, in a cache line (and its neighbour) of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Shown {
@@ -248,14 +248,14 @@ struct Shown {
     inserts: AtomicU64,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 struct Board {
     phase: AtomicU8,
     start: Barrier,
     shown: Vec<Shown>,
 }
 
-/// What a thread reports when it ends.
+/// A thread's report when it ends.
 struct Report {
     hits: u64,
     misses: u64,
@@ -392,7 +392,8 @@ fn work<E: Engine, M: Misses>(
             began = (Instant::now(), cores::thread_time());
         }
         session.rest();
-        // It asks the system what time the thread had: not within what is timed.
+        // It reads the thread's processor time from the system, so it must not be inside a timed
+        // interval.
         marks.note(Instant::now(), tally.operations());
         let doing = Doing { prefix: stream.prefix, tally: &mut tally, timed: &mut timed };
         do_batch(&mut session, &mut misses, batch, doing, &mut marks, &mut chance);
@@ -416,14 +417,14 @@ fn work<E: Engine, M: Misses>(
     }
 }
 
-/// Whose keys a thread asks for, and where it adds up what becomes of them.
+/// The keys that a thread requests, and the counts of their results.
 struct Doing<'a> {
     prefix: u32,
     tally: &'a mut Tally,
     timed: &'a mut Timed,
 }
 
-/// Does the operations of a batch, of which one is timed, and now and then some stand alone.
+/// Does the operations of a batch. One of them is timed, and in some batches some stand alone.
 #[inline(always)]
 fn do_batch<M: Misses>(
     session: &mut impl Session,
@@ -579,7 +580,7 @@ mod tests {
         assert_eq!(summary(vec![], &reports, 2).cpu_share, Some(0.875));
     }
 
-    /// Misses until a time has passed, and counts what it is asked for.
+    /// Misses until a time has passed, and counts its requests.
     struct Late {
         started: Instant,
         patience: Duration,
@@ -625,7 +626,7 @@ mod tests {
         let measured = run(&late, &[gets(0), Stream::new([], 0), gets(1)], 0, &schedule);
         assert_eq!(measured.hit_ratio, 1.0);
         assert!(!late.wrong.load(Relaxed));
-        // The measured third of the time cannot have more than all that was asked for.
+        // The measured third of the time cannot have more than all requests.
         let most = late.asked.load(Relaxed) as f64 / 0.2 / 1e6;
         assert!(measured.mops > 0.0 && measured.mops_min < most, "{measured:?}, {most}");
         assert!(measured.mops_min <= measured.mops && measured.mops <= measured.mops_max);
@@ -644,7 +645,7 @@ mod tests {
         assert_eq!((measured.mops, measured.hit_ratio, measured.p50_ns), (0.0, 0.0, 0));
     }
 
-    /// Takes long for one in so many gets as a batch has.
+    /// Takes long for one get in each batch.
     struct Periodic;
 
     impl Engine for Periodic {

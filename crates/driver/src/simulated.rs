@@ -1,12 +1,12 @@
-//! Hashes as the simulator's.
+//! The simulator's hashes.
 
 use std::hash::{BuildHasher, Hasher};
 
 use frazil_policy::object_hash;
 use frazil_simulator::HASH_SEED;
 
-/// The simulator's hash of a 64-bit id, with which a cache misses exactly as often as a replay:
-/// ghosts and sketches go by hashes.
+/// The simulator's hash of a 64-bit id, with which a cache misses exactly as often as a replay,
+/// because ghosts and sketches use hashes.
 ///
 /// ```
 /// use frazil_driver::Simulated;
@@ -33,7 +33,7 @@ impl Hasher for Simulated {
         self.0 = id;
     }
     fn write(&mut self, bytes: &[u8]) {
-        // Of no use to a key of 64 bits.
+        // Unused with keys of 64 bits.
         bytes.iter().for_each(|&byte| self.0 = self.0 << 8 | u64::from(byte));
     }
 }

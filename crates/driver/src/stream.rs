@@ -1,9 +1,9 @@
 //! The operations of one thread, made before the clock starts.
 //!
-//! An operation is 4 bytes: two bits say what is asked, the others number the object.
-//! The key is a bijective hash of that number, computed on the fly for about a
-//! nanosecond: keys of 8 bytes, made beforehand, would push twice as much through the
-//! caches of the processor. When a stream ends it begins again.
+//! An operation is 4 bytes: two bits for its kind, the others for the object's number. The key is a
+//! bijective hash of that number, computed on the fly in about a nanosecond: keys of 8 bytes, made
+//! beforehand, would take twice the space in the processor's caches. A stream that ends begins
+//! again.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ const NUMBER_MASK: u32 = (1 << KIND_SHIFT) - 1;
 /// The most objects a stream can number.
 pub const MAX_OBJECTS: u64 = 1 << KIND_SHIFT;
 
-/// What an operation asks.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Look up, and insert on a miss.
@@ -34,7 +34,7 @@ pub enum Ask {
 pub struct Operation(u32);
 
 impl Operation {
-    /// What to ask for the object of this number, which is below [`MAX_OBJECTS`].
+    /// The operation for the object of this number, which is below [`MAX_OBJECTS`].
     ///
     /// ```
     /// use frazil_driver::{Ask, Operation};
@@ -45,7 +45,7 @@ impl Operation {
         Operation(((ask as u32) << KIND_SHIFT) | (number & NUMBER_MASK))
     }
 
-    /// What is asked.
+    /// The kind of operation.
     #[inline]
     pub fn ask(self) -> Ask {
         match self.0 >> KIND_SHIFT {
@@ -55,7 +55,7 @@ impl Operation {
         }
     }
 
-    /// The key asked for by a thread with this prefix.
+    /// The key that a thread with this prefix requests.
     #[inline]
     pub fn key(self, prefix: u32) -> u64 {
         key(self.0 & NUMBER_MASK, prefix)
@@ -93,7 +93,7 @@ impl Stream {
         Stream { operations: operations.into(), prefix }
     }
 
-    /// The same, beginning after so many of its operations.
+    /// The same stream, beginning after so many of its operations.
     ///
     /// ```
     /// use frazil_driver::{Ask, Operation, Stream};

@@ -1,9 +1,10 @@
-//! The time of a cache line from one core to another.
+//! The latency of a cache line from one core to another.
 //!
-//! The cores of a virtual machine are threads of its host, which may move them: at one moment
-//! they share a cache and a line takes 25 ns from one to the other, at the next they are on
-//! different dies and it takes 190. Whatever threads share is several times slower then, while
-//! each of them has its core all the time. So who compares runs of several threads has to ask.
+//! The cores of a virtual machine are threads of its host, which may move them. At one moment they
+//! share a cache and a line takes 25 ns from one to the other; at the next they are on different
+//! dies and it takes 190. Everything that threads share is then several times slower, although each
+//! of them has its core all the time. So a comparison of runs with several threads must measure
+//! this latency.
 
 use std::sync::atomic::{
     AtomicU32,
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::cores;
 
-/// There and back, so often for a figure, and so many figures.
+/// Round trips for a figure, and number of figures.
 const TRIPS: u32 = 20;
 const FIGURES: u32 = 25;
 
@@ -26,7 +27,7 @@ const STEP: Duration = Duration::from_millis(20);
 /// How long all runs together wait for cores that are as far as they should be.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// A line for two threads to write in turn.
+/// A line that two threads write alternately.
 #[derive(Default)]
 #[repr(align(128))]
 struct Line(AtomicU32);
@@ -44,10 +45,9 @@ impl Line {
     }
 }
 
-/// Nanoseconds until a line that one core has written is read by another, of the first two
-/// cores that this process may use: the median of 25 figures, some 0.2 ms, or as long as it
-/// takes to get both cores. `None` where there
-/// is one core, or it is not known which there are.
+/// Nanoseconds until one core reads a line that another has written, for the first two cores that
+/// this process may use: the median of 25 figures. It takes some 0.2 ms, or as long as it takes to
+/// get both cores. `None` if there is one core, or the cores are not known.
 ///
 /// ```
 /// assert!(frazil_driver::transfer_ns().is_none_or(|ns| ns > 1.0));
@@ -102,7 +102,7 @@ pub struct Distance {
 }
 
 impl Distance {
-    /// So many nanoseconds from core to core; any with `None`.
+    /// The required time of a transfer from core to core, in nanoseconds; any with `None`.
     pub fn of(wanted_ns: Option<f64>) -> Self {
         Distance { wanted_ns, patience: PATIENCE }
     }
@@ -131,7 +131,7 @@ impl Distance {
         Distance::of(least)
     }
 
-    /// What is wanted.
+    /// The required latency.
     pub fn transfer_ns(&self) -> Option<f64> {
         self.wanted_ns
     }
@@ -153,7 +153,7 @@ impl Distance {
         }
     }
 
-    /// Gives up as much of the patience: a run was made in vain.
+    /// Shortens the patience by this time, after a run that does not count.
     pub fn spend(&mut self, time: Duration) {
         self.patience = self.patience.saturating_sub(time);
     }

@@ -51,7 +51,7 @@ struct Mark {
     operations: u64,
 }
 
-/// What a thread has noted of itself.
+/// A thread's notes of its own work.
 #[derive(Debug, Default)]
 pub(crate) struct Marks {
     marks: Vec<Mark>,
@@ -67,7 +67,7 @@ struct Piece {
 }
 
 impl Marks {
-    /// Forgets what was noted.
+    /// Discards the notes.
     pub(crate) fn clear(&mut self) {
         self.marks.clear();
     }

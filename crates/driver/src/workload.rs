@@ -23,7 +23,7 @@ const WRITE_ALPHA: f64 = 1.0;
 /// Keys are numbered with 30 bits.
 const MAX_KEYS: u64 = MAX_OBJECTS;
 
-/// What the threads ask for.
+/// The requests of the threads.
 ///
 /// ```
 /// use frazil_driver::Workload;
@@ -169,9 +169,8 @@ pub fn preload<E: Engine>(engine: &E, keys: u64) {
     }
 }
 
-/// The streams of a trace: for every thread all of it under a prefix of its own, or,
-/// `split`, every thread its share, dealt record by record. O(records) and 4 bytes a
-/// record.
+/// The streams of a trace: every thread gets all records under a prefix of its own, or, with
+/// `split`, its share, dealt record by record. O(records) and 4 bytes a record.
 ///
 /// ```
 /// use frazil_simulator::trace::load;
@@ -258,7 +257,7 @@ mod tests {
             let count = |wanted| asks(&streams[0]).iter().filter(|(_, key)| *key == wanted).count();
             (count(hottest), count(coldest))
         };
-        // 1 / H(1000) = 0.1336, of which the thousandth part.
+        // 1 / H(1000) = 0.1336, and a thousandth of that.
         let (hottest, coldest) = count(Workload::Zipf { alpha: 1.0 });
         assert!((13_000..13_700).contains(&hottest) && (1..40).contains(&coldest));
         let (first, last) = count(Workload::Hit);

@@ -1,7 +1,7 @@
 //! A cache whose operations take a known time, driven as any other: the driver has to find it.
 //!
-//! The cache notes what its operations really took. A thread that loses its core in one takes longer,
-//! and the cache knows that as well as the driver should.
+//! The cache notes what its operations really took. A thread that loses its core in one takes
+//! longer, and the cache knows that as well as the driver should.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -89,8 +89,8 @@ fn the_driver_finds_what_operations_take() {
             break;
         }
     }
-    // Whoever else uses the machine: fewer than one in a hundred operations loses its core. On a core
-    // that is shared the rest may take longer too, which the cache notes.
+    // Whoever else uses the machine: fewer than one in a hundred operations loses its core. On a
+    // core that is shared the rest may take longer too, which the cache notes.
     let took = cache.took.lock().unwrap_or_else(PoisonError::into_inner);
     for share in [0.05, 0.5, 0.95] {
         let [ns, known] = [&all, &took].map(|it| it.quantile_ns(share));

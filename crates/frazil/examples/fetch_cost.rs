@@ -1,11 +1,11 @@
-//! What `get_or_fetch` costs over `get` and `insert` where nobody waits, under LRU: time, the
-//! sides in turn, and instructions, if valgrind is there.
+//! The cost of `get_or_fetch` over `get` and `insert` without waiters, with LRU: time, in
+//! alternating rounds, and instructions, if valgrind is installed.
 //!
 //! `cargo run --release --package frazil --example fetch_cost`
 //!
-//! The origin is a multiplication, so the difference is the mechanism's: two readings of the
-//! clock are a good part of it. Valgrind does not count what they do in the kernel's page. In the
-//! last workload the origin takes 5 µs, less than a fetch over any network.
+//! The origin is a multiplication, so the difference is the cost of the mechanism. Two readings of
+//! the clock are a good part of it; valgrind does not count their instructions in the kernel's
+//! page. In the last workload the origin takes 5 µs, less than a fetch over any network.
 
 use std::hint::black_box;
 use std::pin::pin;
@@ -20,7 +20,7 @@ const CAPACITY: u64 = 10_000;
 const KEYS: u64 = 200_000;
 const REQUESTS: usize = 1_000_000;
 const ROUNDS: usize = 15;
-/// Of the mixed workloads: so that every seventh request misses.
+/// For the mixed workloads: every seventh request misses.
 const MIXED_KEYS: u64 = 28_000;
 const SLOW: Duration = Duration::from_micros(5);
 /// Under valgrind.
@@ -72,8 +72,7 @@ fn load(cache: &Numbers, key: u64) -> u64 {
     cache.get_or_insert_with(&key, || origin(key))
 }
 
-/// Keys whose popularity falls as their rank, keys that all fit, and keys that come round when
-/// they have gone.
+/// Keys with Zipf's popularity, keys that all fit, and keys that return only after their eviction.
 fn keys(workload: &str, count: usize) -> Vec<u64> {
     let mut state = 1_u64;
     (0..count as u64)

@@ -1,10 +1,10 @@
-//! A cache that freezes by itself, second by second: what it does, why, and what it gains.
+//! A cache that freezes by itself: its phase, the reason, and its throughput in each second.
 //!
 //!     cargo run --release --example freezing -- [policy [capacity [keys [miss µs [seconds]]]]]
 //!
-//! Two threads ask for keys by Zipf's law, and spin for a miss. `lru` freezes, `mobius` does
-//! not, and `lru 100000 150000 500` neither: there the misses are all that counts. Beside it the
-//! same requests of a cache that never freezes.
+//! Two threads request keys by Zipf's law, and spin during a miss. `lru` freezes, `mobius` does
+//! not, and neither does `lru 2000 3000 500`, where misses take nearly all the time. Before it,
+//! the same requests run on a cache that never freezes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -22,7 +22,7 @@ struct Workload {
     seconds: u64,
 }
 
-/// Asks until it is over; counts requests by the thousand.
+/// Sends requests until `over`; counts them by the thousand.
 fn ask(
     cache: &Cache<u64, u64>,
     workload: &Workload,
@@ -67,19 +67,20 @@ fn run(workload: &Workload, freezing: Freezing) -> std::io::Result<()> {
         for second in 1..=workload.seconds {
             std::thread::sleep(Duration::from_secs(1));
             let now = done.load(Relaxed);
-            print!("{second:4} s {:6.2} million/s", (now - before) as f64 / 1e6);
+            print!("{second:4} s {:7} requests/ms", (now - before) / 1_000);
             before = now;
             if let Some(state) = cache.freezing_state() {
                 print!(
-                    "  {:12} {:8} {:3.0} % frozen, hits {:.3} + {:.3}, {:6.0} ns of {:6.0}",
+                    "  {:12} {:8} {:3.0} % frozen, hits {:.3} frozen + {:.3}",
                     format!("{:?}", state.phase),
                     format!("{:?}", state.reason),
                     100.0 * state.share,
                     state.frozen_hit_share,
                     state.dynamic_hit_share,
-                    state.latency_ns,
-                    state.threshold_ns,
                 );
+                if state.threshold_ns > 0.0 {
+                    print!(", {:.0} ns (limit {:.0})", state.latency_ns, state.threshold_ns);
+                }
             }
             println!();
         }
@@ -110,7 +111,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     println!("never frozen");
     run(&Workload { seconds: workload.seconds.min(4), ..workload }, Freezing::Never)?;
-    println!("frozen as it pays");
+    println!("frozen while it pays");
     run(&workload, Freezing::Learned)?;
     Ok(())
 }

@@ -1,10 +1,12 @@
-//! What it costs to hold a value, beside a `get` and a look-up through a pin; and handles in great number.
+//! The cost of holding a value, beside a `get` and a look-up through a pin; and a test with many
+//! handles.
 //!
 //! `cargo run --release --package frazil --example hold_cost [OPERATIONS]`
 //!
-//! First the times of hits in the same entries, the ways to look up in turn, and their instructions, if
-//! valgrind is there. Then so many handle operations (a million) on four threads, while a quarter of the
-//! entries is held: each value must be dropped once, and the usage must come to 0.
+//! First the times of hits in the same entries, with alternating ways of look-up, and their
+//! instructions, if valgrind is installed. Then a number of handle operations (a million) on four
+//! threads, while a quarter of the entries is held: each value must be dropped once, and the usage
+//! must end at 0.
 
 use std::hint::black_box;
 use std::process::Command;
@@ -30,7 +32,7 @@ const WAYS: [&str; 4] = ["get", "pin", "hold", "frozen"];
 struct Sides {
     cache: Cache<u64, u64>,
     handles: HandleCache<u64, u64>,
-    /// The same, of which all is frozen.
+    /// The same cache with everything frozen.
     frozen: HandleCache<u64, u64>,
 }
 
@@ -51,7 +53,7 @@ impl Sides {
         sides
     }
 
-    /// Looks up so many, by one of the ways.
+    /// Makes so many look-ups, in one of the ways.
     fn look(&self, way: usize, hits: u64) -> u64 {
         let mut keys = (0..hits).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % ENTRIES);
         match way {
@@ -87,7 +89,7 @@ fn time(sides: &Sides) -> [f64; WAYS.len()] {
     })
 }
 
-/// Instructions of so many hits by one of the ways, under valgrind.
+/// Instructions of so many hits in one of the ways, under valgrind.
 fn count(way: usize, hits: u64) -> Option<u64> {
     let program = std::env::current_exe().ok()?;
     let output = Command::new("valgrind")
@@ -125,7 +127,7 @@ impl Drop for Value {
     }
 }
 
-/// One of the threads: holds, and lets go of what it has held for long.
+/// One of the threads: holds values, and releases those that it has held long.
 fn work(cache: &HandleCache<u64, Value>, thread: u64, operations: u64) {
     let mut held: Vec<Option<Held<u64, Value>>> = Vec::new();
     held.resize_with((HELD_ROOM / 4 / THREADS) as usize, || None);

@@ -1,4 +1,4 @@
-//! Threads that ask for what is being loaded: it is loaded once, and all get it.
+//! Several threads request a key that is being loaded: it is loaded once, and all get the value.
 //!
 //! `cargo run --release --package frazil --example load_once`
 

@@ -1,5 +1,5 @@
-//! From a running program to advice: records what a cache is asked for, and says what to ask
-//! the command then.
+//! From a running program to advice: records the requests of a cache, and prints the command for
+//! advice.
 //!
 //! ```sh
 //! cargo run --release -p frazil --example record -- requests.frazil
@@ -13,7 +13,7 @@ const KEYS: f64 = 1_000_000.0;
 /// The requests for one key in twenty; in a program with more keys a hundredth is plenty.
 const RATE: f64 = 0.05;
 
-/// What the program does all day: some keys often, most seldom.
+/// The program's work: it requests some keys often, most rarely.
 fn serve(cache: &Cache<u64, String>, requests: u32, mut random: u64) {
     for _ in 0..requests {
         random ^= random << 13;

@@ -1,7 +1,7 @@
 //! Rows of a table, read through a cache that keeps 64,000 bytes of them for a second.
 //!
-//! `bench/examples/moka_rows.rs` is the same with moka and prints the same: compare the two
-//! to see what it takes to move, in either direction.
+//! `bench/examples/moka_rows.rs` is the same with moka and prints the same: compare the two to see
+//! the changes of a move, in either direction.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -16,7 +16,7 @@ const CAPACITY_BYTES: u64 = 64_000;
 
 type Row = Arc<str>;
 
-/// What takes its time.
+/// The slow operation.
 struct Table {
     rows: Mutex<BTreeMap<u64, Row>>,
     reads: AtomicU64,
@@ -30,7 +30,7 @@ impl Table {
     }
 }
 
-/// What the listener has heard of.
+/// The events of the listener.
 #[derive(Default)]
 struct Gone {
     removed: AtomicU64,
@@ -60,7 +60,7 @@ impl Rows {
         Rows { table, cache, gone }
     }
 
-    /// One read of the table, however many threads ask.
+    /// One read of the table, for any number of threads.
     fn get(&self, id: u64) -> Result<Row, String> {
         self.cache.try_get_or_insert_with(&id, || self.table.read(id))
     }

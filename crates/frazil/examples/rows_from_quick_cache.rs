@@ -1,7 +1,7 @@
 //! Rows of a table, read through a cache that keeps 64,000 bytes of them for a second.
 //!
-//! `bench/examples/quick_cache_rows.rs` is the same with quick_cache and prints the same:
-//! compare the two to see what it takes to move, in either direction.
+//! `bench/examples/quick_cache_rows.rs` is the same with quick_cache and prints the same: compare
+//! the two to see the changes of a move, in either direction.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,7 +21,7 @@ struct Row {
     version: u64,
 }
 
-/// What takes its time.
+/// The slow operation.
 struct Table {
     rows: Mutex<BTreeMap<u64, Arc<str>>>,
     reads: AtomicU64,
@@ -60,7 +60,7 @@ impl Rows {
         Rows { table, cache, gone }
     }
 
-    /// One read of the table, however many threads ask.
+    /// One read of the table, for any number of threads.
     fn get(&self, id: u64) -> Result<Row, String> {
         self.cache.try_get_or_insert_with(&id, || self.table.read(id))
     }

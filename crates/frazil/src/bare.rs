@@ -11,8 +11,8 @@ use crate::clock::Clock;
 use crate::core::insert::Admission;
 use crate::core::{Core, Settings};
 
-/// A cache that can be looked up and inserted into, and nothing else: no lifetimes, listener, loads,
-/// recording, freezing.
+/// A cache that can be looked up and inserted into, and nothing else: no lifetimes, listener,
+/// loads, recording, freezing.
 ///
 /// ```
 /// use frazil::{BareCache, Policy};
@@ -27,7 +27,7 @@ pub struct BareCache<K, V> {
 }
 
 impl<K: Hash + Eq, V: Clone> BareCache<K, V> {
-    /// A cache of so many entries.
+    /// A cache with this capacity in entries.
     pub fn new(policy: Policy, capacity: u64) -> Self {
         let settings = Settings {
             policy,

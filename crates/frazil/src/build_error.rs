@@ -29,21 +29,21 @@ pub enum BuildError {
     PromotionWithoutLock {
         /// The policy.
         policy: Policy,
-        /// What was asked for.
+        /// The requested value.
         promotion: Promotion,
     },
     /// [`bypass`](crate::Builder::bypass) for a policy whose hits take no lock.
     BypassWithoutLock {
         /// The policy.
         policy: Policy,
-        /// What was asked for.
+        /// The requested value.
         fetches_per_second: u64,
     },
     /// More than one of [`shards`](crate::Builder::shards) for a policy without a lock.
     ShardsWithoutLock {
         /// The policy.
         policy: Policy,
-        /// What was asked for.
+        /// The requested value.
         shards: u32,
     },
     /// A [`HandleCache`](crate::HandleCache) with a policy that forgets an entry's state when it
@@ -64,7 +64,7 @@ pub enum BuildError {
     CannotFreeze {
         /// The policy.
         policy: Policy,
-        /// What was asked for.
+        /// The requested value.
         freezing: Freezing,
     },
     /// [`freezing_lifetime`](crate::Builder::freezing_lifetime) without

@@ -102,8 +102,9 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// What a hit does under a policy with a lock; [`Promotion`] names the default of each policy.
-    /// `build` refuses it for policies whose hits take no lock: those without a lock, and SIEVE.
+    /// The work of a hit under a policy with a lock; [`Promotion`] names the default of each
+    /// policy. `build` refuses it for policies whose hits take no lock: those without a lock, and
+    /// SIEVE.
     ///
     /// ```
     /// use frazil::{Cache, Policy, Promotion};
@@ -153,15 +154,14 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// The most entries that the cache will hold, whatever their weight and whatever
-    /// [`set_capacity`](Cache::set_capacity) allows; by default only the capacity and 2^29 bound
-    /// them.
+    /// The most entries that the cache will hold, at any weight and any
+    /// [`set_capacity`](Cache::set_capacity); by default only the capacity and 2^29 bound them.
     ///
     /// Memory grows with the entries in the cache, with or without this setting. The setting is
     /// also the expected number of entries, from which the cache derives how many entries a thread
     /// may hold in its buffers and which sizes the table takes as it grows. The default expectation
     /// is the capacity; with a weigher it is a 256th of the capacity if that is more than 65,536. A
-    /// wrong expectation costs next to nothing.
+    /// wrong expectation costs almost nothing.
     ///
     /// Choose it so that the weight fills the cache first: S3-FIFO's small queue is a tenth of the
     /// weight. If the number of entries is reached first, that queue may never fill, and the policy
@@ -257,7 +257,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// Whether Mobius moves the visited entries that an eviction passes to the other queue as one
     /// segment (paper 3, §4.2, consecutive detection); default true.
     ///
-    /// Without it each of them moves in a segment of its own, unless segments have become few: one
+    /// Without it each of them moves in its own segment, unless segments have become few: one
     /// exchange puts it into the queue, and one takes it out in the next pass. New entries move as
     /// before. With one thread the same entries are evicted. It takes up to 128 bytes more for each
     /// slot, and small caches have many times as many slots as entries. It exists for measurements,
@@ -294,7 +294,7 @@ impl<K, V, S> Builder<K, V, S> {
 
     /// The time since any fixed moment; default the system's monotonic clock.
     ///
-    /// Use it for tests that should not wait, or if the program has the time at hand. The cache
+    /// Use it for tests that should not wait, or if the program already has the time. The cache
     /// reads it on every hit and insertion once any entry has a lifetime, at both ends of each
     /// fetch, and on every hit of a policy that weighs delay. It should not run backward; if it
     /// does, entries live longer.
@@ -320,7 +320,7 @@ impl<K, V, S> Builder<K, V, S> {
         self
     }
 
-    /// The most entries that there can be, whatever the capacity.
+    /// The most entries at any capacity.
     pub(crate) fn entry_bound(&self) -> u64 {
         self.entries.unwrap_or(ENTRIES_MAX).min(ENTRIES_MAX)
     }
@@ -353,7 +353,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
     /// [`try_build`](Builder::try_build) returns it instead.
     #[track_caller]
     pub fn build(self) -> Cache<K, V, S> {
-        // No closure: the panic is to be where this was called.
+        // No closure: the panic should name the caller's place.
         match self.try_build() {
             Ok(cache) => cache,
             Err(error) => panic!("no cache can be built: {error}"),
@@ -400,7 +400,7 @@ impl<K, V, S> std::fmt::Debug for Builder<K, V, S> {
 }
 
 impl<K, V> Cache<K, V> {
-    /// Starts the settings of a cache with a capacity of so many entries, or of that weight with a
+    /// Starts the settings of a cache with this capacity, in entries, or in weight with a
     /// [`weigher`](Builder::weigher).
     ///
     /// ```

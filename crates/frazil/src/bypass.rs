@@ -49,8 +49,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.bypass.as_ref().map_or(0.0, |bypass| bypass.share())
     }
 
-    /// What list operations were made to cost by [`Builder::list_costs`](crate::Builder::list_costs).
-    /// With the feature `measure` only.
+    /// The costs of list operations set by [`Builder::list_costs`](crate::Builder::list_costs).
+    /// Only with the feature `measure`.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();

@@ -12,9 +12,9 @@ use crate::features::stats::Stats;
 
 /// A concurrent cache of bounded size.
 ///
-/// Threads share it by reference: put it into an [`Arc`](std::sync::Arc), a `static`, or
-/// borrow it in [`std::thread::scope`]. The [crate's page](crate) says what reads
-/// promise, what operations cost, and how much memory an entry takes.
+/// Threads share it by reference: put it into an [`Arc`](std::sync::Arc), a `static`, or borrow it
+/// in [`std::thread::scope`]. The [crate's page](crate) has the guarantees of reads, the costs of
+/// operations, and the memory of an entry.
 ///
 /// ```
 /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(10_000).build();
@@ -26,7 +26,7 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) core: Featured<K, V, S>,
 }
 
-// What the documentation says.
+// The statements of the documentation.
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<crate::core::local::Stripe<crate::features::Local>>() == 1024);
 

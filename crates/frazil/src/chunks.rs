@@ -1,9 +1,9 @@
-//! An array that grows and never moves, for what is kept by slot or by position.
+//! An array that grows and never moves, indexed by slot or by position.
 //!
-//! It lies in chunks that double: the first holds 64 elements, and each one after it as many as all
-//! before. A chunk is made when one of its elements is first wanted, and stays. The pointers to
-//! them are biased: each is where element 0 would lie if the chunk began there, so an element's
-//! address is that of one pointer, chosen by the logarithm of its number, and an offset: two
+//! It consists of chunks that double: the first has 64 elements, and each next one as many as all
+//! before. A chunk is allocated when one of its elements is first used, and stays. Pointers to
+//! chunks are biased: each points to where element 0 would be if the chunk began there. So an
+//! element's address is one pointer, chosen by the logarithm of its number, and an offset: two
 //! instructions more than in one piece.
 //!
 //! Memory comes zeroed. A page of a large chunk that was never used is not mapped.
@@ -11,7 +11,7 @@
 #[cfg(not(any(loom, shuttle)))]
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
-// No checker's: a number is known only to who has it from whoever has made its chunk.
+// Not a checker's atomic: a thread knows a number only from the thread that made its chunk.
 use std::sync::atomic::{
     AtomicPtr,
     Ordering::{AcqRel, Acquire, Relaxed},
@@ -22,7 +22,7 @@ use crate::sync::{CHECKED, ZeroDefault};
 /// The logarithm of the length of the first chunk. Under checkers, to whom each atomic is dear,
 /// few.
 const FIRST_BITS: u32 = if CHECKED { 2 } else { 6 };
-/// As many as numbers have logarithms, those of the first chunk taken as one.
+/// One for each binary logarithm of a number, with those of the first chunk counted as one.
 const CHUNKS: usize = (u32::BITS - FIRST_BITS + 1) as usize;
 
 /// The array.
@@ -35,7 +35,7 @@ pub(crate) struct Chunks<T: ZeroDefault> {
 /// The chunk of an element.
 #[inline(always)]
 fn chunk_of(at: u32) -> usize {
-    // In the width of an address, of which the subtraction becomes a part.
+    // In the width of an address, so that the subtraction becomes part of it.
     ((at | ((1 << FIRST_BITS) - 1)).ilog2() as usize).wrapping_sub(FIRST_BITS as usize - 1)
 }
 
@@ -56,7 +56,7 @@ impl<T: ZeroDefault> Default for Chunks<T> {
 impl<T: ZeroDefault> Chunks<T> {
     /// Where an element lies. Nowhere, if its chunk was not made before.
     ///
-    /// The caller has learnt the number from whoever has made the chunk, or from another who had.
+    /// The caller has the number from the thread that made the chunk, directly or through others.
     #[inline(always)]
     pub(crate) fn address(&self, at: u32) -> *mut T {
         // SAFETY: a number of 32 bits has no logarithm above 31, for which there is a pointer.
@@ -71,8 +71,8 @@ impl<T: ZeroDefault> Chunks<T> {
         let biased = unsafe { self.biased.get_unchecked(chunk_of(at)) };
         // Acquire: partner is the Release of `make`; the elements are made.
         let biased = biased.load(Acquire);
-        // SAFETY: what is not null leads to a chunk with this element, which stays where it is
-        // for as long as this lives. Elements are changed through shared references alone.
+        // SAFETY: a pointer that is not null leads to a chunk with this element, which stays in
+        // place for as long as this lives. Elements are changed only through shared references.
         (!biased.is_null()).then(|| unsafe { &*biased.wrapping_add(at as usize) })
     }
 
@@ -85,7 +85,7 @@ impl<T: ZeroDefault> Chunks<T> {
         }
     }
 
-    /// Sees to it that there is an element of this number.
+    /// Ensures that the element of this number exists.
     #[inline]
     pub(crate) fn ensure(&self, at: u32) {
         self.get_or_make(at);
@@ -98,13 +98,14 @@ impl<T: ZeroDefault> Chunks<T> {
         let (first, length) = bounds(chunk);
         let made = Block::<T>::new(length);
         let biased = made.0.as_ptr().wrapping_sub(first);
-        // Release: the elements; partner is the Acquire of `get`. Acquire: those of another.
+        // Release: the elements; partner is the Acquire of `get`. Acquire: the elements of another
+        // thread.
         let exchanged =
             self.biased[chunk].compare_exchange(std::ptr::null_mut(), biased, AcqRel, Acquire);
         let biased = match exchanged {
             Ok(_) => biased,
             Err(others) => {
-                // SAFETY: made above with this length, and known to nobody.
+                // SAFETY: made above with this length, and not shared.
                 unsafe { made.free(length) };
                 others
             }
@@ -120,14 +121,14 @@ impl<T: ZeroDefault> Chunks<T> {
             let (first, length) = bounds(chunk);
             // Acquire: as in `get`.
             let biased = biased.load(Acquire);
-            // SAFETY: as in `get`; the chunk has so many elements from there on.
+            // SAFETY: as in `get`; the chunk has this many elements from there on.
             (!biased.is_null()).then(|| unsafe {
                 (first as u32, std::slice::from_raw_parts(biased.wrapping_add(first), length))
             })
         })
     }
 
-    /// One more than the highest element of which the chunk was made; 0 if none was.
+    /// One more than the highest element whose chunk was made; 0 if there is none.
     #[cfg(feature = "expiry")]
     pub(crate) fn end(&self) -> u32 {
         self.made().map(|(first, elements)| first + elements.len() as u32).last().unwrap_or(0)
@@ -145,23 +146,23 @@ impl<T: ZeroDefault> Drop for Chunks<T> {
             let (first, length) = bounds(chunk);
             let biased = biased.load(Relaxed);
             if let Some(made) = NonNull::new(biased).map(|_| biased.wrapping_add(first)) {
-                // SAFETY: made by `make` with this length, and nobody else has this any more.
+                // SAFETY: made by `make` with this length, and this is the last owner.
                 unsafe { Block(NonNull::new_unchecked(made)).free(length) };
             }
         }
     }
 }
 
-/// Zeroed elements in one piece, of which the first begins a cache line.
+/// Zeroed elements in one piece. The first begins a cache line.
 pub(crate) struct Block<T>(pub(crate) NonNull<T>);
 
-/// What comes before the first element, beside what aligns it: where the allocation begins.
+/// Before the first element, beside padding: the beginning of the allocation.
 #[cfg(not(any(loom, shuttle)))]
 const BEFORE: usize = size_of::<*mut u8>();
 
 #[cfg(not(any(loom, shuttle)))]
 impl<T: ZeroDefault> Block<T> {
-    /// How elements are aligned: as pages of 2 MB are where those are asked for.
+    /// Alignment of elements: that of pages of 2 MB, if these are requested.
     fn alignment(length: usize) -> usize {
         let huge = crate::sync::wants_huge_pages(length.saturating_mul(size_of::<T>()));
         align_of::<T>().max(if huge { 1 << 21 } else { 64 })
@@ -178,7 +179,7 @@ impl<T: ZeroDefault> Block<T> {
 
     pub(crate) fn new(length: usize) -> Self {
         let layout = Self::layout(length);
-        // SAFETY: the layout has a size, that of a pointer at least.
+        // SAFETY: the size of the layout is not zero, but at least that of a pointer.
         let begin = unsafe { std::alloc::alloc_zeroed(layout) };
         if begin.is_null() {
             handle_alloc_error(layout);
@@ -196,8 +197,7 @@ impl<T: ZeroDefault> Block<T> {
 
     /// # Safety
     ///
-    /// `new` has made it for this length, and nobody uses it any more. What elements own is not
-    /// dropped.
+    /// `new` has made it for this length, and it is no longer used. Elements are not dropped.
     pub(crate) unsafe fn free(self, length: usize) {
         let first = self.0.as_ptr().cast::<u8>();
         // SAFETY: `new` has noted there where the allocation begins.

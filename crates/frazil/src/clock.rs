@@ -1,17 +1,16 @@
-//! The time, in nanoseconds since a cache was made.
+//! The time in nanoseconds since a cache was made.
 //!
-//! Three clocks. The *exact* one takes 20 ns and more. The *coarse* one is the time of the
-//! last timer interrupt, which the kernel leaves in memory that every process can read:
-//! 3 ns, and behind by at most a tick, 1 to 10 ms. It is never ahead of the exact one, so
-//! what is set by the exact clock and looked at by the coarse one is never over too early.
-//! Elsewhere than on Linux both are exact.
+//! Three clocks. The *exact* one takes 20 ns and more. The *coarse* one is the time of the last
+//! timer interrupt, which the kernel leaves in memory that every process can read: 3 ns, and behind
+//! by at most a tick, 1 to 10 ms. It is never ahead of the exact one, so a deadline set by the
+//! exact clock and compared with the coarse one never passes too early. On systems other than Linux
+//! both are exact.
 //!
-//! Hits that miss the processor's caches overlap, as many as its window has room for, and
-//! the 60 instructions of the coarse clock take that room: a loop of random hits over a
-//! million keys took twice as long. So a hit first asks for the *second* of the calendar, a
-//! single load where the kernel offers it: as long as that is the same, hardly more than a
-//! second can have passed since the exact time was last read, and of most entries that is
-//! all one has to know ([`Horizon`]).
+//! Hits that miss the processor's caches overlap, as many as its window has space for. The 60
+//! instructions of the coarse clock take that space: a loop of random hits over a million keys took
+//! twice as long. So a hit first reads the *second* of the calendar, a single load where the kernel
+//! offers it. While that is unchanged, hardly more than a second can have passed since the exact
+//! time was last read, which is enough for most entries ([`Horizon`]).
 
 #[cfg(feature = "expiry")]
 mod horizon;
@@ -29,8 +28,8 @@ pub(crate) type UserClock = Box<dyn Fn() -> Duration + Send + Sync>;
 /// wheel's tick, so that 0 is no tick either.
 pub(crate) const BEGINNING: u64 = 1 << 20;
 
-/// The latest time there is: 73 years. A deadline that lies within another such span of it
-/// does not overflow, with a bit to spare.
+/// The latest time: 73 years. A deadline within another such span of it does not overflow, with one
+/// spare bit.
 pub(crate) const END: u64 = 1 << 61;
 
 /// The coarse time, since a moment that is the same for the whole process. For those who
@@ -48,7 +47,7 @@ pub(crate) fn exact_ns() -> u64 {
 
 #[derive(Clone)]
 pub(crate) struct Clock {
-    /// What the system's clock, or the user's, showed at the beginning.
+    /// The time of the system's clock, or the user's, at the beginning.
     origin: u64,
     user: Option<Arc<UserClock>>,
 }
@@ -77,8 +76,8 @@ impl Clock {
         })
     }
 
-    /// The time for an entry that will live as long as `span`. Of a long one it is the coarse time
-    /// and more than that can be behind: up to an eighth of a second late.
+    /// The time for an entry that will live as long as `span`. For a long span it is the coarse
+    /// time plus its largest lag: up to an eighth of a second late.
     #[cfg(feature = "expiry")]
     #[inline]
     pub(crate) fn stamp(&self, span: u64) -> u64 {
@@ -109,14 +108,14 @@ pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(END).min(END)
 }
 
-/// Spans of which an eighth of a second is less than a 64th.
+/// Spans above this: an eighth of a second is less than a 64th of them.
 #[cfg(feature = "expiry")]
 const LONG: u64 = 8_000_000_000;
-/// What a tick that is late is late by at most, where other machines share the processor.
+/// The largest delay of a late tick, if other machines share the processor.
 #[cfg(feature = "expiry")]
 const AHEAD: u64 = 125_000_000;
 
-/// The second of the system's calendar; one that does not change where it takes long to ask.
+/// The second of the system's calendar; a constant if reading it is slow.
 #[cfg(feature = "expiry")]
 #[inline(always)]
 pub(crate) fn second() -> u64 {
@@ -179,7 +178,7 @@ mod system {
         exact()
     }
 
-    /// Never the one that is known: nothing is far.
+    /// Never the known second: no deadline counts as far.
     #[cfg(feature = "expiry")]
     pub(super) fn second() -> u64 {
         0

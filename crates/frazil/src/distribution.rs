@@ -26,7 +26,7 @@ fn largest(bucket: usize) -> u64 {
     }
     let shift = (bucket >> LINEAR_BITS) - 1;
     let leading = bucket - (shift << LINEAR_BITS);
-    // Of the last one 2^64 less 1.
+    // For the last one 2^64 − 1.
     (((leading as u128 + 1) << shift) - 1) as u64
 }
 
@@ -53,7 +53,7 @@ impl Distribution {
         Distribution { counts, sum }
     }
 
-    /// The same, with zeros until there are so many values.
+    /// The same, padded with zeros to this number of values.
     pub(crate) fn with_zeros_up_to(mut self, count: u64) -> Self {
         let missing = count.saturating_sub(self.count());
         if let Some(zeros) = self.counts.first_mut() {

@@ -22,12 +22,12 @@ use crate::features::fetch::loaded::Loaded;
 use crate::features::fetch::park::block_on;
 use crate::features::listen::Telling;
 
-/// How often a computation begins again that runs inside another of its own key.
+/// Number of times that a computation inside another of the same key starts again.
 const NESTED_ATTEMPTS: usize = 64;
 
 /// A key of a cache, present or absent: [`Cache::entry`], [`Cache::entry_by_ref`].
 ///
-/// It blocks nothing and takes no lock by itself.
+/// The entry itself blocks nothing and takes no lock.
 ///
 /// ```
 /// let cache: frazil::Cache<String, u64> = frazil::Cache::builder(100).build();
@@ -40,7 +40,7 @@ pub struct Entry<'c, K, V, S = foldhash::fast::RandomState, A = ByValue<K>> {
     of: PhantomData<K>,
 }
 
-/// What [`Entry::and_compute`] shall do with the key.
+/// The decision of a computation of [`Entry::and_compute`] for the key.
 ///
 /// ```
 /// use frazil::{Cache, Compute};
@@ -58,7 +58,7 @@ pub enum Compute<V> {
     Keep,
 }
 
-/// What [`Entry::and_compute`] has done.
+/// The result of [`Entry::and_compute`].
 ///
 /// ```
 /// use frazil::{Cache, Compute, Computed};
@@ -163,7 +163,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     ///
     /// # Errors
     ///
-    /// That of `load`.
+    /// The error of `load`.
     ///
     /// # Panics
     ///
@@ -214,7 +214,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     ///
     /// # Errors
     ///
-    /// That of `load`.
+    /// The error of `load`.
     ///
     /// # Panics
     ///
@@ -302,13 +302,13 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     /// As [`or_fetch`](Entry::or_fetch), with a fetch that outlives its caller.
     ///
     /// If a caller of [`or_fetch`](Entry::or_fetch) is dropped, for example by a timeout, its fetch
-    /// is dropped too. So an origin that takes longer than callers wait is asked again and again,
-    /// and never answers. A detached fetch stays with the key. The next caller that waits, or that
-    /// asks within [`Fetching::linger`](crate::Fetching::linger), continues it instead of starting
-    /// its own. Only callers poll it; to continue it without callers, await this in a task of its
-    /// own. Threads do not continue it, they load. A write of the key and `clear` drop a fetch that
-    /// nobody polls; a fetch that owns the cache, in an `Arc`, keeps the cache alive until then. It
-    /// costs one more allocation.
+    /// is dropped too. So an origin that takes longer than callers wait gets new requests again and
+    /// again, and never answers in time. A detached fetch stays with the key. The next caller that
+    /// waits, or that asks within [`Fetching::linger`](crate::Fetching::linger), continues it
+    /// instead of starting its own. Only callers poll it; to continue it without callers, await
+    /// this in a task of its own. Threads do not continue it, they load. A write of the key and
+    /// `clear` drop a fetch that no caller polls; a fetch that owns the cache, in an `Arc`, keeps
+    /// the cache alive until then. It costs one more allocation.
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};
@@ -374,10 +374,10 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     /// to a counter are counted, as long as it is not evicted. It is not a request: neither policy
     /// nor counts see the look-up. A value that is not admitted is returned even so.
     ///
-    /// Computations of one key run one after the other, and after a load of it that is
-    /// under way; additions to a count are all counted, as long as it is not evicted. It is
-    /// no request: neither policy nor counts see the look-up. What is put in and not
-    /// admitted is returned all the same.
+    /// Computations of one key run one after the other, and after a load of it that is under way;
+    /// additions to a count are all counted, as long as it is not evicted. It is no request:
+    /// neither policy nor counts see the look-up. A value that is not admitted is returned
+    /// nevertheless.
     ///
     /// An insertion that began before a computation of an absent key, and ends after it, may count
     /// as inserted and removed before: then the computed value stays, though it was not computed
@@ -451,7 +451,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         cache.core.expire_share();
         let deadline = timeout.map(|timeout| exact_ns().saturating_add(timeout));
         let mut limits = WaitLimits::new(usize::MAX, timeout, None);
-        // Each time round a flight of the key is over, or another thread has written it.
+        // Each iteration means that a flight of the key has ended, or another thread has written
+        // the key.
         let computed = loop {
             let left = deadline.map(|deadline| deadline.saturating_sub(exact_ns()));
             let (computed, telling) = match block_on(work.await_turn(&mut limits), left) {
@@ -463,7 +464,8 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
                 Some(_) => break work.compute_apart(&mut compute),
                 None => continue,
             };
-            // Only now that the turn is given up: the listener may wait for who waits for it.
+            // Only after the turn is released: the listener may wait for a caller that waits for
+            // the turn.
             drop(telling);
             if let Some(computed) = computed {
                 break computed;
@@ -479,13 +481,13 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     ///
     /// It waits for others without blocking the thread. While the future runs, others that compute
     /// or load the key wait for it; look-ups and writes do not. If the key is written, removed or
-    /// evicted meanwhile, the answer is dropped and `compute` called again. The future may be
-    /// dropped at any time: then nothing has changed, and the next that waits has the turn. What
-    /// [`and_compute`](Entry::and_compute) says of insertions that began before holds here for
+    /// evicted meanwhile, the answer is dropped and `compute` is called again. The future may be
+    /// dropped at any time: then nothing has changed, and the next that waits has the turn. The
+    /// statement of [`and_compute`](Entry::and_compute) about earlier insertions holds here for
     /// present keys too, if two of them end meanwhile.
     ///
-    /// What is said of insertions that had begun before holds here for keys that are there, too, if
-    /// two of them end meanwhile.
+    /// The statement about insertions that began before holds here for present keys too, if two of
+    /// them end meanwhile.
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};
@@ -538,7 +540,7 @@ impl<'c, K: Hash + Eq, V, S: BuildHasher, A: EntryKey<K>> Entry<'c, K, V, S, A> 
     }
 }
 
-/// What a computation has done, and what a listener is to be told of it.
+/// The result of a computation, and its calls of the listener.
 type Outcome<'c, K, V, S> = (Option<Computed<V>>, Option<Telling<'c, K, V, S>>);
 
 /// Others took longer to load or compute the key than the caller waits:
@@ -567,8 +569,8 @@ struct Work<'c, K, V, S> {
 }
 
 impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
-    /// Waits for the turn. It, or that the caller must not wait, or has waited long enough; `None`
-    /// if a flight is over.
+    /// Waits for the turn. Returns it, or that the caller must not wait or has waited long enough;
+    /// `None` if a flight has ended.
     async fn await_turn(&self, limits: &mut WaitLimits<'c>) -> Option<Waited<'c, K, V>> {
         match self.cache.core.join(self.hash, &self.key, limits).await {
             Waited::Over(..) => None,
@@ -580,7 +582,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         }
     }
 
-    /// What is there: its slot, which is another once the key was written, and a clone.
+    /// The present entry: its slot, which changes with each write of the key, and a clone.
     fn see(&self) -> Option<(u32, V)> {
         self.cache.core.with_found(self.mixed, &self.key.0, |found| {
             found.map(|found| {
@@ -609,7 +611,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         self.follow_in_turn(turn, slot, answer)
     }
 
-    /// Does as an answer says to what was seen. `None` if another has written the key meanwhile.
+    /// Applies an answer to the entry seen. `None` if another thread has written the key meanwhile.
     fn follow_in_turn(
         &self,
         turn: Turn<'c, K, V>,
@@ -623,13 +625,13 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         };
         let (mut computed, telling) =
             self.compute_once(&mut answered(&mut answer), exchange, Some(seen));
-        // What the function itself has written stands.
+        // A write by the function itself stays.
         if computed.is_none() && turn.is_overtaken_by_itself() {
             computed = Some(Computed::Unchanged(self.cache.core.peek(self.mixed, &self.key.0)));
         }
         // As in `and_compute`.
         drop(turn);
-        // Here, and not on the way out: a listener's panic would leave what is returned to nobody.
+        // Here, not after the return: after a listener's panic no caller would get the result.
         drop(telling);
         computed
     }
@@ -664,13 +666,14 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         computed
     }
 
-    /// Computes. `None` if another has written the key meanwhile. And what is to be told.
+    /// Computes, and returns the calls of the listener too. `None` if another thread has written
+    /// the key meanwhile.
     fn compute_in_turn(
         &self,
         turn: &Turn<'_, K, V>,
         compute: &mut impl FnMut(Option<&V>) -> Compute<V>,
     ) -> Outcome<'c, K, V, S> {
-        // It began before what is computed now.
+        // It began before this computation.
         turn.drop_abandoned();
         let mut outcome = (None, None);
         if !turn.is_overtaken() {
@@ -681,7 +684,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
             };
             outcome = self.compute_once(&mut compute, exchange, None);
         }
-        // What the function itself has written stands.
+        // A write by the function itself stays.
         if outcome.0.is_none() && turn.is_overtaken_by_itself() {
             outcome.0 = Some(Computed::Unchanged(self.cache.core.peek(self.mixed, &self.key.0)));
         }
@@ -705,8 +708,8 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
         Computed::Unchanged(self.cache.core.peek(self.mixed, &self.key.0))
     }
 
-    /// Asks once, and does as it is told by `exchange`, which may refuse. `None` if the key
-    /// is no longer as it was, or not as it was `seen`. And what is to be told.
+    /// Calls the function once, and applies its answer by `exchange`, which may refuse. Returns the
+    /// calls of the listener too. `None` if the key has changed, or is not as `seen`.
     fn compute_once(
         &self,
         compute: &mut impl FnMut(Option<&V>) -> Compute<V>,
@@ -758,7 +761,7 @@ impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
     }
 }
 
-/// An answer that has come, as a function that is asked once.
+/// A given answer, as a function that is called once.
 fn answered<V>(answer: &mut Option<Compute<V>>) -> impl FnMut(Option<&V>) -> Compute<V> {
     |_| answer.take().expect("asked once")
 }

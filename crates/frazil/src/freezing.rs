@@ -78,9 +78,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         Some(self.core.learned()?.state.lock().clone())
     }
 
-    /// One step of [`control_freezing`](Cache::control_freezing), for programs with a thread or a
-    /// clock of their own for it: evaluates the counts, and learns, freezes or thaws. Returns the
-    /// time until the next step is due.
+    /// One step of [`control_freezing`](Cache::control_freezing), for programs with their own
+    /// thread or clock for it: evaluates the counts, and learns, freezes or thaws. Returns the time
+    /// until the next step is due.
     ///
     /// If no further step is made the cache stays as it is: frozen, or measuring.
     ///
@@ -100,8 +100,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.step_freezing(now)
     }
 
-    /// Freezes the share that is learned to pay, in a thread of its own, until the handle is
-    /// dropped.
+    /// Learns the best share and freezes it, in its own thread, until the handle is dropped.
     ///
     /// The thread waits until the content has been renewed, and learns which share of the entries
     /// would get which share of the hits. It tries to freeze everything, and then the share that is
@@ -113,9 +112,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// It wakes eight times a second, or once while it sleeps, for some microseconds. Some hundred
     /// requests a second and thread take some 100 ns longer, because they are timed; while it
-    /// learns, all do. The thread keeps the cache alive for moments only, and ends within a second
-    /// after it. If the last other owner drops the cache in such a moment, the thread drops it with
-    /// its values.
+    /// learns, all do. The thread keeps the cache alive only for moments, and ends within a second
+    /// after the cache. If the last other owner drops the cache in such a moment, the thread drops
+    /// it with its values.
     ///
     /// ```
     /// use std::sync::Arc;

@@ -30,18 +30,19 @@ use crate::sync::atomic::Ordering::Relaxed;
 pub use builder::HandleBuilder;
 pub use held::{Held, Outcome};
 
-/// A concurrent cache whose values can be held: a [`Held`] is a value that stays for as long as it is
-/// held, whatever the cache does, and though the cache is dropped.
+/// A concurrent cache whose values can be held: the value of a [`Held`] stays as long as the
+/// handle, even if the cache evicts the entry or is dropped.
 ///
-/// Each insertion says what the entry is charged, and the capacity is a sum of charges. An eviction passes
-/// over what is held. What is removed or replaced while it is held is found no more, is charged for no more,
-/// and is dropped by whoever lets go of it last, at once, under no lock of the cache.
+/// Each insertion gives the entry's charge, and the capacity is a sum of charges. An eviction skips
+/// held entries. An entry that is removed or replaced while it is held is no longer found or
+/// charged. The thread that releases it last drops it at once, outside of the cache's locks.
 ///
-/// A [`Cache`](crate::Cache) hands out clones, or references under a [`Pin`](crate::Pin) of one thread, and
-/// its look-ups execute no locked instruction; this one's execute two, one to hold and one to let go, or none
-/// where threads have met at the entry or it is frozen, and each counts for itself. Use
-/// it where values are large, are used for long or sent to other threads, and must be dropped when they
-/// are no longer used and not later: buffers, blocks of a file, pages.
+/// A [`Cache`](crate::Cache) returns clones, or references under a [`Pin`](crate::Pin) of one
+/// thread, and its look-ups execute no locked instruction. This cache executes two, one to hold and
+/// one to release; or none if threads have contended for the entry or it is frozen, because then
+/// each thread counts its own holds. Use it if values are large, are used for long or sent to other
+/// threads, and must be dropped as soon as they are no longer used: buffers, blocks of a file,
+/// pages.
 ///
 /// ```
 /// use frazil::HandleCache;
@@ -58,7 +59,7 @@ pub struct HandleCache<K, V, S = RandomState> {
     owns: PhantomData<Counting<K, V, S>>,
 }
 
-// SAFETY: it is a core, which is shared with whoever holds something: so keys, values and the hasher go to
+// SAFETY: it is a core, which is shared with all holders: so keys, values and the hasher go to
 // other threads and are used by several.
 unsafe impl<K: Send + Sync, V: Send + Sync, S: Send + Sync> Send for HandleCache<K, V, S> {}
 // SAFETY: as above.
@@ -67,7 +68,7 @@ unsafe impl<K: Send + Sync, V: Send + Sync, S: Send + Sync> Sync for HandleCache
 /// An entry that was admitted, and how.
 type Admission<'c, K, V, S> = (Arrival<'c, K, V, S>, Admitted);
 
-/// An insertion under way: lets go of the slot that it was given, unless that is taken.
+/// An insertion under way: releases the slot that it got, unless that is taken.
 struct Arrival<'c, K, V, S> {
     core: &'c Counting<K, V, S>,
     newcomer: Newcomer,
@@ -109,11 +110,11 @@ impl<K, V, S> HandleCache<K, V, S> {
         unsafe { self.core.as_ref() }
     }
 
-    /// What all entries are charged that are resident or held, together. O(threads); exact while nobody
-    /// is at work, and `u64::MAX` if it is more.
+    /// Total charge of all entries that are resident or held. O(threads); exact while no operation
+    /// runs, and `u64::MAX` if it is more.
     ///
-    /// It exceeds the [`capacity`](Self::capacity) by what is held and not resident any more, unless the
-    /// cache is [strict](HandleBuilder::strict).
+    /// It may exceed the [`capacity`](Self::capacity) by held entries that are no longer resident,
+    /// unless the cache is [strict](HandleBuilder::strict).
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -124,8 +125,8 @@ impl<K, V, S> HandleCache<K, V, S> {
         self.core().usage()
     }
 
-    /// What all entries are charged that are held, resident or not, together: `u64::MAX` if it is more. Looks at
-    /// all entries, O(entries). Exact while nobody is at work.
+    /// Total charge of all held entries, resident or not; `u64::MAX` if it is more. Reads all
+    /// entries, O(entries). Exact while no operation runs.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -139,8 +140,7 @@ impl<K, V, S> HandleCache<K, V, S> {
         self.core().held_usage()
     }
 
-    /// The capacity that was asked for last. More is in use while too much is held:
-    /// [`usage`](Self::usage).
+    /// The last requested capacity. More is in use while too much is held: [`usage`](Self::usage).
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -160,8 +160,8 @@ impl<K, V, S> HandleCache<K, V, S> {
         self.core().hooks.is_strict()
     }
 
-    /// Makes the cache [strict](HandleBuilder::strict) from now on, or not. What is held beyond the
-    /// capacity stays; what was removed before while it was held is not charged against it.
+    /// Makes the cache [strict](HandleBuilder::strict) from now on, or not. Held entries beyond the
+    /// capacity stay; those removed before, while they were held, are not charged against it.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(1).build();
@@ -185,7 +185,7 @@ impl<K, V, S> HandleCache<K, V, S> {
         self.core().index.table().len()
     }
 
-    /// What the cache has counted: holds are gets. O(threads).
+    /// The statistics of the cache: holds are gets. O(threads).
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -196,7 +196,7 @@ impl<K, V, S> HandleCache<K, V, S> {
         self.core().counted()
     }
 
-    /// How many entries are resident. O(threads); exact while nobody writes.
+    /// Number of resident entries. O(threads); exact while no thread writes.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -207,8 +207,8 @@ impl<K, V, S> HandleCache<K, V, S> {
         self.core().entries() as usize
     }
 
-    /// Bytes of address space that the cache has laid out for itself so far, beside what keys and values
-    /// point to.
+    /// Bytes of address space that the cache has reserved so far, without the data that keys and
+    /// values point to.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(1_000_000).build();
@@ -230,7 +230,7 @@ impl<K, V, S> HandleCache<K, V, S> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
-    /// A handle of the value of `key`, and a hit for the policy. O(1), no lock but that of LRU.
+    /// A handle of the value of `key`, and a hit for the policy. O(1), without a lock except LRU's.
     ///
     /// ```
     /// let cache: frazil::HandleCache<String, u64> = frazil::HandleCache::builder(100).build();
@@ -252,7 +252,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         self.hold_hashed(hashes, key)
     }
 
-    /// The same where somebody looks at it: to record it, or to learn from it what to freeze.
+    /// The same for an observed operation, for a recording or for learning what to freeze.
     #[cold]
     #[inline(never)]
     fn hold_observed<Q>(&self, hashes: (u64, Mixed), key: &Q) -> Option<Held<K, V, S>>
@@ -292,14 +292,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
             core.touch(found);
         }
         counted.keep();
-        // SAFETY: it is counted, and nobody else lets go for it.
+        // SAFETY: it is counted, and only this handle releases it.
         Some(unsafe { Held::new(self.core, core.slab.value_address(found.at)) })
     }
 
-    /// Puts an entry in that is charged so much, in the place of the one of the same key if there is
-    /// one, and says what became of it.
+    /// Inserts an entry with a charge, replaces the entry of the same key if there is one, and
+    /// returns the result.
     ///
-    /// O(1) amortised; at most 64 held entries are passed over for it, or 576 while others are not held.
+    /// O(1) amortised; it skips at most 64 held entries, or 576 while others are not held.
     ///
     /// ```
     /// use frazil::{Admitted, HandleCache};
@@ -311,21 +311,21 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`Refused`], with key and value, if the entry is not admitted: it is charged more than the capacity,
-    /// or what could go for it is held, or behind so many that are; or the policy does not take it (S3-FIFO, what is
-    /// new and charged more than a tenth of a capacity that is used up). What was there of the key has gone
-    /// all the same.
+    /// [`Refused`], with key and value, if the entry is not admitted: its charge exceeds the
+    /// capacity; or all entries that could be evicted for it are held, or are behind too many held
+    /// ones; or the policy refuses it (S3-FIFO refuses a new entry with a charge above a tenth of a
+    /// full capacity). The previous entry of the key is removed nevertheless.
     pub fn insert(&self, key: K, value: V, charge: u64) -> Result<Admitted, Refused<K, V>> {
         self.insert_with(key, value, charge, Priority::Low)
     }
 
-    /// Puts an entry in, as [`insert`](Self::insert), with a priority: where the policy starts it. A hit
-    /// treats all entries alike, and FIFO ignores priorities.
+    /// Puts an entry in, as [`insert`](Self::insert), with a priority: where the policy starts it.
+    /// A hit treats all entries alike, and FIFO ignores priorities.
     ///
-    /// Unless it is hit, an entry of [`Priority::Bottom`] is evicted before all of [`Priority::Low`], and one of
-    /// [`Priority::High`] is spared once when the policy comes to it. S3-FIFO does not refuse the latter. Where half
-    /// of what a thread inserts is to have high priority, and more, it has low.
-    /// O(1) amortised.
+    /// Without a hit, an entry of [`Priority::Bottom`] is evicted before all of [`Priority::Low`],
+    /// and one of [`Priority::High`] is spared once when the policy reaches it. S3-FIFO does not
+    /// refuse the latter. If a thread requests high priority for half of its insertions or more,
+    /// the excess gets low priority. O(1) amortised.
     ///
     /// ```
     /// use frazil::{HandleCache, Priority};
@@ -352,12 +352,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
 
     /// Puts an entry in, as [`insert`](Self::insert), and holds it.
     ///
-    /// Unless the cache is [strict](HandleBuilder::strict), it is admitted beyond the capacity where
-    /// nothing else can go: what is too much goes when it is [released](Self::release), or by insertions
-    /// after that. So is what [`insert`](Self::insert) would refuse, because it is charged more than the capacity or
-    /// the policy does not take it: it is found while it is held, nothing goes for it, and it goes itself when it is
-    /// held no more. If the capacity is lowered at this moment, or more than 2^60 would be in force, it is held and not
-    /// admitted: nobody finds it, and it is dropped when it is held no more.
+    /// Unless the cache is [strict](HandleBuilder::strict), it is admitted beyond the capacity if
+    /// nothing else can be evicted. The excess is evicted when it is [released](Self::release), or
+    /// by later insertions. An entry that [`insert`](Self::insert) would refuse, because its charge
+    /// exceeds the capacity or the policy refuses it, is admitted too: it is found while it is
+    /// held, nothing is evicted for it, and it leaves with its last handle. If the capacity is
+    /// lowered at this moment, or more than 2^60 would be in force, it is held and not admitted: no
+    /// look-up finds it, and it is dropped with its last handle.
     ///
     /// ```
     /// use frazil::{HandleCache, Outcome};
@@ -372,8 +373,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`Refused`], with key and value, where the cache is strict and the entry is not admitted; else only
-    /// if there are as many entries as there can be, 2^29.
+    /// [`Refused`], with key and value, where the cache is strict and the entry is not admitted;
+    /// else only if there are as many entries as there can be, 2^29.
     pub fn insert_held(
         &self,
         key: K,
@@ -413,7 +414,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     fn insertion(&self, (arrival, admitted): Admission<'_, K, V, S>) -> Insertion<K, V, S> {
         let slab = &self.core().slab;
         let value = slab.value_address(slab.at(arrival.take()));
-        // SAFETY: it is counted, and lets go of it no more.
+        // SAFETY: it is counted, and does not release it again.
         let held = unsafe { Held::new(self.core, value) };
         let outcome = match admitted {
             Admitted::New => Outcome::New,
@@ -432,7 +433,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         priority: Priority,
     ) -> Result<Insertion<K, V, S>, Refused<K, V>> {
         let core = self.core();
-        // For what the policy does not take nothing goes.
+        // Nothing is evicted for an entry that the policy refuses.
         let is_uncharged = refused.reason != Refusal::NoRoom && core.hooks.asked_capacity() > 0;
         // First: it may panic.
         let hashes = core.hashes(&refused.key);
@@ -467,9 +468,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         Ok(unsafe { Held::new(self.core, core.slab.value_address(core.slab.at(slot))) })
     }
 
-    /// Holds a value that is not admitted, whatever the capacity: nobody finds it, nothing goes for it, and it is
-    /// dropped when it is held no more. It counts in [`usage`](Self::usage) with its charge, also if the cache
-    /// is [strict](HandleBuilder::strict). O(1).
+    /// Holds a value without admitting it, at any capacity: no look-up finds it, nothing is evicted
+    /// for it, and it is dropped with its last handle. It counts in [`usage`](Self::usage) with its
+    /// charge, also if the cache is [strict](HandleBuilder::strict). O(1).
     ///
     /// ```
     /// use frazil::HandleCache;
@@ -530,8 +531,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let removals = || stripe.local.counts.removals.load(Relaxed);
         let before = removals();
         let mut admitted = admit(key, value);
-        // Where orphans are charged for, what it was to replace was charged for beside it, and has gone by now:
-        // if nobody holds that, there may be room.
+        // If orphans are charged, the entry to replace was charged beside it and is removed by now:
+        // if it is not held, there may be enough free capacity.
         if core.hooks.is_strict() && removals() != before {
             admitted = admitted.or_else(|Refused { key, value, .. }| {
                 admit(key, value).map(|_| Admitted::Replaced)
@@ -543,7 +544,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         Ok((arrival, admitted?))
     }
 
-    /// Removes `key`. Whether it was there. Its value is dropped when nobody holds it.
+    /// Removes `key`, and returns whether it was present. Its value is dropped with its last
+    /// handle.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -575,11 +577,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         held.is_of(self.core()) && self.core().end_residency(held.refs().slot())
     }
 
-    /// Lets go of what is held, and removes it if nobody else holds it and that is asked for, or more is
-    /// in use than the capacity. Whether this has dropped the value.
+    /// Releases a handle. If it was the last one, removes the entry if `erase_if_last`, or if usage
+    /// exceeds the capacity. Returns whether this has dropped the value.
     ///
-    /// The drop of a [`Held`] does the same, but that what is beyond the capacity stays until the next
-    /// insertion.
+    /// The drop of a [`Held`] does the same, except that the excess over the capacity stays until
+    /// the next insertion.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -595,7 +597,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
             return false;
         }
         let refs = held.refs();
-        // What is frozen does not go for what has come beside it.
+        // Frozen entries are not evicted for entries that came beside them.
         let exceeds =
             || core.exceeds_capacity() && !core.hooks.is_frozen(core.slab.header(refs.slot()));
         let is_to_go = erase_if_last || exceeds() || !refs.is_charged();
@@ -609,7 +611,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
                     core.end_residency(refs.slot());
                     core.shrink_if_asked();
                 }
-                // Its residency is over, or it is used by many at once.
+                // Its residency has ended, or many threads use it at once.
                 Err(_) => {}
             }
         }
@@ -618,7 +620,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         unsafe { Counting::release(self.core, held.refs()) }
     }
 
-    /// Has those who hold an entry be counted by their threads, as if threads had met there. For tests.
+    /// Has those who hold an entry be counted by their threads, as if threads had met there. For
+    /// tests.
     #[doc(hidden)]
     pub fn spread(&self, held: &Held<K, V, S>) {
         if held.is_of(self.core()) {
@@ -630,16 +633,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ///
     /// # Safety
     ///
-    /// The address came from [`Held::into_raw`] of a handle of this cache, and is made into a handle once.
+    /// The address came from [`Held::into_raw`] of a handle of this cache, and is made into a
+    /// handle once.
     #[inline]
     pub unsafe fn from_raw(&self, value: NonNull<V>) -> Held<K, V, S> {
-        // SAFETY: it is of this cache, and somebody is counted (the caller's promise).
+        // SAFETY: it is of this cache, and a holder is counted (the caller's promise).
         unsafe { Held::new(self.core, value) }
     }
 
-    /// Shows all entries, each with its key and what it is charged, in an order that depends on the
-    /// hashes. O(capacity). What is resident throughout is shown once, what comes or goes meanwhile at most
-    /// once.
+    /// Calls a function for all entries, each with its key and charge, in an order that depends on
+    /// the hashes. O(capacity). An entry resident throughout is passed once, one that comes or
+    /// leaves meanwhile at most once.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -653,8 +657,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         core.each_entry(|slot, key, value| show(key, value, core.slab.weight(slot)));
     }
 
-    /// Removes all entries that nobody holds, frozen ones too, and thaws. Those that come meanwhile may
-    /// stay. O(capacity).
+    /// Removes all entries that are not held, including frozen ones, and thaws. Entries that come
+    /// meanwhile may stay. O(capacity).
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -668,12 +672,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let steps = core.steps();
         steps.take(|| core.thaw());
         core.recount_all();
-        // The sweep itself is counted in what it looks at.
+        // The sweep itself is counted as a holder of the entry that it visits.
         core.sweep(&steps, |slot| core.is_held_once(slot));
         steps.take(|| core.scavenge(false));
     }
 
-    /// Removes all entries, frozen ones too, and thaws. Those that come meanwhile may stay. O(capacity).
+    /// Removes all entries, frozen ones too, and thaws. Entries inserted meanwhile may stay.
+    /// O(capacity).
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -684,16 +689,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     pub fn clear(&self) {
         let core = self.core();
         let steps = core.steps();
-        // Who holds them is counted by the word then, all at once.
+        // Then the words count all their holders.
         steps.take(|| core.thaw());
         core.sweep(&steps, |_| true);
         steps.take(|| core.scavenge(false));
     }
 
-    /// Changes the capacity, evicting what is too much, and returns the capacity in force: more than
-    /// was asked for where what would have to go is held. Thaws what is frozen. O(what goes, and what is held).
+    /// Changes the capacity, evicts the excess, and returns the capacity in force: it is more than
+    /// requested if entries to evict are held. Thaws frozen entries. O(evicted entries + held
+    /// entries).
     ///
-    /// Insertions bring it down later, once that is let go of: each evicts up to 4 entries more.
+    /// Later insertions bring it down, once those are released: each evicts up to 4 more entries.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -704,17 +710,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     pub fn set_capacity(&self, capacity: u64) -> u64 {
         let core = self.core();
         let steps = core.steps();
-        // What is frozen could not be evicted.
+        // Frozen entries could not be evicted.
         steps.take(|| core.thaw());
         core.recount_all();
         let in_force = core.set_capacity(&steps, capacity);
-        // Either this finds what was frozen meanwhile, or who has frozen it what was asked for. Partner: the heavy fence of
-        // `freeze_untold`.
+        // Either this finds entries frozen meanwhile, or the thread that froze them finds the
+        // requested capacity. Partner: the heavy fence of `freeze_untold`.
         fence::light();
         if in_force <= capacity || !core.hooks.is_anything_frozen() {
             return in_force;
         }
-        // It was frozen meanwhile, by who did not see yet what was asked for.
+        // It was frozen meanwhile, by a thread that had not yet seen the requested capacity.
         steps.take(|| core.thaw());
         core.set_capacity(&steps, capacity)
     }
@@ -722,8 +728,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
 
 #[cfg(feature = "recording")]
 impl<K, V, S> HandleCache<K, V, S> {
-    /// Records the requests for a share of all keys to a file, as [`Cache::record`](crate::Cache::record)
-    /// does: [`hold`](Self::hold) is a get, and what an entry is charged its size.
+    /// Records the requests for a share of all keys to a file, as
+    /// [`Cache::record`](crate::Cache::record) does: [`hold`](Self::hold) is a get, and an entry's
+    /// charge is its size.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -741,7 +748,7 @@ impl<K, V, S> HandleCache<K, V, S> {
     ///
     /// # Errors
     ///
-    /// Those of [`Cache::record`](crate::Cache::record).
+    /// Errors of [`Cache::record`](crate::Cache::record).
     pub fn record(
         &self,
         path: impl AsRef<std::path::Path>,
@@ -752,7 +759,7 @@ impl<K, V, S> HandleCache<K, V, S> {
     }
 }
 
-/// What [`HandleCache::insert_held`] has made: a handle, and what became of the insertion.
+/// Result of [`HandleCache::insert_held`]: a handle, and the outcome of the insertion.
 ///
 /// ```
 /// use frazil::{HandleCache, Outcome};
@@ -763,7 +770,7 @@ impl<K, V, S> HandleCache<K, V, S> {
 pub struct Insertion<K, V, S = RandomState> {
     /// The value, held.
     pub held: Held<K, V, S>,
-    /// What became of the entry.
+    /// The outcome of the insertion.
     pub outcome: Outcome,
 }
 
@@ -775,7 +782,7 @@ impl<K, V, S> fmt::Debug for Insertion<K, V, S> {
 
 impl<K, V, S> Drop for HandleCache<K, V, S> {
     fn drop(&mut self) {
-        // SAFETY: the core came from a box, and with the cache goes whoever used it by that.
+        // SAFETY: the core came from a box, and all users by way of the cache end with it.
         unsafe { Counting::close(self.core) };
     }
 }

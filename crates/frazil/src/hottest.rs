@@ -11,9 +11,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// first.
     ///
     /// Use it to see what a cache holds, or to fill another cache with the best entries. It takes
-    /// no lock but a policy's own, for as long as copying the order takes; O(capacity), or
-    /// O(capacity log capacity) if the policy keeps no order. Entries inserted or removed meanwhile
-    /// may be missing.
+    /// only a policy's own lock, while it copies the order; O(capacity), or O(capacity log
+    /// capacity) if the policy keeps no order. Entries inserted or removed meanwhile may be
+    /// missing.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> =
@@ -55,7 +55,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             self.core.order.coldest_first(&self.core, &self.core.segments, &self.core.stripes);
         self.core.append_frozen(&mut order);
         let ranks = self.core.ranks(&order);
-        // The furthest on top, to be replaced by what is nearer.
+        // The furthest on top, to be replaced by a nearer one.
         let mut nearest: BinaryHeap<(u32, Reverse<usize>)> = BinaryHeap::new();
         let mut keys: Vec<Option<K>> = Vec::new();
         self.core.each_entry(|slot, key, _| {

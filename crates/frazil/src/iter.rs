@@ -135,7 +135,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 pub struct Iter<'c, K, V, S = foldhash::fast::RandomState> {
     cache: &'c Cache<K, V, S>,
     tour: Tour<'c>,
-    /// Clones of what was in the home before.
+    /// Clones of the entries of the previous home.
     entries: Vec<(K, V)>,
 }
 
@@ -171,7 +171,7 @@ impl<K, V, S> fmt::Debug for Iter<'_, K, V, S> {
 pub struct Keys<'c, K, V, S = foldhash::fast::RandomState> {
     cache: &'c Cache<K, V, S>,
     tour: Tour<'c>,
-    /// Clones of what was in the home before.
+    /// Clones of the entries of the previous home.
     keys: Vec<K>,
 }
 

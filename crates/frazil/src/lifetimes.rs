@@ -9,9 +9,9 @@ use crate::cache::Cache;
 use crate::core::admission::{Admitted, Refused};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Inserts an entry that expires after `lifetime`, whatever
-    /// [`Builder::time_to_live`](crate::Builder::time_to_live) and
-    /// [`Builder::expire_after`](crate::Builder::expire_after) say. Otherwise as [`Cache::insert`].
+    /// Inserts an entry that expires after `lifetime`, instead of the lifetime set by
+    /// [`Builder::time_to_live`](crate::Builder::time_to_live) or
+    /// [`Builder::expire_after`](crate::Builder::expire_after). Otherwise as [`Cache::insert`].
     ///
     /// Every cache can do this. A cache built without lifetimes reserves memory for them at the
     /// first call: [24 bytes an entry](crate#memory). An entry with `Duration::ZERO` has expired at
@@ -33,8 +33,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         _ = self.put(key, value, term, drop);
     }
 
-    /// As [`Cache::insert_for`], and returns what became of the entry, as [`Cache::try_insert`]
-    /// does.
+    /// As [`Cache::insert_for`], and returns the outcome, as [`Cache::try_insert`] does.
     ///
     /// ```
     /// use std::time::Duration;
@@ -111,10 +110,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// Removes all expired and [invalidated](Cache::invalidate_all) entries, and returns their
     /// number. Expired [errors](crate::Fetching::negative_ttl) are removed too, and not counted.
     ///
-    /// There is no need to call this: nobody sees an expired entry, and insertions remove them in
-    /// time to use their space. It frees memory early, or if nobody inserts. O(expired), in steps
-    /// of 64 entries, so that other threads get on in between; O(capacity) the first time after
-    /// `invalidate_all`.
+    /// There is no need to call this: no look-up returns an expired entry, and insertions remove
+    /// them in time to use their space. It frees memory early, or if there are no insertions.
+    /// O(expired), in steps of 64 entries, so that other threads can proceed in between;
+    /// O(capacity) the first time after `invalidate_all`.
     ///
     /// ```
     /// use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -15,22 +15,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// A clone of the value of `key`; if it is absent, the value that `load` returns, which is then
     /// inserted.
     ///
-    /// If several threads and tasks ask for an absent key at once, one loads. The others wait and
+    /// If several threads and tasks request an absent key at once, one loads. The others wait and
     /// get clones of the loaded value, whether the cache admits it or not. If the loader panics,
     /// the panic is its caller's, and the next waiting caller runs its own loader. Loaders run
-    /// outside all locks and may use the cache. A loader that asks for its own key on the same
-    /// thread loads by itself and stores nothing.
+    /// outside all locks and may use the cache. A loader that requests its own key on the same
+    /// thread loads directly and stores nothing.
     ///
     /// An insertion or removal of the key, or [`clear`](Cache::clear), *overtakes* a load under
-    /// way: callers that asked before get the loaded value, it is not stored, and later callers do
-    /// not wait for it.
+    /// way: earlier callers get the loaded value, it is not stored, and later callers do not wait
+    /// for it.
     ///
-    /// A hit costs what [`get`](Cache::get) does. Two loaders that ask for each other's keys
+    /// A hit costs what [`get`](Cache::get) does. Two loaders that request each other's keys
     /// deadlock. In a task use the [asynchronous](Cache::get_or_insert_async) form: this one blocks
     /// the thread while another caller loads. If that caller is a task
     /// ([counted](crate::FetchStats::blocked)), and this thread has polled a pending loader, this
-    /// thread may be the one that has to poll the task: then it does not wait, but loads by itself
-    /// and stores nothing.
+    /// thread may be the one that must poll the task: then it does not wait, but loads directly and
+    /// stores nothing.
     ///
     /// ```
     /// let cache: frazil::Cache<String, usize> = frazil::Cache::builder(100).build();
@@ -40,8 +40,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     ///
     /// # Panics
     ///
-    /// If `load` does; then nothing has changed. If it would wait for itself: code that the cache
-    /// calls for a key that is loaded, other than its loader, has asked for that key; or a loader
+    /// If `load` panics; then nothing has changed. If it would wait for itself: code that the cache
+    /// calls for a key being loaded, other than its loader, has requested that key; or a loader
     /// that is a future blocks for a key that another future loads.
     #[inline]
     pub fn get_or_insert_with<Q>(&self, key: &Q, load: impl FnOnce() -> V) -> V

@@ -26,8 +26,7 @@ impl<T> OnceBox<T> {
         unsafe { value.as_ref() }
     }
 
-    /// The value, which is made if it was not. Of several threads at once each may make one, and one
-    /// of these stays.
+    /// The value, made if necessary. Several threads may each make one at once; one of these stays.
     #[inline(always)]
     pub(crate) fn get_or_make(&self, make: impl FnOnce() -> T) -> &T {
         match self.get() {
@@ -39,12 +38,12 @@ impl<T> OnceBox<T> {
     #[cold]
     fn add(&self, made: Box<T>) -> &T {
         let made = Box::into_raw(made);
-        // Release: the value; partner is the Acquire of `get`. Acquire: that of another.
+        // Release: the value; partner is the Acquire of `get`. Acquire: another thread's value.
         match self.0.compare_exchange(null_mut(), made, AcqRel, Acquire) {
             // SAFETY: this owns it from now on, until it is dropped.
             Ok(_) => unsafe { &*made },
             Err(others) => {
-                // SAFETY: made above, and known to nobody.
+                // SAFETY: made above, and not shared.
                 drop(unsafe { Box::from_raw(made) });
                 // SAFETY: as in `get`.
                 unsafe { &*others }
@@ -57,7 +56,7 @@ impl<T> Drop for OnceBox<T> {
     fn drop(&mut self) {
         let value = *self.0.get_mut();
         if !value.is_null() {
-            // SAFETY: from a box, and nobody else has this any more.
+            // SAFETY: from a box, and this is the last owner.
             drop(unsafe { Box::from_raw(value) });
         }
     }

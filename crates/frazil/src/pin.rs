@@ -43,9 +43,9 @@ pub struct Pin<'c, K, V, S = foldhash::fast::RandomState> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// A guard through which values are read in place; [`Pin`] says what it keeps alive.
+    /// A guard through which values are read in place; [`Pin`] documents what it keeps alive.
     ///
-    /// See [`Pin`] for what it holds up.
+    /// See [`Pin`] for the entries that it holds up.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
@@ -141,7 +141,7 @@ mod tests {
 
     impl Drop for Kept {
         fn drop(&mut self) {
-            // More threads than can have come and gone beside this test.
+            // More threads than can have started and ended beside this test.
             let together = Arc::new(Barrier::new(32));
             let others = (0..32).map(|_| {
                 let together = Arc::clone(&together);

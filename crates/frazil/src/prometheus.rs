@@ -76,12 +76,12 @@ impl Sample {
     }
 }
 
-/// What only grows while the cache lives.
+/// A value that only grows while the cache lives.
 fn counter(name: &'static str, help: &'static str, value: impl ToString) -> Metric {
     Metric { name, kind: "counter", help, samples: vec![Sample::new("", value)] }
 }
 
-/// What goes up and down.
+/// A value that rises and falls.
 fn gauge(name: &'static str, help: &'static str, value: u64) -> Metric {
     Metric { name, kind: "gauge", help, samples: vec![Sample::new("", value)] }
 }
@@ -92,17 +92,17 @@ fn seconds(nanoseconds: u64) -> String {
     format!("{}.{:09}", nanoseconds / SECOND, nanoseconds % SECOND)
 }
 
-/// What is told of a cache beside its counts.
+/// The values of a cache beside its counts.
 struct Sizes {
     entries: u64,
     weight: u64,
-    /// Of a cache with handles.
+    /// For a cache with handles.
     held_weight: Option<u64>,
     capacity: u64,
     reserved_bytes: u64,
 }
 
-/// All that is told of a cache, in the order of the page.
+/// All metrics of a cache, in the order of the page.
 fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metric> {
     let sizes = Sizes {
         entries: cache.core.entries(),
@@ -160,7 +160,7 @@ fn measure_counts(stats: Stats, sizes: &Sizes) -> Vec<Metric> {
     } = stats;
     let requests = hits.wrapping_add(delayed_hits).wrapping_add(misses);
     let load_seconds = seconds(load_nanoseconds);
-    let held = "Weight of what is held, resident or not.";
+    let held = "Weight of held entries, resident or not.";
     let mut held_weight = gauge("frazil_held_weight", held, sizes.held_weight.unwrap_or(0));
     if sizes.held_weight.is_none() {
         held_weight.samples.clear();
@@ -168,7 +168,7 @@ fn measure_counts(stats: Stats, sizes: &Sizes) -> Vec<Metric> {
     vec![
         counter("frazil_requests_total", "Gets, with a loader or without.", requests),
         counter("frazil_hits_total", "Requests that found their key.", hits),
-        counter("frazil_frozen_hits_total", "Hits among what is frozen.", frozen_hits),
+        counter("frazil_frozen_hits_total", "Hits of frozen entries.", frozen_hits),
         counter("frazil_bypassed_total", "Requests that went past the cache.", bypassed),
         counter("frazil_delayed_hits_total", "Requests that shared another's load.", delayed_hits),
         counter("frazil_loads_total", "Values that loaders have returned.", loads),
@@ -187,7 +187,7 @@ fn measure_counts(stats: Stats, sizes: &Sizes) -> Vec<Metric> {
         ),
         counter("frazil_retries_total", "Attempts vain for other threads' progress.", retries),
         counter("frazil_shared_writes_total", "Writes to lines that all write.", shared_writes),
-        gauge("frazil_waiting", "Entries that are gone and wait to be dropped.", waiting),
+        gauge("frazil_waiting", "Removed entries that wait to be dropped.", waiting),
         gauge("frazil_entries", "Entries that are there.", sizes.entries),
         gauge("frazil_weight", "Weight of the entries, in the capacity's unit.", sizes.weight),
         held_weight,
@@ -231,8 +231,8 @@ impl Page {
 
     /// Adds the metrics of `cache`, with the label `cache="name"`.
     ///
-    /// Any text may be a name. Of two caches with one name the page shows the later one, because a
-    /// sample may appear only once. O(threads + caches).
+    /// Any text may be a name. If two caches have the same name the page shows the later one,
+    /// because a sample may appear only once. O(threads + caches).
     ///
     /// ```
     /// use frazil::{Cache, prometheus::Page};
@@ -282,7 +282,7 @@ impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((_, first)) = self.caches.first() else { return Ok(()) };
         for (index, Metric { name, kind, help, .. }) in first.iter().enumerate() {
-            // What is of no cache here is not described.
+            // Metrics that no cache here has are not described.
             if self.caches.iter().all(|(_, metrics)| metrics[index].samples.is_empty()) {
                 continue;
             }

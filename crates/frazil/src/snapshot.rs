@@ -42,7 +42,7 @@ const BLOCK_HEAD: usize = 16;
 const RECORD_HEAD: usize = 17;
 /// A block is written when it is this long. One record may make it longer.
 const BLOCK_BYTES: usize = 64 << 10;
-/// The lifetime of what does not end by itself.
+/// The lifetime of an entry that does not expire.
 const NO_END: u64 = u64::MAX;
 
 /// Why a snapshot could not be restored. None of its entries was inserted.
@@ -69,7 +69,7 @@ pub enum RestoreError {
         path: PathBuf,
         /// Where the damage was detected.
         offset: usize,
-        /// What is wrong.
+        /// The error.
         what: &'static str,
     },
     /// The caller's `decode` could not read an entry.
@@ -118,8 +118,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// present throughout is in the snapshot, one inserted or removed meanwhile perhaps.
     /// O(capacity), and 4 to 20 bytes of memory an entry for the order.
     ///
-    /// The snapshot is written to a file of another name, and renamed when it is complete and on
-    /// disk. So there is always one that can be restored.
+    /// The snapshot is written to a file with another name, and renamed when it is complete and on
+    /// disk. So there is always a complete one.
     ///
     /// # Errors
     ///
@@ -168,14 +168,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             self.core.order.queued_first(&self.core, &self.core.segments, &self.core.stripes);
         self.core.append_frozen(&mut order);
         let ranks = self.core.ranks(&order);
-        // Under a lock, what a mark says is in the order already.
+        // With a lock the order already includes the marks.
         let marks =
             if matches!(self.core.order, Order::Locked(_)) { 0 } else { self.core.mark_max };
         let mut writer = Writer::new(BufWriter::new(file))?;
         let mut outcome = Ok(());
         self.core.each_entry(|slot, key, value| {
             let (Some(left), Ok(())) = (self.core.left_in_use(slot), &outcome) else { return };
-            // What a thread has in hand is new for the most part.
+            // Entries in the hand of a thread are mostly new.
             let rank = ranks.get(slot as usize).filter(|&&rank| rank != 0).unwrap_or(&u32::MAX);
             let mark = self.core.slab.header(slot).mark.count().min(marks);
             let left = u64::try_from(left.as_nanos()).unwrap_or(NO_END);
@@ -195,8 +195,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// lifetimes, less the time since the snapshot. Expired entries are left out; if the others do
     /// not all fit, so are the coldest. Without the [feature](crate#cargo-features) `expiry` all
     /// entries with a lifetime are left out. The time to idle starts anew, as with an insertion,
-    /// and so does what a policy knows beyond order and marks (frequencies, ghosts). Existing entries
-    /// of the same keys are replaced.
+    /// and so does what a policy knows beyond order and marks (frequencies, ghosts). Existing
+    /// entries of the same keys are replaced.
     ///
     /// It needs memory for the file and for its entries.
     ///
@@ -228,7 +228,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             let (key, value) = decode(&bytes[record.bytes.clone()]).ok_or_else(|| {
                 RestoreError::Undecoded { path: path.to_owned(), offset: record.bytes.start }
             })?;
-            // Before it is counted what fits: what is left out takes nobody's room.
+            // Before the capacity is counted: entries left out use none of it.
             if let Some(lifetime) = record.lifetime(since) {
                 entries.push((record, lifetime, key, value));
             }
@@ -280,15 +280,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 struct Unfinished(Option<PathBuf>);
 
 impl Unfinished {
-    /// A new file beside the one that it is to replace.
+    /// A new file beside the one that it will replace.
     fn create(path: &Path) -> io::Result<(Self, File)> {
         loop {
             let mut name = path.file_name().unwrap_or_default().to_owned();
             name.push(format!(".{}.{}.tmp", std::process::id(), crate::smr::thread::identity()));
             let name = path.with_file_name(name);
             match File::create_new(&name) {
-                // Of a process that had the same number, as the first in a container has, and
-                // that may be at work in another. The next time round the name is another.
+                // A file of a process with the same number, as the first process of a container
+                // has, which may be at work in another container. The next iteration uses another
+                // name.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 created => return created.map(|file| (Unfinished(Some(name)), file)),
             }
@@ -310,7 +311,7 @@ impl Unfinished {
 impl Drop for Unfinished {
     fn drop(&mut self) {
         if let Some(path) = &self.0 {
-            // It may not have come to exist.
+            // It may not exist.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -400,8 +401,8 @@ struct Record {
 }
 
 impl Record {
-    /// How long its entry has to live (`None`: for ever) after such a time in the file; `None` if it
-    /// is left out.
+    /// The remaining lifetime of its entry (`None`: for ever) after such a time in the file; `None`
+    /// if it is left out.
     fn lifetime(&self, since: Duration) -> Option<Option<Duration>> {
         match self.left {
             NO_END => Some(None),
@@ -452,7 +453,7 @@ fn check(path: &Path, bytes: &[u8]) -> Result<(SystemTime, Vec<Record>), Restore
     if version != VERSION {
         return Err(foreign(format!("its version is {version}")));
     }
-    // A fuzzer guesses no checksum, and is to see what is behind them.
+    // A fuzzer guesses no checksum, but should reach the code behind them.
     if !cfg!(fuzzing) && xxh3_64_with_seed(&bytes[..HEADER_BYTES - 8], 0) != sum {
         return Err(damaged(0, "the checksum of its header differs"));
     }

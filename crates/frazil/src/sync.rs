@@ -66,8 +66,8 @@ mod lock {
     }
 }
 
-/// Whether a model checker runs the code. Then what is plenty becomes little: shortages
-/// are the rare paths, and each atomic costs the checker time.
+/// Whether a model checker runs the code. Then sizes are small: shortages exercise the rare paths,
+/// and each atomic costs the checker time.
 pub(crate) const CHECKED: bool = cfg!(any(loom, shuttle));
 
 /// `length` values made by `Default`, in one allocation.
@@ -83,21 +83,21 @@ pub(crate) fn zeroed_slice<T: ZeroDefault>(length: usize) -> Box<[T]> {
     unsafe { slice.assume_init() }
 }
 
-/// What the system calls a huge page.
+/// The size of the system's huge pages.
 #[cfg(not(any(loom, shuttle)))]
 const HUGE: usize = 1 << 21;
 
-/// Whether so many bytes in one piece want pages of 2 MB under them. A cache that has such a piece
-/// has others before it that are as large together, and so more than processors know the small
-/// pages of: where all is less than that, they gain nothing.
+/// Whether so many bytes in one piece should have pages of 2 MB. A cache with such a piece has
+/// earlier pieces of the same total size, and so more memory than processors can cache small pages
+/// of. With less memory huge pages gain nothing.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) fn wants_huge_pages(bytes: usize) -> bool {
     cfg!(all(target_os = "linux", not(miri))) && bytes >= 2 * HUGE
 }
 
-/// Asks for pages of 2 MB under memory that was not written yet, where the system has them: a
-/// random hit among a million entries takes an eighth longer without (the median of 14 pairs, from
-/// 0.65 to 1.79), to find out where the small pages are.
+/// Requests pages of 2 MB for memory that was not written yet, if the system has them. Without them
+/// a random hit among a million entries takes an eighth longer (the median of 14 pairs, from 0.65
+/// to 1.79), for the translation of small pages.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) fn advise_huge(memory: *mut u8, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
@@ -118,8 +118,8 @@ pub(crate) fn advise_huge(memory: *mut u8, bytes: usize) {
 ///
 /// # Safety
 ///
-/// The bytes are the caller's, and nothing is written to them meanwhile. Whoever reads them finds
-/// each of them as it was, or zero.
+/// The caller owns the bytes, and nothing writes them meanwhile. Readers find each of them
+/// unchanged, or zero.
 pub(crate) unsafe fn give_back(memory: *mut u8, bytes: usize) {
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     {
@@ -127,8 +127,8 @@ pub(crate) unsafe fn give_back(memory: *mut u8, bytes: usize) {
         let start = memory.addr().next_multiple_of(PAGE);
         let length = (memory.addr() + bytes).saturating_sub(start) / PAGE * PAGE;
         if length > 0 {
-            // SAFETY: whole pages, of whatever size up to 64 kB, of private memory: they read
-            // as zeros from here on, which is well (the caller's promise).
+            // SAFETY: whole pages, of any size up to 64 kB, of private memory: they read as zeros
+            // from here on, which is permitted (the caller's promise).
             unsafe { libc::madvise(memory.with_addr(start).cast(), length, libc::MADV_DONTNEED) };
         }
     }
@@ -163,8 +163,8 @@ unsafe impl ZeroDefault for std::sync::atomic::AtomicU64 {}
 #[repr(align(128))]
 pub(crate) struct OwnLine<T>(pub(crate) T);
 
-/// The same for what is written once for many operations: a line is enough, and a cache that is
-/// never used should be small.
+/// The same for data written once for many operations: a line is enough, and an unused cache should
+/// be small.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Line<T>(pub(crate) T);

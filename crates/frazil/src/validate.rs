@@ -34,7 +34,7 @@ const FINDINGS: usize = 20;
 /// Where a slot is, beside the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whereabouts {
-    /// In a queue of the policy, at what the header should say.
+    /// In a queue of the policy, at the position that the header should have.
     Queued {
         queue: usize,
         position: u32,
@@ -44,26 +44,26 @@ enum Whereabouts {
     Loose,
     /// In a stripe's hands, to be used.
     Vacant,
-    /// In a stripe's hands, given up.
+    /// In a stripe's hands, vacated.
     Retired,
     Free,
     Limbo,
-    /// Of a cache with handles: in no queue, and held; or its content waits to be dropped; or it waits
-    /// to be given back.
+    /// In a cache with handles: in no queue, and held; or its content waits to be dropped; or it
+    /// waits to be given back.
     Held,
     Due,
     Lost,
 }
 
-/// What has been found so far.
+/// The findings so far.
 struct Survey {
     slots: Vec<Option<Whereabouts>>,
     /// Where each segment is.
     segments: BTreeMap<u32, Option<String>>,
-    /// What no slot may be: the index and the policy have their own opinion.
+    /// Credit for entries, and of weight, that stripes have in hand.
     entries_in_hand: u64,
     credit_in_hand: u64,
-    /// What stripes have not told S3-FIFO's small queue yet.
+    /// The weight that stripes have not reported to S3-FIFO's small queue yet.
     unreported: u64,
     findings: Vec<String>,
 }
@@ -108,7 +108,7 @@ impl Survey {
         false
     }
 
-    /// What is wrong, with what was not found anywhere.
+    /// The errors, with the slots not found anywhere.
     fn result(mut self) -> Result<(), String> {
         let known = std::mem::take(&mut self.segments);
         for (segment, _) in known.iter().filter(|(_, whereabouts)| whereabouts.is_none()) {
@@ -119,9 +119,8 @@ impl Survey {
 }
 
 impl<K, V, S> Cache<K, V, S> {
-    /// What all entries weighed at one moment, though threads are at work; `None` where
-    /// they were too fast. [`Cache::weight`] is never more than the capacity, because it
-    /// knows that there can't be more; this is not made to fit. For tests.
+    /// Total weight of all entries at one moment, although threads are at work; `None` if they were
+    /// too fast. [`Cache::weight`] limits its result to the capacity; this does not. For tests.
     #[cfg(any(feature = "measure", loom, shuttle))]
     #[doc(hidden)]
     pub fn weight_at_once(&self) -> Option<u64> {
@@ -136,11 +135,11 @@ impl<K, V, S> Cache<K, V, S> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Whether the cache's parts agree with each other; if not, what is wrong. For tests.
+    /// Checks that the cache's parts agree with each other, and returns the errors. For tests.
     ///
     /// # Errors
     ///
-    /// A list of what does not fit, a line each.
+    /// A list of inconsistencies, one on each line.
     #[doc(hidden)]
     pub fn validate(&mut self) -> Result<(), String> {
         let mut survey = self.core.survey();
@@ -153,7 +152,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             findings.into_iter().for_each(|finding| survey.found(finding));
         }
         self.core.check_residents(&mut survey, &indexed, self.weight(), 0);
-        // Whoever has a flight borrows the cache.
+        // A flight borrows the cache.
         survey.expect("flights", 0, self.core.hooks.fetch.attended() as u64);
         survey.result()
     }
@@ -161,13 +160,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
 
 #[cfg(feature = "freezing")]
 impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
-    /// What lies in no queue because it is frozen, and what is copied.
+    /// The slots in no queue because they are frozen, and the copied ones.
     fn survey_frozen(&self, survey: &mut Survey) {
         for slot in self.reclaim.used().filter(|&slot| self.slab.header(slot).is_loose()) {
             survey.slot(slot, Whereabouts::Loose);
         }
         for slot in self.hooks.copies().map_or_else(Vec::new, Copies::listed) {
-            // It may be in a queue as well; never is it one that may be used again.
+            // It may be in a queue as well, but never a slot that may be reused.
             let known = survey.slots.get(slot as usize).copied().flatten();
             if !matches!(known, Some(Whereabouts::Loose | Whereabouts::Queued { .. })) {
                 survey.found(format!("slot {slot} is among what is copied and {known:?}"));
@@ -176,7 +175,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         self.survey_aside(survey);
     }
 
-    /// What headers say is set aside is, and with a policy under a lock the other way round.
+    /// Slots marked as set aside in their headers are; with a policy under a lock also the other
+    /// way round.
     fn survey_aside(&self, survey: &mut Survey) {
         let mut aside = vec![false; survey.slots.len()];
         self.aside().into_iter().for_each(|slot| aside[slot as usize] = true);
@@ -186,7 +186,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
             let (says, is) = (header.is_aside(), aside[slot as usize]);
             let known = survey.slots[slot as usize];
             let resident = matches!(known, Some(Whereabouts::Loose | Whereabouts::Queued { .. }));
-            // Of one that was about to go and has stayed a header says nothing.
+            // The header of an entry that was about to leave and has stayed has no mark.
             if resident && (says && !is || locked && is && !says && header.is_settled()) {
                 survey.found(format!("slot {slot} is set aside ({is}) and says so ({says})"));
             }
@@ -230,7 +230,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
             let weight: u64 = seated.iter().map(|&(_, slot)| self.slab.weight(slot)).sum();
             survey.expect("weight under the lock", locked.held(), weight);
-            // The policy's own opinion of what it holds.
+            // The policy's own count of its entries.
             let mut listed = locked.coldest_first(self);
             listed.sort_unstable();
             seated.sort_unstable_by_key(|&(_, slot)| slot);
@@ -258,7 +258,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// What each stripe has in hand.
+    /// The slots that each stripe has in hand.
     fn survey_stripes(&self, survey: &mut Survey) {
         for (number, stripe) in self.stripes.iter().enumerate() {
             let (reader, depth) = (&stripe.reader, &stripe.reader.depth);
@@ -358,7 +358,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Every word of the index leads to a resident slot, which a look-up finds. By slot, whether one does.
+    /// Every word of the index leads to a resident slot, which a look-up finds. By slot, whether
+    /// one does.
     fn check_index(&self, survey: &mut Survey) -> Vec<bool> {
         let of_occupied = |slot: u32| {
             let known = survey.slots.get(slot as usize).copied().flatten();
@@ -412,8 +413,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         indexed
     }
 
-    /// Each slot is in its one place, and what is counted of the residents is so: they were `counted` to
-    /// weigh so much, and so much credit is neither theirs nor free.
+    /// Each slot is in exactly one place, and the counts of residents are right: `counted` is their
+    /// weight, and the given credit is neither theirs nor free.
     fn check_residents(
         &self,
         survey: &mut Survey,

@@ -31,15 +31,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.get(&1), Some("uno"));
     /// ```
     pub fn insert(&self, key: K, value: V) {
-        // The listener may be told of what has expired. Should it panic, the panic goes on when this is
-        // dropped, and the entry is inserted first.
+        // The listener may be called for expired entries. If it panics, the panic continues when
+        // this is dropped, after the entry is inserted.
         let _steps = self.core.hooks.listener.is_some().then(|| self.core.steps());
         self.core.expire_share();
         let term = self.core.term(&key, &value);
         _ = self.put(key, value, term, drop);
     }
 
-    /// As [`Cache::insert`], and returns what became of the entry.
+    /// As [`Cache::insert`], and returns the outcome.
     ///
     /// An admitted entry may be evicted at any time, even by another thread's insertion before this
     /// call returns.
@@ -64,7 +64,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.expire_share();
         let term = self.core.term(&key, &value);
         let outcome = self.put(key, value, term, |refused| refused);
-        // Before the outcome is handed over, which a panic would leave to nobody.
+        // Before the outcome is returned, because after a panic no caller would get it.
         drop(steps);
         outcome
     }
@@ -144,8 +144,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.take_out(self.hash_to_remove(key), key, |_| (), Ending::Removed).is_some()
     }
 
-    /// The hash of a key that is to be removed, which overtakes a load of it, and is noted
-    /// where requests are recorded.
+    /// The hash of a key to remove. Overtakes a load of the key, and records the removal if
+    /// requests are recorded.
     fn hash_to_remove<Q>(&self, key: &Q) -> Mixed
     where
         Q: Hash + Equivalent<K> + ?Sized,
@@ -172,14 +172,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let steps = self.core.steps();
         steps.take(|| self.core.overtake_all());
         self.core.sweep(&steps, |_| true);
-        // Where all was frozen, what comes now would be all that there is for ever.
+        // If everything was frozen, entries that come now would be the only ones for ever.
         steps.take(|| self.core.thaw());
         steps.take(|| self.core.scavenge(false));
         events::event!(self.core, DEBUG, "cache cleared");
     }
 
-    /// Removes all entries at one moment: after it returns nobody sees an entry that was there
-    /// before. O(1), and O(loads under way).
+    /// Removes all entries at one moment: after it returns no look-up finds an earlier entry. O(1),
+    /// and O(loads under way).
     ///
     /// The removed entries are absent for look-ups, iterators and snapshots. Values that a
     /// [`Pin`](crate::Pin) has returned stay readable through it. Loads and computations under way
@@ -212,7 +212,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
             return self.clear();
         }
         let steps = self.core.steps();
-        // First: what is being stored is there before this is over, or is never stored.
+        // First: a value being stored is present before this ends, or is never stored.
         steps.take(|| self.core.overtake_all());
         self.core.outlive_all();
         events::event!(self.core, DEBUG, "cache invalidated");
@@ -262,7 +262,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     pub fn set_capacity(&self, capacity: u64) -> u64 {
         self.core.order.read_clock(&self.core);
         let steps = self.core.steps();
-        // What is frozen could not be evicted.
+        // Frozen entries could not be evicted.
         steps.take(|| self.core.thaw());
         let in_force = self.core.set_capacity(&steps, capacity);
         events::event!(self.core, DEBUG, "capacity set", wanted = capacity, capacity = in_force);

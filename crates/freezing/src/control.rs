@@ -11,8 +11,8 @@ use std::time::Duration;
 /// The longest that the thread sleeps before it looks whether the cache is still there.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
-/// Whether somebody controls the freezing of a cache: the number of the process that has begun it,
-/// or 0. A process that was forked has none of the threads of the one that it was forked of.
+/// Whether the freezing of a cache is controlled: the number of the process that began it, or 0. A
+/// forked process has none of its parent's threads.
 ///
 /// ```
 /// static NOBODY: frazil_freezing::Controlled = frazil_freezing::Controlled::new();
@@ -21,7 +21,7 @@ pub(crate) const LOOK: Duration = Duration::from_secs(1);
 pub struct Controlled(AtomicU32);
 
 impl Controlled {
-    /// By nobody.
+    /// Not controlled.
     ///
     /// ```
     /// let cache = frazil_freezing::Controlled::new();
@@ -30,7 +30,7 @@ impl Controlled {
         Controlled(AtomicU32::new(0))
     }
 
-    /// Somebody controls it from now on. An error if somebody does already.
+    /// Takes control. An error if it is controlled already.
     pub(crate) fn begin(&self) -> io::Result<()> {
         let mine = process::id();
         let other = |by: u32| (by != mine).then_some(mine);
@@ -61,10 +61,10 @@ pub struct FreezingControl {
 }
 
 impl FreezingControl {
-    /// Makes steps of a cache's controller, each when the previous one said, and ends it at last.
-    /// `controlled` is set meanwhile. The thread keeps the cache alive for moments only, and ends
-    /// within a second after it; if the last other owner drops the cache in such a moment, the
-    /// thread drops it.
+    /// Makes steps of a cache's controller, each at the time that the previous one returned, and
+    /// ends it at last. `controlled` is set meanwhile. The thread keeps the cache alive only for
+    /// moments, and ends within a second after the cache; if the last other owner drops the cache
+    /// in such a moment, the thread drops it.
     ///
     /// ```
     /// use frazil_freezing::{Controlled, FreezingControl};
@@ -115,7 +115,7 @@ impl FreezingControl {
 fn run<T>(cache: &Weak<T>, stop: &AtomicBool, step: fn(&T) -> Duration) {
     while !stop.load(Relaxed) {
         let Some(cache) = cache.upgrade() else { return };
-        // The user's hasher may panic, and destructors: then it is over, and all is thawed.
+        // The user's hasher and destructors may panic: then control ends, and everything is thawed.
         let step = catch_unwind(AssertUnwindSafe(|| step(&cache)));
         drop(cache);
         let Ok(idle) = step else { return };
@@ -134,7 +134,7 @@ impl Drop for FreezingControl {
             thread.thread().unpark();
             // The handle may lie in the cache that the thread drops: it does not wait for itself.
             if thread.thread().id() != thread::current().id() {
-                // What it panicked of, it has caught.
+                // The thread has caught the panic.
                 let _ = thread.join();
             }
         }

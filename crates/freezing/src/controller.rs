@@ -1,5 +1,5 @@
-//! The controller, which decides how much is frozen, and when: the phases of paper 2 (§3.2) as a state
-//! machine, without threads and without a clock. `steering.rs` runs it.
+//! The controller, which decides how much is frozen, and when: the phases of paper 2 (§3.2) as a
+//! state machine, without threads and without a clock. `steering.rs` runs it.
 //!
 //! ```text
 //!            ┌───────────────────────── rested ──────────────────────────┐
@@ -20,51 +20,51 @@ use std::time::Duration;
 use crate::curve::{CurvePoint, LEARNT_FROM, Latencies, STEPS, best_share};
 use crate::verdict::{Tried, Verdict};
 
-/// What the phases go by. The defaults are the authors', from their code where the paper does
-/// not say.
+/// Settings of the phases. The defaults are the authors', from their code if the paper does not
+/// have them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Tuning {
     /// How long the latency is measured before something is learnt, at least.
     pub(crate) baseline: Duration,
     /// How long it is measured before something is frozen, at least.
     pub(crate) construction: Duration,
-    /// How long the order has to itself after a thaw before that.
+    /// Time after a thaw for the order to recover, before that.
     pub(crate) settling: Duration,
     /// How long all is frozen for a trial, and how long if few requests come meanwhile.
     pub(crate) trial: Duration,
     pub(crate) trial_max: Duration,
-    /// Between looks at what is frozen, at least.
+    /// Least time between checks of the frozen share.
     pub(crate) check: Duration,
     /// Requests that must have been timed for a mean to count, of a kind and of all kinds.
     pub(crate) samples: u64,
     pub(crate) check_samples: u64,
     pub(crate) construction_samples: u64,
-    /// By how much a request must be faster than without: what is frozen is kept while its
-    /// latency is below the baseline's over this. A fifth is demanded there; whoever demands it
-    /// gives up what gains less.
+    /// Factor by which a request must be faster than without: a frozen share is kept while the
+    /// latency is below the baseline over this factor. The authors demand a fifth, which rejects
+    /// smaller gains.
     pub(crate) gain: f64,
     /// Shares that are tried after one learning, all among them.
     pub(crate) tries: usize,
     /// How far a share must be from those that were tried to be tried itself.
     pub(crate) apart: f64,
-    /// A lifetime for what is faster only because less is missed: twice as long each time that
-    /// it has paid.
+    /// The lifetime of a share that is faster only because of fewer misses: it doubles each time
+    /// that it has paid.
     pub(crate) probation: u32,
     /// By how much a request would be slower if none hit, below which there is nothing to lose.
     pub(crate) stake: f64,
-    /// Times in a row that something fades and is frozen anew before all is learnt anew: as it is
-    /// by then that may be another share, and learning takes as long as several cycles. Twice as
-    /// many each time, up to the second.
+    /// Consecutive times that a fading share is frozen anew before learning starts again: the best
+    /// share may have changed by then, but learning takes as long as several cycles. The number
+    /// doubles each time, up to the second.
     pub(crate) fades: u32,
     pub(crate) fades_max: u32,
-    /// What a frozen phase begins with, and is given again after each construction's length.
+    /// Credit at the start of a frozen phase, given again after each length of a construction.
     pub(crate) credit: f64,
     /// Attempts to construct something that is fast enough.
     pub(crate) attempts: u32,
     /// How many times as long as its construction something stays frozen, in time and in
     /// requests.
     pub(crate) lifetime: u32,
-    /// The share below which it is not worth it.
+    /// Below this share freezing does not pay.
     pub(crate) least_share: f64,
     /// The first sleep, the factor after each failure, the divisor after each success, and the
     /// bounds.
@@ -72,14 +72,14 @@ pub(crate) struct Tuning {
     pub(crate) sleep_growth: u32,
     pub(crate) sleep_min: Duration,
     pub(crate) sleep_max: Duration,
-    /// Requests for each entry after which content counts as renewed although some of it was
-    /// neither hit nor gone, and a curve as learnt.
+    /// Requests for each entry after which content counts as renewed although some entries were
+    /// neither hit nor evicted, and after which a curve counts as learned.
     pub(crate) patience: u64,
-    /// The fewest entries of which something is worth learning.
+    /// The fewest entries for which learning pays.
     pub(crate) entries: u64,
     /// Learning ends when so much lies before the marker.
     pub(crate) learnt: f64,
-    /// It ends when so many requests are misses, or hits of what lies before the marker.
+    /// It ends when this share of requests are misses, or hits of entries before the marker.
     pub(crate) saturated: f64,
     /// Growth of the cache while its renewal is waited for, above which it begins anew.
     pub(crate) growth: f64,
@@ -147,18 +147,18 @@ impl Kind {
     }
 }
 
-/// What a cache has counted since it was built.
+/// The counts of a cache since it was built.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Totals {
-    /// Hits of what is frozen.
+    /// Frozen hits.
     pub(crate) frozen: Kind,
     /// Other hits.
     pub(crate) dynamic: Kind,
     /// Misses, timed until the key was inserted.
     pub(crate) missed: Kind,
-    /// Misses, of which the look-up was timed; of those the requests are counted above.
+    /// Misses whose look-up was timed; their requests are counted above.
     pub(crate) absent: Kind,
-    /// Entries that went, for whatever reason.
+    /// Entries that left, for any reason.
     pub(crate) gone: u64,
     /// Entries behind the marker that were hit, as far as is known.
     pub(crate) passed: f64,
@@ -194,18 +194,17 @@ impl Totals {
     }
 }
 
-/// What the controller is shown.
+/// The controller's input.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
     pub(crate) totals: Totals,
-    /// What was learnt since learning began.
+    /// The data learned since learning began.
     pub(crate) curve: Vec<CurvePoint>,
-    /// Whether what it has frozen is so still.
+    /// Whether its frozen share is still frozen.
     pub(crate) is_frozen: bool,
 }
 
-/// What is to be done. Whoever does it answers [`Action::Freeze`] with
-/// [`Controller::has_frozen`].
+/// The action to take. The caller answers [`Action::Freeze`] with [`Controller::has_frozen`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
     Nothing,
@@ -221,8 +220,7 @@ pub(crate) enum Action {
     Rest,
 }
 
-/// What the freezing controller of a cache is doing:
-/// [`FreezingState::phase`](crate::FreezingState).
+/// The phase of a cache's freezing controller: [`FreezingState::phase`](crate::FreezingState).
 ///
 /// ```
 /// use frazil_freezing::{Phase, Steering};
@@ -263,7 +261,7 @@ pub enum Reason {
     Grew,
     /// All entries of before have been hit or removed.
     Renewed,
-    /// Some have not, but after so many requests none will be.
+    /// Some have not been hit, but after so many requests none will be.
     Settled,
     /// A curve was learnt.
     Learned,
@@ -285,11 +283,11 @@ pub enum Reason {
     Impossible,
     /// The program thawed or cleared the cache, or changed the capacity.
     Thawed,
-    /// The sleep is over.
+    /// The sleep has ended.
     Rested,
 }
 
-/// A phase, and what it has to remember.
+/// A phase, and its state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "one a cache, copied ten times a second")]
 enum State {
@@ -308,17 +306,17 @@ enum State {
     },
 }
 
-/// What a share came to in its trial and, once it was frozen for more than that, over its last
-/// cycle: the latency of a request from when it began to be measured without, until it was thawed.
+/// The result of a share in its trial and, once it was frozen for longer, over its last cycle: the
+/// latency of a request from the start of the measurement without it until its thaw.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Arm {
     share: f64,
     latency: f64,
-    /// Of the trial's requests.
+    /// For the trial's requests.
     misses: f64,
 }
 
-/// A frozen phase that is over: what a request took in it, and before it without.
+/// A frozen phase that has ended: latency of a request in it, and before it without freezing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Unproven {
     latency: f64,
@@ -343,7 +341,7 @@ impl Spent {
     }
 }
 
-/// What is frozen, and how it does.
+/// The frozen share, and its results.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct FrozenPhase {
     since: Totals,
@@ -366,7 +364,7 @@ struct FrozenPhase {
 pub(crate) struct Controller {
     tuning: Tuning,
     state: State,
-    /// Since when it is in this phase, and what came then.
+    /// Start of this phase, and the counts then.
     entered: Duration,
     pub(crate) reason: Reason,
     /// Latencies by kind as they were last known.
@@ -375,21 +373,21 @@ pub(crate) struct Controller {
     baseline: Known,
     /// Shares that were tried, since something was last learnt; a few.
     arms: Vec<Arm>,
-    /// What the last frozen phase has to prove by what comes after it.
+    /// The claim of the last frozen phase, which the time after it must confirm.
     unproven: Option<Unproven>,
     /// Why a sleep followed, since something was last learnt.
     given_up: Option<Reason>,
-    /// Of how many constructions' length the next frozen phase is at most.
+    /// The longest duration of the next frozen phase, in lengths of a construction.
     lifetime: u32,
     /// Misses without, of all requests.
     misses: f64,
-    /// When its construction began, what was counted then.
+    /// Start of its construction, and the counts then.
     thawed: Totals,
     /// The share that is or will be frozen.
     pub(crate) share: f64,
-    /// What a request took before anything was frozen, at least per this learning.
+    /// Latency of a request before anything was frozen, at least in this learning.
     bar: f64,
-    /// What it may take at most while something is frozen.
+    /// Its upper limit while a share is frozen.
     threshold: f64,
     /// Requests of the last construction, and how long they took.
     construction: u64,
@@ -402,7 +400,7 @@ pub(crate) struct Controller {
     pub(crate) record: Record,
 }
 
-/// What is kept for those who want to see.
+/// State for users.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Record {
     pub(crate) constructions: u64,
@@ -414,7 +412,7 @@ pub(crate) struct Record {
     pub(crate) shares: [Duration; STEPS + 1],
     /// When it was last brought up to date.
     pub(crate) until: Duration,
-    /// Of the requests that were looked at last: hits of what is frozen, and other hits.
+    /// Of the last observed requests: frozen hits, and other hits.
     pub(crate) frozen_hits: f64,
     pub(crate) dynamic_hits: f64,
     /// Their mean latency, in nanoseconds, and that below which it should be.
@@ -434,7 +432,7 @@ struct Known {
 }
 
 impl Known {
-    /// Brings up to date what enough was timed for.
+    /// Updates the latencies that have enough timings.
     fn update(&mut self, totals: &Totals, samples: u64) {
         let Known { frozen, dynamic, missed, absent, until } = self;
         for (known, until, now) in [
@@ -451,7 +449,7 @@ impl Known {
         }
     }
 
-    /// Those of a stretch, where it has enough of a kind.
+    /// Latencies of a stretch, if it has enough requests of a kind.
     fn over(&self, stretch: &Totals, samples: u64) -> Known {
         let of = |kind: Kind, known: Option<f64>| {
             if kind.samples >= samples { Some(kind.mean()) } else { known }
@@ -465,7 +463,7 @@ impl Known {
         }
     }
 
-    /// What a miss takes. Where no insertion follows it, as far as is known, its look-up.
+    /// Latency of a miss. If no insertion is known to follow it, that of its look-up.
     fn miss(&self) -> Option<f64> {
         self.missed.or(self.absent)
     }
@@ -531,7 +529,7 @@ impl Controller {
         }
     }
 
-    /// Begins again; what was recorded stays.
+    /// Begins again; the record stays.
     pub(crate) fn restart(&mut self, now: Duration) {
         self.keep_time(now);
         self.sleep = self.tuning.sleep;
@@ -549,7 +547,7 @@ impl Controller {
         }
     }
 
-    /// What share is frozen at the moment.
+    /// The share frozen at the moment.
     pub(crate) fn frozen_share(&self) -> f64 {
         match self.state {
             State::Trying(_) | State::Frozen(_) => self.share,
@@ -571,7 +569,7 @@ impl Controller {
         }
     }
 
-    /// Looks at what came since the last step, and says what is to be done.
+    /// Processes the counts since the last step, and returns the action to take.
     pub(crate) fn step(&mut self, now: Duration, observed: &Observed) -> Action {
         self.keep_time(now);
         self.known.update(&observed.totals, self.tuning.samples);
@@ -589,7 +587,7 @@ impl Controller {
         }
     }
 
-    /// Answers [`Action::Freeze`]: how many entries were frozen, and what was counted then.
+    /// Answers [`Action::Freeze`] with the number of frozen entries, and the counts then.
     pub(crate) fn has_frozen(&mut self, now: Duration, entries: u64, totals: &Totals) {
         self.keep_time(now);
         match self.state {
@@ -653,7 +651,7 @@ impl Controller {
         self.enter(State::Sleeping { until }, reason, now, Action::Rest)
     }
 
-    /// Shows what a stretch of requests came to.
+    /// Records the results of a stretch of requests.
     fn show(&mut self, stretch: &Totals, mean: f64) {
         let requests = stretch.requests().max(1) as f64;
         self.record.frozen_hits = stretch.frozen.requests as f64 / requests;
@@ -662,8 +660,8 @@ impl Controller {
         self.record.threshold_ns = self.threshold;
     }
 
-    /// Waits until the content has been renewed (§3.2.2): the marker goes when all that lies
-    /// behind it has been hit or has gone.
+    /// Waits until the content has been renewed (§3.2.2): the marker leaves when everything behind
+    /// it has been hit or evicted.
     fn wait(&mut self, now: Duration, totals: &Totals, since: Option<Totals>) -> Action {
         let Tuning { entries, growth, patience, samples, check_samples, .. } = self.tuning;
         let Some(since) = since else {
@@ -673,8 +671,8 @@ impl Controller {
         };
         let grown = totals.entries as f64 > since.entries as f64 * (1.0 + growth);
         if grown || totals.entries < entries {
-            // Of a small one nothing is worth learning; of one that grows the marker is not at
-            // the head of what there will be.
+            // For a small cache learning does not pay. In a growing one, entries still to come
+            // would be ahead of the marker.
             if totals.entries == since.entries {
                 return Action::Nothing;
             }
@@ -732,9 +730,9 @@ impl Controller {
         Action::Freeze(share)
     }
 
-    /// Tries all, then the share at which a request takes least by the curve (figure 20), and
-    /// another one if that is not where it takes least by what other hits took meanwhile: where
-    /// they wait for a lock they wait less, the fewer they are.
+    /// Tries everything, then the share with the shortest latency by the curve (figure 20). It
+    /// tries another one if the latencies of other hits, measured meanwhile, make another share the
+    /// best: hits that wait for a lock wait less, the fewer they are.
     fn try_shares(&mut self, now: Duration, observed: &Observed, since: &Totals) -> Action {
         let Tuning { trial, trial_max, samples, check_samples, gain, tries, apart, .. } =
             self.tuning;
@@ -746,9 +744,10 @@ impl Controller {
         let known = self.known.over(&stretch, samples);
         let enough = stretch.samples() >= check_samples;
         let mean = known.mean(&stretch).filter(|_| enough);
-        // What is slower than without need not be tried to the end.
+        // A share that is slower than none need not be tried to the end.
         let hopeless = tried >= trial / 2 && mean.is_some_and(|mean| mean > self.bar * gain * gain);
-        // A burst of a loop may be of what is not frozen alone: hits are not known by the next.
+        // A burst in a loop may have only entries that are not frozen: its hits do not predict the
+        // next.
         let early = tried < trial || (mean.is_none() && tried < trial_max);
         if early && !hopeless {
             return Action::Nothing;
@@ -757,7 +756,7 @@ impl Controller {
             self.show(&stretch, latency);
             self.arms.push(Arm { share: self.share, latency, misses: stretch.misses() });
         }
-        // Of what was not measured nothing is promised.
+        // There is no promise for anything not measured.
         let without = self.baseline.dynamic.or(known.frozen).unwrap_or(0.0);
         let beside =
             known.dynamic.filter(|_| self.share < 1.0 && stretch.dynamic.samples >= samples);
@@ -780,9 +779,9 @@ impl Controller {
         self.construct_anew(Reason::Chosen, 1, now, &observed.totals)
     }
 
-    /// The best share by the curve. If that was tried, and is about where the curve ends, as when
-    /// all requests have become misses and hits of what is before the marker: the middle between
-    /// the end and all, of which the curve says nothing.
+    /// The best share by the curve. If that was tried, and is near the curve's end (as when all
+    /// requests have become misses and hits before the marker): the middle between that end and
+    /// everything, where the curve has no data.
     fn next_share(&self, best: f64) -> f64 {
         let apart = self.tuning.apart;
         let end = self.curve.last().map_or(1.0, |last| last.share);
@@ -790,7 +789,7 @@ impl Controller {
         if was_tried && end - best < apart { f64::midpoint(end, 1.0) } else { best }
     }
 
-    /// What was measured, for those who want to know why.
+    /// The measurements, for users who want the reasons.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         if self.threshold <= 0.0 {
             return None;
@@ -856,10 +855,10 @@ impl Controller {
         self.choose(now, mean, attempt)
     }
 
-    /// Freezes the best share, if it is faster by what is demanded than what was measured without
-    /// before it *and* after it: of a workload that changes, either side alone may have been one of
-    /// its bad moments. So may have been an attempt that failed: where no other share is fast enough
-    /// the same one is tried again.
+    /// Freezes the best share, if it is faster by the required factor than without freezing before
+    /// it *and* after it: in a changing workload either side alone may have been a slow period. A
+    /// failed attempt may have been one too, so if no other share is fast enough the same one is
+    /// tried again.
     fn choose(&mut self, now: Duration, after: f64, attempt: u32) -> Action {
         let Tuning { gain, lifetime, probation, stake, .. } = self.tuning;
         if let Some(Unproven { latency, before }) = self.unproven.take() {
@@ -873,8 +872,8 @@ impl Controller {
         let is_last = |arm: &&Arm| attempt > 1 && arm.share.to_bits() == share;
         let again = || self.arms.iter().find(is_last).copied();
         let Some(arm) = best.or_else(again) else { return self.fail(now, Reason::NotWorth) };
-        // What hits may change from one moment to the next, what a hit takes does not. Where hardly
-        // anything hits there are no hits to lose.
+        // The hit ratio may change from one moment to the next; the latency of a hit does not. If
+        // hardly anything hits there are no hits to lose.
         let miss = self.baseline.miss().unwrap_or(0.0);
         let as_many_misses = arm.latency + (self.misses - arm.misses).max(0.0) * miss;
         if self.reason == Reason::Chosen || (attempt > 1 && arm.share.to_bits() != share) {
@@ -884,7 +883,7 @@ impl Controller {
         self.try_share(arm.share)
     }
 
-    /// Watches what is frozen (§3.2.3).
+    /// Watches the frozen share (§3.2.3).
     fn watch(&mut self, now: Duration, observed: &Observed, mut frozen: FrozenPhase) -> Action {
         let Tuning { check, check_samples, samples, attempts, credit, gain, .. } = self.tuning;
         let lifetime = self.lifetime;
@@ -904,7 +903,7 @@ impl Controller {
         frozen.cycle.add(stretch.requests(), latency);
         let Some(first) = frozen.first else {
             if latency > self.threshold {
-                // The next attempt is of what is best by that.
+                // The next attempt uses the best share by that.
                 self.has_come_to(latency);
                 if frozen.attempt >= attempts {
                     return self.fail(now, Reason::Unproven);
@@ -925,8 +924,8 @@ impl Controller {
         if frozen.credit <= 0.0 {
             return self.end_cycle(now, totals, &frozen, Reason::Degraded);
         }
-        // By requests alone a cache that is ten times as fast would be without for half the time,
-        // by time alone one that nobody asks would be frozen anew for nothing.
+        // By requests alone, a cache that is ten times as fast would be unfrozen for half of the
+        // time. By time alone, an idle cache would be frozen anew without need.
         let life = self.construction_time.saturating_mul(lifetime);
         let old = now.saturating_sub(self.entered) > life;
         let requests = totals.since(&frozen.since).requests();
@@ -939,7 +938,7 @@ impl Controller {
             if frozen.credit <= credit {
                 self.faded += 1;
                 if self.faded >= self.fades {
-                    // The share itself may not be what it was: it is learnt anew.
+                    // The best share may have changed, so it is learned anew.
                     self.faded = 0;
                     self.fades = self.fades.saturating_mul(2).min(self.tuning.fades_max);
                     return self.enter(State::Waiting(None), Reason::Faded, now, Action::Thaw);
@@ -953,15 +952,15 @@ impl Controller {
         Action::Nothing
     }
 
-    /// What a request took with the share that was frozen last, in place of what it took in its trial.
+    /// Latency with the share frozen last replaces that of its trial.
     fn has_come_to(&mut self, latency: f64) {
         let share = self.share.to_bits();
         let mine = self.arms.iter_mut().filter(|arm| arm.share.to_bits() == share);
         mine.for_each(|arm| arm.latency = latency);
     }
 
-    /// Freezes the share anew that is best by now, without learning: what it came to over this
-    /// cycle counts in place of its trial, in which it was fresh.
+    /// Freezes the currently best share anew, without learning. Its result over this cycle replaces
+    /// that of its trial, in which its content was fresh.
     fn end_cycle(
         &mut self,
         now: Duration,
@@ -976,7 +975,7 @@ impl Controller {
         let before = self.threshold * self.tuning.gain;
         self.unproven = Some(Unproven { latency: frozen.spent.mean(), before });
         if best.share.to_bits() != share {
-            // That one has to show what it is worth by itself.
+            // That share must prove its own gain.
             (self.faded, self.unproven) = (0, None);
         }
         self.record.refreshes += 1;

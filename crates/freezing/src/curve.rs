@@ -11,13 +11,13 @@ const REQUESTS_MIN: u64 = 64;
 /// Learning by ranks takes as many requests as there are entries, and this many at least.
 pub(crate) const LEARNT_FROM: u64 = 10_000;
 
-/// What requests came to that learning has looked at. By step: of the marker, how far it had
-/// come; of ranks, in which part of the order the entry was.
+/// The results of requests observed while learning, by step: the progress of the marker, or the
+/// part of the order that has the entry's rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Hits of what would have been frozen.
+    /// Hits of entries that would have been frozen.
     pub(crate) frozen: [u64; STEPS],
-    /// Hits of what would not.
+    /// Hits of other entries.
     pub(crate) dynamic: [u64; STEPS],
     pub(crate) misses: [u64; STEPS],
 }
@@ -29,7 +29,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// What has come since another was taken.
+    /// The difference to an earlier one.
     pub(crate) fn since(&self, before: &Tally) -> Tally {
         let less = |now: &[u64; STEPS], then: &[u64; STEPS]| {
             std::array::from_fn(|step| now[step].wrapping_sub(then[step]))
@@ -47,7 +47,7 @@ impl Tally {
         sum(&self.frozen) + sum(&self.dynamic) + sum(&self.misses)
     }
 
-    /// The curve by a marker: each step shows the shares while so much lay before it, of which
+    /// The curve by a marker: each step has the shares while so many entries lay before the marker;
     /// `reached` is the last.
     pub(crate) fn by_marker(&self, reached: f64) -> Vec<CurvePoint> {
         let mut curve = Vec::new();
@@ -68,9 +68,9 @@ impl Tally {
         curve
     }
 
-    /// The curve by ranks: frozen are all steps up to each. Newcomers live in what is not frozen:
-    /// of their hits as large a share is lost as the cache has less room for them. That is the most
-    /// it should be, as their first hits want the least room.
+    /// The curve by ranks: at each step all steps up to it are frozen. New entries live in the
+    /// dynamic part, and lose the same share of their hits as that part loses of its capacity. That
+    /// is an upper bound, because their first hits need the least capacity.
     pub(crate) fn by_rank(&self) -> Vec<CurvePoint> {
         let misses: u64 = self.misses.iter().sum();
         let newcomers: u64 = self.dynamic.iter().sum();
@@ -104,7 +104,7 @@ impl Tally {
 pub struct CurvePoint {
     /// The share that is frozen, from 0 to 1.
     pub share: f64,
-    /// Requests that hit what is frozen, of all.
+    /// Frozen hits, of all requests.
     pub frozen_hits: f64,
     /// Requests that miss, of all.
     pub misses: f64,
@@ -118,8 +118,8 @@ impl CurvePoint {
         CurvePoint { share, frozen_hits: of_all(frozen), misses: of_all(misses), requests }
     }
 
-    /// The mean latency of a request at this point: equation 1 of the paper, in which a
-    /// look-up among what is frozen comes before all else.
+    /// The mean latency of a request at this point: equation 1 of the paper, in which every request
+    /// first looks up the frozen table.
     pub(crate) fn latency(&self, latencies: &Latencies) -> f64 {
         let Latencies { frozen, dynamic, miss } = *latencies;
         let dynamic_hits = (1.0 - self.frozen_hits - self.misses).max(0.0);
@@ -128,9 +128,9 @@ impl CurvePoint {
             + dynamic_hits * (frozen + dynamic)
     }
 
-    /// The same point with as many misses as it may have by chance, but for a few times of a
-    /// hundred: Wilson's bound at two standard errors. The best of many points is else the one
-    /// that was lucky, and a few hundred requests without a miss say little of one in fifty.
+    /// The same point with the upper limit of its misses: Wilson's bound at two standard errors.
+    /// Without it the best of many points would be a lucky one; a few hundred requests without a
+    /// miss do not exclude a miss ratio of one in fifty.
     fn unlucky(&self) -> CurvePoint {
         let (misses, requests) = (self.misses, self.requests.max(1) as f64);
         let error = (misses * (1.0 - misses) / requests + 1.0 / (requests * requests)).sqrt();
@@ -139,8 +139,8 @@ impl CurvePoint {
     }
 }
 
-/// What a request takes, in nanoseconds: a hit of what is frozen, another, and a miss until its
-/// value is there.
+/// Latency of a request, in nanoseconds: a frozen hit, another hit, and a miss until its value is
+/// present.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Latencies {
     pub(crate) frozen: f64,
@@ -196,7 +196,8 @@ mod tests {
             (600, 200, 100, 100);
         let curve = tally.by_rank();
         assert_eq!(curve.len(), STEPS);
-        // Of the hundred hits of newcomers two are lost with a fiftieth of the room, and all.
+        // Of the hundred hits of new entries two are lost with a fiftieth of the capacity, and all
+        // with all of it.
         assert_eq!((curve[0].share, curve[0].frozen_hits, curve[0].misses), (0.02, 0.6, 0.102));
         assert_eq!((curve[24].misses, curve[49].misses), (0.15, 0.2));
         assert_eq!((curve[1].frozen_hits, curve[49].frozen_hits), (0.8, 0.8));
@@ -217,7 +218,7 @@ mod tests {
         let curve = [point(0.1, 0.4, 0.04), point(0.5, 0.8, 0.05), point(0.9, 0.9, 0.09)];
         assert_eq!(best_share(&curve, &latencies, 120.0), 0.5);
         assert_eq!(best_share(&curve, &latencies, 60.0), 0.0);
-        // Of a thousand requests with one miss in twenty it may be luck: 6.56 %.
+        // For a thousand requests with one miss in twenty the bound is 6.56 %.
         let mut few = curve;
         few[1].requests = 1_000;
         assert!((few[1].unlucky().misses - 0.0656).abs() < 1e-3, "{:?}", few[1].unlucky());

@@ -27,7 +27,7 @@ impl Mark {
     }
 }
 
-/// What became of an insertion.
+/// The result of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Insertion {
     /// The key was present, and has the new value.
@@ -41,21 +41,22 @@ pub enum Insertion {
     Refused,
 }
 
-/// A cache whose hottest entries can be frozen: what an [`Overlay`](crate::Overlay) is put on. Threads
-/// call all of it at once.
+/// A cache whose hottest entries can be frozen, under an [`Overlay`](crate::Overlay). Threads call
+/// all methods concurrently.
 ///
-/// An entry of a host is *dynamic*, or *set aside*: out of its policy's sight, so that it is not
-/// evicted and nothing is noted of its hits. What is set aside is still found, replaced and removed,
-/// and counts as one that is there.
+/// An entry of a host is *dynamic*, or *set aside*: hidden from its policy, so that it is not
+/// evicted and its hits are not noted. An entry set aside is still found, replaced and removed, and
+/// counts as present.
 ///
-/// **The one rule that answers depend on**: [`set_aside`](Self::set_aside) calls `copy` under a lock
-/// that [`insert`](Self::insert) and [`remove`](Self::remove) hold while they change that key. So a
-/// write of the key was before the copy, which has its value then, or comes after it, and is seen to
-/// by the overlay.
+/// **The one rule that answers depend on**: [`set_aside`](Self::set_aside) calls `copy` under a
+/// lock that [`insert`](Self::insert) and [`remove`](Self::remove) hold while they change that key.
+/// So a write of the key was before the copy, which has its value then, or comes after it, and is
+/// seen to by the overlay.
 pub trait Host: Send + Sync {
-    /// Of an entry.
+    /// Key of an entry.
     type Key: Hash + Eq + Clone + Send + Sync;
-    /// Of an entry. Copied when it is frozen, and for each hit: an `Arc` of something large.
+    /// Value of an entry. Copied when it is frozen, and for each hit, so large values should be an
+    /// `Arc`.
     type Value: Clone + Send + Sync;
 
     /// How many entries there are.
@@ -66,13 +67,13 @@ pub trait Host: Send + Sync {
         self.len() == 0
     }
 
-    /// The value of a key, if it is there. Calls `hit` with the entry's mark, and tells the policy of
-    /// the hit unless the entry is set aside.
+    /// The value of a key, if it is there. Calls `hit` with the entry's mark, and tells the policy
+    /// of the hit unless the entry is set aside.
     fn get(&self, key: &Self::Key, hit: impl FnOnce(&Mark)) -> Option<Self::Value>;
 
-    /// Inserts a key with a mark that is new, or replaces its value and leaves its mark and where it
-    /// is: dynamic or set aside. A newcomer for which there is no room is refused where nothing
-    /// dynamic could go.
+    /// Inserts a key with a new mark, or replaces its value without changing its mark and state
+    /// (dynamic or set aside). A new entry that does not fit is refused if no dynamic entry can be
+    /// evicted.
     fn insert(&self, key: &Self::Key, value: Self::Value) -> Insertion;
 
     /// Removes a key, and returns its value.
@@ -82,15 +83,15 @@ pub trait Host: Send + Sync {
     /// batches, and then may visit or miss entries inserted meanwhile.
     fn walk(&self, show: &mut dyn FnMut(&Mark));
 
-    /// Sets the hottest aside, so many if there are as many, and calls `copy` for each, hottest
-    /// first. Nothing is set aside before. May lock in batches. Returns how many it has set aside.
+    /// Sets the hottest entries aside, at most so many, and calls `copy` for each, hottest first.
+    /// No entry is set aside before. May lock in batches. Returns the number set aside.
     fn set_aside(&self, count: usize, copy: &mut dyn FnMut(&Self::Key, &Self::Value)) -> usize;
 
     /// Returns all entries set aside to the policy, as its hottest entries. It may lock in batches.
     fn give_back(&self);
 
-    /// What says which entries are worth freezing: a marker, unless the host's order is one of
-    /// frequency. With [`Teacher::Count`] an overlay learns by the order too, after a time of counting.
+    /// The way to learn which entries to freeze: a marker, unless the host's order is by frequency.
+    /// With [`Teacher::Count`] an overlay learns by the order too, after a time of counting.
     fn teacher(&self) -> Teacher {
         Teacher::Marker
     }

@@ -25,7 +25,7 @@ use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// Requests that a thread times in a burst.
 pub const BURST: u64 = 256;
-/// The longest that a look-up is taken to last: what takes longer has lost its core.
+/// The longest plausible look-up: in a longer one the thread has lost its core.
 const LOOK_MAX_NS: u64 = 20_000;
 /// The longest that a miss is taken to wait for its insertion: longer ago it was another.
 const MISS_MAX_NS: u64 = 10_000_000_000;
@@ -42,7 +42,7 @@ const BEHIND: u8 = 1;
 /// It was hit since, and lies before it.
 const BEFORE: u8 = 2;
 
-/// What hits are looked at for.
+/// The purpose of observing hits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Purpose {
@@ -79,8 +79,8 @@ impl Timed {
     }
 }
 
-/// What one thread has seen. Written by that thread alone, or by one at a time: of two that write
-/// at once, what one has counted is lost. 1.3 kB.
+/// The counts of one thread. Written by that thread alone, or by one thread at a time: if two write
+/// at once, counts of one are lost. 1.3 kB.
 ///
 /// ```
 /// let samples = frazil_freezing::Samples::default();
@@ -91,18 +91,18 @@ impl Timed {
 /// ```
 #[derive(Debug)]
 pub struct Samples {
-    /// The burst that it knows of, and how many requests are left to time in it.
+    /// The current burst, and the number of requests left to time in it.
     burst: AtomicU64,
     left: AtomicU64,
     /// When the miss began whose insertion is waited for.
     missed_at: AtomicU64,
-    /// What misses took lately, or 0.
+    /// Recent latency of misses, or 0.
     usual_miss: AtomicU64,
-    /// Hits of what is frozen.
+    /// Frozen hits.
     pub(crate) frozen: Timed,
     /// Other hits.
     pub(crate) dynamic: Timed,
-    /// Look-ups of what was not there.
+    /// Look-ups of absent keys.
     pub(crate) absent: Timed,
     /// Misses, until the key was inserted.
     pub(crate) loaded: Timed,
@@ -131,14 +131,14 @@ impl Default for Samples {
 }
 
 impl Samples {
-    /// A look-up that hit has taken so many nanoseconds, `frozen` if it hit what is frozen. O(1).
+    /// A look-up that hit took so many nanoseconds; `frozen` if the entry was frozen. O(1).
     pub fn hit_took(&self, frozen: bool, nanoseconds: u64) {
         let of = if frozen { &self.frozen } else { &self.dynamic };
         of.add(nanoseconds.min(LOOK_MAX_NS));
     }
 
-    /// A look-up that began at `began` and took so many nanoseconds has not found its key, whose
-    /// insertion by this thread is waited for. O(1).
+    /// A look-up that began at `began` and took so many nanoseconds missed; its latency ends with
+    /// the insertion of the key by this thread. O(1).
     pub fn look_up_failed(&self, began: u64, nanoseconds: u64) {
         self.absent.add(nanoseconds.min(LOOK_MAX_NS));
         self.missed_at.store(began, Relaxed);
@@ -149,7 +149,7 @@ impl Samples {
         self.add_miss(now.saturating_sub(self.missed_at.load(Relaxed)));
     }
 
-    /// Adds what was counted.
+    /// Adds the counts.
     pub(crate) fn add_to(&self, tally: &mut Tally) {
         let sums = [&mut tally.frozen, &mut tally.dynamic, &mut tally.misses];
         for (sums, counts) in sums.into_iter().zip(&self.tally) {
@@ -164,7 +164,7 @@ impl Samples {
         if nanoseconds >= MISS_MAX_NS {
             return;
         }
-        // Of sixteen or so. What is far above it counts as little as it may.
+        // A moving mean over about sixteen values. Values far above it count as little as possible.
         let usual = self.usual_miss.load(Relaxed);
         let taken = if usual == 0 { nanoseconds } else { nanoseconds.min(MISS_FACTOR * usual) };
         self.loaded.add(taken);
@@ -173,9 +173,10 @@ impl Samples {
     }
 }
 
-/// What lets operations of a cache be looked at, while somebody wants to see them.
+/// Lets operations of a cache be observed, while an observer is active.
 ///
-/// Two askers share it: learning wants those of a share of the keys, a burst of timings wants all.
+/// Two observers share it: learning needs the operations of a share of the keys, a burst of timings
+/// needs all.
 pub trait Gate {
     /// Opens it for learning as far as a share of the keys, from 0 to 1; 0 closes it. Returns the
     /// hash below which those lie that come through.
@@ -189,7 +190,7 @@ pub trait Gate {
     fn try_end_timing(&self) -> bool;
 }
 
-/// What requests that are looked at read. Written by the controller, but for `step`.
+/// The state that observed requests read. The controller writes it, except `step`.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Told {
@@ -230,7 +231,7 @@ impl Learner {
         }
     }
 
-    /// Looks at nothing any more, but for bursts. Ranks are kept.
+    /// Stops observing, except for bursts. Ranks are kept.
     pub fn stop(&self, gate: &impl Gate) {
         let kept = match self.purpose() {
             Purpose::Rank | Purpose::Kept => Purpose::Kept,
@@ -289,15 +290,15 @@ impl Learner {
         self.purpose() == Purpose::Kept
     }
 
-    /// Begins to learn by ranks, which `give` gives: to each entry the byte of its place, and
-    /// [`NEWCOMER`] to all others.
+    /// Begins to learn by ranks. `give` sets them: for each entry the byte of its place, and
+    /// [`NEWCOMER`] for all others.
     pub(crate) fn learn_by_rank(&self, gate: &impl Gate, give: impl FnOnce()) {
         self.stop(gate);
         give();
         self.begin(gate, Purpose::Rank, 1.0);
     }
 
-    /// Requests that see only half of what is stored here count one thing wrong.
+    /// Requests that see only a part of these stores count wrongly once.
     fn begin(&self, gate: &impl Gate, purpose: Purpose, share: f64) {
         self.told.threshold.store(gate.learn_from(share), Relaxed);
         self.told.purpose.store(purpose as u8, Relaxed);
@@ -308,14 +309,14 @@ impl Learner {
         self.before.0.load(Relaxed)
     }
 
-    /// Whether anything is learnt for which the bytes of newcomers matter.
+    /// Whether learning needs the bytes of new entries.
     #[inline(always)]
     pub fn wants_newcomers(&self) -> bool {
         self.told.purpose.load(Relaxed) != Purpose::Nothing as u8
     }
 
-    /// Whether a request that came through the gate is to be learnt from, and not timed alone.
-    /// The hash is that which the gate goes by.
+    /// Whether learning uses a request that passed the gate, or it is only timed. The hash is the
+    /// gate's.
     pub fn wants(&self, hash: u64) -> bool {
         self.purpose() != Purpose::Nothing && hash < self.told.threshold.load(Relaxed)
     }
@@ -341,7 +342,7 @@ impl Learner {
                     return add(&frozen[step], 1);
                 }
                 add(&dynamic[step], 1);
-                // Of two threads one is the first.
+                // One of two threads is the first.
                 let was = byte.swap(BEFORE, Relaxed);
                 if was == BEHIND {
                     add(&samples.passed, 1);
@@ -371,8 +372,7 @@ impl Learner {
         add(&samples.tally[2][step], 1);
     }
 
-    /// Whether this request is to be timed. The thread that has done its share of a burst ends
-    /// it for all.
+    /// Whether to time this request. A thread that has done its share of a burst ends it for all.
     pub fn is_to_be_timed(&self, samples: &Samples, gate: &impl Gate) -> bool {
         let burst = self.told.burst.load(Relaxed);
         if burst == 0 {
@@ -392,8 +392,7 @@ impl Learner {
     }
 }
 
-/// The byte of an entry's place, from 0 for the hottest, among so many, by which ranks are
-/// learnt.
+/// The byte of an entry's place among so many, from 0 for the hottest; learning by ranks uses it.
 ///
 /// ```
 /// assert_eq!([0, 10, 999].map(|place| frazil_freezing::byte_of_rank(place, 1_000)), [1, 1, 50]);
@@ -403,7 +402,7 @@ pub fn byte_of_rank(place: usize, entries: usize) -> u8 {
     (place * STEPS / entries.max(1)).min(STEPS - 1) as u8 + 1
 }
 
-/// What it takes to read a clock, in nanoseconds: the least of 64 readings.
+/// The cost of reading a clock, in nanoseconds: the least of 64 readings.
 ///
 /// ```
 /// let mut now = 0;

@@ -39,7 +39,7 @@ impl Shared {
         }
     }
 
-    /// What was there before, if a reader has it still.
+    /// The previous table, if a reader still has it.
     fn replace(&self) -> Option<Withdrawn<Thing>> {
         let withdrawn = self.published.withdraw().expect("it was published");
         let kept = withdrawn.reclaim(&self.claims).err();
@@ -62,7 +62,7 @@ fn read_and_replace(claims: usize) {
         });
         let kept = shared.replace();
         readers.into_iter().for_each(|reader| reader.join().expect("it has read"));
-        // Whoever looks again finds that nobody reads it.
+        // The next check finds that no thread reads it.
         assert!(kept.is_none_or(|kept| kept.reclaim(&shared.claims).is_ok()));
     });
 }
@@ -72,7 +72,7 @@ fn nothing_is_dropped_while_it_is_read() {
     read_and_replace(2);
 }
 
-/// Who finds the one claim taken must not let go of it.
+/// A thread that finds the only claim taken must not release it.
 #[test]
 fn nothing_is_dropped_while_another_wants_its_claim() {
     read_and_replace(1);
@@ -162,8 +162,8 @@ fn what_is_written_during_a_thaw_and_a_freeze_is_found() {
     explore(true, insert);
 }
 
-/// Nothing is shown any more, and what is set aside is known to be; or it was given back, or frozen
-/// after the write.
+/// Nothing is published any more, and the entries set aside are known; or they were returned, or
+/// frozen after the write.
 #[test]
 fn what_is_not_written_to_its_end_is_found() {
     loom::model(|| {

@@ -1,8 +1,9 @@
-//! The overlay on somebody else's cache: the table before it, and what is counted for the controller.
+//! The overlay on somebody else's cache: the table before it, and what is counted for the
+//! controller.
 //!
-//! A look-up asks the table first, where anything is frozen, and then the cache. A write goes to the
-//! cache, and then takes the key out of the table. `docs/design/freezing-other-caches.md` says why no
-//! look-up finds what a completed write has replaced or removed.
+//! A look-up asks the table first, where anything is frozen, and then the cache. A write goes to
+//! the cache, and then takes the key out of the table. `docs/design/freezing-other-caches.md` says
+//! why no look-up finds what a completed write has replaced or removed.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -24,8 +25,8 @@ use crate::sync::atomic::{
 use crate::table::Table;
 use crate::threads::{PLACES, Place};
 
-/// How often a freeze looks whether readers of the last table are gone, before it gives up. With what
-/// a system adds to a short sleep that is 10 to 25 ms.
+/// Number of times that a freeze checks whether readers of the last table have finished, before it
+/// gives up. With the system's addition to a short sleep that takes 10 to 25 ms.
 const LOOKS: usize = if cfg!(loom) { 1 } else { 200 };
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
@@ -35,10 +36,10 @@ const DYNAMIC: u8 = 0;
 const FILLING: u8 = 1;
 /// Look-ups ask the table.
 const SHOWN: u8 = 2;
-/// They do not, and what is frozen is set aside still.
+/// They do not, and the frozen entries are still set aside.
 const ABANDONED: u8 = 3;
 
-/// What a thread has counted.
+/// The counts of a thread.
 #[derive(Debug, Default)]
 struct Counted {
     frozen_hits: AtomicU64,
@@ -91,9 +92,9 @@ impl Door {
 
 type TableOf<H> = Table<<H as Host>::Key, <H as Host>::Value>;
 
-/// What the freezer remembers.
+/// State of the freezer.
 struct Work<H: Host> {
-    /// The last table, until nobody reads it.
+    /// The last table, until no thread reads it.
     withdrawn: Option<Withdrawn<TableOf<H>>>,
     /// Whether the host has anything set aside.
     is_aside: bool,
@@ -102,9 +103,10 @@ struct Work<H: Host> {
 /// A cache with an overlay: its hottest entries frozen by hand, or by [a thread](Self::control) as
 /// long as it pays.
 ///
-/// What is frozen lies in the table *and* in the host. A hit of it takes no lock of the host's and
-/// leaves no mark: one locked instruction on a line of the thread's own, and a look at one or two
-/// lines of the table. Other hits cost what the host takes, and in a frozen phase a look at the table.
+/// Frozen entries are in the table *and* in the host. A frozen hit takes no lock of the host and
+/// leaves no mark: it costs one locked instruction on a line of the thread's own, and a read of one
+/// or two lines of the table. Other hits have the host's cost, and in a frozen phase a look-up in
+/// the table.
 ///
 /// Keys and values are cloned into the table, 53 bytes an entry of two numbers. It takes
 /// 16 kB beside that, and 1.3 kB for each thread that was looked at.
@@ -173,16 +175,16 @@ pub struct Overlay<H: Host, S = RandomState> {
     learner: Learner,
     claims: Claims<Counted>,
     work: Mutex<Work<H>>,
-    /// Whether there is a table that was withdrawn and not dropped, so that a step need not take the
-    /// lock to know. Of the system: no model hangs on it.
+    /// Whether a withdrawn table was not dropped yet, so that a step need not take the lock to
+    /// know. An atomic of the standard library, because no model depends on it.
     has_withdrawn: std::sync::atomic::AtomicBool,
     /// Held for a step.
     steering: Mutex<Steering>,
-    /// What the last step came to. Held for a moment.
+    /// The result of the last step. The lock is held only for a moment.
     state: Mutex<FreezingState>,
     controlled: Controlled,
     origin: Instant,
-    /// What it takes to read the clock.
+    /// The cost of reading the clock.
     overhead_ns: u64,
 }
 
@@ -227,7 +229,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         }
     }
 
-    /// The cache below. What is written to it directly must be told: [`forget`](Self::forget).
+    /// The cache below. After a direct write to it call [`forget`](Self::forget).
     pub fn host(&self) -> &H {
         &self.host
     }
@@ -236,7 +238,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     #[inline]
     pub fn get(&self, key: &H::Key) -> Option<H::Value> {
         let place = Place::of_this_thread();
-        // Where nobody wants the hash it is not made.
+        // The hash is computed only if it is needed.
         if self.door.0.is_open() || self.shown.0.stage.load(Relaxed) == SHOWN {
             let hash = self.hash(key);
             if self.door.0.wants(hash) {
@@ -252,7 +254,8 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         value
     }
 
-    /// Inserts or replaces. While all of a full cache is frozen its host refuses newcomers. O(1).
+    /// Inserts or replaces. While everything in a full cache is frozen its host refuses new
+    /// entries. O(1).
     pub fn insert(&self, key: &H::Key, value: H::Value) -> Insertion {
         let place = Place::of_this_thread();
         let counted = self.claims.beside(place.at);
@@ -265,13 +268,13 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         if let Insertion::Admitted { evicted } = insertion {
             place.add(&counted.gone, evicted);
         }
-        // Of what was refused too: the host may have dropped what was there before.
+        // Also for a refused entry: the host may have dropped the previous one.
         self.take_out(place, key);
         written.needs_nothing();
         insertion
     }
 
-    /// Removes a key, and says what its value was. O(1).
+    /// Removes a key, and returns its value. O(1).
     pub fn remove(&self, key: &H::Key) -> Option<H::Value> {
         let written = self.is_written();
         let removed = self.host.remove(key);
@@ -284,20 +287,20 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         removed
     }
 
-    /// The value of a key has been changed in the host, or it has gone from there, and not by this
-    /// overlay: has no look-up find it in the table. To be called after that. O(1).
+    /// Hides a key from look-ups in the table. Call it after the key was changed in the host, or
+    /// removed from it, other than through this overlay. O(1).
     pub fn forget(&self, key: &H::Key) {
         let written = self.is_written();
         self.take_out(Place::of_this_thread(), key);
         written.needs_nothing();
     }
 
-    /// Freezes the hottest entries, a share of what is there from 0 to 1, and returns how many they
-    /// are. What was frozen before is thawed first. O(entries), beside other threads.
+    /// Freezes the hottest entries, a share of all from 0 to 1, and returns their number. Entries
+    /// frozen before are thawed first. O(entries), concurrently with other threads.
     ///
-    /// `None` if it can't be done just now, and nothing is frozen: a reader of the last table has not
-    /// let go in some 20 ms, a writer had to give the new one up, or another thread freezes or
-    /// thaws.
+    /// `None` if it can't be done now, and nothing is frozen: a reader of the last table has not
+    /// released it in some 20 ms, a writer had to withdraw the new one, or another thread freezes
+    /// or thaws.
     pub fn freeze(&self, share: f64) -> Option<u64> {
         let mut work = try_lock(&self.work)?;
         self.thaw_all(&mut work);
@@ -324,10 +327,11 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         }
     }
 
-    /// Fills a table with so many of the hottest entries, and shows it.
+    /// Fills a table with so many of the hottest entries, and publishes it.
     fn fill(&self, work: &mut Work<H>, count: usize) -> Option<u64> {
         let Shown { stage, table } = &self.shown.0;
-        // An exchange, as in `thaw_all`: loom lets a store come before what `abandon` has exchanged.
+        // An exchange, as in `thaw_all`: loom lets a store come before what `abandon` has
+        // exchanged.
         stage.swap(FILLING, Relaxed);
         table.publish(Box::new(Table::new(count)));
         work.is_aside = true;
@@ -341,14 +345,14 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         if aside == 0 {
             return Some(0);
         }
-        // Release: the table. Partner: the Acquire of `find_frozen`. Not if a writer has given up on
+        // Release: the table. Partner: the Acquire of `find_frozen`. Not if a writer has withdrawn
         // it.
         stage.compare_exchange(FILLING, SHOWN, Release, Relaxed).ok()?;
         Some(aside as u64)
     }
 
-    /// Gives what is frozen back to the host's policy. O(entries), beside other threads. Does nothing
-    /// while another thread freezes or thaws.
+    /// Returns the frozen entries to the host's policy. O(entries), concurrently with other
+    /// threads. Does nothing while another thread freezes or thaws.
     pub fn thaw(&self) {
         if let Some(mut work) = try_lock(&self.work) {
             self.thaw_all(&mut work);
@@ -356,7 +360,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         }
     }
 
-    /// What was counted. O(threads).
+    /// The counts. O(threads).
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::default();
         for counted in self.claims.all() {
@@ -370,21 +374,21 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         counts
     }
 
-    /// What its controller is doing, as of its last step.
+    /// The state of its controller after its last step.
     pub fn state(&self) -> FreezingState {
         lock(&self.state).clone()
     }
 
-    /// Whether entries are set aside, so that the host's policy does not see them, and no look-up
-    /// finds them in the table: a write panicked, or found as many look-ups under way as there may
-    /// be, and had the table given up. [`thaw`](Self::thaw) and [`freeze`](Self::freeze) put
-    /// them back, and so does a controller in its next step; else they stay as they are. O(1).
+    /// Whether entries are set aside, hidden from the host's policy, but no look-up finds them in
+    /// the table. That happens if a write panicked, or found the maximum number of look-ups under
+    /// way, and had to withdraw the table. [`thaw`](Self::thaw), [`freeze`](Self::freeze) and the
+    /// next step of a controller return them to the policy. O(1).
     pub fn needs_thaw(&self) -> bool {
         self.shown.0.stage.load(Relaxed) == ABANDONED
     }
 
-    /// For those who have a thread of their own for what [`control`](Self::control) does. Dropped, it
-    /// thaws what is frozen.
+    /// For programs that use their own thread for the work of [`control`](Self::control). When
+    /// dropped, it thaws frozen entries.
     ///
     /// # Errors
     ///
@@ -394,10 +398,10 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         Ok(Steps(self))
     }
 
-    /// Learns, freezes or thaws. How long there will be nothing to do. By one at a time: whoever has
-    /// begun to control it.
+    /// Learns, freezes or thaws. Returns the time until the next step. Only the thread that
+    /// controls the cache calls it.
     fn step(&self, now: Duration) -> Duration {
-        // Not held by anybody, unless a process was forked from within a step.
+        // The lock is free, unless a process was forked from within a step.
         let Some(mut steering) = try_lock(&self.steering) else { return LOOK };
         let step = steering.step(now, &Learning(self));
         *lock(&self.state) = step.state;
@@ -405,18 +409,17 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         if !self.has_withdrawn.load(Relaxed) {
             return step.idle;
         }
-        // A reader had not let go of it when it was withdrawn, and nothing may be frozen for hours.
+        // A reader still had it when it was withdrawn, and there may be no freeze for hours.
         let is_dropped = try_lock(&self.work).is_some_and(|mut work| self.reclaim_now(&mut work));
         if is_dropped { step.idle } else { step.idle.min(LOOK) }
     }
 
-    /// Freezes as much as it is learnt to be worth, from a thread of its own, until the handle is
-    /// dropped.
+    /// Learns the best share and freezes it, in its own thread, until the handle is dropped.
     ///
     /// # Errors
     ///
-    /// `ResourceBusy` while another handle of it lives, or one of [`steps`](Self::steps), and what the
-    /// system says of the thread.
+    /// `ResourceBusy` while another handle of it lives, or one of [`steps`](Self::steps), and the
+    /// system's errors for the thread.
     pub fn control(self: &Arc<Self>) -> io::Result<FreezingControl>
     where
         H: 'static,
@@ -438,7 +441,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         self.thaw();
     }
 
-    /// Spread over all bits, whatever the hasher: the table and the gate go by the upper ones.
+    /// Spread over all bits, for any hasher: the table and the gate use the upper ones.
     #[inline(always)]
     fn hash(&self, key: &H::Key) -> u64 {
         self.hasher.hash_one(key).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -471,7 +474,8 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         let is_timed = self.learner.is_to_be_timed(samples, &self.door.0);
         let is_learnt = self.learner.wants(hash);
         let began = nanoseconds_since(self.origin);
-        // Made again where a look-up that nobody looks at makes one, as it is part of what that takes.
+        // Computed again, because an unobserved look-up computes one, and the cost belongs to the
+        // measured time.
         let is_shown = self.shown.0.stage.load(Relaxed) == SHOWN;
         let frozen = if is_shown { self.find_frozen(place, self.hash(key), key) } else { None };
         let (is_frozen, value) = match frozen {
@@ -515,8 +519,9 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     /// Has no look-up find a key in the table that the caller has written in the host.
     #[inline(always)]
     fn take_out(&self, place: Place, key: &H::Key) {
-        // Relaxed: whoever has copied the key has published the table before, and let go of the
-        // lock of the host's that the caller has taken since; or copies what the caller has written.
+        // Relaxed: a thread that copied the key has published the table before, and released the
+        // host's lock that the caller has taken since; or it copies the value that the caller has
+        // written.
         if self.shown.0.table.is_any() {
             self.take_out_of_table(place, self.hash(key), key);
         }
@@ -526,8 +531,8 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     fn take_out_of_table(&self, place: Place, hash: u64, key: &H::Key) {
         let Shown { stage, table } = &self.shown.0;
         let Some(held) = self.claims.take_any(place.at) else {
-            // As many readers as there are claims, and none of them lets go: nobody is to look at
-            // the table any more.
+            // There are as many readers as claims, and none releases its claim, so look-ups must no
+            // longer use the table.
             return abandon(stage);
         };
         if let Some(table) = table.get(&held) {
@@ -535,8 +540,8 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         }
     }
 
-    /// Before a write of the host. Dropped before it is told that all is done, as by a panic of the
-    /// host's, of a hash or of a comparison, it has no look-up ask the table any more.
+    /// Made before a write of the host. If it is dropped before the write has finished, as after a
+    /// panic of the host, of a hash or of a comparison, look-ups no longer use the table.
     fn is_written(&self) -> Written<'_> {
         Written { stage: &self.shown.0.stage }
     }
@@ -550,7 +555,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
             self.has_withdrawn.store(true, Relaxed);
         }
         if work.is_aside {
-            // Should it panic the next one has to.
+            // If it panics the next one must do it.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.host.give_back())) {
                 stage.store(ABANDONED, Relaxed);
                 resume_unwind(panic);
@@ -559,7 +564,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         }
     }
 
-    /// Drops the last table, if nobody reads it any more. Whether there is none.
+    /// Drops the last table, if no thread reads it any more. Returns whether there is none.
     fn reclaim_now(&self, work: &mut Work<H>) -> bool {
         let withdrawn = work.withdrawn.take();
         work.withdrawn = withdrawn.and_then(|it| it.reclaim(&self.claims).err());
@@ -582,14 +587,14 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
 impl<H: Host, S> Drop for Overlay<H, S> {
     fn drop(&mut self) {
         let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // Nobody reads any more.
+        // No thread reads any more.
         if let Some(withdrawn) = work.withdrawn.take() {
             let _ = withdrawn.reclaim(&self.claims);
         }
     }
 }
 
-/// A write that may not have come to its end.
+/// A write that may not have finished.
 struct Written<'o> {
     stage: &'o AtomicU8,
 }
@@ -609,22 +614,21 @@ impl Drop for Written<'_> {
     }
 }
 
-/// Has no look-up ask the table any more. What is set aside stays so: to give it back is the user's
-/// code.
+/// Stops look-ups from using the table. Entries stay set aside, because returning them would run
+/// the user's code.
 fn abandon(stage: &AtomicU8) {
     let next = |stage| Some(if stage == DYNAMIC { DYNAMIC } else { ABANDONED });
-    // Release: as that of `Table::take_out`. Written whatever it was, so that a table which is being
-    // filled is not shown after it.
+    // Release: as that of `Table::take_out`. Written unconditionally, so that a table being filled
+    // is not published after it.
     let _ = stage.fetch_update(Release, Relaxed, next);
 }
 
-/// Learns, freezes and thaws a cache, by steps of whoever has it: of [`Overlay::steps`].
+/// Learns, freezes and thaws a cache, in steps that its owner makes: of [`Overlay::steps`].
 pub struct Steps<'o, H: Host, S: BuildHasher>(&'o Overlay<H, S>);
 
 impl<H: Host, S: BuildHasher> Steps<'_, H, S> {
-    /// Looks at what the cache has counted, and learns, freezes or thaws. Returns how long there will
-    /// be nothing to do. `now` is the time since any moment, always the same. Some microseconds, or
-    /// O(entries).
+    /// Reads the cache's counts, and learns, freezes or thaws. Returns the time until the next
+    /// step. `now` is the time since any fixed moment. Some microseconds, or O(entries).
     pub fn step(&mut self, now: Duration) -> Duration {
         self.0.step(now)
     }
@@ -704,7 +708,7 @@ fn nanoseconds_since(origin: Instant) -> u64 {
     origin.elapsed().as_nanos() as u64
 }
 
-/// What a panic has left is well: `freeze` has seen to it.
+/// The state after a panic is sound: `freeze` ensures it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,14 +1,14 @@
 //! A value that readers look at without locks and a publisher replaces, with safe reclamation.
 //!
-//! A reader claims one of the [`Claims`], looks at what is published, and lets go. The publisher takes
-//! the thing away, and then waits until it has seen each claim free once: who claims after that
-//! finds the thing gone. So a reader pays one locked instruction, on a line that no other thread
-//! writes unless there are more threads than claims. A reader that finds its claim taken, by another
-//! thread or by itself further down the stack, tries a few others and then goes without.
+//! A reader claims one of the [`Claims`], looks at what is published, and lets go. The publisher
+//! takes the thing away, and then waits until it has seen each claim free once: who claims after
+//! that finds the thing gone. So a reader pays one locked instruction, on a line that no other
+//! thread writes unless there are more threads than claims. A reader that finds its claim taken, by
+//! another thread or by itself further down the stack, tries a few others and then goes without.
 //!
 //! No reader waits. A publisher waits for readers a bounded time; a reader that takes longer
-//! (suspended, or in the user's `Eq` or `Clone`) costs it the publication, and the old thing is kept
-//! until it has let go.
+//! (suspended, or in the user's `Eq` or `Clone`) costs it the publication, and the old thing is
+//! kept until it has let go.
 
 use std::ptr;
 
@@ -20,20 +20,20 @@ use crate::sync::atomic::{
 /// How many claims a look-up tries.
 const TRIED: usize = 4;
 
-/// A full fence where the checker needs one: loom takes operations that are `SeqCst` for acquire and
-/// release ones, and knows fences only.
+/// A full fence where the checker needs one: loom takes operations that are `SeqCst` for acquire
+/// and release ones, and knows fences only.
 #[inline(always)]
 fn order_for_checker() {
     #[cfg(loom)]
     crate::sync::atomic::fence(SeqCst);
 }
 
-/// What a thread claims for as long as it reads.
+/// A thread's claim, held while it reads.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct Claim<T> {
     taken: AtomicBool,
-    /// What lies on the same line, of the thread that takes it as a rule.
+    /// Data on the same line, of the thread that usually takes it.
     beside: T,
 }
 
@@ -43,8 +43,8 @@ pub(crate) struct Held<'c, T>(&'c Claim<T>);
 impl<T> Drop for Held<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
-        // Release: all that was read was read before. Partners: the Acquire of the next who takes
-        // it, and that of `is_free`.
+        // Release: all reads came before. Partners: the Acquire of the next thread that takes it,
+        // and that of `is_free`.
         self.0.taken.store(false, Release);
     }
 }
@@ -54,7 +54,7 @@ impl<T> Drop for Held<'_, T> {
 pub(crate) struct Claims<T>(Box<[Claim<T>]>);
 
 impl<T: Default> Claims<T> {
-    /// So many, or more: a power of two.
+    /// At least so many: a power of two.
     pub(crate) fn new(count: usize) -> Self {
         Claims((0..count.next_power_of_two()).map(|_| Claim::default()).collect())
     }
@@ -71,11 +71,11 @@ impl<T: Default> Claims<T> {
     fn take(&self, thread: usize, tries: usize) -> Option<Held<'_, T>> {
         (0..tries).find_map(|offset| {
             let claim = self.of(thread.wrapping_add(offset));
-            // SeqCst: before the look at what is published. Partner: `Published::withdraw`, whose
-            // exchange comes before its look at this, so that one of the two sees the other.
+            // SeqCst: before the load of the published pointer. Partner: `Published::withdraw`,
+            // whose exchange comes before its load of this, so that one of the two sees the other.
             let taken = claim.taken.compare_exchange(false, true, SeqCst, Relaxed);
             order_for_checker();
-            // Made when it is taken alone: one that is dropped lets go of another's.
+            // Made only for a claim that was taken: a dropped guard would release another's claim.
             taken.is_ok().then(|| Held(claim))
         })
     }
@@ -91,13 +91,13 @@ impl<T: Default> Claims<T> {
         self.take(thread, self.0.len())
     }
 
-    /// What lies beside the claim of a thread.
+    /// The data beside a thread's claim.
     #[inline(always)]
     pub(crate) fn beside(&self, thread: usize) -> &T {
         &self.of(thread).beside
     }
 
-    /// What lies beside all claims.
+    /// The data beside all claims.
     pub(crate) fn all(&self) -> impl Iterator<Item = &T> {
         self.0.iter().map(|claim| &claim.beside)
     }
@@ -107,8 +107,8 @@ impl<T: Default> Claims<T> {
     }
 
     fn is_free(&self, claim: usize) -> bool {
-        // SeqCst: after the exchange of `withdraw`. Partner: `take`. It is an Acquire too: what the
-        // last who held it has read, it has read before.
+        // SeqCst: after the exchange of `withdraw`. Partner: `take`. It is an Acquire too: the
+        // reads of its last holder came before.
         !self.0[claim].taken.load(SeqCst)
     }
 }
@@ -132,11 +132,12 @@ impl<T> Published<T> {
         !self.current.load(Relaxed).is_null()
     }
 
-    /// What is published, for as long as a claim is held, of the claims that the publisher
+    /// The published value, for as long as a claim is held, of the claims that the publisher
     /// [awaits](Withdrawn::is_unread).
     #[inline(always)]
     pub(crate) fn get<'h, U>(&'h self, _claim: &'h Held<'_, U>) -> Option<&'h T> {
-        // SeqCst: see `Claims::take`. It is an Acquire too: the partner is the Release of `publish`.
+        // SeqCst: see `Claims::take`. It is an Acquire too: the partner is the Release of
+        // `publish`.
         let current = self.current.load(SeqCst);
         // SAFETY: null, or from `Box::into_raw` in `publish`, and dropped when each claim was seen
         // free after it was taken away: this one was taken before that, or the load found null.
@@ -149,14 +150,14 @@ impl<T> Published<T> {
         // Release: the thing itself. Partner: the load of `get`.
         if self.current.compare_exchange(ptr::null_mut(), thing, Release, Relaxed).is_err() {
             debug_assert!(false, "something is published");
-            // SAFETY: from `into_raw` above, and nobody else was shown it.
+            // SAFETY: from `into_raw` above, and no other thread has seen it.
             drop(unsafe { Box::from_raw(thing) });
         }
     }
 
-    /// Takes away what is published, which readers may still be looking at.
+    /// Withdraws the published value, which readers may still be using.
     pub(crate) fn withdraw(&self) -> Option<Withdrawn<T>> {
-        // SeqCst: see `Claims::take`. Acquire: whoever published it.
+        // SeqCst: see `Claims::take`. Acquire: partner is the publisher's Release.
         let thing = self.current.swap(ptr::null_mut(), SeqCst);
         order_for_checker();
         (!thing.is_null()).then_some(Withdrawn { thing, seen_free: 0 })
@@ -167,7 +168,7 @@ impl<T> Drop for Published<T> {
     fn drop(&mut self) {
         let thing = self.current.load(Acquire);
         if !thing.is_null() {
-            // SAFETY: from `Box::into_raw`, and whoever read it has borrowed `self`.
+            // SAFETY: from `Box::into_raw`, and every reader has borrowed `self`.
             drop(unsafe { Box::from_raw(thing) });
         }
     }
@@ -178,11 +179,11 @@ unsafe impl<T: Send + Sync> Sync for Published<T> {}
 // SAFETY: as above.
 unsafe impl<T: Send + Sync> Send for Published<T> {}
 
-/// What was published, until all who may be reading it have let go.
+/// The withdrawn value, until all its possible readers have released their claims.
 #[derive(Debug)]
 pub(crate) struct Withdrawn<T> {
     thing: *mut T,
-    /// So many claims were seen free since.
+    /// Number of claims seen free since.
     seen_free: usize,
 }
 
@@ -190,7 +191,7 @@ pub(crate) struct Withdrawn<T> {
 unsafe impl<T: Send + Sync> Send for Withdrawn<T> {}
 
 impl<T> Withdrawn<T> {
-    /// Drops it if nobody reads it any more; else hands it back.
+    /// Drops it if no thread reads it any more; else returns it.
     pub(crate) fn reclaim<U: Default>(mut self, claims: &Claims<U>) -> Result<(), Self> {
         while self.seen_free < claims.len() {
             if !claims.is_free(self.seen_free) {
@@ -198,8 +199,9 @@ impl<T> Withdrawn<T> {
             }
             self.seen_free += 1;
         }
-        // SAFETY: from `Box::into_raw`, taken away by an exchange that one caller won; and each
-        // claim was free after that: who has taken one since finds it gone (`Published::get`).
+        // SAFETY: from `Box::into_raw`, withdrawn by an exchange that one caller won; and each
+        // claim was free after that. A thread that has taken one since finds it withdrawn
+        // (`Published::get`).
         drop(unsafe { Box::from_raw(self.thing) });
         Ok(())
     }

@@ -6,10 +6,9 @@ use crate::controller::{Controller, PHASES, Phase, Reason, Record};
 use crate::curve::{CurvePoint, STEPS};
 use crate::verdict::Verdict;
 
-/// What a cache that freezes by itself is doing, and has done.
+/// The state and history of a cache that freezes by itself.
 ///
-/// Of the last step of its controller, which is some tenth of a second ago while anything is
-/// going on.
+/// As of the last step of its controller, about a tenth of a second ago while the cache is in use.
 ///
 /// ```
 /// use frazil_freezing::{Phase, Steering};
@@ -19,20 +18,20 @@ use crate::verdict::Verdict;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FreezingState {
-    /// What it is doing.
+    /// Its phase.
     pub phase: Phase,
     /// Why.
     pub reason: Reason,
     /// The share of the entries that was frozen, from 0 to 1; 0 while nothing is.
     pub share: f64,
-    /// Hits of what is frozen, of all requests in the stretch that was looked at last.
+    /// Frozen hits, of all requests in the last observed stretch.
     pub frozen_hit_share: f64,
     /// Other hits, of the same.
     pub dynamic_hit_share: f64,
     /// The mean latency of the same, in nanoseconds: from timed samples of each kind, weighted
     /// by how many requests were of it.
     pub latency_ns: f64,
-    /// The latency that is to be stayed below while something is frozen: the baseline over 1.1.
+    /// The upper limit of the latency while a share is frozen: the baseline over 1.1.
     pub threshold_ns: f64,
     /// How often something was frozen for more than a trial.
     pub constructions: u64,
@@ -81,7 +80,7 @@ impl FreezingState {
         }
     }
 
-    /// What was measured without and with shares frozen, and what would have to change for it to
+    /// Measurements without and with frozen shares, and the conditions under which freezing would
     /// pay. None before a request was timed.
     ///
     /// ```

@@ -9,7 +9,7 @@ use crate::learn::{Gate, Learner, Samples, Timed};
 use crate::state::FreezingState;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What says which entries are worth freezing.
+/// The way to learn which entries to freeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Teacher {
     /// A marker in the list, for lists that a hit moves in.
@@ -20,7 +20,7 @@ pub enum Teacher {
     Count,
 }
 
-/// What a cache has counted since it was built.
+/// The counts of a cache since it was built.
 ///
 /// ```
 /// let counts = frazil_freezing::Counts { frozen_hits: 3, hits: 5, ..Default::default() };
@@ -28,63 +28,63 @@ pub enum Teacher {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Hits of what is frozen.
+    /// Frozen hits.
     pub frozen_hits: u64,
     /// All hits, those among them.
     pub hits: u64,
     /// Requests that found nothing.
     pub misses: u64,
-    /// Loads that the cache has timed by itself, and how long they took together, in nanoseconds.
+    /// Loads that the cache has timed, and their total time in nanoseconds.
     pub loads: u64,
     /// See `loads`.
     pub load_nanoseconds: u64,
-    /// Entries that have gone, for whatever reason.
+    /// Entries that have left, for any reason.
     pub gone: u64,
 }
 
 /// A cache as its controller sees it: our own, or any behind an [`Overlay`](crate::Overlay).
 pub trait Subject {
-    /// What lets its operations be looked at.
+    /// The gate that lets its operations be observed.
     type Gate: Gate;
 
     /// See there.
     fn gate(&self) -> &Self::Gate;
 
-    /// What its operations are looked at by.
+    /// The state that observed operations use.
     fn learner(&self) -> &Learner;
 
-    /// What says which of its entries are worth freezing.
+    /// The way to learn which of its entries to freeze.
     fn teacher(&self) -> Teacher;
 
-    /// Entries that are there, what is frozen among them.
+    /// Present entries, including frozen ones.
     fn entries(&self) -> u64;
 
-    /// What it has counted.
+    /// Its counts.
     fn counts(&self) -> Counts;
 
-    /// What its threads have seen.
+    /// The counts of its threads.
     fn samples(&self) -> impl Iterator<Item = &Samples>;
 
-    /// Whether what was frozen last is so still.
+    /// Whether the share frozen last is still frozen.
     fn is_frozen(&self) -> bool;
 
     /// Gives all entries the same byte.
     fn set_all(&self, byte: u8);
 
-    /// Gives each entry the byte of its place ([`byte_of_rank`](crate::byte_of_rank)) in an order, and
-    /// all others [`NEWCOMER`](crate::NEWCOMER): that of its policy, or, if `by_count`, in that of
-    /// the bytes that entries have.
+    /// Gives each entry the byte of its place ([`byte_of_rank`](crate::byte_of_rank)) in an order,
+    /// and all others [`NEWCOMER`](crate::NEWCOMER). The order is that of its policy, or, if
+    /// `by_count`, that of the entries' current bytes.
     fn give_ranks(&self, by_count: bool);
 
-    /// Freezes a share of the entries, from 0 to 1; how many that were. `None` if it can't be done
-    /// just now, and is to be asked for again.
+    /// Freezes a share of the entries, from 0 to 1, and returns their number. `None` if it can't be
+    /// done now; the caller tries again.
     fn freeze(&self, share: f64) -> Option<u64>;
 
-    /// Hands back what is frozen.
+    /// Thaws the frozen entries.
     fn thaw(&self);
 }
 
-/// What a step has come to.
+/// The result of a step.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// How long there will be nothing to do.
@@ -93,19 +93,19 @@ pub struct Step {
     pub frozen: u64,
     /// Whether phase or reason have changed.
     pub changed: bool,
-    /// What users see.
+    /// The state for users.
     pub state: FreezingState,
 }
 
-/// The controller of a cache, and what it takes to show it what it wants to see.
+/// The controller of a cache, with the state to collect its input.
 #[derive(Debug)]
 pub struct Steering {
     controller: Controller,
-    /// The time of the first step since it began, and what it is to the controller, whose time goes
-    /// on where another clock tells it.
+    /// The time of the first step since it began, and the controller's time then, which continues
+    /// even if another clock is used.
     origin: Option<Duration>,
     began: Duration,
-    /// What was counted when learning began.
+    /// The counts when learning began.
     tally: Tally,
     /// Entries passed before the marker was set that is waited for, how many threads had
     /// counted then, and of what share of the keys they count.
@@ -118,11 +118,11 @@ pub struct Steering {
     awaited: Option<(f64, u32)>,
 }
 
-/// Steps in which a share can't be frozen before it is taken for one that never can.
+/// Steps in which a share can't be frozen before it is given up.
 const ASKED_MAX: u32 = 50;
 
 impl Steering {
-    /// Begins by waiting. What is frozen lasts so many times as long as its construction.
+    /// Begins by waiting. A frozen share lasts so many times as long as its construction.
     ///
     /// ```
     /// use frazil_freezing::{Phase, Steering};
@@ -142,14 +142,14 @@ impl Steering {
         }
     }
 
-    /// How many entries behind markers were hit, by what threads have counted of it.
+    /// Number of entries behind markers that were hit, from the counts of threads.
     fn passed(&self, counted: u64) -> f64 {
         self.passed + counted.wrapping_sub(self.passed_from) as f64 / self.watched
     }
 
-    /// How long nothing need be done. Requests are timed after each step, and those of a loop
-    /// that keeps time with the steps would be of one part of it for ever: so that they are of
-    /// all its parts, steps come at odd times, as multiples of the golden ratio are odd.
+    /// Time until the next step. Requests are timed after each step. In a loop in phase with the
+    /// steps they would always belong to the same part of the loop. So steps come at irregular
+    /// times, by multiples of the golden ratio.
     fn idle(&self, now: Duration) -> Duration {
         let interval = self.controller.interval(now);
         if !self.controller.times_requests() {
@@ -165,7 +165,7 @@ impl Steering {
         (self.passed_from, self.watched) = (counted, watched);
     }
 
-    /// What users see of it.
+    /// The state for users.
     ///
     /// ```
     /// assert_eq!(frazil_freezing::Steering::new(20).state().share, 0.0);
@@ -174,7 +174,7 @@ impl Steering {
         FreezingState::of(&self.controller)
     }
 
-    /// Begins again; what was recorded stays. The next step may be by another clock.
+    /// Begins again; the record stays. The next step may use another clock.
     ///
     /// ```
     /// use frazil_freezing::{Reason, Steering};
@@ -189,9 +189,8 @@ impl Steering {
         self.controller.restart(until);
     }
 
-    /// Looks at what a cache has counted, and has it learn, freeze or thaw. `now` is the time since
-    /// any moment, always the same. Some microseconds, or as long as the cache takes for what it
-    /// is to do: O(entries).
+    /// Reads a cache's counts, and makes it learn, freeze or thaw. `now` is the time since any
+    /// fixed moment. Some microseconds, or the time of the cache's work: O(entries).
     pub fn step(&mut self, now: Duration, cache: &impl Subject) -> Step {
         let since = now.saturating_sub(*self.origin.get_or_insert(now));
         let now = self.began.saturating_add(since);
@@ -207,7 +206,7 @@ impl Steering {
         Step { idle: self.idle(now), frozen, changed, state }
     }
 
-    /// Has done what the controller says. How many entries were frozen.
+    /// Executes the controller's action. Returns the number of frozen entries.
     fn act(&mut self, now: Duration, action: Action, cache: &impl Subject) -> u64 {
         let mut frozen = 0;
         let (learner, gate) = (cache.learner(), cache.gate());
@@ -237,8 +236,8 @@ impl Steering {
                 cache.thaw();
             }
         }
-        // What was just frozen lies in the caches of this thread's core: the first requests that
-        // fetch it from there would be taken for what all take.
+        // Entries just frozen lie in the caches of this thread's core: the first requests, which
+        // fetch them from there, would not be typical.
         let is_cold = matches!(action, Action::Freeze(_));
         if self.controller.times_requests() && !is_cold {
             self.bursts += 1;
@@ -263,7 +262,7 @@ impl Steering {
         frozen
     }
 
-    /// What was learnt up to now.
+    /// The data learned so far.
     fn curve(&mut self, tally: Tally, cache: &impl Subject) -> Vec<CurvePoint> {
         let learnt = tally.since(&self.tally);
         let (learner, entries) = (cache.learner(), cache.entries());
@@ -274,15 +273,15 @@ impl Steering {
             return learnt.by_rank();
         }
         if learnt.requests() >= entries.max(LEARNT_FROM) {
-            // What has many hits by chance is not to be promised them again: ranks are given by
-            // these requests, and hits by rank counted of the next.
+            // An entry may have many hits by chance, which would not repeat. So these requests set
+            // the ranks, and the next ones count hits by rank.
             learner.learn_by_rank(cache.gate(), || cache.give_ranks(true));
             self.tally = tally;
         }
         Vec::new()
     }
 
-    /// What the controller is shown.
+    /// The controller's input.
     fn observe(&mut self, cache: &impl Subject) -> Observed {
         let counts = cache.counts();
         let sums = Sums::of(cache);
@@ -313,7 +312,7 @@ impl Default for Steering {
     }
 }
 
-/// What threads have seen, together.
+/// Sum of the counts of all threads.
 #[derive(Default)]
 struct Sums {
     /// How many were timed, and how long they took.

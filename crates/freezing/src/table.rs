@@ -1,13 +1,13 @@
-//! The frozen table (paper 2, §3.1): keys and values of what is frozen, by hash. It is filled by one
-//! thread and then read by all; what changes later is that an entry is taken out.
+//! The frozen table (paper 2, §3.1): keys and values of what is frozen, by hash. It is filled by
+//! one thread and then read by all; what changes later is that an entry is taken out.
 //!
 //! Open addressing: six of ten cells are used at most, and a key lies in one of [`PROBES_MAX`] from
-//! its home on. A cell has a tag, half of the hash, and beside it key and value, so that a look-up of
-//! small ones reads one line, or the next one too. O(1); 16 bytes a cell beside key and value, with
-//! padding, so that numbers take 53 bytes an entry.
+//! its home on. A cell has a tag, half of the hash, and beside it key and value, so that a look-up
+//! of small ones reads one line, or the next one too. O(1); 16 bytes a cell beside key and value,
+//! with padding, so that numbers take 53 bytes an entry.
 //!
-//! What is not in the table is found in the cache. So an entry for which there is no room may be left
-//! out, and all that a host shows too much; a key that it shows twice is taken out twice.
+//! What is not in the table is found in the cache. So an entry for which there is no room may be
+//! left out, and all that a host shows too much; a key that it shows twice is taken out twice.
 
 use std::sync::OnceLock;
 
@@ -16,15 +16,15 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Of ten cells so many are used.
+/// Number of cells used, of ten.
 const USED_OF_TEN: usize = 6;
-/// Cells that are looked at. With hashes by chance a million keys lie within fewer; the bound is for
-/// a hasher that gives many keys the same hash.
+/// Cells that are looked at. With hashes by chance a million keys lie within fewer; the bound is
+/// for a hasher that gives many keys the same hash.
 const PROBES_MAX: usize = 256;
 
-/// A cell where nobody ever was.
+/// A cell that was never used.
 const EMPTY: u32 = 0;
-/// That of an entry which was taken out.
+/// The cell of a removed entry.
 const GONE: u32 = 1;
 /// Set in every tag, so that none is one of the two.
 const TAGGED: u32 = 1 << 31;
@@ -52,7 +52,7 @@ impl<K: Eq, V> Cell<K, V> {
 }
 
 impl<K: Eq, V> Table<K, V> {
-    /// Room for so many entries.
+    /// A table for so many entries.
     pub(crate) fn new(entries: usize) -> Self {
         let cells = entries.saturating_mul(10).div_ceil(USED_OF_TEN).max(2);
         let cell = |_| Cell { tag: AtomicU32::new(EMPTY), pair: OnceLock::new() };
@@ -89,8 +89,8 @@ impl<K: Eq, V> Table<K, V> {
             match cell.tag.load(Acquire) {
                 EMPTY => return,
                 tag if tag == wanted && cell.value_of(key).is_some() => {
-                    // Release: partner is the Acquire of `find`. Whoever does not find it any more
-                    // sees what the caller has done to the cache before.
+                    // Release: partner is the Acquire of `find`. A thread that no longer finds the
+                    // entry sees the caller's earlier change of the cache.
                     cell.tag.store(GONE, Release);
                 }
                 _ => {}
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(added, 4);
         assert_eq!(table.find(9 << 60, &9), None);
         assert!(!Table::new(0).add(HASH, 0, 0));
-        // Of the same hash no more than are looked at.
+        // At most as many of the same hash as a look-up reads.
         let table = Table::new(10_000);
         let added = (0..10_000).filter(|&key| table.add(HASH, key, key)).count();
         assert_eq!(added, PROBES_MAX);

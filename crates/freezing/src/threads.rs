@@ -1,8 +1,8 @@
 //! The place of each thread in an overlay.
 //!
 //! A living thread has a number, which one that begins after its end may have: a bit of a word, so
-//! that nobody waits for one. A forked process never gets back those of threads that it does not have.
-//! Threads beyond [`OWN`] share other places.
+//! that nobody waits for one. A forked process never gets back those of threads that it does not
+//! have. Threads beyond [`OWN`] share other places.
 
 use std::cell::Cell;
 use std::sync::atomic::{
@@ -18,7 +18,7 @@ pub(crate) const OWN: usize = if cfg!(loom) { 1 } else { 64 };
 /// Places of an overlay.
 pub(crate) const PLACES: usize = 2 * OWN;
 
-/// A thread's place: where it counts, and what it claims first.
+/// A thread's place: its counters, and the claim that it tries first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) at: usize,
@@ -34,10 +34,10 @@ struct Lease(usize);
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // What is destroyed after it shares a place.
+        // Objects destroyed after it share a place.
         let _ = NUMBER.try_with(|own| own.set(SHARED));
         if self.0 <= OWN {
-            // Release: what this thread has counted. Partner: the Acquire of `new_number`.
+            // Release: this thread's counts. Partner: the Acquire of `new_number`.
             TAKEN.fetch_and(!(1 << (self.0 - 1)), Release);
         }
     }
@@ -60,7 +60,7 @@ fn new_number() -> usize {
     // Acquire: who had it last has counted before. Partner: the Release of `Lease::drop`.
     match TAKEN.fetch_update(Acquire, Relaxed, take) {
         Ok(taken) => taken.trailing_ones() as usize + 1,
-        // Beyond those that are a thread's own, whatever the count comes to.
+        // Beyond the places that belong to one thread, whatever the number.
         Err(_) => OWN + 1 + NEXT.fetch_add(1, Relaxed) % OWN,
     }
 }

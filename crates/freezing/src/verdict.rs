@@ -4,8 +4,7 @@ use std::fmt;
 
 use crate::controller::Reason;
 
-/// A share that was frozen to see what it gains, or for longer: one of
-/// [`Verdict::tried`].
+/// A share that was frozen for a trial, or longer: one of [`Verdict::tried`].
 ///
 /// ```
 /// use frazil_freezing::{Steering, Tried};
@@ -19,18 +18,18 @@ use crate::controller::Reason;
 pub struct Tried {
     /// The share of the entries, from 0 to 1.
     pub share: f64,
-    /// What a request took, in nanoseconds: in the trial, or in the whole of the last cycle, what was
-    /// measured without before it included, or in the first look at an attempt that failed.
+    /// Latency of a request, in nanoseconds: in the trial; or in the whole last cycle, including
+    /// the measurement before it without freezing; or in the first check of an attempt that failed.
     pub latency_ns: f64,
     /// Misses in the trial, of all requests.
     pub misses: f64,
 }
 
-/// What was measured without and with shares frozen, and what is demanded:
+/// Measurements without and with frozen shares, and the requirement:
 /// [`FreezingState::verdict`](crate::FreezingState::verdict).
 ///
-/// Shown, it says in a sentence or two why something is frozen or nothing is, and what would have
-/// to change.
+/// Its `Display` gives in a sentence or two the reason why a share is frozen or none is, and the
+/// conditions for a change.
 ///
 /// ```
 /// if let Some(verdict) = frazil_freezing::Steering::new(20).state().verdict() {
@@ -40,15 +39,15 @@ pub struct Tried {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Verdict {
-    /// What a request took while nothing was frozen, on average, in nanoseconds.
+    /// Mean latency of a request while nothing was frozen, in nanoseconds.
     pub without_ns: f64,
-    /// What a hit took of that, and a miss until its value was there; 0 where none was timed.
+    /// The latency of a hit then, and of a miss until its value was present; 0 if none was timed.
     pub hit_ns: f64,
     /// The same of a miss.
     pub miss_ns: f64,
     /// Misses, of all requests.
     pub misses: f64,
-    /// What a request must take less than with something frozen.
+    /// The upper limit of a request's latency with a frozen share.
     pub demanded_ns: f64,
     /// Shares that were tried; none before the first trial.
     pub tried: Vec<Tried>,
@@ -57,14 +56,14 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// What is left of a request if hits take no time: no share can make it less while as much is
-    /// missed.
+    /// The latency of a request if hits took no time: no share can go below it at the same miss
+    /// ratio.
     fn of_misses_ns(&self) -> f64 {
         self.misses * self.miss_ns
     }
 
-    /// What a miss may take at most for hits to be worth freezing, if they took no time then and
-    /// as much were missed.
+    /// The longest latency of a miss at which freezing pays, if frozen hits took no time and the
+    /// miss ratio stayed the same.
     fn miss_at_most_ns(&self) -> f64 {
         let gain = self.without_ns / self.demanded_ns.max(1e-9);
         let hits = (1.0 - self.misses) * self.hit_ns;
@@ -146,8 +145,8 @@ mod tests {
 
     #[test]
     fn it_says_what_would_have_to_change() {
-        // 0.5 × 5,000 + 0.5 × 100, of which free hits save one part in 51: 100 / 0.1 is the most
-        // that a miss may take.
+        // 0.5 × 5,000 + 0.5 × 100; free hits save one part in 51 of it. A miss may take at most 100
+        // / 0.1.
         let told = verdict(0.5, 100.0, &[(1.0, 2_600.0, 0.52)]);
         assert!(told.starts_with("a request takes 2550 ns with nothing frozen: 50.0 %"), "{told}");
         assert!(told.contains("with 100 % it took 2600 ns, 52.0 % missed"), "{told}");

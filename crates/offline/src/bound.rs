@@ -12,7 +12,7 @@ use crate::program::{At, Program};
 
 /// Prices are multiples of 1 / 2^20.
 const SHIFT: u32 = 20;
-/// No place is worth more than this: 2^62 in those, far above any delay that is accepted.
+/// The highest price of a place: 2^62 in those units, far above any accepted delay.
 const DEAREST: f64 = (1u64 << 42) as f64;
 
 /// The bound at these prices of a place at each moment. O(requests).
@@ -20,7 +20,7 @@ pub(crate) fn lower_bound(program: &Program, prices: &[f64]) -> u64 {
     let mut before = vec![0i128];
     for moment in 0..program.moments {
         let price = prices.get(moment).copied().unwrap_or(0.0).clamp(0.0, DEAREST);
-        // What is no number costs nothing.
+        // NaN counts as 0.
         let price = (price * f64::from(1u32 << SHIFT)) as i128;
         before.push(before[moment] + price);
     }

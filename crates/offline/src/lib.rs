@@ -80,17 +80,17 @@ pub struct Belatedly {
     pub latency_total_least: u64,
     /// Whether no object's flow was split, to five digits: then some schedule reaches it.
     pub whole: bool,
-    /// What the schedule does that was found: the upper bound is the total in it.
+    /// The result of the schedule found: its total is the upper bound.
     pub outcome: Outcome,
 }
 
-/// Bounds what requests wait, whatever is kept.
+/// Bounds the waits of requests under every schedule.
 ///
 /// The schedule is replayed by the simulator's own loop. Where the rounding turned out no better
 /// than `belady-mad`, it is that policy's. `waiting` is called between the steps.
 ///
 /// # Errors
-/// What the program cannot say, or not in bearable time: see [`BelatedlyError`].
+/// Traces that the program cannot express or solve in acceptable time: see [`BelatedlyError`].
 pub fn belatedly(
     trace: &Trace,
     capacity: u64,
@@ -123,7 +123,7 @@ pub fn belatedly(
     Ok(Belatedly { latency_total_least: least, whole, outcome })
 }
 
-/// The length of fetches, if this is what the program can say.
+/// The length of fetches, if the program can express it.
 fn check(
     trace: &Trace,
     fetching: &Fetching,

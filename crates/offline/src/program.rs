@@ -34,7 +34,7 @@ pub(crate) struct Program {
     pub(crate) next: Vec<u32>,
     /// By request: the first for the same object that comes when its fetch is back.
     pub(crate) after: Vec<u32>,
-    /// By request: its aggregate delay, what all wait together if it is a miss.
+    /// By request: its aggregate delay, the sum of all waits if it is a miss.
     pub(crate) delay: Vec<u64>,
     /// By request: its object.
     pub(crate) object: Vec<u32>,
@@ -74,7 +74,7 @@ impl Program {
     /// Fills `next`, `after` and `delay` for one object. O(its requests).
     fn look_ahead(&mut self, object: usize) {
         let requests = &self.objects[object];
-        // Those from `place` to `end` come within a fetch begun at `place`; their sum.
+        // The requests from `place` to `end` come within a fetch begun at `place`; their sum.
         let (mut end, mut sum) = (0, 0u64);
         for (place, &request) in requests.iter().enumerate() {
             let back = u64::from(request).saturating_add(self.fetch);
@@ -91,11 +91,10 @@ impl Program {
         }
     }
 
-    /// The moments at which room may be short. All that is held in a slot is also held in the
-    /// next slot with which something ends, or in the last such slot since which nothing has
-    /// begun. So only slots count with which something ends and before which something began
-    /// since the last that counts; and of those only the ones in which more objects than fit
-    /// can be held.
+    /// The moments at which the capacity may be exceeded. Everything held in a slot is also held in
+    /// the next slot at which an interval ends, or in the last such slot since which none has
+    /// begun. So only slots count at which an interval ends, and before which one began since the
+    /// last slot that counts; and of these only slots in which more objects than fit can be held.
     fn find_moments(&mut self) {
         let slots = self.next.len();
         let (mut begins, mut ends) = (vec![false; slots], vec![false; slots]);

@@ -23,7 +23,7 @@ pub(crate) struct Row {
     pub(crate) bound: f64,
 }
 
-/// What a solver found: nearly optimal, nearly feasible.
+/// A solver's solution: nearly optimal, nearly feasible.
 #[derive(Clone, Debug)]
 pub(crate) struct Solution {
     pub(crate) columns: Vec<f64>,
@@ -107,7 +107,7 @@ impl Relaxation {
 
     /// One object's paths.
     fn add_object(&mut self, program: &Program, requests: &[u32]) {
-        // What arrives at each request: as a hit, and as a miss.
+        // The inflow at each request: as a hit, and as a miss.
         let mut hits = vec![Sum::default(); requests.len()];
         let mut misses = vec![Sum::default(); requests.len()];
         for (place, &request) in requests.iter().enumerate() {
@@ -174,12 +174,12 @@ impl Relaxation {
         }
     }
 
-    /// What a place is worth at each moment, in the unit of delays.
+    /// The price of a place at each moment, in the unit of delays.
     pub(crate) fn prices(&self, solution: &Solution) -> Vec<f64> {
         solution.prices[self.moments..].iter().map(|price| price * self.unit).collect()
     }
 
-    /// What of an object is held from a request on.
+    /// The share of an object that is held from a request on.
     pub(crate) fn held(&self, solution: &Solution, request: u32, at: At) -> f64 {
         let column = self.held[request as usize][at as usize];
         solution.columns.get(column as usize).copied().unwrap_or(0.0)

@@ -29,7 +29,7 @@ pub(crate) struct Step {
     pub(crate) held: bool,
 }
 
-/// What the rest of a path costs from a node on, and how many moments it takes.
+/// The cost of the rest of a path from a node on, and its number of moments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 struct Rest {
     cost: f64,
@@ -44,7 +44,7 @@ pub(crate) struct Schedule<'p> {
     /// By moment: how many objects are held.
     full: Vec<u32>,
     total: u64,
-    /// The rest from each node of the object at hand, and whether it is held there.
+    /// The rest from each node of the current object, and whether it is held there.
     rest: [Vec<(Rest, bool)>; 2],
 }
 
@@ -85,7 +85,7 @@ impl<'p> Schedule<'p> {
         schedule
     }
 
-    /// The records before which an object is let go, and it, in order: for
+    /// The records before which an object is evicted, with the object, in order: for
     /// [`frazil_simulator::replay_schedule`].
     pub(crate) fn leaving(&self) -> Vec<(u32, u32)> {
         let mut leaving = Vec::new();
@@ -225,7 +225,7 @@ impl<'p> Schedule<'p> {
     }
 }
 
-/// What places cost up to each moment, at a share of their prices.
+/// Cumulated price of places up to each moment, at a share of their prices.
 fn sums(prices: &[f64], factor: f64) -> Vec<f64> {
     let mut sum = 0.0;
     let add = |price: &f64| {

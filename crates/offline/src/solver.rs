@@ -7,8 +7,7 @@ use clarabel::solver::{
 
 use crate::relaxation::{Linear, Row, Solution};
 
-/// Solves it. What comes back is as good as the solver got, and is to be checked; the error is
-/// the solver's own.
+/// Solves it. The result is the solver's best and must be checked; the error is the solver's own.
 pub(crate) fn solve(linear: &Linear) -> Result<Solution, String> {
     let columns = linear.costs.len();
     let rows = linear.equal.len() + linear.at_most.len();
@@ -82,7 +81,7 @@ mod tests {
         solution.expect("an optimum").objective()
     }
 
-    /// What all requests wait at the relaxation's optimum.
+    /// Total wait of all requests at the relaxation's optimum.
     fn optimum(program: &Program, relaxation: &Relaxation) -> f64 {
         let firsts = program.objects.iter().filter_map(|requests| requests.first());
         let firsts: u64 = firsts.map(|&first| program.delay[first as usize]).sum();

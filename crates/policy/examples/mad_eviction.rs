@@ -1,5 +1,5 @@
-//! What it costs to choose a victim by aggregate delay: evictions of `mad` in its variants, in a
-//! host with nothing but slots, each with the insertion after it.
+//! The cost of choosing a victim by aggregate delay: evictions of the variants of `mad` in a host
+//! that has only slots, each with the insertion after it.
 //!
 //! ```sh
 //! cargo run --release -p frazil-policy --example mad_eviction
@@ -12,7 +12,7 @@ use frazil_policy::{
 };
 
 const EVICTIONS: u64 = 200_000;
-/// Of which the median is taken.
+/// Number of runs; the median counts.
 const ROUNDS: usize = 5;
 /// Ticks that a fetch takes, and hits between two misses.
 const FETCH: u64 = 1_000;
@@ -42,7 +42,7 @@ impl<M> Host<M> for Slots<M> {
     }
 }
 
-/// Fills a cache of so many, and then times evictions.
+/// Fills a cache of so many entries, and then times evictions.
 struct Timed(u64);
 
 impl PolicyVisitor for Timed {
@@ -70,7 +70,7 @@ impl PolicyVisitor for Timed {
             let hitting = Instant::now();
             for _ in 0..HITS {
                 host.now += 1;
-                // What was just evicted has its slot taken again at once.
+                // The slot just evicted is used again at once.
                 policy.hit(&mut host, Slot(rng.below(self.0) as u32));
             }
             hits += hitting.elapsed().as_nanos() as f64;

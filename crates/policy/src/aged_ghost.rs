@@ -28,8 +28,8 @@ const BUCKETS: u64 = 5;
 const FEWEST_BUCKETS: u64 = 16;
 /// Windows are shorter than this power of two, in units of time.
 const WINDOW_BITS: u32 = 24;
-/// How far a word may lie ahead of a clock that was read and is used only later. What
-/// lies further ahead is long past.
+/// How far a word may lie ahead of a clock that was read earlier. A word further ahead is long
+/// past.
 const AHEAD: u64 = 1 << WINDOW_BITS;
 /// The part of a word that tells hashes apart; above it is the time.
 const TAG: u64 = u32::MAX as u64;
@@ -151,8 +151,8 @@ impl AgedGhost {
         size_of_val(&*self.buckets)
     }
 
-    /// How far an eviction of `weight` moves the clock: by the weight, but by 1 at least,
-    /// and by what forgets all at most, so that no weight turns time full circle.
+    /// How far an eviction of `weight` moves the clock: by the weight, but by at least 1, and at
+    /// most so far that everything is forgotten, so that no weight makes the clock wrap.
     #[inline]
     pub fn advance(&self, weight: u64) -> u64 {
         weight.clamp(1, self.span.past.load(Relaxed))
@@ -160,9 +160,9 @@ impl AgedGhost {
 
     /// Remembers `hash`, which is not in the set, as evicted at `clock`.
     ///
-    /// A cache asks for a hash at the miss, and so has taken it out: looking for it here
-    /// would cost as much again. A hash that is there all the same, because threads met,
-    /// is there twice until it is taken or forgotten.
+    /// A cache takes a hash out at the miss, so the set does not look for it here, which would cost
+    /// as much again. A hash that is still present, because of concurrent threads, is present twice
+    /// until it is taken or forgotten.
     #[inline]
     pub fn insert(&self, hash: u64, clock: u64) {
         let (bucket, tag) = self.place(hash);
@@ -185,7 +185,7 @@ impl AgedGhost {
         let mut remembered = false;
         for place in &bucket.0 {
             let word = place.load(Relaxed);
-            // What fails here another thread has taken or replaced.
+            // If an exchange fails here, another thread has taken or replaced the ghost.
             if word & TAG == tag && place.compare_exchange(word, 0, Relaxed, Relaxed).is_ok() {
                 remembered |= span.is_fresh(word, now);
             }
@@ -193,7 +193,7 @@ impl AgedGhost {
         remembered
     }
 
-    /// Makes room for `entries` ghosts. Those remembered stay. Never shrinks.
+    /// Grows the set to `entries` ghosts. Present ghosts stay. Never shrinks.
     ///
     /// The table of an empty set becomes what [`AgedGhost::new`] would have allocated;
     /// any other doubles until it is large enough. Each doubling tells buckets apart by
@@ -212,10 +212,11 @@ impl AgedGhost {
         }
     }
 
-    /// Changes the window at `clock`, and forgets what is too old for both. O(room).
+    /// Changes the window at `clock`, and forgets the ghosts that are too old for both windows.
+    /// O(size of the set).
     ///
-    /// Threads that use the set meanwhile may take a ghost for older or younger than it
-    /// is, now or when the clock comes by again; two that change the window must not meet.
+    /// Threads that use the set meanwhile may misjudge the age of a ghost, now or after the clock
+    /// has wrapped. Only one thread may change the window at a time.
     pub fn set_window(&self, window: u64, clock: u64) {
         let (from, to) = (self.span.get(), Span::of(window));
         let (then, now) = (from.time(clock), to.time(clock));
@@ -226,7 +227,7 @@ impl AgedGhost {
             let age = (units << from.shift) >> to.shift;
             let kept = word != 0 && units <= from.units && age <= to.units;
             let converted = if kept { now.wrapping_sub(age << 32) | word & TAG } else { 0 };
-            // What fails here another thread has taken or replaced.
+            // If an exchange fails here, another thread has taken or replaced the ghost.
             _ = place.compare_exchange(word, converted, Relaxed, Relaxed);
         }
     }
@@ -275,7 +276,7 @@ impl Clone for AgedGhost {
     }
 }
 
-/// The word of a bucket that is worth least: one that remembers nothing, or the oldest.
+/// The least valuable word of a bucket: an empty one, or the oldest.
 #[inline]
 fn least(bucket: &Bucket, span: Span, now: u64) -> (&AtomicU64, u64) {
     for place in &bucket.0 {
@@ -303,7 +304,7 @@ fn vacant(buckets: u64) -> Box<[Bucket]> {
     (0..buckets).map(|_| Bucket::default()).collect()
 }
 
-/// What buckets hold at the load that is meant.
+/// Ghosts in a bucket at the intended load.
 fn room_of(buckets: &[Bucket]) -> u64 {
     buckets.len() as u64 * GHOSTS / BUCKETS
 }
@@ -326,7 +327,7 @@ mod tests {
 
     #[derive(Clone, Copy, Debug)]
     enum Step {
-        /// An eviction: what is asked for first, and how much goes.
+        /// An eviction: the hash taken before it, and the weight evicted.
         Evict(u64, u64),
         Ask(u64),
         Window(u64),

@@ -17,7 +17,7 @@ use std::collections::HashMap;
 
 use crate::{Estimate, Slot};
 
-/// How much one fetch of an object that is known moves what its fetches are taken to last.
+/// Weight of one fetch in the moving average of a known object's fetch durations.
 const LEARNING: f32 = 0.25;
 
 /// Which windows an object's aggregate delay is the mean of.
@@ -26,8 +26,8 @@ pub enum Windows {
     /// All, the last among them, in which requests may still come.
     #[default]
     All,
-    /// Those that have ended: that another has begun after. The open one stands in as long as there
-    /// is nothing else, neither one that has ended nor a [prior](Estimate::prior).
+    /// Windows that have ended because another has begun. The open window is used as long as there
+    /// is neither an ended one nor a [prior](Estimate::prior).
     Ended,
 }
 
@@ -36,7 +36,7 @@ impl Windows {
     pub(crate) const NAMES: [&str; 2] = ["all", "ended"];
 }
 
-/// What is known of an object's requests.
+/// Counters of an object's requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Counters {
     /// When the last window began.
@@ -45,18 +45,18 @@ pub struct Counters {
     last: u64,
     /// Sum of the aggregate delays of all windows but the last, in ticks.
     ended: f64,
-    /// That of the last, so far.
+    /// Aggregate delay of the last window, so far.
     open: f64,
-    /// How many windows; in flight, requests in the one that began with the miss.
+    /// Number of windows; in flight, number of requests in the one that began with the miss.
     windows: u32,
-    /// What its fetch takes, in ticks.
+    /// Duration of its fetch, in ticks.
     fetch: f32,
 }
 
 const _: () = assert!(size_of::<Counters>() == 40);
 
 impl Counters {
-    /// Those of an object that is requested for the first time.
+    /// Counters of an object that is requested for the first time.
     fn first(now: u64, fetch: u64) -> Self {
         let fetch = fetch as f32;
         Counters { window: now, last: now, ended: 0.0, open: fetch.into(), windows: 1, fetch }
@@ -67,7 +67,7 @@ impl Counters {
     fn request(&mut self, now: u64) {
         let (since, fetch) = (now.saturating_sub(self.window) as f64, f64::from(self.fetch));
         self.last = now;
-        // Within a single tick nobody waits but who missed.
+        // Within a single tick only the request that missed waits.
         if since < fetch && fetch > 1.0 {
             self.open += fetch - since;
             return;
@@ -81,8 +81,8 @@ impl Counters {
         self.open = fetch;
     }
 
-    /// A request while the fetch goes on that the counters began with: it is in the same
-    /// window, however long that will be.
+    /// A request during the fetch with which the counters began: it belongs to the same window,
+    /// however long that becomes.
     fn delayed(&mut self, now: u64) {
         self.last = now;
         self.open += f64::from(self.fetch) - now.saturating_sub(self.window) as f64;
@@ -97,8 +97,8 @@ impl Counters {
         self.fetch = took;
     }
 
-    /// The mean aggregate delay of these windows, in ticks, if so many without a burst are counted
-    /// beside those that were seen.
+    /// The mean aggregate delay of these windows, in ticks, with so many windows without a burst
+    /// added.
     #[inline]
     pub(crate) fn delay(&self, windows: Windows, prior: f64) -> f64 {
         let (sum, count) = match windows {
@@ -111,7 +111,7 @@ impl Counters {
 
 /// Where counters are kept, and for how long.
 pub trait Keep: Clone + Send + 'static {
-    /// What is kept of an object while it is fetched.
+    /// State of an object while it is fetched.
     type Flight: Copy + Send;
 
     /// An object that is not there is requested; fetches take so long on the whole.
@@ -271,7 +271,7 @@ impl<'a, K: Keep> Delays<'a, K> {
         self.now.saturating_sub(self.last(slot)) as f64 + 1.0
     }
 
-    /// What it is worth by how long it has not been requested: the lowest goes.
+    /// Its rank by the time since its last request: the lowest is evicted.
     #[inline]
     pub fn rank(&self, slot: Slot) -> f64 {
         self.delay(slot) / self.idle(slot)

@@ -26,17 +26,17 @@ use crate::{DelayAware, Eviction, History, Host, HotFirst, Incoming, Lists, Poli
 
 const ONCE: usize = 0;
 const AGAIN: usize = 1;
-/// What is frozen of list `l` is in list `FROZEN + l`.
+/// Frozen entries of list `l` are in list `FROZEN + l`.
 const FROZEN: usize = 2;
 
 /// ARC, the adaptive replacement cache. (`Arc` is another thing in Rust.)
 ///
-/// Hot first is T2 from its head, then T1 from its head: what was requested again, and then
-/// what was requested once. It is not the reverse of the order in which they go, where T2 is
-/// between the part of T1 beyond `p` and the rest.
+/// Hot first is T2 from its head, then T1 from its head: objects requested again, and then objects
+/// requested once. It is not the reverse of the order of eviction, in which T2 is between the part
+/// of T1 beyond `p` and the rest.
 ///
-/// While some are frozen both ghosts are those of a smaller cache, so that what they have
-/// forgotten meanwhile does not move `p` after a thaw.
+/// While some are frozen both ghosts are those of a smaller cache, so ghosts forgotten meanwhile do
+/// not move `p` after a thaw.
 ///
 /// ```
 /// use frazil_policy::{AdaptiveReplacement, Eviction, Host, Incoming, Policy, Slot};
@@ -59,7 +59,7 @@ const FROZEN: usize = 2;
 /// ```
 #[derive(Clone, Debug)]
 pub struct AdaptiveReplacement {
-    /// T1 and T2, and what is frozen of each.
+    /// T1 and T2, and the frozen entries of each.
     lists: Lists<4>,
     /// Which list a slot is in, or was in when it was frozen.
     in_again: Vec<bool>,
@@ -90,7 +90,7 @@ impl AdaptiveReplacement {
     /// A policy for a cache of `capacity` in the host's unit of weight.
     pub fn new(capacity: u64) -> Self {
         let mut ghosts = History::new();
-        // Bounded in `trim`, by what the lists hold.
+        // Bounded in `trim`, by the content of the lists.
         ghosts.set_limits(ONCE, u64::MAX, usize::MAX);
         ghosts.set_limits(AGAIN, u64::MAX, usize::MAX);
         let mut policy = AdaptiveReplacement {
@@ -137,14 +137,13 @@ impl AdaptiveReplacement {
         let weight = host.weight(victim);
         self.lists.unlink(victim);
         self.weight[list] -= weight;
-        // What is now one too many goes when something is inserted.
+        // The surplus is evicted at the next insertion.
         self.ghosts.record(list, host.hash(victim), weight, ());
         host.count(Work::Tail, 1);
         host.count(Work::Ghost, 1);
     }
 
-    /// Forgets the oldest ghosts until the lists keep to their bounds. Says how
-    /// many went.
+    /// Forgets the oldest ghosts until the lists keep to their bounds. Returns the number evicted.
     #[inline]
     fn trim(&mut self) -> u32 {
         let [once, again] = self.weight;
@@ -222,7 +221,7 @@ impl Policy for AdaptiveReplacement {
         Eviction::Victim(victim)
     }
 
-    /// Asked for twice before it is there, it belongs in T2, as after a hit.
+    /// Requested twice before its insertion, it belongs in T2, as after a hit.
     fn delayed_hit(&mut self, _host: &mut impl Host<()>, incoming: &mut Incoming<ArcGhost>) {
         if incoming.pending == ArcGhost::None {
             incoming.pending = ArcGhost::Once;

@@ -4,7 +4,7 @@
 //! the mean is of the last [`HALF`] to twice as many gaps: whenever there are twice as many the
 //! older half is forgotten. 32 bytes, O(1).
 
-/// Gaps in half of what is remembered.
+/// Gaps after which the weight of a gap has halved.
 const HALF: u32 = 10;
 
 /// Times of an object's last requests, as far as their mean distance needs them.
@@ -20,7 +20,7 @@ pub(crate) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Of an object that is requested for the first time.
+    /// Arrivals of an object that is requested for the first time.
     pub(crate) fn first(now: u64) -> Self {
         Arrivals { start: now, middle: now, last: now, gaps: 0 }
     }

@@ -39,8 +39,8 @@ impl Future {
         next
     }
 
-    /// What requests would wait together if the object of the one at `next` were missed then
-    /// and its fetch took `fetch` requests. O(requests for it within the fetch).
+    /// The aggregate delay if the request at `next` missed and the fetch took `fetch` requests.
+    /// O(requests for the object within the fetch).
     pub(crate) fn aggregate_delay(&self, next: u32, fetch: u64) -> f64 {
         let (mut delay, mut at) = (0.0, next);
         while at != NEVER && u64::from(at - next) < fetch {
@@ -77,7 +77,7 @@ impl Belady {
         Belady { future: Future::new(next), heap: SlotHeap::new(), hit: None }
     }
 
-    /// What to do for a newcomer whose fetch is back now.
+    /// The decision for a new object whose fetch ends now.
     fn make_room(&mut self, now: u64, new: Reverse<u32>) -> Eviction {
         let in_use = |slot| self.hit == Some((slot, now));
         let held = self.heap.peek().filter(|&(_, slot)| in_use(slot));
@@ -101,7 +101,7 @@ impl Belady {
 
 impl Policy for Belady {
     type Meta = ();
-    /// Position of the newcomer's next request.
+    /// Position of the new object's next request.
     type Pending = Reverse<u32>;
 
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {

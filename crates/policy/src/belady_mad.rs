@@ -18,7 +18,7 @@ use std::sync::Arc;
 use crate::belady::Future;
 use crate::{Eviction, Host, Incoming, NEVER, Policy, SampleTable, Slot, Work};
 
-/// The next request for an object, and what would be waited for it then.
+/// The next request for an object, and the aggregate delay of a miss then.
 #[derive(Clone, Copy, Debug)]
 pub struct NextDelay {
     next: u32,
@@ -80,7 +80,7 @@ impl Policy for BeladyMad {
         for place in 0..len {
             let (slot, known) = self.residents.at(place);
             let rank = self.rank(known);
-            // Of equals the lower slot, wherever it is in the table.
+            // Of equals the lower slot, independent of its place in the table.
             if least.is_none_or(|lowest| (rank, slot) < lowest) {
                 least = Some((rank, slot));
             }

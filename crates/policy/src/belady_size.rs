@@ -88,8 +88,8 @@ impl BeladySize {
         host.count(Work::Heap, u64::BITS - len.leading_zeros());
     }
 
-    /// What a resident or newcomer costs until its next request. What never comes
-    /// again costs most.
+    /// The cost of keeping an object until its next request. An object that is not requested again
+    /// costs most.
     fn cost(&self, next: u32, weight: u64) -> u128 {
         match next {
             NEVER => u128::MAX,
@@ -114,7 +114,7 @@ impl BeladySize {
 
 impl Policy for BeladySize {
     type Meta = ();
-    /// Position of the newcomer's next request.
+    /// Position of the new object's next request.
     type Pending = u32;
 
     fn hit(&mut self, host: &mut impl Host<()>, slot: Slot) {

@@ -7,10 +7,10 @@
 //! same trees. `tests/policies/boosted_trees.rs` holds it to XGBoost's own predictions.
 //!
 //! A feature's values are in `bins`, and splits are between those: exact where there are no more
-//! values than bins. Training takes O(features × (samples × depth + bins × 2^depth)) a round: of the
-//! two sides of a split the samples of the smaller are summed up by bin, and the larger has the rest.
-//! A prediction takes `depth` steps a tree. Trees are stored as complete ones, so that a step is a
-//! comparison and no branch, and several rows go down at the same time.
+//! values than bins. Training takes O(features × (samples × depth + bins × 2^depth)) a round: of
+//! the two sides of a split the samples of the smaller are summed up by bin, and the larger has the
+//! rest. A prediction takes `depth` steps a tree. Trees are stored as complete ones, so that a step
+//! is a comparison and no branch, and several rows go down at the same time.
 
 use std::fmt;
 
@@ -26,14 +26,15 @@ pub struct Boosting {
     pub depth: u32,
     /// Share of the error that a tree takes away.
     pub eta: f32,
-    /// What a leaf is held back by: samples that are counted as having no error.
+    /// Regularisation of a leaf: so many samples without error are added to it.
     pub lambda: f64,
     /// Most bins of a feature, from 2 to 65,536.
     pub bins: u32,
 }
 
 impl Boosting {
-    /// As parameters of a policy say, with at least so many rounds; else as is usual there.
+    /// The parameters of a policy, with at least so many rounds; the policy's defaults for those
+    /// not given.
     pub(crate) fn given(
         given: &mut Parameters<'_>,
         usual: Self,
@@ -69,12 +70,12 @@ impl Default for Boosting {
     }
 }
 
-/// Rows with what they should give. `F` is the number of features.
+/// Rows with their labels. `F` is the number of features.
 #[derive(Clone, Debug, Default)]
 pub struct Samples<const F: usize> {
     /// Features of each row; every one a number.
     pub rows: Vec<[f32; F]>,
-    /// What each row should give.
+    /// Label of each row.
     pub labels: Vec<f32>,
 }
 
@@ -120,7 +121,7 @@ pub struct BoostedTrees<const F: usize> {
     splits: Vec<Split>,
     /// Leaves of all trees, 2^depth each.
     leaves: Vec<f32>,
-    /// What each feature's comparisons gained.
+    /// Gain of each feature's comparisons.
     gains: Vec<f64>,
 }
 
@@ -137,7 +138,7 @@ impl<const F: usize> BoostedTrees<F> {
         if train.rows.is_empty() {
             return trees;
         }
-        // At once: vectors that grew would take up to three times as much meanwhile.
+        // Reserved at once: growing vectors would take up to three times as much meanwhile.
         let (leaves, rounds) = (1usize << boosting.depth, boosting.rounds as usize);
         trees.splits.reserve_exact(rounds * (leaves - 1));
         trees.leaves.reserve_exact(rounds * leaves);
@@ -174,13 +175,13 @@ impl<const F: usize> BoostedTrees<F> {
         self.leaves.is_empty()
     }
 
-    /// What each feature's comparisons gained, as shares that sum up to 1; all 0 without any.
+    /// Gain of each feature's comparisons, as shares that sum up to 1; all 0 without comparisons.
     pub fn importance(&self) -> Vec<f64> {
         let all: f64 = self.gains.iter().sum();
         self.gains.iter().map(|gain| if all > 0.0 { gain / all } else { 0.0 }).collect()
     }
 
-    /// Puts what each row gives in `predicted`, in place of what is there.
+    /// Replaces the content of `predicted` by the prediction for each row.
     pub fn predict(&self, rows: &[[f32; F]], predicted: &mut Vec<f32>) {
         predicted.clear();
         predicted.resize(rows.len(), self.base);
@@ -189,7 +190,7 @@ impl<const F: usize> BoostedTrees<F> {
         }
     }
 
-    /// Adds what one tree gives. The loop over trees is outside so that a tree, of 770 bytes at
+    /// Adds the output of one tree. The loop over trees is outside so that a tree, of 770 bytes at
     /// depth 6, stays in the first level of the processor's cache.
     fn add(&self, tree: usize, rows: &[[f32; F]], predicted: &mut [f32]) {
         let leaves = 1usize << self.depth;
@@ -228,7 +229,7 @@ fn mean(values: &[f32]) -> f32 {
     (values.iter().map(|&it| f64::from(it)).sum::<f64>() / values.len() as f64) as f32
 }
 
-/// The root of the mean square of what is predicted wrongly.
+/// The root mean square error of the predictions.
 pub(crate) fn rms_error(predicted: &[f32], labels: &[f32]) -> f64 {
     let squares = predicted.iter().zip(labels).map(|(p, l)| f64::from(p - l).powi(2));
     (squares.sum::<f64>() / labels.len().max(1) as f64).sqrt()
@@ -270,12 +271,12 @@ struct Found {
     left_count: usize,
 }
 
-/// The values of all features in bins: each distinct value one of its own where there are not too many,
-/// else about as many samples in each.
+/// The values of all features in bins: one for each distinct value if there are few, else bins with
+/// about as many samples each.
 struct Binned<const F: usize> {
     /// The bin of each feature, by row.
     codes: Vec<[u16; F]>,
-    /// Where each feature's bins begin among those of all, and where the last one's end.
+    /// The first bin of each feature among all bins, and the end of the last feature's.
     begins: Vec<usize>,
     /// Least and greatest value of each bin.
     ranges: Vec<(f32, f32)>,
@@ -328,13 +329,13 @@ struct Grower<'a, const F: usize> {
     binned: Binned<F>,
     /// Rows as the tree in work parts them, ascending in each part.
     order: Vec<u32>,
-    /// Where a part of the right is kept while those of the left move up.
+    /// Buffer for a part of the right while those of the left move up.
     right: Vec<u32>,
     /// Vectors of bins that are used again.
     spare: Vec<Vec<Bin>>,
     /// 1 / (n + λ) by n: two divisions less for each place where a split is tried.
     shares: Vec<f64>,
-    /// What the trees so far give too much, by row.
+    /// Excess of the trees' output so far over the label, by row.
     errors: Vec<f32>,
 }
 
@@ -427,7 +428,7 @@ impl<'a, const F: usize> Grower<'a, F> {
         bins
     }
 
-    /// G² / (n + λ): what a leaf for samples with errors of this sum takes off the loss.
+    /// G² / (n + λ): reduction of the loss by a leaf for samples with this sum of errors.
     #[inline(always)]
     fn score(&self, sum: f64, count: usize) -> f64 {
         sum * sum * self.shares[count]
@@ -535,7 +536,7 @@ mod tests {
         assert!(trees.is_empty() && trees.importance() == [0.0; 3]);
     }
 
-    /// Noise cannot be learned, and what was learned of the rest is enough: training ends.
+    /// Noise cannot be learned. Once the rest is learned, training ends.
     #[test]
     fn training_ends_when_it_is_of_no_use() {
         let mut rng = crate::Rng::new(1);

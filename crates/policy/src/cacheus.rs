@@ -54,10 +54,10 @@ const LEAST_WEIGHT: f64 = 0.01;
 /// ln 0.005: a regret is down to that share after as many requests as the cache
 /// holds objects.
 const LN_DISCOUNT: f64 = -5.298_317_366_548_036;
-/// SR's first part of the capacity: so much of so much.
+/// SR's first part of the capacity, as a fraction.
 const SR_SHARE: (u64, u64) = (1, 5);
 
-/// What a history knows of an evicted object.
+/// A history's record of an evicted object.
 #[derive(Clone, Copy, Debug)]
 struct Evicted {
     /// Requests then, modulo 2³²: ages beyond that are taken for younger ones.
@@ -80,12 +80,12 @@ struct Evicted {
 pub struct Cacheus {
     lists: Lists<2>,
     flags: Vec<u8>,
-    /// Of each list.
+    /// Weight of each list.
     weight: [u64; 2],
-    /// What SR may hold; R may hold the rest of the capacity.
+    /// Capacity of SR; R has the rest.
     sr_limit: u64,
-    /// What SR could hold when the border last moved, and the capacity then: many changes
-    /// of capacity are rounded no more often than one.
+    /// Capacity of SR when the border last moved, and the whole capacity then, so that many changes
+    /// of capacity are rounded only once.
     sr_share: (u64, u64),
     capacity: u64,
     /// Objects with the flag [`DEMOTED`], all of them in SR.
@@ -94,7 +94,7 @@ pub struct Cacheus {
     new_evicted: u64,
     frequencies: Frequencies,
     histories: History<2, Evicted>,
-    /// LFU's is what this lacks to 1.
+    /// LFU's weight is 1 minus this.
     weight_of_lru: f64,
     learning: LearningRate,
     rng: Rng,
@@ -103,12 +103,12 @@ pub struct Cacheus {
     len: usize,
     /// The most objects resident at once at this capacity.
     most: usize,
-    /// Whether the capacity fell when it was last changed. What goes for nobody then went
-    /// because of that.
+    /// Whether the last change of capacity was a decrease. Evictions without a new object are due
+    /// to it.
     shrunk: bool,
 }
 
-/// As much of `capacity` as `of` is of `whole`, but 1 at least.
+/// The share `of` / `whole` of `capacity`, but at least 1.
 fn part((of, whole): (u64, u64), capacity: u64) -> u64 {
     let part = u128::from(of) * u128::from(capacity) / u128::from(whole);
     u64::try_from(part).unwrap_or(capacity).min(capacity).max(1)
@@ -397,7 +397,7 @@ impl Policy for Cacheus {
 struct LearningRate {
     rate: f64,
     previous_rate: f64,
-    /// Of the last period, in thousandths: finer changes are noise.
+    /// Hit ratio of the last period, in thousandths: finer changes are noise.
     hit_ratio: i64,
     /// Periods in a row that were no better while the rate stood still.
     idle: u32,
@@ -431,8 +431,7 @@ impl LearningRate {
         }
     }
 
-    /// Where the rate starts, and how low it may fall, for a cache of so many
-    /// objects.
+    /// Initial value and lower bound of the rate, for a cache of so many objects.
     fn least(objects: usize) -> f64 {
         (LN_2 / (2.0 * objects.max(1) as f64)).sqrt()
     }

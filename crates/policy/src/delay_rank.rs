@@ -31,16 +31,16 @@ use crate::{Eviction, History, Host, Incoming, Policy, Rng, SampleTable, Slot, W
 
 /// Residents that are looked at for a victim; all, if there are no more.
 const SAMPLE: usize = 64;
-/// Gaps below which LA-Cache takes an object for one that is not asked for.
+/// With fewer gaps LA-Cache assumes that an object is not requested.
 const FEW: u32 = 3;
-/// What its rate is then, for each request of any object.
+/// Its assumed rate then, for each request of any object.
 const SELDOM: f64 = 1e-8;
 /// Mean gaps after which LA-Cache takes an object's age for its gap.
 const OLD: f64 = 12.0;
-/// The history that there is.
+/// The present history.
 const GHOST: usize = 0;
 
-/// What an object is worth.
+/// Rank of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rank {
     /// LA-Cache's.
@@ -51,7 +51,7 @@ pub enum Rank {
         omega: f64,
         /// How fetch times are distributed.
         fetch: FetchTimes,
-        /// Whether newcomers that rank below all candidates are refused.
+        /// Whether new objects that rank below all candidates are refused.
         bypass: bool,
     },
 }
@@ -89,11 +89,11 @@ impl FetchTimes {
     }
 }
 
-/// What is known of an object.
+/// State of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     arrivals: Arrivals,
-    /// What its fetch takes, in ticks.
+    /// Duration of its fetch, in ticks.
     fetch: f32,
     weight: f32,
 }
@@ -179,14 +179,14 @@ impl DelayRank {
         DelayRank { rank, residents, absent, pace: Pace::default(), rng: Rng::new(seed) }
     }
 
-    /// The lowest goes, and of equals what was requested longest ago.
+    /// The lowest rank is evicted, and of equals the object requested longest ago.
     fn order(&self, known: &Known, now: u64) -> (u64, u64) {
         // No rank is negative, so its bits order as it does.
         (self.rank.of(known, &self.pace, now).to_bits(), known.arrivals.last())
     }
 
-    /// The lowest of a sample, with its order. Apart from `evict`, so that it is compiled beside
-    /// what it calls, and not in each host.
+    /// The lowest of a sample, with its order. Separate from `evict`, so that it is compiled beside
+    /// its callees and not in each host.
     fn lowest_of_sample(&mut self, now: u64) -> Option<((u64, u64), Slot)> {
         let len = self.residents.len();
         let mut least: Option<((u64, u64), Slot)> = None;
@@ -283,7 +283,7 @@ impl Policy for DelayRank {
 mod tests {
     use super::*;
 
-    /// What requests wait for one fetch, drawn many times over.
+    /// Aggregate delay of one fetch, by many random draws.
     #[test]
     fn moments_are_those_of_simulated_fetches() {
         let mut rng = Rng::new(7);

@@ -6,7 +6,7 @@
 use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
 
 const QUEUE: usize = 0;
-/// What is set aside, in the order in which it was.
+/// Entries set aside, in the order in which they were.
 const FROZEN: usize = 1;
 
 /// First in, first out.

@@ -52,7 +52,7 @@ pub struct Frequencies {
 }
 
 impl Frequencies {
-    /// The highest frequency that is told from others.
+    /// The highest frequency that is counted exactly.
     pub const MAX: u32 = (16 * WORD * WORD) as u32 - 1;
 
     /// An empty order.

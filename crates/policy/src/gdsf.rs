@@ -71,10 +71,10 @@ impl Ord for Key {
     }
 }
 
-/// What a request leaves behind.
+/// State after a request.
 #[derive(Clone, Copy, Debug, Default)]
 struct Record {
-    /// `L` at the last request; of what is frozen, above the `L` at which it was.
+    /// `L` at the last request; for a frozen entry, its excess over the `L` at the freeze.
     inflation: f64,
     /// Time of the last request.
     tick: u32,
@@ -94,8 +94,8 @@ fn worth(requests: u32, weight: u64) -> f64 {
 
 /// Greedy dual size frequency.
 ///
-/// Hot first is by priority, the highest first, which is the reverse of the order in which
-/// they would go. A heap has no such order to walk: it is that of `coldest_first`.
+/// Hot first is by priority, the highest first, the reverse of the order of eviction. A heap cannot
+/// be walked in order, so the walk uses `coldest_first`.
 ///
 /// ```
 /// use frazil_policy::{Eviction, Gdsf, Host, Incoming, Policy, Slot};
@@ -123,13 +123,13 @@ fn worth(requests: u32, weight: u64) -> f64 {
 pub struct Gdsf {
     /// Resident slots by a lower bound of their key, the lowest on top.
     heap: SlotHeap<Key>,
-    /// What is frozen, and so not in the heap.
+    /// Frozen entries, which are not in the heap.
     frozen: Lists<1>,
     records: Vec<Record>,
-    /// `L`. No resident's priority is lower, but of one that became heavier or was inserted
-    /// again when it was to go.
+    /// `L`. No resident's priority is lower, except after it became heavier or was inserted again
+    /// when it was to be evicted.
     inflation: f64,
-    /// `L` once the newcomer is in for which something went.
+    /// `L` after the insertion of the object for which entries were evicted.
     risen: f64,
     /// Time of the last request, in requests; starts anew at times.
     tick: u32,
@@ -170,7 +170,7 @@ impl Gdsf {
 
     /// Brings the top of the heap up to date until it is the lowest.
     fn settle_top(&mut self, host: &mut impl Host<()>) -> Option<(Key, Slot)> {
-        // Each turn but the last puts one resident right.
+        // Each iteration except the last corrects one resident.
         for _ in 0..=self.heap.len() {
             let (bound, slot) = self.heap.peek()?;
             let key = self.records[slot.index()].key(host.weight(slot));
@@ -301,9 +301,9 @@ impl HotFirst for Gdsf {
         host.count(Work::Delink, 1);
     }
 
-    /// As far above `L` as they were, as if no time had passed for them; with that none ages
-    /// while nobody tells of its hits, and none is lifted above what it was worth. O(k log n)
-    /// for k of them at most, and O(k) where they are above most others.
+    /// As far above `L` as at the freeze, as if no time had passed for them. So none ages while its
+    /// hits are not reported, and none rises above its earlier rank. O(k log n) for k of them at
+    /// most, and O(k) where they are above most others.
     fn thaw(&mut self, host: &mut impl Host<()>) {
         while let Some(slot) = self.frozen.tail(0) {
             self.frozen.unlink(slot);
@@ -386,7 +386,7 @@ mod tests {
         gdsf
     }
 
-    /// Slot 0 weighs so much, the others 1.
+    /// Slot 0 has this weight, the others 1.
     struct Heavy(u64);
     impl Host<()> for Heavy {
         fn now(&self) -> u64 {
@@ -415,7 +415,7 @@ mod tests {
         host.0 = 100;
         gdsf.reweigh(&mut host, Slot(0), 1);
         assert_eq!(gdsf.evict(&mut host, None), Eviction::Victim(Slot(0)));
-        // At 0.09: one of 3.09, and that of 6 falls to 2.09.
+        // `L` is 0.09: an entry gets 3.09, and the entry with 6 falls to 2.09.
         gdsf.insert(&mut host, Slot(3), of(3));
         gdsf.hit(&mut host, Slot(2));
         assert_eq!(gdsf.evict(&mut host, None), Eviction::Victim(Slot(2)));
@@ -428,7 +428,7 @@ mod tests {
             gdsf.tick = if level > 0.0 { u32::MAX - 9 } else { 0 };
             gdsf.freeze(&mut Ones, Slot(4));
             gdsf.freeze(&mut Ones, Slot(0));
-            // `L` rises by what goes for others, which may lower all priorities.
+            // Evictions for other objects raise `L`, which may lower all priorities.
             for slot in (8..40).map(Slot) {
                 gdsf.evict(&mut Ones, None);
                 let weight = Ones.weight(slot);

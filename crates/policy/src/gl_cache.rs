@@ -33,7 +33,7 @@ pub use settings::{Aim, GroupLearning, GroupMode, Interval, Sight};
 /// Groups that are merged at most, where most of their objects were deleted, in merges.
 const MOST_MERGED: usize = 4;
 
-/// What a host that replays a trace knows of it beforehand. What it does not know is empty.
+/// The knowledge of a replayed trace that a host has beforehand. Unknown parts are empty.
 #[derive(Clone, Debug, Default)]
 pub struct TraceKnowledge {
     /// Positions of next requests, as [`Belady::new`](crate::Belady::new) takes them.
@@ -44,7 +44,7 @@ pub struct TraceKnowledge {
     pub requests: u64,
 }
 
-/// GL-Cache. What a miss costs is known to `C`.
+/// GL-Cache. `C` has the cost of a miss.
 #[derive(Clone, Debug)]
 pub struct GlCache<C = EqualCosts> {
     settings: GroupLearning,
@@ -55,7 +55,7 @@ pub struct GlCache<C = EqualCosts> {
     /// Requests so far. Wraps.
     now: u32,
     rates: Rates,
-    /// What goes next, the last first. May hold objects that do not go after all.
+    /// The next objects to evict, the last first. May have objects that are not evicted after all.
     victims: Vec<Slot>,
     ranking: Ranking,
     /// Snapshots so far, and when a model was trained last, in requests; at first, when the first
@@ -86,7 +86,7 @@ struct Ranking {
     number: u32,
     order: Vec<(u32, u32)>,
     position: usize,
-    /// Where it is to be made anew.
+    /// The time at which it is made anew.
     limit: usize,
 }
 
@@ -99,7 +99,7 @@ struct Scratch {
     predicted: Vec<f32>,
 }
 
-/// What is kept of an object while it is fetched.
+/// State of an object while it is fetched.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupFlight<F> {
     cost: F,
@@ -114,14 +114,14 @@ impl<C: MissCosts> GlCache<C> {
         self.learner.ghosts.len()
     }
 
-    /// How much of what the model gained each feature's comparisons gained, as shares; all 0 where
-    /// there is no model. [`GroupLearning::FEATURES`] names them.
+    /// Each feature's share of the model's gain; all 0 without a model. [`GroupLearning::FEATURES`]
+    /// names them.
     pub fn importance(&self) -> [f64; FEATURES] {
         self.learner.model.importance()
     }
 
-    /// GL-Cache with these parameters. Of `trace` it reads the times, and where the parameters
-    /// are those of an oracle the next requests.
+    /// GL-Cache with these parameters. It reads the times of `trace`, and for an oracle the next
+    /// requests.
     pub fn new(settings: GroupLearning, trace: TraceKnowledge) -> Self {
         GlCache {
             settings,
@@ -215,8 +215,8 @@ impl<C: MissCosts> GlCache<C> {
         }
     }
 
-    /// A condemned object is requested. It would have been a miss had the whole group gone at once, and
-    /// so it is written anew as after one.
+    /// A condemned object is requested. It would have missed if the whole group had been evicted at
+    /// once, so it is written anew as after a miss.
     #[cold]
     fn spare(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.give_ghost_its_due(host, host.hash(slot), host.weight(slot));
@@ -224,8 +224,8 @@ impl<C: MissCosts> GlCache<C> {
         self.write(host, slot);
     }
 
-    /// The sample that a resident belongs to, or came from, gets its part. Apart from [`Policy::hit`],
-    /// which is small without it.
+    /// The sample that a resident belongs to, or came from, gets its part. Apart from
+    /// [`Policy::hit`], which is small without it.
     #[inline(never)]
     fn give_due(&mut self, host: &mut impl Host<()>, slot: Slot, sample: u32) {
         if sample == HEIR {
@@ -261,7 +261,7 @@ impl<C: MissCosts> GlCache<C> {
         self.written as f64 >= part * self.settings.horizon * self.resident_then as f64
     }
 
-    /// Whether the interval goes by snapshots.
+    /// Whether the interval depends on snapshots.
     fn trains_by_snapshots(&self) -> bool {
         match self.settings.interval {
             Interval::Snapshot => true,
@@ -270,7 +270,7 @@ impl<C: MissCosts> GlCache<C> {
         }
     }
 
-    /// Trains when it is time, and takes the next snapshot when the last one is over.
+    /// Trains when it is due, and takes the next snapshot when the last one ends.
     fn learn(&mut self) {
         if self.settings.utility == Sight::Future {
             return;
@@ -319,19 +319,19 @@ impl<C: MissCosts> GlCache<C> {
         for (&group, &utility) in groups.iter().zip(&predicted) {
             let group_of = self.groups.get_mut(group);
             group_of.ranking = ranking.number;
-            // What it saves for its room. A model may predict less than nothing.
+            // Its utility per byte. A model may predict a negative one.
             let bytes = group_of.bytes.max(1) as f32;
             let utility = if utility > 0.0 { utility / bytes } else { utility * bytes };
             ranking.order.push((ordered(utility), group));
         }
-        // Of equals the older group goes: they are in the order of their writing.
+        // Of equals the older group is evicted: they are in the order of their writing.
         ranking.order.sort_by_key(|&(utility, _)| utility);
         ranking.position = 0;
         ranking.limit = ((groups.len() as f64 * self.settings.fraction) as usize).max(1);
         self.scratch.predicted = predicted;
     }
 
-    /// What a group's objects save until they are requested next.
+    /// The utility of a group's objects until their next requests.
     fn true_utility(&self, host: &impl Host<()>, group: u32) -> f32 {
         let of_one = |slot: Slot| match self.distance(slot) {
             Some(distance) => {
@@ -345,7 +345,8 @@ impl<C: MissCosts> GlCache<C> {
     /// The group that a merge begins with.
     fn choose(&mut self, host: &impl Host<()>) -> u32 {
         if self.learner.model.trees().is_none() && self.settings.utility == Sight::Past {
-            // At its end the pointer would go on to what was written last, merge after merge.
+            // At its end the pointer would continue with the groups written last, merge after
+            // merge.
             let (merge, cursor) = (self.settings.merge as usize, self.groups.cursor);
             let follow = self.groups.closed_from(cursor).take(merge).count() == merge;
             return if follow { cursor } else { self.groups.oldest };
@@ -362,8 +363,9 @@ impl<C: MissCosts> GlCache<C> {
         }
     }
 
-    /// Puts the group, and those written next after it, in the window, oldest first; and before
-    /// it where there are none after it. Half-empty groups count for what they hold.
+    /// Puts the group, and those written next after it, in the window, oldest first; or those
+    /// before it if there are none after it. A half-empty group counts as the share of it that is
+    /// live.
     fn choose_window(&mut self, first: u32) {
         let merge = self.settings.merge as usize;
         let enough = self.groups.limit() * (2 * self.settings.merge - 1) / 2;
@@ -388,7 +390,7 @@ impl<C: MissCosts> GlCache<C> {
         }
     }
 
-    /// Merges groups into one, and condemns what does not stay. False if nothing is left.
+    /// Merges groups into one, and condemns the objects that do not stay. False if nothing is left.
     fn merge(&mut self, host: &mut impl Host<()>) -> bool {
         if self.groups.closed == 0 {
             self.close();
@@ -434,7 +436,7 @@ impl<C: MissCosts> GlCache<C> {
                 };
                 let mut cost = cost.saturating_mul(host.weight(slot).max(1));
                 if !C::ARE_ONE {
-                    // What is not negative has the order of its bits.
+                    // Non-negative numbers have the order of their bits.
                     cost = (cost as f64 / f64::from(self.costs.of(slot))).to_bits();
                 }
                 candidates.push((cost, candidates.len() as u32, slot));

@@ -6,8 +6,8 @@
 //! each request waits in them. Both orders of the residents are kept, and a victim is chosen by
 //! the policy while its sum is the smaller one, and by LRU else (`docs/design/guarded-mad.md`).
 //!
-//! - Sums are compared every [`TURN`] requests. LRU is left where the policy waits less by more than
-//!   [`MARGIN`], and gone back to as soon as the policy waits no less.
+//! - Sums are compared every [`TURN`] requests. LRU is left where the policy waits less by more
+//!   than [`MARGIN`], and gone back to as soon as the policy waits no less.
 //! - Both sums fade, by half in [`FEW_FETCHES`] fetches, [`FEW_LIVES`] requests for each resident,
 //!   or [`LEAST_MEMORY`] requests, whichever is most: a shorter memory sees part of a fetch's
 //!   requests, and takes that for a difference.
@@ -32,12 +32,12 @@ const FEW_FETCHES: f64 = 4.0;
 const FEW_LIVES: f64 = 64.0;
 /// Requests in which it is.
 const LEAST_MEMORY: f64 = 16_384.0;
-/// Objects that a shadow knows of, resident or in flight, at most.
+/// The most objects in a shadow, resident or in flight.
 const MOST_OBJECTS: usize = 28_000;
 /// Objects that a request looks at while half of them are forgotten: 3 us at most.
 const LOOKS: usize = 32;
 
-/// What requests waited in both shadows.
+/// Waits of requests in both shadows.
 #[derive(Clone)]
 struct Contest<P: Policy<Meta = (), Pending: Copy>> {
     lru: Shadow<Lru>,
@@ -103,7 +103,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Contest<P> {
         self.policy.set_capacity(share);
     }
 
-    /// Whether the policy is to be followed from now on. Of so many residents.
+    /// Whether the policy decides from now on, for so many residents.
     fn judge(&mut self, follows: bool, residents: u64, now: u64, fetch: Option<u64>) -> bool {
         let [lru, policy] = self.waited;
         let margin = if follows { 0.0 } else { MARGIN };
@@ -152,7 +152,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Guarded<P> {
         self.follows
     }
 
-    /// The shadows hear of a request.
+    /// Passes a request to the shadows.
     fn request(&mut self, host: &mut impl Host<()>, hash: u64, weight: u64) {
         let Some(contest) = self.contest.as_mut().filter(|contest| contest.has(hash)) else {
             return;
@@ -165,7 +165,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Guarded<P> {
     }
 }
 
-/// The newcomer as LRU knows it.
+/// The new object in the form of LRU.
 fn of_lru<P>(incoming: &Incoming<P>) -> Incoming<()> {
     Incoming { hash: incoming.hash, weight: incoming.weight, pending: () }
 }

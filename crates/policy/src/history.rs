@@ -113,9 +113,9 @@ impl<const K: usize, D: Copy> History<K, D> {
         self.rings[ring].most_entries = entries;
     }
 
-    /// Remembers a hash that none of the histories holds as the newest of `ring`.
-    /// What is then too much is for [`Self::forget_surplus`]. False if `ring` may
-    /// not even hold this one: it would push out all others first.
+    /// Remembers a hash that no history holds as the newest of `ring`. [`Self::forget_surplus`]
+    /// removes the surplus. False if `ring` cannot hold even this one, which would first push out
+    /// all others.
     #[inline]
     pub fn record(&mut self, ring: usize, hash: u64, weight: u64, data: D) -> bool {
         let weight = weight.max(1);
@@ -141,14 +141,14 @@ impl<const K: usize, D: Copy> History<K, D> {
         true
     }
 
-    /// The weight of all that history `ring` holds. What weighs 0 counts as 1.
+    /// The weight of history `ring`. A weight of 0 counts as 1.
     #[inline]
     pub fn weight(&self, ring: usize) -> u64 {
         self.rings[ring].weight
     }
 
-    /// Forgets the oldest of `ring` if it holds too much: what was known of the one
-    /// forgotten, `None` once all fits.
+    /// Forgets the oldest of `ring` if it exceeds its bound. Returns the forgotten record, `None`
+    /// once all fits.
     #[inline]
     pub fn forget_surplus(&mut self, ring: usize) -> Option<D> {
         let from = &self.rings[ring];
@@ -156,7 +156,7 @@ impl<const K: usize, D: Copy> History<K, D> {
         if surplus { self.forget_oldest(ring) } else { None }
     }
 
-    /// Forgets the oldest of `ring`: what was known of it, `None` if there was none.
+    /// Forgets the oldest of `ring`. Returns its record, `None` if there was none.
     #[inline]
     pub fn forget_oldest(&mut self, ring: usize) -> Option<D> {
         let from = &mut self.rings[ring];
@@ -242,8 +242,8 @@ impl<const K: usize, D: Copy> History<K, D> {
     fn sweep(&mut self, ring: usize) {
         self.rings[ring].entries.retain(|entry| entry.weight > 0);
         self.rings[ring].front = 0;
-        // As small as what is left allows, or a history that was large once would stay
-        // slow to sweep.
+        // As small as its content allows; otherwise a history that was large once would stay slow
+        // to sweep.
         let live: usize = self.rings.iter().map(|ring| ring.live).sum();
         self.rebuild_table((3 * live).next_power_of_two().max(SMALLEST_TABLE));
     }

@@ -12,12 +12,11 @@ use crate::{Host, Policy, Slot};
 ///
 /// A host does this in three phases, each in batches of any length:
 ///
-/// 1. It walks the *dynamic* residents (those not frozen) hottest first, with a cursor of
-///    its own, and [freezes](Self::freeze) them one by one, as many as it wants. Meanwhile it
-///    tells of no hit, and so nothing moves towards the hot end; misses, evictions, insertions,
-///    removals and changes of weight go on. The host moves its cursor on before the slot under
-///    it is evicted, removed or frozen. Then it tells the policy what capacity is left
-///    ([`Policy::set_capacity`]).
+/// 1. It walks the *dynamic* residents (those not frozen) hottest first, with its own cursor, and
+///    [freezes](Self::freeze) them one by one, as many as it wants. Meanwhile it reports no hits,
+///    so nothing moves towards the hot end; misses, evictions, insertions, removals and changes of
+///    weight continue. The host advances its cursor before the slot under it is evicted, removed or
+///    frozen. Then it sets the policy's remaining capacity ([`Policy::set_capacity`]).
 /// 2. It calls nothing for frozen slots but [`remove_frozen`](Self::remove_frozen) and
 ///    [`reweigh_frozen`](Self::reweigh_frozen). All other calls go on for the rest, and it may
 ///    freeze more of them.
@@ -95,8 +94,7 @@ pub trait HotFirst: Policy {
     /// except for [`Lfu`](crate::Lfu) and [`Gdsf`](crate::Gdsf), which document theirs. Parts of
     /// the policy that are too large then shrink as after a change of the capacity.
     ///
-    /// O(1) but for [`Lfu`](crate::Lfu) and [`Gdsf`](crate::Gdsf), which say what it takes
-    /// them. What a part of the policy then holds too much it gives up as after a change of
-    /// capacity.
+    /// O(1) except for [`Lfu`](crate::Lfu) and [`Gdsf`](crate::Gdsf), which document their cost. A
+    /// part of the policy that then exceeds its bound shrinks as after a change of capacity.
     fn thaw(&mut self, host: &mut impl Host<Self::Meta>);
 }

@@ -21,7 +21,7 @@ const FRESH: usize = 20;
 /// Candidates kept from one eviction to the next.
 const KEPT: usize = 8;
 
-/// What an object is judged by. Packed, so that it takes 20 bytes with its slot.
+/// The data for an object's priority. Packed, so that it takes 20 bytes with its slot.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 struct Record {
@@ -33,7 +33,7 @@ struct Record {
 const _: () = assert!(size_of::<(Slot, Record)>() == 20);
 
 impl Record {
-    /// The reciprocal of the priority. 0 for what has just come.
+    /// The reciprocal of the priority. 0 for an object just inserted.
     #[inline]
     fn idleness(&self, now: u64) -> f32 {
         now.saturating_sub(self.since) as f32 * self.weight / self.requests as f32

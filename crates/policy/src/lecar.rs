@@ -34,7 +34,7 @@ const LN_DISCOUNT: f64 = -5.298_317_366_548_036;
 /// No expert's weight falls below this, so that each can recover.
 const LEAST_WEIGHT: f64 = 0.01;
 
-/// What a history knows of an evicted object.
+/// A history's record of an evicted object.
 #[derive(Clone, Copy, Debug)]
 struct Evicted {
     /// Requests then, modulo 2³²: ages beyond that are taken for younger ones.
@@ -56,7 +56,7 @@ pub struct Lecar {
     recency: Lists<1>,
     frequencies: Frequencies,
     histories: History<2, Evicted>,
-    /// LFU's is what this lacks to 1.
+    /// LFU's weight is 1 minus this.
     weight_of_lru: f64,
     rng: Rng,
     /// Requests so far: the clock.
@@ -65,8 +65,8 @@ pub struct Lecar {
     len: usize,
     /// The most objects resident at once at this capacity.
     most: usize,
-    /// Whether the capacity fell when it was last changed. What goes for nobody then went
-    /// because of that.
+    /// Whether the last change of capacity was a decrease. Evictions without a new object are due
+    /// to it.
     shrunk: bool,
 }
 
@@ -258,7 +258,7 @@ mod tests {
         lecar.set_capacity(10);
         (0..90).for_each(|_| _ = lecar.evict(&mut Ones, None));
         assert_eq!((lecar.len, lecar.most), (10, 10));
-        // One goes for a newcomer: as many as before.
+        // One is evicted for a new object: as many as before.
         let incoming = Incoming { hash: 200, weight: 1, pending: 1 };
         lecar.evict(&mut Ones, Some(&incoming));
         assert_eq!((lecar.len, lecar.most), (9, 10));

@@ -16,7 +16,7 @@ use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
 
 /// The list by frequency.
 const RANKED: usize = 0;
-/// What is frozen of that list, in buckets of its own.
+/// The frozen entries of that list, in their own buckets.
 const FROZEN: usize = 1;
 /// No bucket: above the highest.
 const NONE: u32 = u32::MAX;
@@ -25,7 +25,7 @@ const NONE: u32 = u32::MAX;
 struct Bucket {
     frequency: u64,
     newest: Slot,
-    /// The bucket of the next frequency that anybody has.
+    /// The bucket of the next frequency in use.
     higher: u32,
 }
 
@@ -126,7 +126,8 @@ impl Policy for Lfu {
             } else if let Some((heir, _)) = self.below(slot).filter(|below| below.1 == own) {
                 self.buckets[own as usize].newest = heir;
             } else {
-                // Alone, and nobody in its way: the bucket rises with it.
+                // Alone in its bucket, and no bucket has the next frequency: the bucket rises with
+                // it.
                 self.buckets[own as usize].frequency = wanted;
                 host.count(Work::Mark, 1);
                 return;
@@ -179,7 +180,7 @@ impl HotFirst for Lfu {
         self.lists.older(slot)
     }
 
-    /// Of what is hotter than one frozen before it, only the frequency of that is kept.
+    /// An entry hotter than one frozen before it gets only the frequency of that one.
     fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
         host.count(Work::Delink, 1);
         let frequency = self.buckets[self.bucket_of[slot.index()] as usize].frequency;
@@ -202,9 +203,9 @@ impl HotFirst for Lfu {
     /// to one more than that; the first that is high enough ends the work, which is at most
     /// O(frozen frequencies).
     ///
-    /// The paper adds the highest dynamic frequency to each (§3.3). That would compound: what
-    /// one thaw has added is part of what later ones add, frequencies that never fall would
-    /// grow as no number of requests lets them, and what becomes popular could not catch up.
+    /// The paper adds the highest dynamic frequency to each (§3.3). That would compound: the
+    /// addition of one thaw is part of later additions. Frequencies that never fall would grow
+    /// beyond any number of requests, and newly popular objects could not catch up.
     fn thaw(&mut self, host: &mut impl Host<()>) {
         let bucket = |slot: Slot| self.bucket_of[slot.index()];
         if let Some(mut above) = self.lists.tail(FROZEN).map(bucket)

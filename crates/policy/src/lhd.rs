@@ -33,15 +33,15 @@ use crate::{DelayAware, Eviction, Host, Incoming, Policy, Rng, SampleTable, Slot
 
 /// Residents drawn by chance at an eviction.
 const FRESH: usize = 16;
-/// Newcomers that are looked at beside them.
+/// New objects that are compared beside them.
 const RECENT: usize = 8;
 /// One request in so many makes an explorer.
 const EXPLORE: u64 = 32;
 /// Explorers may hold this part of the capacity.
 const EXPLORER_SHARE: u64 = 100;
-/// An explorer is one until it is so many times as old as the cache is large.
+/// An explorer stays one until its age is so many times the capacity.
 const EXPLORER_AGE: u64 = 64;
-/// What is left of a count when densities are computed.
+/// Factor on counts when densities are computed.
 const DECAY: f32 = 0.9;
 /// Counts below this are none. Without it they would decay to numbers that are
 /// slow to compute with.
@@ -51,16 +51,16 @@ const INTERVAL: (u64, u64) = (512, 1 << 20);
 /// Weight of the prior, in events, and the hits among them.
 const PRIOR_EVENTS: f32 = 1.0;
 const PRIOR_HITS: f32 = 0.5;
-/// How long the prior lets newcomers wait. Long, so that objects that were hit
-/// survive a scan until something is known.
+/// Age up to which the prior keeps new objects. Long, so that objects with hits survive a scan
+/// until data exist.
 const NEWCOMER_WAIT: f32 = 65536.0;
 
 const BUCKETS: usize = buckets_for(u32::BITS);
-/// Newcomers, and a class for each power of two.
+/// New objects, and a class for each power of two.
 const CLASSES: usize = u32::BITS as usize + 1;
 const NEWCOMER: u8 = 0;
 
-/// What an object is judged by. Packed, so that it takes 24 bytes with its slot.
+/// The data for an object's density. Packed, so that it takes 24 bytes with its slot.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, packed(4))]
 struct Record {
@@ -145,7 +145,7 @@ impl Class {
             let here = counts.hits[bucket] + counts.evictions[bucket];
             let age = least_of(bucket) as f32;
             let width = least_of(bucket + 1) as f32 - age;
-            // What ends in this bucket does so halfway through it.
+            // Events in this bucket count as in its middle.
             time += (events + here / 2.0) * width;
             events += here;
             hits += counts.hits[bucket];
@@ -189,7 +189,7 @@ pub struct Lhd {
     clock: u64,
     /// When densities are computed next.
     compute_at: u64,
-    /// Newcomers to look at; some may have left since.
+    /// New objects to compare; some may have left since.
     recent: [Slot; RECENT],
     next_recent: usize,
     /// Moving average of what victims ranked.
@@ -245,8 +245,8 @@ impl Lhd {
     #[cold]
     fn compute(&mut self) {
         self.classes.iter_mut().for_each(Class::compute);
-        // Often while little is known, and in a small cache, where little is to be
-        // known, not so often that it costs more than the rest.
+        // Often while data are few. In a small cache, which never has many data, not so often that
+        // it costs more than everything else.
         let early = (self.clock / 64).min(8 * INTERVAL.0);
         let interval = early.max(self.residents.len() as u64).clamp(INTERVAL.0, INTERVAL.1);
         self.compute_at = self.clock + interval;
@@ -393,7 +393,7 @@ impl DelayAware for Lhd {
         let Some((_, victim)) = self.victim(|slot| delays.delay(slot) as f32) else {
             return Eviction::Empty;
         };
-        // Newcomers are compared with victims by density alone.
+        // New objects are compared with victims by density alone.
         let rank = self.residents.get(victim).map_or(f32::MAX, |record| self.rank(record));
         self.detach(host, victim, rank);
         Eviction::Victim(victim)
@@ -409,8 +409,8 @@ impl DelayAware for Lhd {
 mod tests {
     use super::*;
 
-    /// Objects that are all hit at the same age get denser up to it, and are worth
-    /// next to nothing after.
+    /// Objects that are all hit at the same age get denser up to it, and have almost no density
+    /// after.
     #[test]
     fn densities_follow_what_was_counted() {
         let mut class = Class::new(3);

@@ -57,7 +57,7 @@ pub struct Lirs {
     lists: Lists<2>,
     /// Which list a slot is in.
     is_lir: Vec<bool>,
-    /// Number of the request that last asked for a slot's object.
+    /// Number of the last request for a slot's object.
     seen: Vec<u64>,
     /// Requests so far.
     now: u64,

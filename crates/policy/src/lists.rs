@@ -91,7 +91,7 @@ impl<const K: usize> Lists<K> {
         self.links[older as usize].newer = node;
     }
 
-    /// Makes room for `slot`. Called before a slot is linked for the first time.
+    /// Grows the list to contain `slot`. Called before a slot is linked for the first time.
     #[inline]
     fn reserve(&mut self, slot: Slot) {
         let wanted = slot.index() + K + 1;
@@ -242,8 +242,8 @@ impl<const K: usize> Lists<K> {
         in_order(&self.links, K as u32, lists)
     }
 
-    /// The slots of two lists from their tails: of `first` until a weight of `surplus` is
-    /// gone, then of `second`, then the rest of `first`.
+    /// The slots of two lists from their tails: of `first` until a weight of `surplus` is passed,
+    /// then of `second`, then the rest of `first`.
     pub fn from_tails(
         &self,
         [first, second]: [usize; 2],

@@ -4,12 +4,13 @@
 //! Gradient-boosted trees learn the logarithm of the time until an object's next request from 44
 //! features: its age (requests since its last one), the 31 times between its last 32 requests, ten
 //! counts of its requests that decay, its size, and how many requests of it are known. Samples are
-//! objects drawn from all that were requested within the *memory window*, resident or not. An object
-//! that is not requested within the window of its last request is forgotten, and its samples are
-//! labelled with twice the window: to an approximation of Belady's MIN all that is beyond a boundary
-//! is alike. To evict, 64 residents are drawn, and the one with the furthest predicted request for its
-//! size goes; a resident that was not requested within the window goes before them, and without a
-//! model the one of the 64 that was requested longest ago (Song, Berger, Li, Lloyd, NSDI 2020).
+//! objects drawn from all that were requested within the *memory window*, resident or not. An
+//! object that is not requested within the window of its last request is forgotten, and its samples
+//! are labelled with twice the window: to an approximation of Belady's MIN all that is beyond a
+//! boundary is alike. To evict, 64 residents are drawn, and the one with the furthest predicted
+//! request for its size goes; a resident that was not requested within the window goes before them,
+//! and without a model the one of the 64 that was requested longest ago (Song, Berger, Li, Lloyd,
+//! NSDI 2020).
 //!
 //! It stands here as what GL-Cache is compared with. `docs/design/gl-cache.md` says what differs.
 //!
@@ -102,7 +103,7 @@ impl Lrb {
         self.train_if_full();
     }
 
-    /// What stands for the time until a request that is beyond the window.
+    /// The label of an object whose next request is beyond the window.
     fn far(&self) -> u32 {
         self.window.saturating_mul(2)
     }
@@ -116,7 +117,7 @@ impl Lrb {
         }
     }
 
-    /// Begins a request: time passes, and what was not requested within the window is forgotten.
+    /// Begins a request: time passes, and objects not requested within the window are forgotten.
     fn tick(&mut self) {
         self.now = self.now.wrapping_add(1);
         while self.window > 0
@@ -133,8 +134,8 @@ impl Lrb {
         }
     }
 
-    /// Ends a request: some record becomes a sample of this moment. Late, so that the request itself
-    /// does not label it.
+    /// Ends a request: some record becomes a sample of this moment. Late, so that the request
+    /// itself does not label it.
     fn sample(&mut self) {
         if self.window > 0
             && self.now.is_multiple_of(self.settings.every)
@@ -188,7 +189,7 @@ impl Lrb {
         distances.extend(residents.iter().zip(&self.logarithms).map(for_size));
     }
 
-    /// A resident goes, and what is known of it stays.
+    /// A resident is evicted, and its record stays.
     fn depart(&mut self, slot: Slot) {
         let record = self.residents.remove(slot);
         if self.records.is_set_aside(record) {
@@ -287,7 +288,7 @@ impl Policy for Lrb {
             (0..self.residents.len()).map(|it| *self.residents.at(it).1).collect();
         let mut distances = Vec::new();
         self.clone().foretell(&records, &mut distances);
-        // Those set aside go first, in the order of their last requests.
+        // Residents set aside are evicted first, in the order of their last requests.
         let rank = |(&record, distance): (&u32, f64)| {
             let age = self.now.wrapping_sub(self.records.last(record));
             let is_set_aside = self.records.is_set_aside(record);

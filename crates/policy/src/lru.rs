@@ -4,27 +4,27 @@
 //! lock: paper 1 (§3.1) shows that this makes throughput *fall* at high hit
 //! ratios. 8 bytes a slot, O(1).
 //!
-//! Entries may have priorities. Those of [`Priority::Bottom`] wait in a list of their own, whose tail is
-//! evicted first, until they are hit. One of [`Priority::High`] goes to the head when it comes to the tail for
-//! the first time: 1 byte a slot more once there is one, and O(1) amortised.
+//! Entries may have priorities. Those of [`Priority::Bottom`] wait in a list of their own, whose
+//! tail is evicted first, until they are hit. One of [`Priority::High`] goes to the head when it
+//! comes to the tail for the first time: 1 byte a slot more once there is one, and O(1) amortised.
 
 use crate::aggregate_delay::{Delays, Keep};
 use crate::mad::{by_rank, lowest_in_order, settle};
 use crate::{DelayAware, Eviction, Host, HotFirst, Incoming, Lists, Policy, Priority, Slot, Work};
 
 const LIST: usize = 0;
-/// What is set aside, in the order in which it was.
+/// Entries set aside, in the order in which they were.
 const FROZEN: usize = 1;
-/// What came with the lowest priority and was not hit.
+/// Entries inserted with the lowest priority and not hit.
 const BOTTOM: usize = 2;
 
 /// Least recently used.
 ///
-/// Hot first is the list from its head: what was requested last comes first.
+/// Hot first is the list from its head: the entry requested last comes first.
 #[derive(Clone, Debug, Default)]
 pub struct Lru {
     list: Lists<3>,
-    /// By slot, whether the tail is to be spared once. As long as there was need for.
+    /// By slot, whether an entry at the tail is spared once. As long as was needed so far.
     spared: Vec<bool>,
 }
 
@@ -43,7 +43,7 @@ impl Lru {
         }
     }
 
-    /// Notes whether a newcomer is to be spared once.
+    /// Notes whether a new entry is spared once.
     #[inline]
     fn note(&mut self, slot: Slot, is_spared: bool) {
         match self.spared.get_mut(slot.index()) {
@@ -196,7 +196,8 @@ mod tests {
         }
     }
 
-    /// Lowest first and oldest first; what is hit is as if it were of low priority, and nobody is spared twice.
+    /// Lowest first and oldest first. A hit entry counts as one of low priority, and none is spared
+    /// twice.
     #[test]
     fn priorities_are_evicted_in_order() {
         use Priority::{Bottom, High, Low};

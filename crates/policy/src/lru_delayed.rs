@@ -21,12 +21,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
 
 const LIST: usize = 0;
-/// What is set aside, in the order in which it was.
+/// Entries set aside, in the order in which they were.
 const FROZEN: usize = 1;
 
 /// LRU that promotes an object at most once per window.
 ///
-/// Hot first is the list from its head: what was promoted or inserted last comes first.
+/// Hot first is the list from its head: the entry promoted or inserted last comes first.
 ///
 /// ```
 /// use frazil_policy::LruDelayed;

@@ -98,8 +98,8 @@ impl DelayAware for LruSampled {
         let Self { residents, k, rng } = self;
         let (mut drawn, mut ranks) = ([Slot(0); LruSampled::MOST], [0.0; LruSampled::MOST]);
         let (drawn, ranks) = (&mut drawn[..usize::from(*k)], &mut ranks[..usize::from(*k)]);
-        // All are ranked before any are compared: a comparison cannot be predicted, and what is
-        // behind a wrong guess waits for memory again.
+        // All are ranked before any are compared: a comparison cannot be predicted, and loads after
+        // a wrong guess wait for memory again.
         for slot in drawn.iter_mut() {
             let Some(chosen) = residents.choose(rng) else { return Eviction::Empty };
             *slot = chosen;

@@ -33,7 +33,7 @@ pub struct LruSets {
     /// How many the sets hold.
     len: usize,
     ways: u8,
-    /// The set that gives a victim when nobody comes.
+    /// The set that gives a victim without a new object.
     hand: u64,
 }
 
@@ -66,7 +66,7 @@ impl LruSets {
         }
     }
 
-    /// Takes the lowest of the newcomer's set, or of the next that is not empty.
+    /// Takes the lowest of the new object's set, or of the next that is not empty.
     fn take<H: Host<AtomicU64>>(
         &mut self,
         host: &mut H,

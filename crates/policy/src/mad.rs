@@ -34,10 +34,10 @@
 //! in LRU: less gained on the whole, but nothing lost where objects come again soon after their
 //! fetch (`docs/design/delayed-hits.md`). Nothing need be put in its place then.
 //!
-//! The paper's authors estimate in two ways, and so does this: over LRU by all windows, and over ARC
-//! and LHD by those that have ended, where an object's second request always begins one, so that
-//! its first counts as without a burst: a `prior` of 1. Each base has the better one unless another
-//! is asked for ([`MadBase::usual_estimate`](crate::MadBase::usual_estimate);
+//! The paper's authors estimate in two ways, and so does this: over LRU by all windows, and over
+//! ARC and LHD by those that have ended, where an object's second request always begins one, so
+//! that its first counts as without a burst: a `prior` of 1. Each base has the better one unless
+//! another is asked for ([`MadBase::usual_estimate`](crate::MadBase::usual_estimate);
 //! `docs/design/delayed-hits.md` has the figures). 41 bytes a slot beside the base
 //! ([`OfResidents`]).
 
@@ -75,23 +75,23 @@ pub trait DelayAware: Policy<Pending: Copy> + Clone + Send + 'static {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Estimate {
-    /// Of which windows the delay is the mean.
+    /// The windows over which the delay is the mean.
     pub windows: Windows,
     /// Windows without a burst that are counted beside those that were seen: how slowly it
     /// believes in bursts.
     pub prior: u8,
-    /// What the time begins with for which an object has not been asked for.
+    /// The beginning of an object's idle time.
     pub idle_since: IdleSince,
 }
 
 /// When an object's idle time begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleSince {
-    /// At its last request, as in the paper: one that came back from a fetch and was asked for
-    /// only when that began has been idle for as long as the fetch took.
+    /// Its last request, as in the paper: an object requested only at the start of its fetch has
+    /// been idle for the duration of the fetch when it arrives.
     #[default]
     Request,
-    /// At its commit, if no request came after that: newcomers are the newest, as in LRU.
+    /// Its commit, if no request came later: new objects are the newest, as in LRU.
     Commit,
 }
 
@@ -100,7 +100,7 @@ impl IdleSince {
     pub(crate) const NAMES: [&str; 2] = ["request", "commit"];
 }
 
-/// What is remembered of an object in flight.
+/// State of an object in flight.
 #[derive(Clone, Copy, Debug)]
 pub struct InFlight<F, P> {
     delays: F,
@@ -151,7 +151,7 @@ impl<B: DelayAware, K: Keep + Default> Mad<B, K> {
     }
 }
 
-/// The newcomer as the base knows it.
+/// The new object in the form of the base.
 fn of_base<F, P: Copy>(incoming: &Incoming<InFlight<F, P>>) -> Incoming<P> {
     Incoming { hash: incoming.hash, weight: incoming.weight, pending: incoming.pending.base }
 }

@@ -65,8 +65,8 @@ impl Mark {
     }
 }
 
-/// Slots in the order in which a hand evicts that comes by them in this one, lap after
-/// lap, and lowers the count of each that it spares.
+/// The order of eviction of a hand that visits slots in the given order, lap after lap, and lowers
+/// the count of each slot that it skips.
 pub(crate) fn by_laps(slots: Vec<Slot>, host: &impl Host<Mark>) -> Vec<Slot> {
     // Each count is read once: a sort must not see readers raise it.
     lowest_first_stable(

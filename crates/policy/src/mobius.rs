@@ -50,8 +50,8 @@ impl Policy for Mobius {
 
     #[inline]
     fn evict(&mut self, host: &mut impl Host<Mark>, _incoming: Option<&Incoming<()>>) -> Eviction {
-        // Every object is visited at most once before its mark is gone, unless
-        // readers set marks meanwhile: then the candidate goes all the same.
+        // Every object is visited at most once before its mark is cleared, unless readers set marks
+        // meanwhile: then the candidate is evicted nevertheless.
         let mut chances = self.queues.room();
         while let Some(candidate) = self.queues.tail(self.active) {
             let spared = chances > 0 && host.meta(candidate).lower();

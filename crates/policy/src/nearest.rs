@@ -10,9 +10,9 @@ const SYNONYMS: [(&str, &str); 6] = [
     ("glcache", "gl-cache"),
 ];
 
-/// The one of `known` that somebody who wrote `name` is likely to have meant: by the fewest
-/// letters to change, whatever the case and the hyphens; else the only one that begins with it.
-/// `None` where none is near.
+/// The name of `known` that a user who wrote `name` probably meant: the one with the fewest letters
+/// to change, ignoring case and hyphens; else the only one that begins with it. `None` if none is
+/// near.
 ///
 /// O(length²) for each known name.
 ///
@@ -25,7 +25,7 @@ const SYNONYMS: [(&str, &str); 6] = [
 /// ```
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = letters(name);
-    // What is longer than any name is none of them mistyped.
+    // A text longer than any name is no mistyped name.
     if wanted.is_empty() || wanted.len() > 40 {
         return None;
     }

@@ -143,10 +143,10 @@ pub enum Online {
         /// Seed of its random numbers.
         seed: u64,
     },
-    /// [`Mad`](Self::Mad) over LHD while that makes requests wait less, and [`Lru`](Self::Lru)
-    /// while that does: two miniatures of the cache tell. Where fetches take long, and nothing
-    /// may be lost against LRU. The miniatures take some 300 bytes an entry, 8 MB at most, in each
-    /// policy shard: of 32 as much as 250 MB. ([`Guarded`](crate::Guarded))
+    /// [`Mad`](Self::Mad) over LHD while it gives shorter waits, else [`Lru`](Self::Lru); two
+    /// miniatures of the cache decide. For long fetches, if waits must not exceed LRU's. The
+    /// miniatures take some 300 bytes an entry, at most 8 MB, in each policy shard: up to 250 MB
+    /// with 32. ([`Guarded`](crate::Guarded))
     GuardedMad {
         /// Seed of its random numbers.
         seed: u64,
@@ -225,8 +225,8 @@ impl MadBase {
     const NAMES: [&str; 3] = ["lru", "arc", "lhd"];
 
     /// The estimate with the shortest waits over this base (`docs/reproduce-delayed-hits.md`): over
-    /// LRU and LHD with all windows, as in the paper over LRU; over ARC with windows that have
-    /// ended and one without a burst beside them, as in the paper's published code.
+    /// LRU and LHD with all windows, as in the paper over LRU; over ARC with ended windows and one
+    /// added without a burst, as in the paper's published code.
     ///
     /// ```
     /// use frazil_policy::{MadBase, Windows};
@@ -382,8 +382,8 @@ impl Online {
     /// [`LruRelaxed`](Self::LruRelaxed) becomes [`Lru`](crate::Lru): the host has to skip
     /// promotions.
     ///
-    /// What comes of [`LruRelaxed`](Self::LruRelaxed) is [`Lru`](crate::Lru): what it
-    /// leaves out is the host's to leave out.
+    /// [`LruRelaxed`](Self::LruRelaxed) becomes [`Lru`](crate::Lru): the host has to skip
+    /// promotions.
     pub fn visit<V: PolicyVisitor>(&self, capacity: u64, visitor: V) -> V::Output {
         match *self {
             Online::Fifo => visitor.visit_hot_first(Fifo::default()),
@@ -473,7 +473,7 @@ pub(crate) fn visit_mad<K: Keep + Default, V: PolicyVisitor>(
     }
 }
 
-/// Reads what is given of MAD, and whether counters are of all objects.
+/// Reads the parameters of MAD, and whether counters cover all objects.
 pub(crate) fn read_mad(given: &mut Parameters<'_>) -> Result<(Online, bool), SpecError> {
     let base = MadBase::ALL[given.word("base", 0, &MadBase::NAMES)?];
     let of_all = given.word("counters", 0, &["resident", "all"])? == 1;
@@ -490,7 +490,7 @@ pub(crate) fn read_mad(given: &mut Parameters<'_>) -> Result<(Online, bool), Spe
     Ok((policy, of_all))
 }
 
-/// A sample or a set: what is left over of both is refused.
+/// A sample or a set, not both.
 fn read_candidates(given: &mut Parameters<'_>) -> Result<Candidates, SpecError> {
     Ok(match given.number("sample", 0, 0, 64)? {
         0 => match given.number("ways", 0, 0, 128)? {

@@ -22,10 +22,10 @@ const STEADY: u64 = 50;
 /// In place of the hits of a slot: it is frozen.
 const FROZEN: u32 = u32::MAX;
 
-/// A policy of which a share is frozen.
+/// A policy with a frozen share.
 ///
-/// Counts [`Work::FrozenHit`] for each hit of what is frozen and [`Work::FrozenMiss`] for each
-/// other hit and each miss from then on. Nothing but that when it says that it counts nothing.
+/// Counts [`Work::FrozenHit`] for each frozen hit and [`Work::FrozenMiss`] for each other hit and
+/// each miss from then on. It counts only these if it says that it counts no work.
 ///
 /// ```
 /// use frazil_policy::{Online, Policy, PolicyVisitor, SpecError};
@@ -43,17 +43,17 @@ const FROZEN: u32 = u32::MAX;
 pub(crate) struct Overlay<P, O> {
     base: P,
     order: O,
-    /// Of the residents, from 0 to 1.
+    /// Share of the residents, from 0 to 1.
     share: f64,
     capacity: u64,
     residents: u64,
-    /// What the stretch began with, and its requests so far.
+    /// Size at the start of the stretch, and its requests so far.
     began_with: u64,
     requests: u64,
     stage: Stage,
     /// By slot: hits in this stretch, or [`FROZEN`].
     hits: Vec<u32>,
-    /// Hottest first. Those that have gone are in it too, without their mark in `hits`.
+    /// Hottest first. Also has those that have left, without their mark in `hits`.
     frozen: Vec<Slot>,
     frozen_weight: u64,
 }
@@ -102,8 +102,8 @@ impl<P: HotFirst> SetAside<P> for InOrder {
     }
 }
 
-/// The hottest are those that were hit most: of queues in which a hit moves nothing. They
-/// forget what is frozen.
+/// For queues in which a hit moves nothing: the hottest are those with the most hits. The queues
+/// forget frozen entries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ByHits;
 
@@ -111,7 +111,7 @@ impl<P: Policy> SetAside<P> for ByHits {
     fn hottest(&self, base: &P, host: &impl Host<P::Meta>, hits: &[u32]) -> Vec<Slot> {
         let mut order = base.coldest_first(host);
         order.reverse();
-        // Of equals what the policy has further from its end.
+        // Of equals the one further from the policy's end.
         let coldness = |slot: Slot| u64::from(!hits[slot.index()]);
         lowest_first_stable(order.into_iter().map(|slot| (coldness(slot), slot)).collect())
     }
@@ -135,8 +135,8 @@ fn is_queue(base: Online) -> bool {
     matches!(base, Online::Fifo | Online::Clock { .. } | Online::Mobius | Online::S3Fifo)
 }
 
-/// Makes a policy of which a share is frozen, and hands it to `visitor`; as it is, if nothing
-/// of it [can be](can_freeze).
+/// Makes a policy with a frozen share, and passes it to `visitor`; unchanged, if it [cannot
+/// freeze](can_freeze).
 pub(crate) fn visit<V: PolicyVisitor>(
     base: Online,
     share: f64,
@@ -226,13 +226,12 @@ impl<P: Policy, O: SetAside<P>> Overlay<P, O> {
         self.share_out();
     }
 
-    /// Tells the policy what room is left to it.
+    /// Sets the policy's remaining capacity.
     fn share_out(&mut self) {
         self.base.set_capacity(self.capacity.saturating_sub(self.frozen_weight).max(1));
     }
 
-    /// Gives up the coldest of what is frozen: the capacity has shrunk, and nothing else is
-    /// left.
+    /// Evicts the coldest frozen entry: the capacity has shrunk, and nothing else is left.
     fn evict_frozen(&mut self, host: &mut impl Host<P::Meta>) -> Eviction {
         while let Some(slot) = self.frozen.pop() {
             if self.is_frozen(slot) {
@@ -244,7 +243,7 @@ impl<P: Policy, O: SetAside<P>> Overlay<P, O> {
         Eviction::Empty
     }
 
-    /// What is frozen goes.
+    /// Frozen entries are evicted.
     fn leave(&mut self, host: &mut impl Host<P::Meta>, slot: Slot) {
         self.order.remove(&mut self.base, host, slot);
         self.frozen_weight -= host.weight(slot);
@@ -286,14 +285,13 @@ impl<P: Policy, O: SetAside<P>> Policy for Overlay<P, O> {
         self.base.delayed_hit(host, incoming);
     }
 
-    /// As in the cache, newcomers for whom there is room only where something is frozen are
-    /// refused.
+    /// As in the cache, new objects that would fit only in place of frozen ones are refused.
     fn evict(
         &mut self,
         host: &mut impl Host<P::Meta>,
         incoming: Option<&Incoming<P::Pending>>,
     ) -> Eviction {
-        // What fits beside the frozen has room once nothing else is left.
+        // An object that fits beside the frozen ones is admitted once nothing else is left.
         let room = self.capacity.saturating_sub(self.frozen_weight);
         if incoming.is_some_and(|it| it.weight > room) {
             return Eviction::Refuse;

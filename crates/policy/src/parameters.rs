@@ -10,7 +10,7 @@ pub(crate) struct Parameters<'a> {
     pub(crate) policy: &'a str,
     /// `key=value` as given, until it is taken.
     given: Vec<&'a str>,
-    /// What the policy takes, in words.
+    /// The policy's parameters, in words.
     known: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Takes the value `key`, `default` if it is not given. `known` says what it may be.
+    /// Takes the value `key`, `default` if it is not given. `known` lists the allowed values.
     pub(crate) fn value<V: FromStr>(
         &mut self,
         key: &str,
@@ -87,7 +87,7 @@ impl<'a> Parameters<'a> {
         known.iter().position(|&one| one == word).ok_or_else(|| self.refuse(parameter))
     }
 
-    /// Nothing may be left over, not even a parameter given twice.
+    /// No parameter may remain, not even one given twice.
     pub(crate) fn finish(self) -> Result<(), SpecError> {
         let Some(parameter) = self.given.first() else {
             return Ok(());

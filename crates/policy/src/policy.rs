@@ -2,13 +2,13 @@
 
 use crate::{Host, Priority, Slot};
 
-/// What [`Policy::evict`] decided.
+/// Decision of [`Policy::evict`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Eviction {
     /// This slot is the victim, already detached from the policy. A host that cannot evict it after
     /// all inserts it again like any other object.
     Victim(Slot),
-    /// The new object is worth less than what it would displace: it is not admitted.
+    /// The new object ranks below the objects that it would displace: it is not admitted.
     Refuse,
     /// Nothing is resident.
     Empty,
@@ -21,7 +21,7 @@ pub struct Incoming<P> {
     pub hash: u64,
     /// Its weight in the unit of the capacity.
     pub weight: u64,
-    /// What the policy remembers of it ([`Policy::Pending`]).
+    /// The policy's data of it ([`Policy::Pending`]).
     pub pending: P,
 }
 
@@ -34,16 +34,16 @@ pub struct Incoming<P> {
 ///
 /// All calls take `&mut self`: the host serialises them.
 pub trait Policy {
-    /// What the host keeps beside each entry for the policy. Marks are atomics
-    /// with relaxed accesses, so that readers may set them.
+    /// The policy's data that the host keeps beside each entry. Marks are atomics with relaxed
+    /// accesses, so that readers may set them.
     type Meta: Default + Send + Sync;
 
-    /// What the policy remembers of an object that is not resident yet: nothing
-    /// (`()`), a ghost hit, or the counters of a fetch in flight.
+    /// The policy's data of an object that is not resident yet: nothing (`()`), a ghost hit, or the
+    /// counters of a fetch in flight.
     type Pending: Send;
 
     /// Whether the policy remembers objects after their eviction (ghosts, sketches), and so calls
-    /// [`Host::hash`]. A host keeps hashes at hand for such policies only.
+    /// [`Host::hash`]. A host keeps hashes only for such policies.
     const REMEMBERS: bool = false;
 
     /// The object in `slot` was requested.
@@ -112,16 +112,15 @@ pub trait Policy {
     }
 
     /// The residents in the order of their eviction if there were no more requests: the coldest
-    /// first, each resident exactly once. Marks count as they are now. If chance decides, or a
-    /// choice between experts, it is the usual order: by the rank that samples compare, or by the
-    /// expert that is asked more often.
+    /// first, each resident exactly once. Marks count as they are now. If the policy decides at
+    /// random or by experts, it is the usual order: by the rank that samples compare, or by the
+    /// expert that decides more often.
     ///
-    /// Marks count as they are now. Where chance decides, or a choice between experts,
-    /// it is the order that they follow on the whole: of the rank that samples are
-    /// compared by, or of the expert that is asked more often.
+    /// Marks count as they are now. If the policy decides at random or by experts, it is the usual
+    /// order: by the rank that samples compare, or by the expert that decides more often.
     ///
-    /// A host may release the policy's lock and ask a copy of the policy. If weights or marks
-    /// change meanwhile the order is slightly off, without other consequences; but the host has to
+    /// A host may release the policy's lock and call a copy of the policy. If weights or marks
+    /// change meanwhile the order is slightly wrong, without other consequences; but the host must
     /// answer for every slot that was resident. O(n) or O(n log n), and as much memory.
     ///
     /// ```

@@ -1,6 +1,6 @@
 //! How much an entry is worth to whoever inserts it.
 
-/// Where a policy starts a new entry: how soon it evicts the entry if nobody uses it.
+/// The start position of a new entry in a policy: how soon the policy evicts it without a hit.
 ///
 /// ```
 /// use frazil_policy::Priority;
@@ -12,9 +12,9 @@
 pub enum Priority {
     /// Evicted before all entries of low priority, unless it is hit.
     Bottom,
-    /// Evicted when the policy comes to it.
+    /// Evicted when the policy reaches it.
     #[default]
     Low,
-    /// Spared once when the policy comes to it.
+    /// Spared once when the policy reaches it.
     High,
 }

@@ -132,9 +132,8 @@ impl S3Fifo {
         }
     }
 
-    /// Makes room if as many evictions as the ghost has room for are less than a window.
-    /// Where all objects weigh 1 they never are, so that a host whose ghost cannot grow
-    /// forgets the same.
+    /// Grows the ghost if its size in evictions is less than a window. With weights of 1 that never
+    /// happens, so a host whose ghost cannot grow forgets the same.
     #[cold]
     fn fit_room(&mut self) {
         if self.evicted.wrapping_sub(self.looked_at) < self.window {
@@ -158,7 +157,7 @@ impl S3Fifo {
         Some(candidate)
     }
 
-    /// Evicts from the queue that has to pay, or from the other if that is empty.
+    /// Evicts from the queue that exceeds its share, or from the other if that is empty.
     #[inline]
     fn victim(&mut self, host: &mut impl Host<Mark>) -> Option<Slot> {
         if self.weight[SMALL] > self.small_capacity || self.queues.is_empty(MAIN) {

@@ -72,14 +72,14 @@ impl<T> SampleTable<T> {
         value
     }
 
-    /// What belongs to `slot`; `None` if it is not in the set.
+    /// The record of `slot`; `None` if it is not in the set.
     #[inline]
     pub fn get(&self, slot: Slot) -> Option<&T> {
         let place = *self.places.get(slot.index())? as usize;
         self.entries.get(place).map(|(_, value)| value)
     }
 
-    /// What belongs to `slot`, which is in the set.
+    /// The record of `slot`, which is in the set.
     #[inline]
     pub fn get_mut(&mut self, slot: Slot) -> &mut T {
         let place = self.places[slot.index()] as usize;

@@ -2,15 +2,15 @@
 //! under that policy, with fetches of its own and no values.
 //!
 //! Who asks it may leave out objects by their hashes and make the capacity smaller by as much
-//! (Waldspurger and others, FAST 2015): [`Shadow::halve`]. What a request waits for its own object's
-//! fetch does not depend on what others are fetched meanwhile.
+//! (Waldspurger and others, FAST 2015): [`Shadow::halve`]. What a request waits for its own
+//! object's fetch does not depend on what others are fetched meanwhile.
 //!
 //! A request costs one look-up and what the policy takes, a fetch O(log fetches) beside. Some 100
 //! bytes an object that is resident or in flight here, and the policy's own.
 //!
-//! **Half of the objects are not forgotten at once**: that takes milliseconds of 28,000, under the lock of the
-//! cache that asks. Each request looks at some. What takes part no longer is asked for no more;
-//! until it is forgotten there is room for it beside what takes part.
+//! **Half of the objects are not forgotten at once**: that takes milliseconds of 28,000, under the
+//! lock of the cache that asks. Each request looks at some. What takes part no longer is asked for
+//! no more; until it is forgotten there is room for it beside what takes part.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -18,7 +18,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use crate::{Eviction, Host, Incoming, Policy, Slot};
 
-/// Spreads hashes of which some bits are alike, as those of one shard's objects.
+/// Spreads hashes with some equal bits, as those of one shard's objects.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Whether an object takes part, if one in `1 << halvings` does.
@@ -32,7 +32,7 @@ pub(crate) struct Request {
     pub(crate) hash: u64,
     pub(crate) weight: u64,
     pub(crate) now: u64,
-    /// What a fetch takes that would begin now, in ticks; `None` where a miss is served at once.
+    /// Duration of a fetch that would begin now, in ticks; `None` if a miss is served at once.
     pub(crate) fetch: Option<u64>,
 }
 
@@ -51,7 +51,8 @@ enum Place<P> {
 /// Maps that the objects are dealt out to.
 const PARTS: usize = 16;
 
-/// Where objects are, by hash: in several maps, because one grows at once, which takes 4 ms of 28,000.
+/// Where objects are, by hash: in several maps, because one grows at once, which takes 4 ms of
+/// 28,000.
 #[derive(Clone, Debug)]
 struct Places<P> {
     parts: [HashMap<u64, Place<P>, BuildHasherDefault<DefaultHasher>>; PARTS],
@@ -88,7 +89,7 @@ impl<P: Copy> Places<P> {
     }
 }
 
-/// What the policy may ask of a shadow.
+/// A shadow as the policy's host.
 #[derive(Clone, Debug, Default)]
 struct Residents {
     now: u64,
@@ -126,8 +127,8 @@ pub(crate) struct Shadow<P: Policy<Meta = (), Pending: Copy>> {
     begun: u64,
     vacant: Vec<Slot>,
     held: u64,
-    /// What may be held of all that is there, and of what takes part: more and less, until all else is
-    /// forgotten.
+    /// Bounds of all present objects and of those that take part: larger and smaller, until all
+    /// others are forgotten.
     capacity: u64,
     share: u64,
     /// How often the objects that take part have been halved.
@@ -212,8 +213,8 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
         }
     }
 
-    /// Follows a change of the capacity; what is too much goes at the next commit, or, while some
-    /// objects are to be forgotten, at the first after that.
+    /// Follows a change of the capacity. The surplus is evicted at the next commit, or, while
+    /// objects are being forgotten, at the first commit after that.
     pub(crate) fn set_capacity(&mut self, capacity: u64) {
         self.share = capacity;
         if self.is_halving() {
@@ -224,8 +225,8 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
         }
     }
 
-    /// From now on half of the objects take part, with another capacity. The others are forgotten by
-    /// [`forget_some`](Self::forget_some).
+    /// From now on half of the objects take part, with another capacity. The others are forgotten
+    /// by [`forget_some`](Self::forget_some).
     pub(crate) fn halve(&mut self, capacity: u64) {
         self.halvings += 1;
         self.share = capacity;
@@ -237,7 +238,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
         self.next_look.is_some()
     }
 
-    /// Forgets those that take part no longer among the next so many objects. O(looks).
+    /// Forgets the objects that take part no longer, among the next so many. O(objects checked).
     pub(crate) fn forget_some(&mut self, looks: usize) {
         let Some(from) = self.next_look else { return };
         self.next_look = Some(from + looks);
@@ -245,13 +246,14 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
         for at in from..from + looks {
             if let Some(&(hash, _)) = self.residents.objects.get(at) {
                 let place = self.places.get(hash).copied();
-                // Or another object's by now, or nobody's.
+                // The slot may have another object by now, or none.
                 let is_there = matches!(place, Some(Place::Resident(slot)) if slot.index() == at);
                 if is_there && !takes_part(hash, self.halvings) {
                     self.forget(hash);
                 }
             } else if let Some(&Reverse((.., hash))) = self.landings.as_slice().get(at - slots) {
-                // Some are not seen, because what lands meanwhile moves others: `land` forgets them.
+                // Some are not seen, because what lands meanwhile moves others: `land` forgets
+                // them.
                 let place = self.places.get(hash);
                 let is_in_flight = matches!(place, Some(Place::InFlight { .. }));
                 if is_in_flight && !takes_part(hash, self.halvings) {
@@ -273,7 +275,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
         }
     }
 
-    /// Commits what is back at `time`, each with the clock at the last tick of its fetch.
+    /// Commits the fetches that end by `time`, each with the clock at the last tick of its fetch.
     fn land(&mut self, time: u64) {
         while let Some(&Reverse((ready, _, hash))) = self.landings.peek()
             && ready <= time
@@ -317,7 +319,7 @@ mod tests {
     use super::*;
     use crate::{Lhd, Lru};
 
-    /// What each request waits, one a tick, with fetches of 3.
+    /// The wait of each request, one a tick, with fetches of 3.
     fn waits(shadow: &mut Shadow<Lru>, from: u64, hashes: &[u64]) -> Vec<u64> {
         let request =
             |(now, &hash)| shadow.request(Request { hash, weight: 1, now, fetch: Some(3) });
@@ -356,13 +358,13 @@ mod tests {
         assert_eq!((shadow.len(), shadow.held, shadow.landings.len()), (4, 2, 2));
     }
 
-    /// A hash that takes part after a halving, or one that does not.
+    /// A hash that still takes part after a halving, or one that does not.
     fn hash(number: u64, is_in: bool) -> u64 {
         let mut of_number = (0..).map(|salt| (number << 32) | salt);
         of_number.find(|&hash| takes_part(hash, 1) == is_in).unwrap_or_default()
     }
 
-    /// As if all had been forgotten at once, but for what is between.
+    /// As if all had been forgotten at once, except for the objects between.
     #[test]
     fn what_takes_part_no_longer_is_forgotten_bit_by_bit() {
         let mut shadow = Shadow::new(Lru::default(), 8);
@@ -374,7 +376,7 @@ mod tests {
         assert!(shadow.is_halving());
         shadow.forget_some(2);
         assert_eq!((shadow.held, shadow.capacity), (4, 7));
-        // Of those in flight 6 comes in.
+        // Object 6 of those in flight is admitted.
         assert_eq!(waits(&mut shadow, 11, &both[6..7]), [0]);
         assert_eq!((shadow.len(), shadow.held), (5, 5), "0, 2, 4, 6 and 3");
         shadow.forget_some(20);
@@ -387,8 +389,8 @@ mod tests {
         assert_eq!((shadow.len(), shadow.held), (4, 4));
     }
 
-    /// What is evicted while others are to be forgotten makes no room for what takes part, if it did
-    /// not itself.
+    /// While others are being forgotten, the eviction of an object that does not take part frees no
+    /// capacity for those that do.
     #[test]
     fn there_is_no_more_room_while_it_is_halved() {
         let mut shadow = Shadow::new(Lru::default(), 8);

@@ -10,7 +10,7 @@
 //! table at each halving.
 
 const LEVEL: u64 = 0xf;
-/// All counters' lowest three bits: what is left of a word of halved counters.
+/// The lowest three bits of all counters: the mask for a word of halved counters.
 const HALVED: u64 = 0x7777_7777_7777_7777;
 const FEWEST_BLOCKS: usize = 2;
 /// Objects that a block is meant for.
@@ -52,7 +52,7 @@ pub struct Sketch {
     /// By how much a hash is shifted to the right to give its block.
     shift: u32,
     additions: u64,
-    /// At so many additions all counters are halved.
+    /// After so many additions all counters are halved.
     period: u64,
 }
 
@@ -101,7 +101,7 @@ impl Sketch {
     /// The block of `hash`, and for each of its counters the word and the shift.
     #[inline]
     fn places(&self, hash: u64) -> (usize, [(usize, u32); 4]) {
-        // Bits of their own, because few blocks leave the upper bits alike.
+        // Separate bits, because with few blocks the upper bits agree.
         let mut bits = hash as u32;
         let mut places = [(0, 0); 4];
         for (quarter, place) in places.iter_mut().enumerate() {

@@ -21,7 +21,7 @@
 
 use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
 
-/// What is frozen of segment `s` is in list `FROZEN + s`.
+/// Frozen entries of segment `s` are in list `FROZEN + s`.
 const FROZEN: usize = Slru::MOST_SEGMENTS;
 
 /// LRU in segments, from probation at the bottom up.
@@ -35,13 +35,13 @@ const FROZEN: usize = Slru::MOST_SEGMENTS;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Slru {
-    /// The segments, and behind them what is frozen of each.
+    /// The segments, followed by the frozen entries of each.
     lists: Lists<{ 2 * Slru::MOST_SEGMENTS }>,
     /// Which segment a slot is in, or was in when it was frozen.
     segment_of: Vec<u8>,
     weight: [u64; Slru::MOST_SEGMENTS],
     frozen_weight: [u64; Slru::MOST_SEGMENTS],
-    /// What a segment may hold; probation holds more where others hold less.
+    /// Capacity of a segment; probation holds more if others hold less.
     share: [u64; Slru::MOST_SEGMENTS],
     top: usize,
     capacity: u64,
@@ -181,7 +181,7 @@ impl Policy for Slru {
     }
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
-        // What is to fall is at the tail of its segment, and falls to the head below.
+        // A surplus entry is at the tail of its segment, and moves to the head of the one below.
         let lists: [usize; FROZEN + Self::MOST_SEGMENTS] = std::array::from_fn(|list| list);
         // Segments above the top are empty.
         self.lists.in_order(&lists)
@@ -215,7 +215,7 @@ impl HotFirst for Slru {
         *weight = *weight - old_weight + host.weight(slot);
     }
 
-    /// What a segment then holds too much falls when an object next enters it from below.
+    /// The surplus of a segment moves down when an object next enters it from below.
     fn thaw(&mut self, host: &mut impl Host<()>) {
         for segment in 0..=self.top {
             self.lists.splice_all(FROZEN + segment, segment);

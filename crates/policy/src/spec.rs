@@ -19,7 +19,7 @@ const FROZEN: &str = "frozen";
 /// The names of the policies that learn in place, for which no cache can wait.
 pub(crate) const GL_CACHE: &str = "gl-cache";
 pub(crate) const LRB: &str = "lrb";
-/// The names of the policies that only the simulator runs: but for the first two they need the
+/// The names of the policies that only the simulator runs. All except the first two need the
 /// future.
 pub(crate) const SIMULATED: [&str; 5] = [GL_CACHE, LRB, "belady", "belady-size", "belady-mad"];
 /// A schedule for one trace, which is no policy, but stands beside them.
@@ -40,9 +40,9 @@ pub(crate) const SCHEDULE: &str = "belatedly";
 pub enum PolicySpec {
     /// A policy that runs anywhere.
     Online(Online),
-    /// A policy of which a share is frozen once the cache is warm, for good:
+    /// A policy whose hottest share is frozen permanently once the cache is warm:
     /// `frozen:share=0.5+lru`, for a host of one thread. (The concurrent cache freezes by itself,
-    /// whatever its policy.)
+    /// with any policy.)
     Frozen {
         /// Share of the residents, hottest first, from 0 to 1.
         share: f64,
@@ -90,7 +90,7 @@ pub enum SpecError {
         policy: String,
         /// The parameter as given.
         parameter: String,
-        /// What is allowed.
+        /// The allowed values.
         expected: String,
     },
     /// The policy cannot freeze.
@@ -145,7 +145,7 @@ impl fmt::Display for SpecError {
 
 impl Error for SpecError {}
 
-/// The names of what can be frozen.
+/// The names of the policies that can freeze.
 fn freezable() -> Vec<&'static str> {
     let mut names: Vec<&str> =
         Online::ALL.iter().filter(|it| overlay::can_freeze(**it)).map(Online::name).collect();
@@ -153,8 +153,7 @@ fn freezable() -> Vec<&'static str> {
     names
 }
 
-/// What to do with a policy once its type is known: [`PolicySpec::visit`],
-/// [`Online::visit`].
+/// The work to do with a policy once its type is known: [`PolicySpec::visit`], [`Online::visit`].
 pub trait PolicyVisitor {
     /// The result.
     type Output;
@@ -162,8 +161,7 @@ pub trait PolicyVisitor {
     /// Called once with the policy.
     fn visit<P: Policy + Clone + Send + 'static>(self, policy: P) -> Self::Output;
 
-    /// Called instead with one of which the hottest residents can be frozen
-    /// ([`Online::can_freeze`]).
+    /// Called instead with a policy that can freeze its hottest residents ([`Online::can_freeze`]).
     fn visit_hot_first<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Self::Output
     where
         Self: Sized,
@@ -180,9 +178,9 @@ pub trait PolicyVisitor {
         self.visit(policy)
     }
 
-    /// Called instead where the policy is one of the many that few ask for: with an overlay,
-    /// or with counters of all objects there ever were. What a visitor makes of a policy's
-    /// type is compiled for each; here it may do with code that is slower and shared.
+    /// Called instead for the many rarely used policies: with an overlay, or with counters of all
+    /// objects ever seen. A visitor's code is compiled for each type; here it may use slower,
+    /// shared code.
     fn visit_rare<P: Policy + Clone + Send + 'static>(self, policy: P) -> Self::Output
     where
         Self: Sized,
@@ -191,7 +189,7 @@ pub trait PolicyVisitor {
     }
 }
 
-/// Says of every policy on its way to a visitor that few ask for it.
+/// Marks every policy on its way to a visitor as rarely used.
 pub(crate) struct Rare<V>(pub(crate) V);
 
 impl<V: PolicyVisitor> PolicyVisitor for Rare<V> {
@@ -202,7 +200,7 @@ impl<V: PolicyVisitor> PolicyVisitor for Rare<V> {
     }
 }
 
-/// What a host that replays a trace knows about it beforehand.
+/// The knowledge of a trace that a replaying host has beforehand.
 pub trait KnownTrace {
     /// The positions of next requests, as [`Belady::new`] takes them; empty if not known.
     fn next(&self) -> Arc<[u32]>;
@@ -292,9 +290,9 @@ impl PolicySpec {
 
     /// Makes the policy for a cache of `capacity` and hands it to `visitor`.
     ///
-    /// `trace` is asked for the positions of next requests ([`Belady::new`]) if
-    /// and only if the policy [is offline](Self::is_offline), and for the rest only if it
-    /// [wants](Self::wants_trace) to know.
+    /// It reads the positions of next requests ([`Belady::new`]) from `trace` if and only if the
+    /// policy [is offline](Self::is_offline), and the rest only if it [wants](Self::wants_trace)
+    /// it.
     pub fn visit<V: PolicyVisitor>(
         &self,
         capacity: u64,
@@ -354,7 +352,7 @@ impl FromStr for PolicySpec {
     }
 }
 
-/// What is frozen of what.
+/// The frozen share and its policy.
 fn frozen(text: &str, overlay: &str, base: &str) -> Result<PolicySpec, SpecError> {
     let mut given = Parameters::of(overlay);
     // No share is none of them.
@@ -370,7 +368,7 @@ fn frozen(text: &str, overlay: &str, base: &str) -> Result<PolicySpec, SpecError
     Ok(PolicySpec::Frozen { share, base })
 }
 
-/// Whoever mistypes a name is shown the offline policies too.
+/// For a mistyped name the error lists the offline policies too.
 fn with_offline_names(error: SpecError) -> SpecError {
     match error {
         SpecError::UnknownPolicy(name, _) => SpecError::UnknownPolicy(name, &PolicySpec::NAMES),

@@ -19,14 +19,14 @@ use crate::{Eviction, Ghost, Host, HotFirst, Incoming, Lists, Policy, Slot, Work
 
 const A1IN: usize = 0;
 const AM: usize = 1;
-/// What is frozen of queue `q` is in list `FROZEN + q`.
+/// Frozen entries of queue `q` are in list `FROZEN + q`.
 const FROZEN: usize = 2;
 
 /// 2Q, full version.
 ///
-/// Hot first is Am from its head, then A1in from its newest: what has come back, and then
-/// what has yet to. It is not the reverse of the order in which they go, where Am is between
-/// the part of A1in beyond Kin and the rest.
+/// Hot first is Am from its head, then A1in from its newest: objects that have returned, and then
+/// those that have not. It is not the reverse of the order of eviction, in which Am is between the
+/// part of A1in beyond Kin and the rest.
 ///
 /// ```
 /// use frazil_policy::TwoQueue;

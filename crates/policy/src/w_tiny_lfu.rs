@@ -36,18 +36,18 @@ use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Sketch, Slot, Wor
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
-/// What is frozen of the window, probation or protected is in list `FROZEN +` that.
+/// Frozen entries of the window, probation or protected are in list `FROZEN +` that number.
 const FROZEN: usize = 3;
-/// The most victims that one newcomer may displace from main by itself.
+/// The most victims that one new object may displace from main.
 const MOST_VICTIMS: u32 = 16;
 /// Objects that a growing window takes from main at one eviction.
 const TAKEN_AT_ONCE: u32 = 2;
 
 /// W-TinyLFU.
 ///
-/// Hot first is protected from its head, then probation, then the window: what has been
-/// requested in main, what was let into it, and what has yet to compete. It is not the
-/// reverse of the order in which they go, which the sketch decides one contest at a time.
+/// Hot first is protected from its head, then probation, then the window: objects requested in
+/// main, objects admitted to it, and objects that have yet to compete. It is not the reverse of the
+/// order of eviction, which the sketch decides one contest at a time.
 ///
 /// Hits of frozen objects are not counted, so that the sketch forgets them; they come back
 /// to where contests find them last.
@@ -79,7 +79,7 @@ pub struct WTinyLfu {
     list_of: Vec<u8>,
     weight: [u64; 3],
     frozen_weight: [u64; 3],
-    /// Residents, the frozen ones too: the sketch has to last until they are back.
+    /// Residents, including frozen ones: the sketch must remember until they return.
     len: u64,
     sketch: Sketch,
     climber: Climber,
@@ -167,7 +167,7 @@ impl WTinyLfu {
         host.count(Work::Head, 1);
     }
 
-    /// Moves a slot from probation to protected, and what protected can't hold back.
+    /// Moves a slot from probation to protected, and the surplus of protected back.
     fn promote(&mut self, host: &mut impl Host<()>, slot: Slot) {
         self.transfer(host, slot, PROTECTED);
         host.count(Work::Delink, 1);
@@ -190,7 +190,7 @@ impl WTinyLfu {
         fits
     }
 
-    /// Whether what was requested `frequency` times deserves `victim`'s place.
+    /// Whether an object requested `frequency` times deserves `victim`'s place.
     #[inline]
     fn beats(&self, host: &mut impl Host<()>, frequency: u32, victim: Slot) -> bool {
         host.count(Work::Ghost, 1);
@@ -218,7 +218,7 @@ impl WTinyLfu {
         }
     }
 
-    /// Whether a newcomer deserves the places of all that must go for it.
+    /// Whether a new object deserves the places of all that must be evicted for it.
     fn beats_all(&self, host: &mut impl Host<()>, incoming: &Incoming<()>) -> bool {
         let used = self.main_weight() + self.weight[WINDOW];
         let wanted = used.saturating_add(incoming.weight).saturating_sub(self.capacity);
@@ -418,7 +418,7 @@ const MOST_WINDOW: f64 = 0.8;
 /// Requests of a sample for each resident, and at least.
 const SAMPLE_AN_OBJECT: u64 = 4;
 const LEAST_SAMPLE: u64 = 1_000;
-/// The first step, as a share of the capacity, and what is left of it at the next.
+/// The first step, as a share of the capacity, and the factor for each next one.
 const STEP: f64 = 0.03;
 const STEP_DECAY: f64 = 0.98;
 /// By how much the hit ratio must rise for the next step to go the same way.

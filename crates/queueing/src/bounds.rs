@@ -79,7 +79,7 @@ pub fn bounds(network: &Network, mpl: usize) -> Result<Bounds, ModelError> {
         demands.push(core_demand_us);
         names.push(CORES);
         fastest = fastest.max(core_demand_us);
-        // Whoever thinks may wait for a core as well.
+        // A request that thinks may wait for a core as well.
         slowest += longest - network.wait_us();
         plain = false;
     }

@@ -13,7 +13,7 @@
 
 use crate::{Kind, ModelError, Network, Route, Service, Station, Step, solve};
 
-/// Who takes turns.
+/// The operations that take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turns {
     /// Misses, which write lines that all threads write; a lock-free queue.
@@ -37,7 +37,7 @@ pub struct Endpoints {
     pub rare_us: Vec<f64>,
     /// Share of the hits in that.
     pub rare_hit_ratio: Vec<f64>,
-    /// µs that a miss of the mix spends on what is accounted for elsewhere (items skipped).
+    /// µs of a miss of the mix that other figures account for (items skipped).
     pub elsewhere_us: f64,
     /// µs at the shared lines of a [`Turns::Queue`] for a miss of one thread.
     pub queue_us: f64,
@@ -46,27 +46,26 @@ pub struct Endpoints {
 /// Costs of requests with 1, 2, … threads at work: computing, and holding.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Costs {
-    /// A hit without its turn.
+    /// µs of a hit without its turn.
     pub think_hit_us: Vec<f64>,
-    /// A miss without its turn.
+    /// µs of a miss without its turn.
     pub think_miss_us: Vec<f64>,
-    /// A hit's turn; empty where it takes none.
+    /// µs of a hit's turn; empty if it takes none.
     pub hold_hit_us: Vec<f64>,
-    /// A miss's turn.
+    /// µs of a miss's turn.
     pub hold_miss_us: Vec<f64>,
-    /// What a request computes longer where misses are few than hits and misses of the mix
-    /// account for: each miss makes lines travel that the others' hits read. 0 with one.
+    /// Extra computing time of a request if misses are few, beyond the hits and misses of the mix:
+    /// each miss moves lines that the hits of other threads read. 0 with one thread.
     pub meet_us: Vec<f64>,
 }
 
-/// The least that something with a turn holds, µs: differences below it are noise, and a time
-/// of 0 is no station.
+/// The shortest turn, µs: smaller differences are noise, and a time of 0 is no station.
 const LEAST_US: f64 = 1e-3;
-/// A turn takes no longer than this, µs.
+/// The longest turn, µs.
 const MOST_US: f64 = 1e4;
 
 impl Endpoints {
-    /// µs of a miss with one thread, what is accounted for elsewhere taken off.
+    /// µs of a miss with one thread, without the part that other figures account for.
     fn miss_us(&self) -> Result<f64, ModelError> {
         let (hit, mixed) = (first(&self.hits_us)?, first(&self.mixed_us)?);
         let p = first(&self.mixed_hit_ratio)?;
@@ -85,7 +84,7 @@ fn first(times: &[f64]) -> Result<f64, ModelError> {
     times.first().copied().ok_or_else(text)
 }
 
-/// The costs of a policy that reproduce its endpoints, with those of FIFO at the same capacity,
+/// The costs of a policy that reproduce its endpoints, given those of FIFO at the same capacity,
 /// whose hits take no turn. O(threads²) small solutions.
 ///
 /// ```
@@ -131,7 +130,7 @@ pub fn costs(it: &Endpoints, fifo: &Endpoints, turns: Turns) -> Result<Costs, Mo
     for threads in 2..=threads {
         let at = threads - 1;
         if turns == Turns::All {
-            // Others' computing slows a look-up, whatever the policy.
+            // The computing of other threads slows a look-up, with any policy.
             let slower = slowdown(&fifo.hits_us, at);
             let think = fit_think((hit - hold_hit) * slower, &costs, it, (1.0, at))?;
             costs.think_hit_us.push(think);
@@ -152,7 +151,7 @@ pub fn costs(it: &Endpoints, fifo: &Endpoints, turns: Turns) -> Result<Costs, Mo
     Ok(costs)
 }
 
-/// By what factor the others' work slows one that takes no turn.
+/// Factor by which the work of other threads slows a request that takes no turn.
 fn slowdown(hits_us: &[f64], at: usize) -> f64 {
     match (hits_us.first(), hits_us.get(at)) {
         (Some(&alone), Some(&us)) if alone > 0.0 => (us / alone).max(1.0),
@@ -160,8 +159,8 @@ fn slowdown(hits_us: &[f64], at: usize) -> f64 {
     }
 }
 
-/// A think time of so many threads: as foreseen, or less if with that even a place that serves
-/// all at once would give less throughput than was measured.
+/// A think time with so many threads: the expected one, or less if with it even a station that
+/// serves all at once would give less than the measured throughput.
 fn fit_think(
     foreseen: f64,
     costs: &Costs,
@@ -186,7 +185,7 @@ fn fit_think(
     bisect(alone.min(foreseen), foreseen, measured, of)
 }
 
-/// The time of a turn with so many at work that gives the measured throughput.
+/// The time of a turn that gives the measured throughput with so many threads.
 fn fit_hold(costs: &Costs, it: &Endpoints, (p, at): (f64, usize)) -> Result<f64, ModelError> {
     let of = |held: f64| {
         let mut costs = costs.clone();
@@ -198,7 +197,7 @@ fn fit_hold(costs: &Costs, it: &Endpoints, (p, at): (f64, usize)) -> Result<f64,
     bisect(least_hold(known), MOST_US, measured(it, p, at), of)
 }
 
-/// What requests must compute longer for the throughput that was measured with few misses.
+/// The extra computing time that gives the throughput measured with few misses.
 fn fit_meet(costs: &Costs, it: &Endpoints, at: usize) -> Result<f64, ModelError> {
     let (Some(&us), Some(&p)) = (it.rare_us.get(at), it.rare_hit_ratio.get(at)) else {
         return Ok(0.0);
@@ -214,7 +213,7 @@ fn fit_meet(costs: &Costs, it: &Endpoints, at: usize) -> Result<f64, ModelError>
     if of(0.0)? <= measured { Ok(0.0) } else { bisect(0.0, MOST_US, measured, of) }
 }
 
-/// Threads that do not wait for each other, but give up, may be faster together than alone.
+/// Threads that skip work instead of waiting for each other may be faster together than alone.
 fn least_hold(known: &[f64]) -> f64 {
     let alone = known.first().copied().unwrap_or_default();
     alone / (known.len() + 1) as f64
@@ -244,7 +243,7 @@ fn bisect(
     Ok(f64::midpoint(low, high))
 }
 
-/// What the network of the costs gives to so many threads.
+/// Throughput of the network of these costs with so many threads.
 fn throughput(costs: &Costs, p: f64, threads: usize) -> Result<f64, ModelError> {
     let at = |times: &[f64], at: usize| times.get(at).or(times.last()).copied().unwrap_or_default();
     let mean =
@@ -266,7 +265,7 @@ fn throughput(costs: &Costs, p: f64, threads: usize) -> Result<f64, ModelError> 
 mod tests {
     use super::*;
 
-    /// What a cache of these costs would show at its endpoints.
+    /// Endpoints of a cache with these costs.
     fn endpoints(costs: &Costs, p: f64) -> Endpoints {
         let times = |p| {
             (1..=costs.think_hit_us.len())
@@ -293,7 +292,7 @@ mod tests {
 
     #[test]
     fn known_costs_are_recovered() {
-        // Of FIFO nothing that has turns is known but by `queue_us`.
+        // FIFO's only figure for turns is `queue_us`.
         let fifo = Costs {
             think_hit_us: vec![0.010, 0.012, 0.015],
             think_miss_us: vec![0.060, 0.072, 0.090],
@@ -307,16 +306,16 @@ mod tests {
         close(&found.hold_miss_us, &fifo.hold_miss_us);
         close(&found.think_hit_us, &fifo.think_hit_us);
         assert!(found.hold_hit_us.is_empty());
-        // All of it is accounted for; what is not, is what requests meet.
+        // All of it is accounted for; the rest is contention.
         assert!(found.meet_us.iter().all(|us| *us < 1e-9), "{found:?}");
         let mut slower = reference.clone();
         slower.rare_us[1] += 0.02;
         let found = costs(&slower, &reference, Turns::Queue).unwrap();
-        // A little more than what was added: who computes does not wait.
+        // A little more than was added: a thread that computes does not wait.
         assert!((0.02..0.021).contains(&found.meet_us[1]), "{found:?}");
 
         let lru = Costs {
-            // What FIFO holds is thinking to a policy with a lock.
+            // FIFO's turn is think time for a policy with a lock.
             think_hit_us: fifo.think_hit_us.clone(),
             think_miss_us: vec![0.065, 0.078, 0.0975],
             hold_hit_us: vec![0.030, 0.070, 0.090],

@@ -59,8 +59,8 @@ fn on_cores(network: &Network, cores: usize, mpl: usize) -> Option<Last> {
     Some(last(&without, &times))
 }
 
-/// Throughput with 1, 2, … requests that have a core. One recursion gives that of all numbers
-/// for which things take equally long.
+/// Throughput with 1, 2, … requests that have a core. One recursion gives it for all numbers with
+/// equal times.
 fn speeds(network: &Network, cores: usize) -> Vec<f64> {
     let mut speeds = Vec::with_capacity(cores);
     while speeds.len() < cores {
@@ -72,11 +72,10 @@ fn speeds(network: &Network, cores: usize) -> Vec<f64> {
     speeds
 }
 
-/// What results call the cores.
+/// Name of the cores in results.
 pub(crate) const CORES: &str = "cores";
 
-/// Mean µs of a core that a request works where so many have one, not counting what it waits
-/// there for stations.
+/// Mean µs that a request computes if so many have a core, without waits for stations.
 pub(crate) fn work_us(network: &Network, running: usize) -> f64 {
     let at = |(index, station): (usize, &crate::Station)| {
         network.visits(index) * least_us(&station.service) * network.station_crowd(index, running)

@@ -33,7 +33,7 @@ pub struct Peak {
 ///
 /// # Errors
 ///
-/// Those of the curve; an invalid range.
+/// Errors of the curve; an invalid range.
 ///
 /// ```
 /// use frazil_queueing::{PaperNetwork, Use, bounds, peak};
@@ -145,11 +145,11 @@ impl fmt::Display for Class {
 /// Classifies a policy by its greatest demand at each hit ratio
 /// ([`Network::max_demand_us`](crate::Network::max_demand_us)): LRU-like if 1 / D_max at a hit
 /// ratio of 1 is more than 1 % below its maximum from 0.4 to 1. For a large MPL that bound is the
-/// throughput, whatever the backend.
+/// throughput, with any backend.
 ///
 /// # Errors
 ///
-/// Those of the demands.
+/// Errors of the demands.
 ///
 /// ```
 /// use frazil_queueing::{Class, PaperNetwork, Use, classify};

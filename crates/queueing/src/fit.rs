@@ -14,8 +14,8 @@ pub(crate) fn clock_skips(hit_ratio: f64) -> f64 {
 
 /// SLRU: the chance that a request hits the protected list, T.
 ///
-/// The parabola is −0.0009 at a hit ratio of 0; a probability, and no more than the hit
-/// ratio, is what is meant.
+/// The parabola is −0.0009 at a hit ratio of 0. The result is limited to a probability, at most the
+/// hit ratio.
 pub(crate) fn slru_protected(hit_ratio: f64) -> f64 {
     let fitted = -0.1158 * hit_ratio * hit_ratio + 1.0112 * hit_ratio - 0.0009;
     fitted.clamp(0.0, hit_ratio)
@@ -36,8 +36,8 @@ pub(crate) fn s3_fifo_ghost(hit_ratio: f64) -> f64 {
     (density / miss_ratio).clamp(0.0, 1.0)
 }
 
-/// S3-FIFO: the chance that the oldest of the small queue has been asked for again, and so
-/// moves to the main queue.
+/// S3-FIFO: the chance that the oldest of the small queue was requested again, and so moves to the
+/// main queue.
 ///
 /// Like [`s3_fifo_ghost`] the fit ends, at 0.9887; beyond 0.98 the value there stands.
 pub(crate) fn s3_fifo_moves(hit_ratio: f64) -> f64 {

@@ -15,7 +15,7 @@ use crate::{Kind, ModelError, Network, Route, Step, throughput};
 ///
 /// # Errors
 ///
-/// A share outside 0 to 1; no route of misses from which to learn what a fetch is.
+/// A share outside 0 to 1; no route of misses, from which the fetch is taken.
 ///
 /// ```
 /// use frazil_queueing::{PaperNetwork, Use, bypass, solve};
@@ -56,7 +56,7 @@ pub struct BestBypass {
 ///
 /// # Errors
 ///
-/// Those of [`bypass`] and [`throughput`].
+/// Errors of [`bypass`] and [`throughput`].
 pub fn best_bypass(network: &Network, mpl: usize) -> Result<BestBypass, ModelError> {
     let throughput = |share| throughput(&bypass(network, share)?, mpl);
     let best = peak((0.0, 1.0), throughput)?;
@@ -73,7 +73,7 @@ pub fn best_bypass(network: &Network, mpl: usize) -> Result<BestBypass, ModelErr
 ///
 /// # Errors
 ///
-/// Those of [`best_bypass`].
+/// Errors of [`best_bypass`].
 ///
 /// ```
 /// use frazil_queueing::{PaperNetwork, Use, bypass, flat_bypass, throughput};
@@ -108,8 +108,8 @@ pub fn flat_bypass(network: &Network, mpl: usize, peak_mops: f64) -> Result<f64,
 /// `look_us`, and visits no station. All other requests look there first, which takes as long, as
 /// in the paper's equation 1.
 ///
-/// Stations keep their times. Of a profile, where hits and misses may take turns of different
-/// lengths at one place, say it in [`Conditions::frozen_hits`](crate::Conditions::frozen_hits).
+/// Stations keep their times. For a profile, in which hits and misses may take turns of different
+/// lengths at one station, use [`Conditions::frozen_hits`](crate::Conditions::frozen_hits) instead.
 ///
 /// # Errors
 ///

@@ -80,9 +80,8 @@ pub struct StationLoad {
 
 /// Solves a network for `mpl` requests, exactly for exponential service.
 ///
-/// Where the MPL is above the network's cores it is not exact: requests that have a core are
-/// a network of their own, whose throughput by their number is the speed of one station
-/// (`cores.rs`).
+/// If the MPL exceeds the network's cores it is not exact: the requests with a core form their own
+/// network, and its throughput by their number is the speed of one station (`cores.rs`).
 ///
 /// # Errors
 ///
@@ -112,7 +111,7 @@ pub fn solve(network: &Network, mpl: usize) -> Result<Solution, ModelError> {
 ///
 /// # Errors
 ///
-/// Those of [`solve`].
+/// Errors of [`solve`].
 ///
 /// ```
 /// use frazil_queueing::{PaperNetwork, Use, solve, throughput};
@@ -148,7 +147,7 @@ pub(crate) fn check_time(network: &Network) -> Result<(), ModelError> {
     if time_us > 1e-200 { Ok(()) } else { Err(ModelError::NoTime) }
 }
 
-/// What a station is to the analysis, once the number of requests is known.
+/// A station in the analysis, once the number of requests is known.
 enum Center {
     /// No queue ever: it adds to the think time.
     Delay(f64),
@@ -205,7 +204,7 @@ impl Parts {
         Parts { centers, loads, base }
     }
 
-    /// The stations of which the distribution of the queue is needed.
+    /// The stations whose distribution of the queue is needed.
     fn levels(&self) -> Vec<(usize, &[f64])> {
         let mut levels = Vec::new();
         for (index, center) in self.centers.iter().enumerate() {
@@ -291,7 +290,7 @@ pub(crate) fn single_servers(think_us: f64, demands_us: &[f64], mpl: usize) -> V
         let response: f64 = queues.iter().zip(demands_us).map(residence).sum();
         let x = n as f64 / (think_us + response);
         throughput.push(x);
-        // Of no demand there is no queue, even where the throughput has no limit.
+        // Without demand there is no queue, even if the throughput has no limit.
         for (queue, &demand) in queues.iter_mut().zip(demands_us).filter(|it| *it.1 > 0.0) {
             *queue = x * demand * (1.0 + *queue);
         }
@@ -307,15 +306,15 @@ fn queue(demand_us: f64, throughput: &[f64]) -> f64 {
     throughput[1..].iter().fold(0.0, |queue, x| x * demand_us * (1.0 + queue))
 }
 
-/// Adds a station to a network of which the throughput `without` it is known by number of
-/// requests, from 0, and returns that with it. `times` are visits × time with 1, 2, … present,
-/// none of them 0.
+/// Adds a station to a network. `without` is the network's throughput by number of requests, from
+/// 0; returns the throughput with the station. `times` are visits × time with 1, 2, … present, none
+/// of them 0.
 fn fold(without: &[f64], times: &[f64]) -> Vec<f64> {
     let levels = times.len();
     let last = times[levels - 1];
     let mut chances = vec![Wide::ZERO; levels];
     chances[0] = Wide::ONE;
-    // Chance that there are as many as its levels or more.
+    // Chance that the number of requests is at least the number of levels.
     let mut tail = Wide::ZERO;
     let mut throughput = vec![0.0];
     for (n, &x_without) in without.iter().enumerate().skip(1) {
@@ -339,9 +338,9 @@ fn fold(without: &[f64], times: &[f64]) -> Vec<f64> {
 /// A network with one more station, for the most requests.
 pub(crate) struct Last {
     pub(crate) throughput: f64,
-    /// Chances that so many are at the station, for all numbers below its levels.
+    /// Chances of each number of requests at the station, for all numbers below its levels.
     pub(crate) chances: Vec<f64>,
-    /// Chance that there are as many as its levels or more,
+    /// Chance that the number is at least its levels,
     pub(crate) tail: f64,
     /// and that chance weighted with how many.
     pub(crate) tail_moment: f64,
@@ -357,7 +356,7 @@ impl Last {
 /// Adds a station as [`fold`] does, where only the most requests are of interest.
 pub(crate) fn last(without: &[f64], times: &[f64]) -> Last {
     let (levels, mpl) = (times.len(), without.len() - 1);
-    // Not yet chances: as many times that of all at the station.
+    // Not normalised yet: multiples of the chance that all are at the station.
     let mut weights = vec![Wide::ZERO; levels];
     let (mut all, mut leaving) = (Wide::ZERO, Wide::ZERO);
     let (mut tail, mut tail_moment) = (Wide::ZERO, Wide::ZERO);

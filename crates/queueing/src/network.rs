@@ -62,24 +62,24 @@ impl Service {
     }
 }
 
-/// A place where requests take turns.
+/// A station at which requests take turns.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Station {
-    /// What results call it.
+    /// Its name in results.
     pub name: String,
     /// How long it works for one visit.
     pub service: Service,
 }
 
-/// What a request does next.
+/// The next step of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step {
     /// Thinks on a core for a mean time in µs: a look-up, a clone.
     Compute(f64),
     /// Thinks without a core: the backend.
     Wait(f64),
-    /// Visits the station of this index so often on average. What is over a whole number is
-    /// the chance of one visit more.
+    /// Visits the station of this index so often on average. The fraction is the chance of one more
+    /// visit.
     Visit {
         /// Index into [`Network::stations`].
         station: usize,
@@ -88,7 +88,7 @@ pub enum Step {
     },
 }
 
-/// What kind of request takes a route.
+/// The kind of request that takes a route.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
     /// It was found in the cache.
@@ -99,10 +99,10 @@ pub enum Kind {
     Bypass,
 }
 
-/// What a share of the requests does.
+/// The steps of a share of the requests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Route {
-    /// What kind of request it is of.
+    /// The kind of its requests.
     pub kind: Kind,
     /// Share of the requests that take it.
     pub share: f64,
@@ -135,8 +135,8 @@ pub struct Network {
 pub struct Crowd {
     /// Computing: cores share caches and memory.
     pub compute: Vec<f64>,
-    /// A visit to each station, in their order: what is written there was last written by
-    /// another core, and must come from it first, whether anybody waits or not.
+    /// A visit to each station, in their order. Data written there were last written by another
+    /// core, and must come from it first, whether a request waits or not.
     pub stations: Vec<Vec<f64>>,
 }
 
@@ -173,7 +173,7 @@ impl Network {
     }
 
     /// The same network on so many cores. A request needs one except while it waits
-    /// ([`Step::Wait`]), so the number matters where it is below the MPL.
+    /// ([`Step::Wait`]), so the number matters if it is below the MPL.
     ///
     /// # Errors
     ///
@@ -218,29 +218,29 @@ impl Network {
         Ok(self)
     }
 
-    /// How many times as long computing takes where so many have a core.
+    /// Factor on computing times if so many requests have a core.
     pub(crate) fn crowd(&self, running: usize) -> f64 {
         factor(&self.crowd.compute, running)
     }
 
-    /// How many times as long a visit to a station takes where so many have a core.
+    /// Factor on visits to a station if so many requests have a core.
     pub(crate) fn station_crowd(&self, station: usize, running: usize) -> f64 {
         self.crowd.stations.get(station).map_or(1.0, |factors| factor(factors, running))
     }
 
-    /// Whether everything takes as long where so many have a core as where as many others have.
+    /// Whether all times are equal for these two numbers of requests with a core.
     pub(crate) fn same_crowd(&self, running: usize, other: usize) -> bool {
         let mut lists = self.crowd.stations.iter().chain([&self.crowd.compute]);
         lists.all(|factors| factor(factors, running) == factor(factors, other))
     }
 
-    /// How many have a core, at most, of so many requests.
+    /// The most requests with a core, of so many.
     pub(crate) fn running(&self, mpl: usize) -> usize {
         self.cores.unwrap_or(mpl).min(mpl)
     }
 
-    /// The least, or the greatest, of the factors of a station, or of computing, while so many
-    /// or fewer have a core.
+    /// The least, or the greatest, factor of a station, or of computing, while at most so many have
+    /// a core.
     pub(crate) fn extreme_crowd(
         &self,
         station: Option<usize>,
@@ -282,8 +282,7 @@ impl Network {
         self.compute_us(1) + self.wait_us()
     }
 
-    /// The part of the think time that needs a core, stations left out, where so many have
-    /// one.
+    /// The part of the think time that needs a core, without stations, if so many have one.
     pub(crate) fn compute_us(&self, running: usize) -> f64 {
         self.crowd(running) * self.mean(|step| if let Step::Compute(us) = step { *us } else { 0.0 })
     }
@@ -345,8 +344,8 @@ fn check_service(station: &Station) -> Result<(), ModelError> {
             Err(ModelError::Malformed(text))
         }
         Service::LoadDependent(times) => {
-            // With a time of 0 at one number and not at another, a queue of that number
-            // is gone before it is there; nothing that was measured is like that.
+            // With a time of 0 at one number and not at another, a queue of that number would
+            // vanish as it forms; no measurement is like that.
             let mixed = times.contains(&0.0) && times.iter().any(|&time| time > 0.0);
             if mixed {
                 let text = format!("station `{}` has service times of 0 and others", station.name);

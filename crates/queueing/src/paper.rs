@@ -28,7 +28,7 @@ use crate::{Kind, ModelError, Network, Route, Service, Station, Step};
 /// # Ok::<(), frazil_queueing::ModelError>(())
 /// ```
 pub const LOOK_UP_US: f64 = 0.51;
-/// That of S3-FIFO's ghost (§4.5).
+/// S3-FIFO's ghost (§4.5).
 const GHOST_US: f64 = 0.51;
 /// An item skipped at the tail of CLOCK and of S3-FIFO's main queue, µs (its program).
 const SKIP_US: f64 = 0.3;
@@ -54,7 +54,7 @@ pub enum PaperNetwork {
         /// That share, 0 to 1.
         q: f64,
     },
-    /// Figure 9: FIFO whose tail skips what was asked for since.
+    /// Figure 9: FIFO whose tail skips objects requested since.
     Clock,
     /// Figure 11: two LRU lists, probationary B and protected T.
     Slru,
@@ -62,7 +62,7 @@ pub enum PaperNetwork {
     S3Fifo,
 }
 
-/// What a network is made for.
+/// The conditions of a network.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Use {
     /// Upper bounds: a time of which the paper knows only an upper limit is 0.
@@ -112,8 +112,7 @@ impl PaperNetwork {
         Network::new(plan.stations, plan.routes)
     }
 
-    /// What single operations on its lists cost in the paper, µs: for a cache that is made to cost
-    /// as much.
+    /// Costs of single list operations in the paper, µs, for a cache that imitates them.
     ///
     /// ```
     /// use frazil_queueing::PaperNetwork;
@@ -136,7 +135,7 @@ impl PaperNetwork {
         Ok(ListCosts {
             delink_us,
             head_us,
-            // What CLOCK's has beyond a head's is of items that it skips.
+            // The excess of CLOCK's over a head operation is due to items that it skips.
             tail_us: tail_us.min(head_us),
             skip_us: if skips { SKIP_US } else { 0.0 },
         })
@@ -152,7 +151,7 @@ pub struct ListCosts {
     pub head_us: f64,
     /// The oldest end of a list changes.
     pub tail_us: f64,
-    /// An object is passed over at that end.
+    /// An object is skipped at that end.
     pub skip_us: f64,
 }
 
@@ -226,7 +225,7 @@ impl Plan {
         Step::Visit { station: self.stations.len() - 1, visits: 1.0 }
     }
 
-    /// One of which the paper gives an upper limit, since it is never the bottleneck.
+    /// A station for which the paper gives an upper limit, since it is never the bottleneck.
     fn limited(&mut self, name: &str, limit_us: f64) -> Step {
         self.station(name, if self.made_for == Use::Bound { 0.0 } else { limit_us })
     }
@@ -237,14 +236,14 @@ impl Plan {
         self.routes.push(Route { kind: Kind::Hit, share, steps });
     }
 
-    /// One that goes to the backend after the look-up.
+    /// A request that goes to the backend after the look-up.
     fn miss(&mut self, share: f64, steps: &[Step]) {
         let begin = [Step::Compute(LOOK_UP_US), Step::Wait(self.backend_us)];
         let steps = [&begin, steps].concat();
         self.routes.push(Route { kind: Kind::Miss, share, steps });
     }
 
-    /// LRU (q = 0), FIFO (q = 1) and what is between.
+    /// LRU (q = 0), FIFO (q = 1) and the range between.
     fn prob_lru(&mut self, q: f64) {
         let p = self.p;
         // FIFO has no delink; its time just below q = 1 is that at the last measured q.
@@ -281,7 +280,7 @@ impl Plan {
         let tail_b = self.limited("tail-b", 0.59);
         let protected = fit::slru_protected(p);
         self.hit(protected, &[delink_t, head_t]);
-        // The last of T makes room by going to the head of B.
+        // The last of T moves to the head of B.
         self.hit(p - protected, &[delink_b, head_b, head_t]);
         self.miss(1.0 - p, &[tail_b, head_b]);
     }

@@ -84,10 +84,10 @@ pub struct Profile {
     /// Times that delay no other request, by name.
     #[serde(default)]
     pub think: BTreeMap<String, ThinkTime>,
-    /// Where requests take turns, by name.
+    /// The stations at which requests take turns, by name.
     #[serde(default)]
     pub stations: BTreeMap<String, StationTimes>,
-    /// What requests do, by the name of a policy as the command line has it.
+    /// The work of requests, by the policy's name on the command line.
     pub networks: BTreeMap<String, NetworkCounts>,
 }
 
@@ -102,7 +102,7 @@ pub struct Machine {
     /// The day, as 2026-01-31.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<String>,
-    /// Time of a cache line from one core to another, ns. On a virtual machine it may be several
+    /// Latency of a cache line from one core to another, ns. On a virtual machine it may be several
     /// times as long at another moment, and so may turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer_ns: Option<f64>,
@@ -187,16 +187,16 @@ pub struct StationTimes {
     /// Standard deviation of each figure between measurements, µs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_us: Option<Times>,
-    /// Where it takes turns, with all that name the same; by itself unless given.
+    /// The station at which it takes turns, shared by all that name the same; its own by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// The times are by the number of requests that have a core, and not by the number
-    /// present: what is written under a lock comes from another core, whether that waits for
-    /// the lock or not. All operations at one place must be of one kind.
+    /// The times depend on the number of requests that have a core, not on the number present: data
+    /// written under a lock come from another core, whether that waits for the lock or not. All
+    /// operations at one station must be of one kind.
     #[serde(default, skip_serializing_if = "is_false")]
     pub by_cores: bool,
-    /// The work that policies count it as, such as `skip`: where counts of the trace at hand
-    /// are given ([`Conditions::work`]), they replace the visits in the profile.
+    /// The work that policies count it as, such as `skip`: counts of the trace
+    /// ([`Conditions::work`]), if given, replace the visits in the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<String>,
 }
@@ -206,7 +206,7 @@ fn is_false(it: &bool) -> bool {
     !it
 }
 
-/// What the requests of a policy do.
+/// The work of a policy's requests.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkCounts {
@@ -218,7 +218,7 @@ pub struct NetworkCounts {
     /// entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_bytes: Option<f64>,
-    /// What [`Profile::error_at`] is read from: by capacity, ascending, cores, ascending, and the
+    /// The data of [`Profile::error_at`]: by capacity, ascending, the cores, ascending, and the
     /// error there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Errors>,
@@ -258,7 +258,7 @@ impl NetworkCounts {
     }
 }
 
-/// How often a request does what was timed.
+/// How often a request does the timed work.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counts {
@@ -447,7 +447,7 @@ impl Profile {
         }
         let look_us = conditions.frozen_hits.map(|_| self.look_us(conditions.capacity, alone[0]));
         if let Some(look_us) = look_us {
-            // All look there, whatever becomes of them.
+            // All requests look there, hits and misses.
             alone.iter_mut().chain(&mut computing).for_each(|us| *us += look_us);
         }
         let (mut stations, mut crowds) = (Vec::new(), Vec::new());
@@ -474,14 +474,14 @@ impl Profile {
             Route { kind: Kind::Hit, share: frozen, steps }
         });
         let routes = routes.chain(frozen_hit).collect();
-        // Computing that is faster beside others would be noise; what threads do instead of
+        // Computing that is faster beside other threads would be noise; only work that replaces
         // waiting may be faster.
         let crowd = Crowd { compute: factors(&computing, 1.0), stations: crowds };
         Network::new(stations, routes)?.on_cores(cores)?.crowded(crowd)
     }
 
-    /// The same with every time so many of its spreads longer, or shorter: what is predicted
-    /// with it lies about as far from the prediction as the measurements were from each other.
+    /// The same profile with every time longer, or shorter, by so many of its spreads. Its
+    /// predictions differ from the original's about as much as the measurements from each other.
     ///
     /// ```
     /// use frazil_queueing::{Profile, solve};
@@ -510,7 +510,7 @@ impl Profile {
         profile
     }
 
-    /// The same with every time so many times as long.
+    /// The same profile with every time multiplied by this factor.
     ///
     /// ```
     /// use frazil_queueing::{Profile, solve};
@@ -532,8 +532,8 @@ impl Profile {
         profile
     }
 
-    /// Figures of which little more is known than that they are small, by name and capacity:
-    /// their spread is over twice their mean, and over a nanosecond.
+    /// Small figures with a large relative error, by name and capacity: their spread exceeds twice
+    /// their mean, and a nanosecond.
     ///
     /// ```
     /// use frazil_queueing::Profile;
@@ -561,11 +561,11 @@ impl Profile {
         doubtful
     }
 
-    /// How far the throughput that is predicted for one of the policies, with so many entries and
-    /// cores, is from what another calibration would predict, as a logarithm: by how far the rounds
-    /// of this one are apart. Between the capacities and cores that are known, straight lines over
-    /// the logarithm; of more cores in proportion to that, beyond else the last one's. `None` where
-    /// it was not measured.
+    /// Difference between the throughput predicted for one of the policies, with so many entries
+    /// and cores, and the prediction of another calibration, as a logarithm, estimated from the
+    /// spread of this one's rounds. Linear over the logarithm between the known capacities and
+    /// cores; for more cores extrapolated in proportion; beyond known capacities that of the last.
+    /// `None` if it was not measured.
     ///
     /// ```
     /// use frazil_queueing::Profile;
@@ -597,7 +597,8 @@ impl Profile {
                 let points: Vec<(f64, f64)> =
                     by_cores.iter().map(|&(at, error)| (log(at), error)).collect();
                 let most = points.last().map_or(0.0, |last| last.0);
-                // Nobody has predicted anything there: each doubling is as unsure as the others were.
+                // No prediction was compared there: each doubling is assumed to add the same error
+                // as the others.
                 let beyond = if most > 0.0 { (wanted / most).max(1.0) } else { 1.0 };
                 (log(*capacity), interpolated(wanted, &points) * beyond)
             })
@@ -605,11 +606,11 @@ impl Profile {
         (!by_capacity.is_empty()).then(|| interpolated(log(capacity), &by_capacity))
     }
 
-    /// The name of the think time of a look among what is frozen, which is the whole of a hit
-    /// there.
+    /// The name of the think time of a look-up in the frozen table, which is the whole cost of a
+    /// frozen hit.
     pub const FROZEN_HIT: &str = "frozen.hit";
 
-    /// How long a look among what is frozen takes, or as long as the policy's own hit computes.
+    /// Time of a look-up in the frozen table, or else the computing time of the policy's own hit.
     fn look_us(&self, capacity: f64, hit_us: f64) -> f64 {
         let look = self.think.get(Self::FROZEN_HIT);
         look.map_or(hit_us, |it| nth(&it.mean_us.at(capacity), 0))
@@ -622,7 +623,7 @@ impl Profile {
     ///
     /// # Errors
     ///
-    /// What is not so, by name.
+    /// The violations, by name.
     pub fn check(&self) -> Result<(), ModelError> {
         Network::new(Vec::new(), vec![Route { kind: Kind::Hit, share: 1.0, steps: Vec::new() }])?
             .on_cores(self.machine.cores)?;
@@ -691,7 +692,7 @@ impl Profile {
 /// A prediction that may be off by a factor of e to this is none.
 const MOST_ERROR: f64 = 10.0;
 
-/// What a bottleneck can be called that is no station: of what has none, no name at all.
+/// Name of a bottleneck that is no station; none if there is no bottleneck.
 const RESERVED: [&str; 4] = [CORES, "backend", "none", ""];
 
 /// The conditions of a prediction.
@@ -707,14 +708,13 @@ pub struct Conditions {
     pub cores: Option<usize>,
     /// By the name that policies have for it, how often a hit and a miss do a work.
     pub work: BTreeMap<String, [f64; 2]>,
-    /// Times as many turns as in the profile that a hit takes: of a policy that promotes on
-    /// fewer hits, or on more, than the one that was measured. Works that are counted are as
-    /// many as were counted.
+    /// Factor on the turns of a hit in the profile, for a policy that promotes on fewer hits, or on
+    /// more, than the measured one. Counted work is not scaled.
     pub hit_turns: f64,
-    /// Share of the hits that a frozen part of the cache serves (paper 2), if it has one. They
-    /// take a look there and no turn; all other requests look there first. The look's time is
-    /// the think time `frozen.hit`, or what the policy's own hit computes if the profile has
-    /// none.
+    /// Share of the hits that a frozen part of the cache serves (paper 2), if it has one. They need
+    /// one look-up there and no turn; all other requests look there first. The time of a look-up is
+    /// the think time `frozen.hit`, or the computing time of the policy's own hit if the profile
+    /// has none.
     pub frozen_hits: Option<f64>,
 }
 
@@ -747,7 +747,7 @@ impl Conditions {
         self.frozen_hits.unwrap_or(0.0)
     }
 
-    /// Visits of a hit (0) or a miss (1) to where turns are taken.
+    /// Visits of a hit (0) or a miss (1) to the stations.
     fn turns(&self, profiled: &Visits, work: Option<&String>, kind: usize) -> f64 {
         let counted = work.is_some_and(|work| self.work.contains_key(work));
         let times = if kind == 0 && !counted { self.hit_turns } else { 1.0 };
@@ -775,7 +775,7 @@ fn factors(times: &[f64], least: f64) -> Vec<f64> {
     times.iter().map(factor).collect()
 }
 
-/// One place where turns are taken, and what is done there.
+/// One station, and the operations there.
 #[derive(Default)]
 struct Server<'p> {
     /// Whose operation, in a hit (0) or a miss (1), how often, and its times.
@@ -831,7 +831,7 @@ impl<'p> Server<'p> {
     }
 }
 
-/// What a profile has times of, whichever kind.
+/// An entry of a profile with times, of any kind.
 trait Names {
     fn has(&self, name: &str) -> bool;
     fn list(&self) -> String;

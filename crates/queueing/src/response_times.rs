@@ -25,7 +25,7 @@ const DROPPED: u32 = 45;
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResponseTimes {
-    /// By bucket, the weight of what is in it. Numbers from 0 on are in the order of their bits.
+    /// Weight of each bucket. Numbers from 0 on are in the order of their bits.
     buckets: BTreeMap<u64, f64>,
     weight: f64,
     sum: f64,

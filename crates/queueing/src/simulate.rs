@@ -44,10 +44,10 @@ pub struct SimulationOptions {
     pub batches: u32,
     /// The seed of random numbers.
     pub seed: u64,
-    /// Whether the core of a request that is over goes to the next of the same client, which keeps
-    /// it until it thinks; or else to whoever has waited for a core longest. The latter gathers
-    /// those that come back from the backend together: they ask anew one after the other once all
-    /// have been served, and are away together again.
+    /// Whether the core of a finished request goes to the next request of the same client, which
+    /// keeps it until it thinks. If not, it goes to the request that has waited longest. That
+    /// bunches requests: those that return together from the backend start again only when all have
+    /// been served, and leave together again.
     pub keeps_core: bool,
 }
 
@@ -119,7 +119,7 @@ pub fn simulate(
 /// Something that happens: a request has thought, or a server is done with it.
 struct Event {
     time: f64,
-    /// Ties go to what was planned first, so that a seed gives one run.
+    /// Ties go to the event planned first, so that a seed determines the run.
     number: u64,
     what: What,
 }
@@ -188,11 +188,12 @@ impl Level {
 
 /// A station at work.
 struct Place {
-    /// Of a load-dependent station the first is in service; of others none.
+    /// At a load-dependent station the first is in service; at others none.
     queue: VecDeque<u32>,
     present: Level,
     busy: Level,
-    /// Of a load-dependent station: work left at the speed with one present, as of a time.
+    /// For a load-dependent station: the remaining work at the speed with one present, at a given
+    /// time.
     left: f64,
     left_at: f64,
     stamp: u64,
@@ -358,7 +359,7 @@ impl<'n> Run<'n> {
         }
     }
 
-    /// The time of a visit to a station where nobody else is.
+    /// The time of a visit to an otherwise empty station.
     fn alone_us(&self, station: usize) -> f64 {
         let crowd = self.network.station_crowd(station, self.network.running(self.mpl));
         self.network.stations()[station].service.time_us(1) * crowd
@@ -396,7 +397,7 @@ impl<'n> Run<'n> {
         }
     }
 
-    /// The warm-up is over.
+    /// The warm-up has ended.
     fn restart(&mut self) {
         self.batch_began = self.time;
         for place in &mut self.places {
@@ -483,8 +484,8 @@ impl<'n> Run<'n> {
         }
     }
 
-    /// Accounts for the work since the last change of a load-dependent station, at the speed
-    /// with as many present as there were before `newcomers`.
+    /// Accounts for the work since the last change of a load-dependent station, at the speed for
+    /// the number present before `newcomers`.
     fn work_on(&mut self, station: usize, newcomers: usize) {
         let service = &self.network.stations()[station].service;
         let place = &mut self.places[station];

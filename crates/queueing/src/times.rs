@@ -6,7 +6,7 @@ use crate::ModelError;
 use crate::error::time_us;
 use crate::paper::interpolated;
 
-/// A time in µs and what it depends on.
+/// A time in µs, with its dependence on other quantities.
 ///
 /// ```
 /// use frazil_queueing::Times;
@@ -51,7 +51,7 @@ impl Times {
                         (capacity.ln(), us.unwrap_or_default())
                     };
                     let mut points: Vec<(f64, f64)> = points.iter().map(at).collect();
-                    // What leaves the processor's caches grows faster than the logarithm.
+                    // Times of data outside the processor's caches grow faster than the logarithm.
                     let powers = points.iter().all(|&(_, us)| us > 0.0);
                     if powers {
                         points.iter_mut().for_each(|(_, us)| *us = us.ln());
@@ -64,8 +64,9 @@ impl Times {
         }
     }
 
-    /// Each time and so many of its spreads, but never less than a hundredth of it: with a time of
-    /// 0 others are no longer on powers of the capacity, and what was shortened gets longer.
+    /// Each time plus so many of its spreads, but at least a hundredth of the time: with a time of
+    /// 0 the interpolation is no longer a power of the capacity, and a shortened time could get
+    /// longer.
     pub(crate) fn shifted(&self, spread: &Times, spreads: f64) -> Times {
         let moved = |times: &[f64], spread: &[f64]| -> Vec<f64> {
             let spread = |level: usize| spread.get(level).or(spread.last()).copied();
@@ -81,9 +82,9 @@ impl Times {
         }
     }
 
-    /// Each so many times as long.
+    /// Each multiplied by this factor.
     pub(crate) fn scaled(&self, factor: f64) -> Times {
-        // Within what times may be, and 0 as it is.
+        // Limited to the range of times; 0 stays 0.
         let scale = |us: f64| if us > 0.0 { (us * factor).clamp(1e-9, 1e15) } else { us };
         let scaled = |times: &[f64]| times.iter().map(|&us| scale(us)).collect();
         match self {
@@ -110,7 +111,7 @@ impl Times {
         }
     }
 
-    /// At which capacities, if it is by capacity, a spread is over twice its mean, and over a
+    /// The capacities, if it depends on capacity, at which a spread exceeds twice its mean, and a
     /// nanosecond.
     pub(crate) fn doubtful(&self, spread: &Times) -> Vec<Option<f64>> {
         let capacities: Vec<Option<f64>> = match self {
@@ -127,7 +128,7 @@ impl Times {
         capacities.into_iter().filter(is_doubtful).collect()
     }
 
-    /// Refuses what no measurement gives.
+    /// Refuses values that no measurement gives.
     pub(crate) fn check(&self, what: impl Fn() -> String) -> Result<(), ModelError> {
         let list = |times: &[f64]| {
             if times.is_empty() {

@@ -15,7 +15,7 @@ use crate::{
 pub struct DecodeError {
     /// Offset into the file.
     pub offset: u64,
-    /// What was expected and what was found.
+    /// The expected and the actual content.
     pub problem: String,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for DecodeError {
 
 impl Error for DecodeError {}
 
-/// What a complete file ends with.
+/// The end of a complete file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// Records in the file.
@@ -74,14 +74,14 @@ pub struct Decoder {
     end: Option<End>,
     /// Offset of the next byte.
     offset: u64,
-    /// Checksum of what was read last.
+    /// Checksum of the last part read.
     before: u64,
     records: u64,
 }
 
 impl Decoder {
-    /// Decodes what comes next, the header or a block, from the front of `bytes` and appends
-    /// its records to `out`; returns the bytes used, 0 if that is not there as a whole.
+    /// Decodes the next part, the header or a block, from the front of `bytes` and appends its
+    /// records to `out`. Returns the bytes used, 0 if the part is not complete.
     ///
     /// # Errors
     /// When the bytes are not what belongs there; nothing is appended then.
@@ -112,7 +112,7 @@ impl Decoder {
         self.end
     }
 
-    /// Offset of what comes next.
+    /// Offset of the next part.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -270,7 +270,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
 }
-/// A fuzzer guesses no checksum, and is to see what is behind them.
+/// A fuzzer guesses no checksum, but should reach the code behind them.
 fn checks(differs: impl FnOnce() -> bool) -> bool {
     !cfg!(fuzzing) && differs()
 }

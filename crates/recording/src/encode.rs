@@ -38,7 +38,7 @@ pub struct Encoder<W> {
     /// Time of the block's beginning.
     begin_ns: u64,
     last_ns: u64,
-    /// Checksum of what was written last.
+    /// Checksum of the last part written.
     before: u64,
     /// Records in all.
     total: u64,
@@ -50,7 +50,7 @@ impl<W: Write> Encoder<W> {
     /// Begins a file.
     ///
     /// # Errors
-    /// What `out` reports.
+    /// Errors of `out`.
     pub fn new(mut out: W, header: &Header) -> io::Result<Self> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
@@ -77,7 +77,7 @@ impl<W: Write> Encoder<W> {
     /// Adds a record; writes a block if it is full.
     ///
     /// # Errors
-    /// What the output reports. The block is lost then.
+    /// Errors of the output; the block is lost then.
     #[inline]
     pub fn push(&mut self, record: &Record) -> io::Result<()> {
         if self.records == 0 {
@@ -113,7 +113,7 @@ impl<W: Write> Encoder<W> {
     /// Writes the block that is being filled, if there is anything in it.
     ///
     /// # Errors
-    /// What the output reports.
+    /// Errors of the output.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.records > 0 {
             self.end_block()?;
@@ -125,7 +125,7 @@ impl<W: Write> Encoder<W> {
     /// `gets` there were of all keys, recorded or not; returns its bytes.
     ///
     /// # Errors
-    /// What the output reports.
+    /// Errors of the output.
     pub fn finish(mut self, lost: u64, gets: Option<u64>) -> io::Result<u64> {
         self.flush()?;
         self.payload.extend(self.total.to_le_bytes());

@@ -23,12 +23,12 @@ const NOTES: u64 = 1 << 14;
 /// Words of a note.
 const WORDS: usize = 4;
 
-/// What an operation did.
+/// The kind of an operation and its outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A get that found its key.
     Hit,
-    /// One that did not.
+    /// A get that did not find its key.
     Miss,
     /// An insertion, whether it was admitted or not.
     Insert,
@@ -41,18 +41,18 @@ pub enum Event {
 pub struct Note {
     /// By the clock of the recorder.
     pub time_ns: u64,
-    /// Of the key.
+    /// Hash of the key.
     pub hash: u64,
-    /// The entry's size. What is above [`SIZE_MAX`] is written as that.
+    /// The entry's size. Sizes above [`SIZE_MAX`] are written as [`SIZE_MAX`].
     pub weight: u64,
-    /// Of an insertion: how long the entry lives; 0 where nothing has a lifetime,
-    /// [`FOR_EVER`](crate::FOR_EVER) where others have.
+    /// For an insertion, the entry's lifetime; 0 if no entry has one, [`FOR_EVER`](crate::FOR_EVER)
+    /// where others have.
     pub lifetime_ns: u64,
-    /// What it did.
+    /// The kind of operation and its outcome.
     pub event: Event,
 }
 
-/// What is the thread's own, on lines of its own: processors fetch them in pairs.
+/// The thread's own part, on lines of its own: processors fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Own {
@@ -94,7 +94,8 @@ impl EventLog {
     #[inline(always)]
     fn push(&self, note: &Note, near: impl FnOnce(*const u8)) -> bool {
         let tail = self.own.tail.load(Relaxed);
-        // Acquire: partner is the Release of `read`, so that what is overwritten was read.
+        // Acquire: partner is the Release of `read`, so that only notes already read are
+        // overwritten.
         let held = tail.wrapping_sub(self.head.0.load(Acquire));
         if held >= NOTES {
             self.own.lost.store(self.own.lost.load(Relaxed).wrapping_add(1), Relaxed);
@@ -112,7 +113,7 @@ impl EventLog {
         held + 1 == NOTES / 2
     }
 
-    /// Shows the writer what it has not read.
+    /// Passes the unread notes to the writer.
     fn read(&self, mut see: impl FnMut(Note)) {
         let head = self.head.0.load(Relaxed);
         // Acquire: partner is the Release of `push`.
@@ -130,7 +131,7 @@ impl EventLog {
     }
 }
 
-/// What a cache and the writer share. Made for the first recording, kept for the next.
+/// State shared by a cache and the writer. Made for the first recording, kept for the next.
 #[derive(Debug)]
 pub(super) struct EventLogs {
     /// By the number of the thread.
@@ -183,12 +184,12 @@ impl EventLogs {
         }
     }
 
-    /// Names the thread that is to be woken.
+    /// Sets the thread to wake.
     pub(super) fn written_by(&self, writer: Thread) {
         *self.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
     }
 
-    /// Shows the writer what it has not read, each with the number of its log.
+    /// Passes the unread notes to the writer, each with the number of its log.
     pub(super) fn read(&self, mut see: impl FnMut(usize, Note)) {
         for (number, log) in self.logs.iter().enumerate() {
             if let Some(log) = log.get() {

@@ -40,7 +40,7 @@ pub use encode::Encoder;
 pub use event_log::{Event, Note};
 pub use recorder::{Recorded, Recorder};
 
-/// The first bytes of a file: one that is not text, and a line end that a text-mode transfer would
+/// The first bytes of a file: one that no text has, and a line end that a text-mode transfer would
 /// change.
 pub const MAGIC: [u8; 8] = *b"\x89frazil\n";
 

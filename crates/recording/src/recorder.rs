@@ -4,9 +4,9 @@
 //! threads: note ──► a log each, bounded ──► writer: order, pair, write
 //! ```
 //!
-//! An operation takes a note on its thread's *log* (`event_log.rs`), without a lock; what finds it full
-//! is counted as lost. What a note means is seen to by the writer (`writer.rs`), a thread that lives
-//! as long as the recording. Which keys are recorded is the cache's choice.
+//! An operation takes a note on its thread's *log* (`event_log.rs`), without a lock; what finds it
+//! full is counted as lost. What a note means is seen to by the writer (`writer.rs`), a thread that
+//! lives as long as the recording. Which keys are recorded is the cache's choice.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind};
@@ -19,7 +19,7 @@ use std::time::SystemTime;
 use crate::event_log::{EventLogs, Note};
 use crate::{Encoder, Header, Lifetimes, writer};
 
-/// What a recording came to.
+/// The result of a recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recorded {
@@ -70,9 +70,10 @@ impl Recorder {
         Recorder { clock, logs: OnceLock::new(), writer: Mutex::new(None) }
     }
 
-    /// Takes a note on a log, of 1,024. A log is one thread's at a time, and who has it next must see what who
-    /// had it before has done; else notes are lost. `near` may fetch memory that will soon be
-    /// written. Nothing is noted before the first recording; notes between two are thrown away. Some 10 ns.
+    /// Takes a note on a log, of 1,024. A log is one thread's at a time, and who has it next must
+    /// see what who had it before has done; else notes are lost. `near` may fetch memory that will
+    /// soon be written. Nothing is noted before the first recording; notes between two are thrown
+    /// away. Some 10 ns.
     #[inline(always)]
     pub fn push(&self, log: usize, note: &Note, near: impl FnOnce(*const u8)) {
         if let Some(logs) = self.logs.get() {
@@ -91,7 +92,7 @@ impl Recorder {
     ///
     /// # Errors
     /// `InvalidInput` for a rate that is not above 0 and at most 1, `ResourceBusy` while another
-    /// recording is under way, and what the system says of the file and of the thread.
+    /// recording runs, and the system's errors for the file and the thread.
     pub fn begin(
         &self,
         path: &Path,
@@ -123,7 +124,7 @@ impl Recorder {
             io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
         })?;
         let mut file = Encoder::new(BufWriter::new(created), &header)?;
-        // Whoever looks at the file from now on finds a recording.
+        // Readers of the file find a recording from now on.
         file.flush()?;
 
         let logs = self.logs.get_or_init(|| Arc::new(EventLogs::new()));
@@ -143,8 +144,8 @@ impl Recorder {
     /// that is not known. Waits until all is written.
     ///
     /// # Errors
-    /// The file could not be written, now or at any time since the beginning. Or this process was forked since
-    /// then: the recording is the other's, and goes on there.
+    /// The file could not be written, now or at any time since the beginning. Or this process was
+    /// forked since then: the recording is the other's, and goes on there.
     pub fn end(&self, gets: u64) -> io::Result<Recorded> {
         let mut writer = self.writer();
         let (Some(Writer { handle, process }), Some(logs)) = (writer.take(), self.logs.get())

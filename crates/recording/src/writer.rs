@@ -1,10 +1,10 @@
 //! The writer of a recording: from notes on many logs to records in one order.
 //!
-//! **Order.** A round empties all logs and writes what is older than 50 ms: a thread would have
-//! to be suspended for as long between dating a note and adding it, to come too late; it
-//! is dated later then. What several threads noted within one tick of the clock is dealt out evenly: the first of
-//! ten notes of one goes before the second of twenty of another. So the file is in order of
-//! time as a whole.
+//! **Order.** A round empties all logs and writes what is older than 50 ms: a thread would have to
+//! be suspended for as long between dating a note and adding it, to come too late; it is dated
+//! later then. What several threads noted within one tick of the clock is dealt out evenly: the
+//! first of ten notes of one goes before the second of twenty of another. So the file is in order
+//! of time as a whole.
 //!
 //! **Pairs.** A miss waits for the insertion that serves it, on whatever thread, and both
 //! become one get, in the insertion's place: it is there that the cache changes, and with the
@@ -35,8 +35,8 @@ const PAIR_WAIT_NS: u64 = 1_000_000_000;
 /// Misses that may wait.
 const WAITING: usize = 1 << 16;
 
-/// The writer's thread. It may come to run long after threads began to take notes: when that
-/// was, and what was lost before, it is told.
+/// The writer's thread. It may start long after threads began to take notes: it gets the time of
+/// that beginning, and the count of notes lost before.
 pub(super) fn run(
     logs: &EventLogs,
     clock: fn() -> u64,
@@ -73,14 +73,14 @@ pub(super) fn run(
 /// Notes on their way into one order.
 #[derive(Default)]
 struct Order {
-    /// By log: what is not old enough yet.
+    /// By log: the notes that are not old enough yet.
     held: Vec<Vec<Note>>,
     /// With their times, and where within a tick they go.
     ready: Vec<(u64, u32, Note)>,
 }
 
 impl Order {
-    /// Empties all logs. What a straggler of an earlier recording has noted is left out.
+    /// Empties all logs. Late notes of an earlier recording are left out.
     fn gather(&mut self, logs: &EventLogs, begun_ns: u64) {
         logs.read(|number, note| {
             if note.time_ns >= begun_ns {
@@ -186,7 +186,7 @@ struct Output {
 impl Output {
     /// Writes a record that has the clock's time.
     fn write(&mut self, record: Record) {
-        // What was given up may be dated a little later than what comes next.
+        // Lost notes may be dated a little later than the next ones.
         self.last_ns = self.last_ns.max(record.time_ns.saturating_sub(self.begun_ns));
         let record = Record { time_ns: self.last_ns, ..record };
         self.attempt(|file| file.push(&record));
@@ -197,7 +197,7 @@ impl Output {
     }
 
     fn attempt(&mut self, work: impl FnOnce(&mut Encoder<BufWriter<File>>) -> io::Result<()>) {
-        // After a failure notes are thrown away, and the threads that take them none the wiser.
+        // After a failure notes are discarded, and the threads that take them do not learn of it.
         if self.failure.is_none() {
             self.failure = work(&mut self.file).err();
         }
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(ended.unwrap().lost, 5);
     }
 
-    /// What threads noted in one tick is dealt out evenly, and what is not old enough waits.
+    /// Notes of threads in one tick are spread evenly, and notes that are not old enough wait.
     #[test]
     fn notes_of_many_tapes_come_in_one_order() {
         let note =

@@ -1,6 +1,6 @@
 //! The functions of `include/frazil.h`.
 //!
-//! None unwinds: what panics aborts the process with a message, because `extern "C"` does.
+//! None unwinds: a panic aborts the process with a message, because the functions are `extern "C"`.
 
 use std::borrow::Borrow;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
@@ -17,8 +17,8 @@ use frazil::{
 use crate::entry::{Entry, Kind};
 use crate::key::{Key, Query};
 
-/// What an entry takes beside its object, in bytes: its line, its words in the index at 60 % load, its place
-/// in a queue.
+/// Bytes of an entry beside its object: its line, its words in the index at 60 % load, its place in
+/// a queue.
 const METADATA: u64 = 64 + 12 + 8;
 
 /// Before a policy: the hottest entries are frozen as long as that pays.
@@ -41,7 +41,7 @@ impl Borrow<Handles> for Cache {
     }
 }
 
-/// What a cache is made from. Zeroes are defaults.
+/// The settings of a cache. Zeroes are defaults.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -51,13 +51,13 @@ pub struct Options {
     pub policy: *const c_char,
     /// Decides, with the keys, the order of entries in the index.
     pub hash_seed: u64,
-    /// Whether an entry that is to be held and has no room is refused.
+    /// Whether an entry to hold that does not fit is refused.
     pub strict: bool,
-    /// Whether what an entry takes beside its object is charged too.
+    /// Whether an entry's overhead beside its object is charged too.
     pub charges_metadata: bool,
 }
 
-/// What became of a call.
+/// The outcome of a call.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
@@ -71,14 +71,14 @@ pub enum Status {
     CannotHold = 3,
     /// It was done, and took the place of another object.
     Replaced = 4,
-    /// The system gives no thread, which one that is to be frozen needs.
+    /// The system refuses the thread that a cache with freezing needs.
     NoThread = 5,
 }
 
 type Handle = NonNull<Entry>;
 
 impl Cache {
-    /// Of who makes it and who frees it.
+    /// The controller of freezing, if there is one, locked.
     fn control(&self) -> MutexGuard<'_, Option<FreezingControl>> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -119,7 +119,7 @@ impl Cache {
 
 /// # Safety
 ///
-/// So many bytes are there, unless there are none.
+/// `len` bytes at `key` are readable, unless `len` is 0.
 #[inline(always)]
 unsafe fn bytes<'k>(key: *const u8, len: usize) -> &'k [u8] {
     if len == 0 {
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn frazil_new(options: *const Options, cache: *mut *mut Ca
     let options = unsafe { &*options };
     let name = match options.policy.is_null() {
         true => "mobius",
-        // SAFETY: as promised. What is no text names no policy.
+        // SAFETY: as promised. Bytes that are no text name no policy.
         false => unsafe { CStr::from_ptr(options.policy) }.to_str().unwrap_or(""),
     };
     let (freezing, name) = match name.strip_prefix(FROZEN) {
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn frazil_new(options: *const Options, cache: *mut *mut Ca
 ///
 /// # Safety
 ///
-/// It came from [`frazil_new`], and nobody uses it any more; or it is null.
+/// It came from [`frazil_new`], and no thread uses it any more; or it is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frazil_free(cache: *mut Cache) {
     if !cache.is_null() {
@@ -184,8 +184,8 @@ pub unsafe extern "C" fn frazil_free(cache: *mut Cache) {
 ///
 /// # Safety
 ///
-/// The key is so long; the kind is there as long as the entry; any thread may use and drop the object;
-/// `handle` leads somewhere, or is null.
+/// The key is so long; the kind is there as long as the entry; any thread may use and drop the
+/// object; `handle` leads somewhere, or is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frazil_insert(
     cache: &Cache,
@@ -210,7 +210,7 @@ pub unsafe extern "C" fn frazil_insert(
         let charge = cache.charge_with_metadata(&key, charge);
         return match cache.handles.insert_with(key, entry, charge, priority) {
             Ok(Admitted::Replaced) => Status::Replaced,
-            // What is not admitted is dropped at once, as if it had been evicted.
+            // An object that is not admitted is dropped at once, as if it had been evicted.
             Ok(Admitted::New) | Err(_) => Status::Ok,
         };
     }
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn frazil_standalone(
     }
 }
 
-/// Holds what is there of a key: `frazil_hold` of `frazil.h`.
+/// Holds the entry of a key: `frazil_hold` of `frazil.h`.
 ///
 /// # Safety
 ///
@@ -292,7 +292,7 @@ pub unsafe extern "C" fn frazil_hold_more(cache: &Cache, handle: Handle) {
     std::mem::forget(Held::clone(&*unsafe { cache.held(handle) }));
 }
 
-/// Lets go: `frazil_release` of `frazil.h`. Whether the object was dropped.
+/// Releases a handle: `frazil_release` of `frazil.h`. Returns whether the object was dropped.
 ///
 /// # Safety
 ///
@@ -318,7 +318,7 @@ pub unsafe extern "C" fn frazil_erase(cache: &Cache, key: *const u8, key_len: us
     cache.handles.erase(&Query(unsafe { bytes(key, key_len) }))
 }
 
-/// The key of what is held: `frazil_key` of `frazil.h`.
+/// The key of a held entry: `frazil_key` of `frazil.h`.
 ///
 /// # Safety
 ///
@@ -338,7 +338,7 @@ pub unsafe extern "C" fn frazil_key(
     }
 }
 
-/// What is charged for it, without metadata: `frazil_charge` of `frazil.h`.
+/// Its charge, without metadata: `frazil_charge` of `frazil.h`.
 ///
 /// # Safety
 ///
@@ -350,7 +350,7 @@ pub unsafe extern "C" fn frazil_charge(cache: &Cache, handle: Handle) -> u64 {
     held.charge().saturating_sub(cache.charge_with_metadata(held.key(), 0))
 }
 
-/// What is charged for it: `frazil_total_charge` of `frazil.h`.
+/// Its charge with metadata: `frazil_total_charge` of `frazil.h`.
 ///
 /// # Safety
 ///
@@ -361,7 +361,7 @@ pub unsafe extern "C" fn frazil_total_charge(cache: &Cache, handle: Handle) -> u
     unsafe { cache.held(handle) }.charge()
 }
 
-/// What is called for each entry: object, kind, key, length, charge without metadata.
+/// The function called for each entry: object, kind, key, length, charge without metadata.
 type Visit = unsafe extern "C" fn(
     context: *mut c_void,
     key: *const u8,
@@ -385,8 +385,8 @@ pub unsafe extern "C" fn frazil_for_each(cache: &Cache, visit: Visit, context: *
     });
 }
 
-/// Records a share of the requests until the cache is freed: `frazil_record` of `frazil.h`. What the system says
-/// otherwise goes to `message`.
+/// Records a share of the requests until the cache is freed: `frazil_record` of `frazil.h`. An
+/// error of the system goes to `message`.
 ///
 /// # Safety
 ///
@@ -436,11 +436,11 @@ pub unsafe extern "C" fn frazil_prometheus(
     text.len()
 }
 
-/// Writes a text that ends in a zero byte, as much of it as there is room for.
+/// Writes a text that ends in a zero byte, cut to `room_len` bytes.
 ///
 /// # Safety
 ///
-/// There is room for so many bytes.
+/// `room` has `room_len` bytes.
 unsafe fn write_text(text: &str, room: *mut u8, room_len: usize) {
     if room_len > 0 {
         let len = text.len().min(room_len - 1);
@@ -452,7 +452,7 @@ unsafe fn write_text(text: &str, room: *mut u8, room_len: usize) {
     }
 }
 
-/// The capacity that was asked for: `frazil_capacity` of `frazil.h`.
+/// The requested capacity: `frazil_capacity` of `frazil.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn frazil_capacity(cache: &Cache) -> u64 {
     cache.handles.capacity()
@@ -476,13 +476,13 @@ pub extern "C" fn frazil_set_strict(cache: &Cache, strict: bool) {
     cache.handles.set_strict(strict);
 }
 
-/// What is charged for all that is resident or held: `frazil_usage` of `frazil.h`.
+/// The charge of all resident and held entries: `frazil_usage` of `frazil.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn frazil_usage(cache: &Cache) -> u64 {
     cache.handles.usage()
 }
 
-/// What is charged for all that is held: `frazil_held_usage` of `frazil.h`.
+/// The charge of all held entries: `frazil_held_usage` of `frazil.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn frazil_held_usage(cache: &Cache) -> u64 {
     cache.handles.held_usage()
@@ -506,7 +506,7 @@ pub extern "C" fn frazil_clear(cache: &Cache) {
     cache.handles.clear();
 }
 
-/// Removes all entries that nobody holds: `frazil_clear_unheld` of `frazil.h`.
+/// Removes all entries that are not held: `frazil_clear_unheld` of `frazil.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn frazil_clear_unheld(cache: &Cache) {
     cache.handles.clear_unheld();

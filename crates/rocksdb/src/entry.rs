@@ -1,8 +1,8 @@
-//! What an entry holds: an object of the caller's, and how it is dropped.
+//! The value of an entry: an object of the caller, and the function that deletes it.
 
 use std::ffi::c_void;
 
-/// How objects of a kind are dropped. It has to be there as long as any entry of the kind.
+/// The way to drop objects of a kind. It must outlive every entry of the kind.
 ///
 /// ```
 /// use frazil_rocksdb::Kind;
@@ -12,14 +12,14 @@ use std::ffi::c_void;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// Called once for each object that was admitted, with the context, on the thread that let go of it
-    /// last. It may call the cache, and must not unwind.
+    /// Called once for each admitted object, with the context, on the thread that released it last.
+    /// It may call the cache, and must not unwind.
     pub drop: Option<unsafe extern "C" fn(object: *mut c_void, context: *mut c_void)>,
     /// Handed to `drop`.
     pub context: *mut c_void,
 }
 
-/// An object and its kind: what a handle leads to.
+/// An object and its kind: a handle leads to these.
 ///
 /// ```
 /// // Beside a key of 16 bytes and what counts holders it fills a line.

@@ -1,11 +1,12 @@
-//! Keys: any bytes, in 16. Those of RocksDB's blocks are 16 bytes, and lie in the entry's line.
+//! Keys: any number of bytes, in 16. Keys of RocksDB's blocks have 16 bytes and lie in the entry's
+//! cache line.
 
 use std::hash::{Hash, Hasher};
 
 use equivalent::Equivalent;
 
-/// The second word of a key that lies elsewhere. A key of 16 bytes that ends in it lies elsewhere too, so
-/// that the word says which it is.
+/// The second word of a key that lies elsewhere. A key of 16 bytes that ends in it lies elsewhere
+/// too, so that the word says which it is.
 const ELSEWHERE: u64 = 0x8f1b_bcdc_bfa5_3e0b;
 
 /// The key of an entry.
@@ -23,7 +24,7 @@ struct Elsewhere {
     is_nameless: bool,
 }
 
-// SAFETY: a key owns its bytes, and nobody changes them.
+// SAFETY: a key owns its bytes, and nothing changes them.
 unsafe impl Send for Key {}
 // SAFETY: as above.
 unsafe impl Sync for Key {}
@@ -108,7 +109,7 @@ impl Hash for Key {
     }
 }
 
-/// What a key is looked up by.
+/// The form of a key for look-ups.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query<'k>(pub(crate) &'k [u8]);
 

@@ -1,7 +1,7 @@
-//! [`frazil::HandleCache`] for C (`include/frazil.h`), and what the block cache of RocksDB stands on
+//! [`frazil::HandleCache`] for C (`include/frazil.h`), which the block cache for RocksDB builds on
 //! (`cpp/`; `docs/design/rocksdb.md`).
 //!
-//! A handle is the address of an [`Entry`], so that C reads an object without a call.
+//! A handle is the address of an [`Entry`], so C reads an object without a call.
 
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("keys take the place of pointers of 64 bits");

@@ -1,14 +1,15 @@
-//! Hit ratios of the segment store by what it evicts, on traces: those of `frazil reproduce gl-cache`, at the
-//! same shares of their footprint.
+//! Hit ratios of the segment store by eviction, on the traces of `frazil reproduce gl-cache`, at
+//! the same shares of their footprint.
 //!
 //! ```text
 //! segment_hits CAPACITY%,… TRACE…
 //! ```
 //!
 //! Each key has 8 bytes, and a value as long as the trace says, or a block of 4 KiB. Segments are a
-//! 128th of the capacity, from 16 KiB to 1 MiB; a value that does not fit into one is a miss each time. The
-//! learner works in place, so that a run is the same each time. A miss stores the value. The last column is
-//! how many models were made. Of a trace the first two million records are replayed.
+//! 128th of the capacity, from 16 KiB to 1 MiB; a value that does not fit into one is a miss each
+//! time. The learner works in place, so that a run is the same each time. A miss stores the value.
+//! The last column is how many models were made. The first two million records of a trace are
+//! replayed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,11 +1,12 @@
 //! Stores of every eviction under mixed operations, for as many seconds as one wants:
 //! `cargo xtask soak`.
 //!
-//! Short tests begin with fresh stores. These stay: segments, lines of the index, guards and counts that
-//! are lost once in a million operations build up. Values say their key and version and are all checked.
-//! Each key is written by one thread, so a read that began after a write had returned must not find an older
-//! version. After each phase all threads end, and every part is counted against the others. The store is
-//! saved and put back while it is written to, and validated at work. Memory is the growth of the process.
+//! Short tests begin with fresh stores. These stay: segments, lines of the index, guards and counts
+//! that are lost once in a million operations build up. Values say their key and version and are
+//! all checked. Each key is written by one thread, so a read that began after a write had returned
+//! must not find an older version. After each phase all threads end, and every part is counted
+//! against the others. The store is saved and put back while it is written to, and validated at
+//! work. Memory is the growth of the process.
 //!
 //! The soak fails by panicking; else it prints what each store did.
 
@@ -31,9 +32,9 @@ const SEGMENT: usize = 64 << 10;
 const KEYS: u64 = 60_000;
 const WRITERS: u64 = 2;
 const READERS: u64 = 2;
-/// Of a phase, after which threads end and all is validated.
+/// Length of a phase, after which threads end and everything is validated.
 const PHASE: Duration = Duration::from_secs(1);
-/// What threads' stacks, buffers and the allocator may take beside the stores.
+/// Memory of threads' stacks, buffers and the allocator beside the stores.
 const BESIDE: u64 = 12 << 20;
 const VALUE_HEAD: usize = 16;
 
@@ -165,7 +166,7 @@ impl Soaked {
         match chance.random_range(0..20) {
             0 | 1 => _ = self.store.delete(&key),
             2 => {
-                // What is there keeps its version.
+                // A present entry keeps its version.
                 _ = stored(self.store.touch(&key, attributes.lifetime));
                 return;
             }

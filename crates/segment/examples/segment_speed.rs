@@ -1,12 +1,12 @@
-//! What the store does on Zipf 1.0 with a tenth of the keys in it: gets a second, bytes an item, and how
-//! long readers and writers are held while segments merge. It prints the tables of
-//! `docs/segment-store.md`; seconds of each measurement may follow, which are fractions in tests.
+//! The store's speed on Zipf 1.0 with a tenth of the keys resident: gets a second, bytes an item,
+//! and delays of readers and writers while segments merge. It prints the tables of
+//! `docs/segment-store.md`. The argument is the seconds of each measurement; tests give a fraction.
 //!
 //! `cargo run --release --package frazil-segment --example segment_speed`
 //!
-//! Keys are 16 bytes, values 64 to 1,024 with all lengths as likely. In a loop of dependent gets the next
-//! key depends on a byte of the value before, so that no two gets overlap. Keys are drawn before, as
-//! to draw one takes as long as a hit.
+//! Keys are 16 bytes, values 64 to 1,024 with all lengths as likely. In a loop of dependent gets
+//! the next key depends on a byte of the value before, so that no two gets overlap. Keys are drawn
+//! before, as to draw one takes as long as a hit.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -53,7 +53,7 @@ fn fill(store: &Store, value: &[u8], number: u64) {
     store.set(&key(number), &value[..length], Attributes::default()).expect("room");
 }
 
-/// Replays requests, and stores what is missing: the share of hits in the second half.
+/// Replays requests, and stores missing keys. Returns the hit ratio of the second half.
 fn warm(store: &Store, requests: &[u32]) -> f64 {
     let value = vec![0; 1024];
     let mut hits = 0;
@@ -68,7 +68,7 @@ fn warm(store: &Store, requests: &[u32]) -> f64 {
     hits as f64 / (requests.len() / 2) as f64
 }
 
-/// What a thread does with its keys, again and again: one call is `BATCH` gets.
+/// A thread's work on its keys, which it repeats: one call is `BATCH` gets.
 type Turn = fn(&Store, &[Key], &mut Vec<u8>);
 
 fn dependent(store: &Store, keys: &[Key], out: &mut Vec<u8>) {
@@ -149,7 +149,7 @@ fn speeds(name: &str, eviction: Eviction, length: usize, seconds: f64) {
         ("get_many of 16, one hot key", &hot, many),
     ];
     for (name, keys, turn) in rows {
-        // Five pairs in turn, and the medians, as others use the machine too.
+        // Five alternating pairs, and their medians, because other programs use the machine too.
         let mut pairs = [(0.0, 0.0); 5];
         for pair in &mut pairs {
             let one = speed(&store, &keys[..1], turn, seconds / 5.0);
@@ -237,7 +237,7 @@ fn capacity(megabytes: u64) {
 struct Times {
     counts: Vec<u64>,
     longest: Duration,
-    /// Of those in which the system did not take the processor away.
+    /// Only runs in which the system did not take the processor away.
     longest_undisturbed: Duration,
 }
 
@@ -287,7 +287,8 @@ impl Times {
 
 /// How often the system has taken the processor away from this thread.
 fn preemptions() -> i64 {
-    // SAFETY: zeroes are a value of these numbers, which the call overwrites with those of this thread.
+    // SAFETY: zeroes are a valid value of these numbers, and the call overwrites them with those of
+    // this thread.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
         libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);

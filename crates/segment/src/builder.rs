@@ -23,15 +23,15 @@ use crate::sync::atomic::AtomicU64;
 /// The largest segments: offsets within have 20 bits.
 const SEGMENT_BYTES_MAX: usize = 1 << 20;
 const SEGMENT_BYTES_MIN: usize = 1 << 10;
-/// Segments of a store that nobody has set the size of, at least.
+/// The fewest segments of a store if the user sets no segment size.
 const SEGMENTS_WANTED: usize = 64;
-/// Segments of any store: one for the index, one to merge into, one that is free, four that merge, one
-/// that is open.
+/// The fewest segments of any store: one for the index, one to merge into, one free, four that
+/// merge, one open.
 const SEGMENTS_MIN: usize = 8;
 /// Places in the index have 40 bits.
 const CAPACITY_BYTES_MAX: usize = 1 << 40;
-/// Free segments that are kept ready, at most: what two threads write while a third that makes
-/// room is suspended for some milliseconds.
+/// The most free segments kept ready: two threads write as much while a third, which evicts, is
+/// suspended for some milliseconds.
 const FREE_MAX: usize = 8;
 const LINE_BYTES: usize = 64;
 
@@ -41,20 +41,22 @@ const LINE_BYTES: usize = 64;
 pub enum Eviction {
     /// The segment written first.
     Fifo,
-    /// Merges four neighbours into one, in turn. The merged segment keeps the items with the most
-    /// requests a byte since they were written or last merged (Segcache).
+    /// Merges four neighbours into one, going through the segments in order. The merged segment
+    /// keeps the items with the most requests a byte since they were written or last merged
+    /// (Segcache).
     #[default]
     FifoMerge,
     /// A random segment.
     Random,
     /// The segment whose last item expires first.
     ClosestToExpiry,
-    /// No segment: a write that finds no room is refused, and only expired and deleted items make room.
+    /// No segment: a write that finds no free space is refused. Only expired and deleted items free
+    /// space.
     Never,
-    /// Merges three neighbours into one, the first of which has the lowest utility predicted by a
-    /// model that learns from the requests; the items requested longest ago for their size are
-    /// evicted (GL-Cache). A thread of the store trains the model. Before there is a model
-    /// neighbours are merged in turn.
+    /// Merges three neighbours into one. The first is the segment with the lowest utility, which a
+    /// model that learns from requests predicts (GL-Cache). Of their items it evicts those
+    /// requested longest ago for their size. A thread of the store trains the model. Before the
+    /// first model it goes through the segments in order.
     GlCache,
 }
 
@@ -190,7 +192,7 @@ impl Builder {
         self
     }
 
-    /// The seed of the hash, for reproducible runs. The default is random, so that nobody can
+    /// The seed of the hash, for reproducible runs. The default is random, so that clients cannot
     /// choose colliding keys.
     ///
     /// ```
@@ -291,7 +293,7 @@ impl Builder {
 mod tests {
     use super::*;
 
-    /// What the design's page says.
+    /// As the design page states it.
     #[test]
     fn there_are_80_bytes_beside_a_segment_and_28_kib_beside_all() {
         let index = |segments| index::bytes_beside(SEGMENT_BYTES_MAX, segments);

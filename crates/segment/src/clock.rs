@@ -1,4 +1,4 @@
-//! The time that lifetimes are counted in: the system's, or one that the user moves.
+//! The time that lifetimes are measured in: the system's, or a clock that the user moves.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,7 +7,7 @@ use std::time::Instant;
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
     System(Instant),
-    /// Milliseconds, which somebody counts.
+    /// Milliseconds, counted elsewhere.
     Counted(Arc<AtomicU64>),
 }
 

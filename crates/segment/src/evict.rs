@@ -1,15 +1,15 @@
-//! Room for new items: segments that are over, merged or evicted.
+//! Space for new items: drops expired segments, merges others, evicts.
 //!
-//! Writers do it, a little with each write: 16 items at a time, eight bytes for each that they write
-//! while there are few free segments. So nobody waits for a whole merge, there is no thread to
-//! schedule, and what a program does is the same in each run. One writer at a time has the evictor; the
-//! others go on, as long as there is a free segment.
+//! Writers evict, a little with each write: 16 items at a time; while few segments are free, eight
+//! bytes for each byte that they write. So no write waits for a whole merge, there is no thread to
+//! schedule, and a program evicts the same in each run. One writer at a time has the evictor; the
+//! others go on while there is a free segment.
 //!
-//! A *job* is a run of segments of one class, neighbours in the order of writing. Its items are gone
-//! through in order. What is to stay is copied into one new segment, which takes the place of the run; the
-//! rest is unlinked. Nothing stays where segments are dropped; all of it where only space is to be won that
-//! removals and replacements have left; and in between, as much as fits into a segment. `choose` says which
-//! segments those are, `job` goes through them.
+//! A *job* is a run of segments of one class, neighbours in the order of writing. It visits their
+//! items in order. It copies items that stay into one new segment, which replaces the run, and
+//! unlinks the others. If the segments are dropped, no item stays. If the job only reclaims the
+//! space of removed and replaced items, all others stay. Otherwise as many stay as fit into a
+//! segment. `choose` chooses the segments, `job` visits them.
 
 mod choose;
 mod job;
@@ -31,7 +31,7 @@ pub(crate) struct Evictor {
     limbo: Limbo,
     /// A segment for the next merge.
     spare: Option<u32>,
-    /// Where the next merge begins, if they are in turn.
+    /// Start of the next merge, if merges go through the segments in order.
     hand: Hand,
     /// Where space is looked for that removals have left.
     search: u32,
@@ -68,7 +68,7 @@ impl Evictor {
         }
     }
 
-    /// Goes through about so many bytes. False: there is nothing that could be done.
+    /// Processes about so many bytes. False: no work was found.
     pub(crate) fn advance(&mut self, store: &Store, bytes: usize) -> bool {
         let mut left = bytes;
         loop {
@@ -90,7 +90,7 @@ impl Evictor {
         }
     }
 
-    /// Frees what no reader looks at any more.
+    /// Frees segments that no reader uses any more.
     fn drain(&mut self, segments: &Segments, hazards: &Hazards) {
         self.limbo.drain(segments, hazards);
         if self.spare.is_none() {
@@ -181,7 +181,8 @@ impl Evictor {
         Job::new(store, class, segments, keep, merged, previous)
     }
 
-    /// What a job has gone through waits for its readers, and what it has kept is there again.
+    /// Retires the segments that a job has emptied, which then wait for their readers, and puts the
+    /// merged segment into service.
     fn end(&mut self, store: &Store, job: &Job) {
         self.limbo.add(job.run());
         if let Some(merged) = job.merged {
@@ -206,7 +207,7 @@ impl Evictor {
         }
     }
 
-    /// For `validate`: segments that are in no chain and not free, and the one that is filled.
+    /// For `validate`: segments in no chain that are not free, and the one being filled.
     pub(crate) fn apart(&self) -> (Vec<u32>, Option<(u32, usize)>) {
         let mut apart = self.limbo.segments().to_vec();
         apart.extend(self.spare);

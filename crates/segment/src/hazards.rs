@@ -1,13 +1,12 @@
-//! Which segments readers look at.
+//! The segments that readers are reading.
 //!
-//! A reader names a segment in a record, looks again whether the index still leads to the item, and
-//! reads. Who has unlinked all items of a segment asks whether any record names it, and does not
-//! use it again before none does. So a reader takes no lock and waits for nobody, and one that is
-//! suspended holds up one segment.
+//! A reader names a segment in a record, checks that the index still leads to the item, and reads.
+//! A thread that has unlinked all items of a segment does not reuse it while a record names it. So
+//! a reader takes no lock and waits for no thread, and a suspended reader holds up one segment.
 //!
-//! The claim of a record is the exchange that names the segment, so a read costs one locked
-//! instruction on a line of its own (7 ns), and any number of threads get along with few records. Who finds
-//! none free, as 64 threads may be in closures that call the store, does not wait for one: it holds
+//! One exchange claims a record and names the segment, so a read costs one locked instruction on a
+//! line of its own (7 ns), and a few records serve any number of threads. A reader that finds no
+//! free record (64 threads may be in closures that call the store) does not wait for one: it holds
 //! the item while it has the lock of its stripe (`Store::hold_locked`).
 
 use std::cell::Cell;
@@ -94,7 +93,7 @@ impl Hazards {
         Hazards { records, unnamed_hits: Arc::default() }
     }
 
-    /// Names a segment. What the index says must be read again after this.
+    /// Names a segment. The caller must read the index again after this.
     #[inline]
     pub(crate) fn name(&self, segment: u32) -> Result<Hazard<'_>, NoRecord> {
         let first = first_record();
@@ -104,8 +103,8 @@ impl Hazards {
     #[inline]
     fn claim(&self, record: usize, segment: u32) -> Option<Hazard<'_>> {
         let record = &self.records[record];
-        // SeqCst: the partner is `names`, see there. Acquire: after all that who had the record before
-        // has done.
+        // SeqCst: the partner is `names`, see there. Acquire: after all that who had the record
+        // before has done.
         let claimed = record.name.load(Relaxed) == 0
             && record.name.compare_exchange(0, segment + 1, SeqCst, Relaxed).is_ok();
         if claimed {
@@ -124,9 +123,9 @@ impl Hazards {
     /// The segments that readers may look at although the index does not lead to them any more.
     ///
     /// The caller unlinked all items of those that it asks about before. A reader names the segment
-    /// (SeqCst), and then reads the word of the index again (SeqCst). If the reader's naming comes before
-    /// our fence, we see it below. If it comes after, the reader finds the item unlinked, and does not
-    /// look at it.
+    /// (SeqCst), and then reads the word of the index again (SeqCst). If the reader's naming comes
+    /// before our fence, we see it below. If it comes after, the reader finds the item unlinked,
+    /// and does not look at it.
     pub(crate) fn names(&self) -> Names {
         fence(SeqCst);
         // Acquire: partner of `Hazard::drop`, after which the memory may be written.
@@ -161,7 +160,7 @@ pub(crate) struct Hazard<'a> {
 }
 
 impl Hazard<'_> {
-    /// Names another segment instead. What the index says must be read again after this.
+    /// Names another segment instead. The caller must read the index again after this.
     #[inline]
     pub(crate) fn rename(&self, segment: u32) {
         // SeqCst: as in `Hazards::name`. Release: partner of `names`, for the segment before.
@@ -172,7 +171,8 @@ impl Hazard<'_> {
     /// Counts a hit.
     #[inline]
     pub(crate) fn hit(&self) {
-        // Whoever has the record writes this, one after the other: an exchange is not needed.
+        // Only the owner of the record writes this, and owners follow one another, so no exchange
+        // is needed.
         self.record.hits.store(self.record.hits.load(Relaxed) + 1, Relaxed);
     }
 

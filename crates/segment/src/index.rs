@@ -1,14 +1,15 @@
-//! From hashes to places: lines of eight words, which grow in number one at a time.
+//! The index from hashes to places: lines of eight words. Lines are added one at a time.
 //!
-//! A word has sixteen bits of the hash, a count of requests and a place in the mapping. The home of a
-//! hash is a line, by linear hashing: of `n` lines the last bits of the hash choose one. The lines lie in
-//! segments, so the index takes what it needs of the capacity, and no more. What does not fit into a
-//! line goes to overflow lines, which form a chain from the line's last word on.
+//! A word has sixteen bits of the hash, a count of requests and a place in the mapping. Linear
+//! hashing finds the home line of a hash: with `n` lines, the last bits of the hash choose one.
+//! Lines lie in segments, so the index takes only the part of the capacity that it needs. Words
+//! that do not fit into a line go to overflow lines, in a chain that starts at the line's last
+//! word.
 //!
-//! Reads take no lock. Writers of a hash, and who splits its line, have the lock of its stripe, a
-//! part of all lines. A word is written as a whole, and moves within the index in three steps:
-//! it is there twice, then the stripe's version goes up, then the old one is cleared. So who has
-//! missed a word because it moved finds another version than before, and looks again.
+//! Reads take no lock. Writers of a hash, and whoever splits its line, hold the lock of its stripe,
+//! which covers part of the lines. A word is written as a whole. It moves within the index in three
+//! steps: the new place is written, the stripe's version goes up, the old place is cleared. So a
+//! reader that missed a word because it moved finds another version than before, and looks again.
 
 use crate::mapping::{Mapping, prefetch};
 use crate::segments::{NONE, Segments};
@@ -26,7 +27,7 @@ const ITEMS_PER_HOME: u64 = 10;
 const CHAIN_MAX: usize = 64;
 /// Items of one home, at most.
 const WORDS_MAX: usize = (CHAIN_MAX + 1) * LINE_WORDS;
-/// Locks, at most. Lines that are split share the lock of what they were split from.
+/// The most locks. A split line shares the lock of the line that it was split from.
 const STRIPES_MAX: u64 = if cfg!(any(loom, shuttle)) { 2 } else { 4096 };
 
 /// Insertions that pass before another split is tried, after one for which there was no memory.
@@ -41,7 +42,7 @@ const LINK: u64 = 1 << REQUESTS_SHIFT;
 /// The same in a line that is not used.
 const FREE: u64 = 2 << REQUESTS_SHIFT;
 
-/// Where an item lies, and what is known of it.
+/// An item's place, and the index's record of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word(u64);
 
@@ -103,7 +104,7 @@ impl Place<'_> {
         self.line[self.index].store(word, Release);
     }
 
-    /// Notes a request, unless somebody else has changed the word. Whether it is noted.
+    /// Notes a request, unless another thread has changed the word. Returns whether it did.
     pub(crate) fn note_request(self, word: Word, requests: u32) -> bool {
         debug_assert!(requests <= REQUESTS_MAX);
         let noted = word.0 & !REQUESTS | u64::from(requests) << REQUESTS_SHIFT;
@@ -111,7 +112,7 @@ impl Place<'_> {
     }
 }
 
-/// What is shared by writers of overflow lines.
+/// State that writers of overflow lines share.
 #[derive(Debug)]
 struct Overflow {
     /// The first free line, which leads to the next.
@@ -127,7 +128,7 @@ impl Overflow {
     }
 }
 
-/// What only who adds a home needs.
+/// State that only the addition of a home needs.
 #[derive(Debug)]
 pub(crate) struct Growth {
     /// The places of what moves to it.
@@ -158,7 +159,7 @@ pub(crate) struct AllLocked<'a> {
     overflow: MutexGuard<'a, Overflow>,
 }
 
-/// What a line is there for.
+/// The use of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineUse {
     Home,
@@ -218,7 +219,7 @@ fn line_at(mapping: &Mapping, location: u64) -> &Line {
 /// The lock of a stripe.
 pub(crate) type Locked<'a> = MutexGuard<'a, ()>;
 
-/// Bytes that the index takes outside of segments, for so many segments.
+/// Bytes of the index outside of segments, for so many segments.
 pub(crate) fn bytes_beside(segment_bytes: usize, segments: usize) -> usize {
     let stripes = STRIPES_MAX.min(segment_bytes as u64 / LINE_BYTES) as usize;
     stripes * (size_of::<Mutex<()>>() + size_of::<AtomicU32>())
@@ -284,8 +285,8 @@ impl Index {
     /// The version of a hash's stripe: look for a word, and if there is none, ask again.
     #[inline]
     pub(crate) fn version(&self, hash: u64) -> u32 {
-        // Acquire: partner of `moved`. Who reads its version finds the new copy; who finds the old
-        // one cleared reads its version the second time.
+        // Acquire: partner of `moved`. A reader of its version finds the new copy; a reader that
+        // finds the old one cleared reads its version a second time.
         self.versions[self.stripe(hash)].load(Acquire)
     }
 
@@ -361,7 +362,7 @@ impl Index {
         Err(())
     }
 
-    /// Takes a word out. Of a chain, the last fills the hole, so that chains stay short.
+    /// Takes a word out. In a chain the last word fills the hole, so that chains stay short.
     pub(crate) fn remove(&self, _: &Locked<'_>, hash: u64, place: Place<'_>, segments: &Segments) {
         self.remove_at(hash, self.home(hash, segments), place, segments);
         self.items.fetch_sub(1, Relaxed);
@@ -414,8 +415,8 @@ impl Index {
         Some(location)
     }
 
-    /// Lays lines for overflow in a segment that the caller has taken, or gives it back, if there are
-    /// lines or may be no more. No stripe may be locked: it is cleared first.
+    /// Lays lines for overflow in a segment that the caller has taken, or gives it back, if there
+    /// are lines or may be no more. No stripe may be locked: it is cleared first.
     pub(crate) fn add_overflow_page(&self, segments: &Segments, segment: u32) -> bool {
         if !self.overflow.lock().is_exhausted() || !segments.count_page() {
             segments.free(segment);
@@ -451,14 +452,14 @@ impl Index {
         segments.index_count.load(Relaxed) < segments.count() / 2
     }
 
-    /// Whether there are too many items for the homes that there are.
+    /// Whether there are too many items for the present home lines.
     pub(crate) fn is_full(&self) -> bool {
         self.items.load(Relaxed) > self.homes.load(Relaxed) * ITEMS_PER_HOME
     }
 
-    /// Adds a home, which takes its part of another's words. `hash_of` reads the key of an item again.
-    /// No stripe may be locked. Nothing happens if another thread does so, or memory is short; then it is
-    /// not tried again with each insertion.
+    /// Adds a home, which takes its part of another's words. `hash_of` reads the key of an item
+    /// again. No stripe may be locked. Nothing happens if another thread does so, or memory is
+    /// short; then it is not tried again with each insertion.
     pub(crate) fn grow(&self, segments: &Segments, hash_of: impl Fn(u64) -> u64) {
         let Some(mut growth) = self.growth.try_lock() else { return };
         if !self.is_full() {
@@ -522,7 +523,8 @@ impl Index {
             self.homes.store(homes + 1, Release);
             self.moved(homes);
         }
-        // What is in both lines is taken out of the old one; or of the new one, which nobody saw.
+        // Words in both lines are taken out of the old one; or of the new one, which no reader has
+        // seen.
         let from = if fits { old } else { new };
         while let Some(place) = first(mapping, from, |word| moving.contains(&word.location())) {
             self.remove_at(homes, from, place, segments);
@@ -535,11 +537,11 @@ impl Index {
         (self.homes.load(Relaxed), self.overflow_lines.load(Relaxed))
     }
 
-    /// Calls for the words of the home that follows in an order that growth does not disturb, with the lock
-    /// of its stripe; and says where to go on. Begin at 0; `None` is the end.
+    /// Calls for the words of the home that follows in an order that growth does not disturb, with
+    /// the lock of its stripe; and says where to go on. Begin at 0; `None` is the end.
     ///
-    /// The order is that of the last bits of hashes, read backwards: a home that is split is followed
-    /// by the one that was split off.
+    /// The order is that of the last bits of hashes, read backwards: after a home that is split
+    /// comes the home split off from it.
     pub(crate) fn scan<'a>(
         &self,
         cursor: u64,
@@ -582,8 +584,8 @@ impl Index {
         }
     }
 
-    /// Calls for each line that anything leads to: with its place, what it is, and whether that is all
-    /// it should be. Ends if the call fails.
+    /// Calls for each line in use, with its place, its use, and whether it is consistent. Ends if
+    /// the call fails.
     pub(crate) fn each_line<E>(
         &self,
         locked: &AllLocked<'_>,

@@ -26,7 +26,7 @@ const MARKED: u32 = 1 << 31;
 /// Bytes of flags by the two bits that say how many.
 const WIDTHS: [usize; 4] = [0, 1, 2, 4];
 
-/// What an item says of itself.
+/// The head of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) key_bytes: usize,
@@ -69,7 +69,8 @@ impl Head {
             | (width as u32) << WIDTH_SHIFT
             | if self.deadline.is_some() { DEADLINE } else { 0 }
             | if self.marks != 0 { MARKED } else { 0 };
-        // SAFETY: the parts of the head lie in what the caller may write, one after the other.
+        // SAFETY: the parts of the head lie one after the other in memory that the caller may
+        // write.
         unsafe {
             ptr::copy_nonoverlapping(word.to_le_bytes().as_ptr(), at, WORD_BYTES);
             let at = at.add(WORD_BYTES);
@@ -91,7 +92,7 @@ impl Head {
     ///
     /// # Safety
     ///
-    /// An item was written at `at`, and nobody writes there.
+    /// An item was written at `at`, and no thread writes there.
     #[inline]
     unsafe fn read(at: *const u8) -> Head {
         // SAFETY: the head is as long as its first word says, and lies in the item.
@@ -134,7 +135,7 @@ impl Item<'_> {
     ///
     /// # Safety
     ///
-    /// An item was written at `at`, and nobody writes there for `'a`.
+    /// An item was written at `at`, and no thread writes there for `'a`.
     #[inline]
     pub(crate) unsafe fn at<'a>(at: *const u8) -> Item<'a> {
         // SAFETY: as the caller promises; key and value follow the head.

@@ -1,9 +1,9 @@
-//! What readers, writers and the evictor tell of segments, and what becomes of it: the learned half of
-//! `gl-cache` (`docs/design/segment-learner.md`).
+//! The learned half of `gl-cache` (`docs/design/segment-learner.md`): what readers, writers and the
+//! evictor report of segments, and the ranking made from it.
 //!
-//! All counts are relaxed atomics, and none guards memory: one that is lost or comes late makes a label or a
-//! feature a little wrong. What is learned reaches the evictor as a list of segments under a lock that it only
-//! tries, so it never waits for training.
+//! All counts are relaxed atomics, and none guards memory: a lost or late count makes a label or a
+//! feature slightly wrong. The evictor gets the ranking, a list of segments, under a lock that it
+//! only tries, so it never waits for training.
 
 mod notes;
 mod stats;
@@ -38,25 +38,28 @@ const HEIR: u32 = NO_ROW - 1;
 /// Set in a word's note once the item was requested since it was written.
 const ACTIVE: u32 = 1 << 7;
 const EPOCHS: u32 = 1 << 7;
-/// Epochs in which as much is written as all segments hold. So ages are told apart up to eight times that.
+/// Epochs in the time in which as much is written as all segments hold. Ages are distinguished up
+/// to eight times that.
 const EPOCHS_PER_TURNOVER: u64 = 16;
 /// An item that moves is taken for no older than this, so that its age does not begin anew soon.
 const AGE_MAX: u32 = EPOCHS - EPOCHS / 4;
-/// Of requests of an item that is noted already, one in so many counts, as so many.
+/// Of requests for an item noted already one in so many counts, with this weight.
 const REPEATS: u32 = 64;
 
-/// The share of the segments that a ranking serves: that of the paper's prototype, whose segments are as large.
+/// The share of the segments for which a ranking serves: as in the paper's prototype, whose
+/// segments have the same size.
 const FRACTION: f64 = 0.05;
-/// How long the segments of a snapshot are watched: until so many times as many items were written as there
-/// were. Of 0.35, 0.5, 1 and 2 this hit most often on nine traces.
+/// The time for which the segments of a snapshot are watched: until so many times the number of
+/// resident items were written. Of 0.35, 0.5, 1 and 2 this had the highest hit ratio on nine
+/// traces.
 const HORIZON: f64 = 0.5;
 
-/// What the thread is asked for.
+/// Requests to the thread.
 const RANK: u32 = 1;
 const SNAPSHOT: u32 = 2;
 const STOP: u32 = 4;
 
-/// What is counted of a segment, in a line of its own.
+/// Counts of a segment, on a cache line of their own.
 #[repr(align(64))]
 #[derive(Debug, Default)]
 struct Tally {
@@ -66,7 +69,7 @@ struct Tally {
     row: AtomicU32,
     /// Request rate, write rate and miss ratio when it was full; bits of numbers.
     states: [AtomicU32; 3],
-    /// What it was predicted last; bits of a number, or of none.
+    /// The last prediction for it, as bits of a float; NaN if there is none.
     foretold: AtomicU32,
 }
 
@@ -79,7 +82,7 @@ struct Window {
     states: [f32; 3],
 }
 
-/// What has happened, for `LearnerStats`.
+/// Counts for `LearnerStats`.
 #[derive(Debug, Default)]
 struct Tallied {
     rankings: AtomicU64,
@@ -97,7 +100,7 @@ struct Tallied {
     unnoted: AtomicU64,
 }
 
-/// What threads share with the one that learns.
+/// State that threads share with the thread that learns.
 #[derive(Debug)]
 pub(crate) struct Shared {
     settings: GroupLearning,
@@ -107,9 +110,10 @@ pub(crate) struct Shared {
     clock: Clock,
     /// The time that ages of items are counted in, modulo [`EPOCHS`].
     epoch: AtomicU32,
-    /// Keys are sampled whose hash has less than this in its upper half. 0 while a snapshot is made.
+    /// Keys are sampled whose hash has less than this in its upper half. 0 while a snapshot is
+    /// made.
     sampled_below: AtomicU32,
-    /// Requests until the snapshot, and what is added to those since then.
+    /// Requests until the snapshot, and the additions since then.
     since: AtomicU64,
     grace: AtomicU64,
     /// Writes until the snapshot, and items that were there.
@@ -136,7 +140,7 @@ pub(crate) struct Learner {
     thread: Option<Thread>,
 }
 
-/// What a learner is made of.
+/// The settings of a learner.
 pub(crate) struct Parts {
     pub(crate) table: Arc<[Segment]>,
     pub(crate) hazards: Hazards,
@@ -146,15 +150,15 @@ pub(crate) struct Parts {
 
 /// Rows of a snapshot, and words of the table of notes, for a capacity.
 fn sizes(capacity_bytes: usize) -> (u32, usize) {
-    // With what training takes, a 40th of the capacity; no more than the paper's from 128 MiB on.
+    // With the memory of training, a 40th of the capacity; at most the paper's from 128 MiB on.
     let rows = (capacity_bytes >> 14).clamp(32, notes::ROWS_MAX);
     // A 128th.
     let words = (capacity_bytes >> 10).clamp(256, 1 << 20);
     (rows as u32, 1 << words.ilog2())
 }
 
-/// Bytes that a learner takes beside what it keeps for each segment: samples of this snapshot and of earlier
-/// ones, what training takes, models, notes.
+/// Bytes of a learner beside its data for each segment: samples of this snapshot and of earlier
+/// ones, buffers of training, models, notes.
 pub(crate) fn bytes_beside(capacity_bytes: usize) -> usize {
     let (rows, words) = sizes(capacity_bytes);
     let training = trainer::bytes(rows, &settings(capacity_bytes).boosting);
@@ -211,12 +215,12 @@ impl Learner {
         Ok(Learner { shared, thread })
     }
 
-    /// What a word notes of an item that is written now.
+    /// The note in the word of an item that is written now.
     pub(crate) fn note_of_written(&self) -> u32 {
         self.shared.epoch.load(Relaxed)
     }
 
-    /// What it notes of one that is requested. `None`: that is noted already.
+    /// The note for an item that is requested. `None`: it is noted already.
     #[inline]
     pub(crate) fn note_of_requested(&self, note: u32) -> Option<u32> {
         let requested = ACTIVE | self.shared.epoch.load(Relaxed);
@@ -276,8 +280,8 @@ impl Learner {
     pub(crate) fn missed(&self, hash: u64) {
         if let Noted::Row(row, bytes) = self.shared.notes.request(hash, false) {
             self.shared.add_utility(row, bytes);
-            // All notes are of this snapshot, and since the first model it chooses what goes. No key is
-            // sampled if the next snapshot has begun meanwhile.
+            // All notes belong to this snapshot, and since the first model the model chooses the
+            // segments to evict. No key is sampled if the next snapshot has begun meanwhile.
             let keys = u32::MAX.checked_div(self.shared.sampled_below.load(Relaxed)).unwrap_or(0);
             if self.shared.tallied.trainings.load(Relaxed) > 0 {
                 self.shared.tallied.chosen_misses.fetch_add(keys.into(), Relaxed);
@@ -285,7 +289,7 @@ impl Learner {
         }
     }
 
-    /// A sampled key's item was deleted or replaced: nobody will ask for what it was.
+    /// A sampled key's item was deleted or replaced: its old value will not be requested.
     pub(crate) fn forget(&self, hash: u64) {
         _ = self.shared.notes.request(hash, false);
     }
@@ -298,7 +302,7 @@ impl Learner {
         }
     }
 
-    /// A segment is opened in the place of `before`, which is full. Before anybody writes to it.
+    /// A segment is opened in the place of `before`, which is full. Called before any write to it.
     pub(crate) fn opens(&self, segment: u32, before: Option<u32>) {
         let shared = &self.shared;
         let tally = &shared.tallies[segment as usize];
@@ -343,7 +347,7 @@ impl Learner {
         note & ACTIVE | now.wrapping_sub(age) & (EPOCHS - 1)
     }
 
-    /// The evictor, of which there is one at a time, has chosen a segment as it was ranked.
+    /// The evictor (there is one at a time) has chosen a segment by its rank.
     pub(crate) fn chose(&self, utility: f32) {
         let tallied = &self.shared.tallied;
         tallied.chosen_segments.fetch_add(1, Relaxed);
@@ -356,7 +360,7 @@ impl Learner {
         self.shared.tallied.chosen_items.fetch_add(1, Relaxed);
     }
 
-    /// Asks for a snapshot and a model if it is time. For the evictor, before it makes room.
+    /// Requests a snapshot and a model when they are due. The evictor calls it before it evicts.
     pub(crate) fn tend(&self) {
         if self.shared.is_over() {
             self.ask(SNAPSHOT);
@@ -379,7 +383,7 @@ impl Learner {
         if self.shared.asked.load(Relaxed) & what != 0 {
             return;
         }
-        // Release: partner of `Shared::work`. What the evictor has done is seen where it matters.
+        // Release: partner of `Shared::work`, which sees the evictor's work.
         self.shared.asked.fetch_or(what, Release);
         match &self.thread {
             Some(thread) => thread.wake(),
@@ -409,7 +413,8 @@ impl Shared {
         hits + misses
     }
 
-    /// Request rate, write rate and miss ratio of the last window; `None` while another thread asks.
+    /// Request rate, write rate and miss ratio of the last window; `None` while another thread
+    /// asks.
     fn states(&self) -> Option<[f32; 3]> {
         let mut window = self.window.try_lock()?;
         let (hits, misses) = self.hazards.counts();
@@ -425,8 +430,8 @@ impl Shared {
         Some(window.states)
     }
 
-    /// Whether the segments of the last snapshot were watched for long enough: the first ones for a quarter
-    /// and half of the usual time, so that a model comes early.
+    /// Whether the segments of the last snapshot were watched for long enough: the first ones for a
+    /// quarter and half of the usual time, so that a model comes early.
     fn is_over(&self) -> bool {
         let snapshots = self.tallied.snapshots.load(Relaxed);
         if snapshots == 0 {
@@ -439,7 +444,7 @@ impl Shared {
         written as f64 >= part * self.items_then.load(Relaxed).max(1) as f64
     }
 
-    /// Does what was asked for; true if it was to stop.
+    /// Does the requested work; true if the thread is to stop.
     fn work(&self) -> bool {
         // Acquire: partner of `Learner::ask`.
         let asked = self.asked.load(Acquire);
@@ -452,7 +457,7 @@ impl Shared {
             if trained || asked & RANK != 0 {
                 trainer.rank(self);
             }
-            // Last, so that it is not asked for again while it is done.
+            // Last, so that the same work is not requested again meanwhile.
             self.asked.fetch_and(!asked, Relaxed);
         }
         false
@@ -464,7 +469,7 @@ mod tests {
     use super::*;
     use crate::{Attributes, Eviction, Store};
 
-    /// The sum of all labels, and what a request that came now would add to one.
+    /// The sum of all labels, and the addition of a request that came now.
     fn labels(shared: &Shared, bytes: usize) -> (f64, f64) {
         let sum = shared.labels.iter().map(|label| f64::from_bits(label.load(Relaxed))).sum();
         let grace = f64::from_bits(shared.grace.load(Relaxed));
@@ -519,7 +524,7 @@ mod tests {
         assert!((after - before - part).abs() < part * 1e-6, "{before} {part} {after}");
         assert!(get(&store, number));
         assert_eq!(labels(shared, BYTES).0, after);
-        // What was written since the snapshot, or anew, belongs to no segment of it.
+        // Items written since the snapshot belong to none of its segments.
         let is_sampled = |&new: &u64| is_sampled(&store, new);
         let new = (1 << 40..).find(is_sampled).unwrap();
         set(&store, new);
@@ -548,7 +553,7 @@ mod tests {
         assert!((after - before) / part > 0.99 && (after - before) / part < 1.14);
         assert!(!get(&store, gone[0]));
         assert_eq!(labels(shared, BYTES).0, after);
-        // It is written or deleted before anybody asks: nobody will ask for what has gone.
+        // It is written or deleted before a request: the old value will not be requested.
         set(&store, gone[1]);
         store.delete(&gone[2].to_le_bytes());
         for number in &gone[1..3] {
@@ -584,7 +589,7 @@ mod tests {
         assert!(!shared.is_over());
     }
 
-    /// A key that is asked for ten million times a second has had 2^32 requests after seven minutes.
+    /// A key requested ten million times a second has had 2^32 requests after seven minutes.
     #[test]
     fn requests_do_not_wrap() {
         let store = store();
@@ -609,7 +614,8 @@ mod tests {
         assert_eq!(store.learner_stats().unwrap().chosen_misses, 0);
     }
 
-    /// A clock that counts from long ago says nothing of how many requests came since the store was made.
+    /// A clock that counts from long ago says nothing of how many requests came since the store was
+    /// made.
     #[test]
     fn rates_count_from_when_the_store_was_made() {
         let now_ms = Arc::new(std::sync::atomic::AtomicU64::new(1 << 40));

@@ -3,8 +3,8 @@
 //! Values are copied into segments of up to 1 MiB, one after the other, and an index of eight bytes
 //! an item points to them. An item takes 4 bytes beside its key and its value, up to 4 more for
 //! flags, 3 for a lifetime and 1 for marks, and about 11 in the index. The design follows Segcache
-//! (Yang et al., NSDI 2021) and GL-Cache (FAST 2023): a segment holds items that expire at about the
-//! same time, and is evicted as a whole or merged.
+//! (Yang et al., NSDI 2021) and GL-Cache (FAST 2023): a segment holds items that expire at about
+//! the same time, and is evicted as a whole or merged.
 //!
 //! ```
 //! use std::time::Duration;
@@ -110,11 +110,11 @@ pub struct Entry<'a> {
     pub flags: u32,
     /// [`Attributes::marks`].
     pub marks: u8,
-    /// Whether the key was requested before, as far as that is known: a replacement does not forget it,
-    /// and a merge may.
+    /// Whether the key was requested before, as far as that is known: a replacement does not forget
+    /// it, and a merge may.
     pub requested: bool,
-    /// Milliseconds of the clock when the entry's segment was opened, of a merged one the mean: the entry
-    /// was written then or later.
+    /// Milliseconds of the clock when the entry's segment was opened, of a merged one the mean: the
+    /// entry was written then or later.
     pub opened_ms: u64,
     /// A number that changes with each write of the key, and with merges. It repeats after the same
     /// piece of memory was reused 2^24 times.
@@ -178,7 +178,7 @@ pub enum Expect {
     Exactly(u64),
 }
 
-/// What [`Store::update`] is to do with an entry.
+/// The decision of a call of [`Store::update`] for an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update<R> {
     /// Nothing.

@@ -1,9 +1,10 @@
 //! Classes of lifetimes, and deadlines of three bytes.
 //!
 //! A segment has items of one class, so that it is over as a whole not long after its first item
-//! is. A class is a power of four of milliseconds: twenty of them, because each may have a segment that
-//! is not full yet. Within a class, an item's deadline counts from its segment's base in 2^22ths
-//! of the longest lifetime, and at least in milliseconds. So it ends up to a millionth early, never late.
+//! is. A class is a power of four of milliseconds: twenty of them, because each may have a segment
+//! that is not full yet. Within a class, an item's deadline counts from its segment's base in
+//! 2^22ths of the longest lifetime, and at least in milliseconds. So it ends up to a millionth
+//! early, never late.
 
 use crate::segments::Segment;
 use crate::sync::atomic::Ordering::Relaxed;
@@ -16,8 +17,8 @@ const LIFETIME_MS_MAX: u64 = 1 << 40;
 const UNITS_SHIFT: u32 = 22;
 /// The latest deadline that three bytes hold.
 pub(crate) const PACKED_MAX: u32 = (1 << 24) - 1;
-/// A segment takes items for twice the longest lifetime of its class, so that their deadlines fit, and at least for
-/// so long.
+/// A segment takes items for twice the longest lifetime of its class, so that their deadlines fit,
+/// and at least for so long.
 const OPEN_MS_MIN: u64 = 1 << 15;
 
 /// The class of items that end in `lifetime_ms`, which is not 0.
@@ -30,8 +31,8 @@ pub(crate) fn unit_ms(class: usize) -> u64 {
     ((1 << (2 * class)) >> UNITS_SHIFT).max(1)
 }
 
-/// The base of a segment that is opened now: a whole number of units, so that a deadline stays what
-/// it is when its item moves to another segment.
+/// The base of a segment that is opened now: a whole number of units, so that a deadline does not
+/// change when its item moves to another segment.
 pub(crate) fn base_ms(class: usize, now_ms: u64) -> u64 {
     now_ms / unit_ms(class) * unit_ms(class)
 }

@@ -4,8 +4,8 @@ use crate::hazards::Hazards;
 use crate::segments::Segments;
 use crate::sync::atomic::Ordering::Acquire;
 
-/// Segments that are asked about at once, of those that were added last and of all in turn: guards
-/// may hold any number of them, and a write is not to go through all.
+/// Segments checked at once, both of those added last and of all in order. Guards may hold any
+/// number of segments, and a write must not check them all.
 const NEWEST: usize = 8;
 const IN_TURN: usize = 56;
 
@@ -34,10 +34,10 @@ impl Limbo {
         let names = hazards.names();
         let ask = |held: &mut Vec<u32>, index: usize| {
             let segment = held[index];
-            // Acquire: partner of `Held::release`. Holds after names: who holds an item has named its
-            // segment before and clears the name (Release) after. So if its name is gone (Acquire), what
-            // it holds is seen. Who named nothing added to the count under a lock that was taken
-            // later to unlink the item.
+            // Acquire: partner of `Held::release`. Holds are read after names: a holder of an item
+            // has named its segment before, and clears the name (Release) after. So if its name is
+            // cleared (Acquire), its hold is seen. A holder that named nothing added to the count
+            // under a lock, which the evictor took later to unlink the item.
             if !names.has(segment) && segments.get(segment).holds.load(Acquire) == 0 {
                 segments.free(held.swap_remove(index));
             }
@@ -63,7 +63,8 @@ mod tests {
     use crate::mapping::Mapping;
     use crate::sync::atomic::Ordering::Relaxed;
 
-    /// However many are held: what was added last comes free at once, and any other in its turn.
+    /// However many are held, segments added last are freed at once, and any other when its turn
+    /// comes.
     #[test]
     fn one_that_is_not_held_among_many_comes_free() {
         const COUNT: u32 = if cfg!(miri) { 150 } else { 1000 };

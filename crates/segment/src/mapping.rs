@@ -1,8 +1,8 @@
-//! The one piece of memory that segments lie in.
+//! The memory of all segments, in one piece.
 //!
-//! A mapping of the system's, with huge pages where there are any, because its pages cost nothing
-//! before they are used, and a vector of zeroes would not say where huge pages may begin. Miri, and
-//! systems that are not Unix, have an allocation.
+//! It is a mapping of the system, with huge pages where available: its pages cost nothing before
+//! they are used, and a vector of zeroes would not be aligned to huge pages. Under Miri, and on
+//! systems other than Unix, it is an allocation.
 
 use std::io;
 use std::ptr::NonNull;
@@ -22,7 +22,7 @@ type Piece = (NonNull<u8>, usize);
 pub(crate) struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
-    /// What to give back: the system's piece, which is longer than ours, or the allocation.
+    /// The memory to free: the system's mapping, which is longer than ours, or the allocation.
     whole: Piece,
     /// A checker's atomics are larger than a word, and cannot lie in the memory itself.
     #[cfg(any(loom, shuttle))]
@@ -51,7 +51,7 @@ impl Mapping {
     #[inline(always)]
     pub(crate) fn at(&self, offset: usize) -> *mut u8 {
         debug_assert!(offset < self.bytes, "{offset} of {}", self.bytes);
-        // SAFETY: places are those of segments, all of which lie in the mapping.
+        // SAFETY: places belong to segments, and all segments lie in the mapping.
         unsafe { self.base.as_ptr().add(offset) }
     }
 
@@ -59,8 +59,8 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// The line lies in memory that is nothing but atomic words, from before this call on and for
-    /// as long as the mapping lives.
+    /// The line lies in memory that holds only atomic words, from before this call on and for as
+    /// long as the mapping lives.
     #[inline(always)]
     pub(crate) unsafe fn line(&self, offset: usize) -> &[AtomicU64; 8] {
         debug_assert!(offset.is_multiple_of(LINE_BYTES) && offset < self.bytes);

@@ -12,7 +12,7 @@ use crate::sync::Mutex;
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 
-/// A word of the index that leads to memory, which is used anew when nobody can read it.
+/// A word of the index that leads to memory. The memory is reused when no thread can read it.
 struct Shared {
     hazards: Hazards,
     word: AtomicU64,
@@ -45,7 +45,8 @@ impl Shared {
             self.holds.fetch_add(1, Relaxed);
             drop(hazard);
         }
-        // SAFETY: what the model is to show; loom panics if somebody writes meanwhile.
+        // SAFETY: this is the claim that the model checks; loom panics if another thread writes
+        // meanwhile.
         self.memory.with(|memory| assert_eq!(unsafe { *memory }, 7));
         if holds {
             self.holds.fetch_sub(1, Release);
@@ -124,7 +125,7 @@ fn a_quiet_segment_has_all_that_was_written() {
         segments.reopen(1, NONE, first, 5);
         let write = |segment: &Segment, memory: &[UnsafeCell<u64>; 2]| {
             let Reserved::At(at) = segment.reserve(1, 32, 64) else { return };
-            // SAFETY: what the model is to show.
+            // SAFETY: this is the claim that the model checks.
             memory[at / 32].with_mut(|memory| unsafe { *memory = 7 });
             segment.finish();
         };
@@ -154,7 +155,7 @@ fn index() -> (Segments, Index) {
     (segments, index)
 }
 
-/// Every hash has a tag of its own, and its location says which it is.
+/// Every hash has its own tag, and its location identifies it.
 fn hash_of(location: u64) -> u64 {
     location << 48 | location
 }

@@ -38,7 +38,7 @@ use crate::{LearnerStats, SegmentStats, Stats, Store};
 /// ```
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Quantiles that are told of segments.
+/// The quantiles given for segments.
 const QUANTILES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 
 /// One metric of one store at one moment.
@@ -117,7 +117,7 @@ fn of_store(stats: &Stats) -> Vec<Metric> {
         counter("frazil_segment_merges_total", "Merges of segments.", merges),
         gauge("frazil_segment_entries", "Entries that are there.", items),
         gauge("frazil_segment_live_bytes", "Bytes of their items.", live_bytes),
-        gauge("frazil_segment_capacity_bytes", "What the store may take.", capacity_bytes),
+        gauge("frazil_segment_capacity_bytes", "Capacity of the store.", capacity_bytes),
         gauge("frazil_segment_bytes", "The size of a segment.", segment_bytes),
         gauge("frazil_segment_segments", "Segments.", segments),
         gauge("frazil_segment_free_segments", "Segments that nothing is in.", free_segments),
@@ -142,10 +142,10 @@ fn of_segments(all: &[SegmentStats]) -> Vec<Metric> {
         ("frazil_segment_requests", "Requests of a segment's entries.", |it| {
             it.learned.map(|learned| learned.requests as f64)
         }),
-        ("frazil_segment_active_items", "Entries of a segment that were asked for.", |it| {
+        ("frazil_segment_active_items", "Entries of a segment that were requested.", |it| {
             it.learned.map(|learned| f64::from(learned.active_items))
         }),
-        ("frazil_segment_utility", "What a segment was foretold to save.", |it| {
+        ("frazil_segment_utility", "Predicted utility of a segment.", |it| {
             it.learned.and_then(|learned| learned.utility).map(f64::from)
         }),
     ];
@@ -202,7 +202,7 @@ fn of_learner(stats: &LearnerStats) -> Vec<Metric> {
         features.fold(shares, |shares, (name, share)| shares.labelled("feature", name, share)),
         counter(name!("rankings_total"), "Rankings of all segments.", rankings),
         counter(name!("chosen_segments_total"), "Segments that it chose.", chosen_segments),
-        gauge(name!("chosen_utility"), "Mean of what those were foretold.", chosen_utility),
+        gauge(name!("chosen_utility"), "Mean predicted utility of those.", chosen_utility),
         counter(name!("chosen_items_total"), "Entries that went with them.", chosen_items),
         counter(name!("chosen_misses_total"), "Look-ups of those since.", chosen_misses),
         gauge(name!("sampled_share"), "The share of keys that are sampled.", sampled_share),
@@ -211,7 +211,8 @@ fn of_learner(stats: &LearnerStats) -> Vec<Metric> {
     ]
 }
 
-/// All that is told of a store, in the order of the page; without samples what it does not have.
+/// All metrics of a store, in the order of the page; a metric that the store does not have has no
+/// samples.
 fn measure(store: &Store) -> Vec<Metric> {
     let segments: Vec<_> = store.segments().collect();
     let learner = store.learner_stats();
@@ -250,8 +251,9 @@ impl Page {
         Page::default()
     }
 
-    /// Adds the metrics of `store`, with the label `store="name"`. Any text may be a name. Of two
-    /// stores with one name the page shows the later one, because a sample may appear only once.
+    /// Adds the metrics of `store`, with the label `store="name"`. Any text may be a name. If two
+    /// stores have the same name the page shows the later one, because a sample may appear only
+    /// once.
     ///
     /// ```
     /// use frazil_segment::{Store, prometheus::Page};
@@ -275,7 +277,7 @@ impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((_, first)) = self.stores.first() else { return Ok(()) };
         for (index, Metric { name, kind, help, .. }) in first.iter().enumerate() {
-            // What is of no store here is not described.
+            // Metrics that no store here has are not described.
             if self.stores.iter().all(|(_, metrics)| metrics[index].samples.is_empty()) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Recording requests to a file that `frazil advise` and `frazil simulate` read.
+//! Records requests to a file for `frazil advise` and `frazil simulate`.
 
 use std::io;
 use std::path::Path;
@@ -15,13 +15,14 @@ use crate::store::Store;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What chooses and notes.
+/// The choice of keys, and the logs.
 #[derive(Debug)]
 pub(crate) struct Tape {
     /// Keys whose hash is below this are recorded; 0: none are.
     below: AtomicU64,
     recorder: Recorder,
-    /// Who takes a note on a log has it to itself. Who does not get it loses the note, and does not wait.
+    /// A thread that notes on a log has it exclusively. A thread that does not get the log loses
+    /// the note, and does not wait.
     logs: [Mutex<()>; RECORDS],
 }
 
@@ -57,7 +58,7 @@ impl Tape {
         }
     }
 
-    /// Notes a look-up, and what it found.
+    /// Notes a look-up and its result.
     #[cold]
     pub(crate) fn note_read(&self, hash: u64, found: Option<&Entry<'_>>) {
         let Some(entry) = found else { return self.note(hash, Event::Miss, 0, 0) };
@@ -120,7 +121,7 @@ impl Recording<'_> {
 impl Drop for Recording<'_> {
     fn drop(&mut self) {
         if !self.finished {
-            // Whoever wants to know of errors asks with `finish`.
+            // `finish` returns errors.
             _ = self.end();
         }
     }

@@ -1,7 +1,8 @@
 //! What is written while a snapshot is restored: a restore must not bring back what is older.
 //!
-//! Whoever writes or deletes a key while a restore runs notes it, and the restore stores none that is noted. Both do so
-//! with the key's stripe of the index locked, so one of them comes first. A flush ends the restore.
+//! Whoever writes or deletes a key while a restore runs notes it, and the restore stores none that
+//! is noted. Both do so with the key's stripe of the index locked, so one of them comes first. A
+//! flush ends the restore.
 
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU64};

@@ -1,10 +1,10 @@
-//! Segments: who appends to which, which are full, which are free, and in what order they were
+//! Segments: open ones and their writers, full ones, free ones, and the order in which they were
 //! written.
 //!
-//! A segment's life is in one word, [`Segment::state`]: its phase, its class of lifetimes, how far it is
-//! filled, and how many writers are not done with what they have reserved. So who reserves space has
-//! the right phase and class for certain, and a segment that is sealed and has no writer left never
-//! has one again before it is opened anew.
+//! One word has a segment's state, [`Segment::state`]: its phase, its class of lifetimes, how much
+//! of it is filled, and how many writers have not finished the space that they reserved. So a
+//! writer that reserves space is sure of phase and class, and a sealed segment without writers gets
+//! no writer before it is opened anew.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const WRITERS_MAX: u64 = 0xffff;
 const CLASS_SHIFT: u32 = 40;
 const PHASE_SHIFT: u32 = 48;
 
-/// What a segment is there for.
+/// The use of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
@@ -79,7 +79,7 @@ impl State {
     }
 }
 
-/// What is known of a segment, in a line of its own.
+/// The record of a segment, on a cache line of its own.
 #[repr(align(64))]
 #[derive(Debug, Default)]
 pub(crate) struct Segment {
@@ -101,11 +101,11 @@ pub(crate) struct Segment {
     pub(crate) sequence: AtomicU64,
 }
 
-/// What became of a wish for space.
+/// The result of a reservation.
 pub(crate) enum Reserved {
     /// It begins there; [`Segment::finish`] must follow.
     At(usize),
-    /// There is not as much left.
+    /// The segment has not as many bytes left.
     Full,
     /// It is not open for this class any more.
     Closed,
@@ -140,7 +140,7 @@ impl Segment {
         }
     }
 
-    /// What was reserved is written, and the index leads to it or never will.
+    /// The reserved bytes are written, and the index leads to them or never will.
     pub(crate) fn finish(&self) {
         // Release: partner of `state`, before the evictor reads the items.
         self.state.fetch_sub(WRITER, Release);
@@ -205,7 +205,7 @@ impl Chains {
         self.links[segment as usize].previous
     }
 
-    /// That of the segment that was opened last.
+    /// The sequence number of the segment opened last.
     pub(crate) fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -254,7 +254,8 @@ pub(crate) struct Segments {
     /// By class, the segment that is open for new items.
     open: [AtomicU32; CLASSES],
     chains: Mutex<Chains>,
-    /// Items of segments up to this place in the order of writing are gone ([`Segments::flush`]).
+    /// Items of segments up to this place in the order of writing are flushed
+    /// ([`Segments::flush`]).
     flushed: AtomicU64,
     free_count: AtomicU32,
     pub(crate) index_count: AtomicU32,
@@ -266,7 +267,7 @@ pub(crate) const BYTES_BESIDE: usize = size_of::<Segment>() + size_of::<Link>();
 impl Segments {
     pub(crate) fn new(mapping: Mapping, segment_bytes: usize, count: u32) -> Segments {
         let chains = Chains {
-            // The first are used first: what is never needed is never touched.
+            // The first are used first, so memory that is never needed is never touched.
             links: (1..=count)
                 .map(|next| Link { previous: NONE, next: if next == count { NONE } else { next } })
                 .collect(),
@@ -320,7 +321,7 @@ impl Segments {
 
     /// A free segment, which is the caller's.
     pub(crate) fn take(&self) -> Option<u32> {
-        // Nobody waits for a lock only to hear that there is none.
+        // No thread waits for a lock only to learn that there is none.
         if self.free_count() == 0 {
             return None;
         }
@@ -346,8 +347,9 @@ impl Segments {
         Some(last)
     }
 
-    /// Counts a page of the index, of which there may be half as many as segments. It is one when
-    /// [`become_page`](Segments::become_page) says so, or [`count_no_page`](Segments::count_no_page).
+    /// Counts a page of the index; at most half of the segments may be pages. It is one when
+    /// [`become_page`](Segments::become_page) says so, or
+    /// [`count_no_page`](Segments::count_no_page).
     pub(crate) fn count_page(&self) -> bool {
         let more = |pages| (pages < self.count() / 2).then_some(pages + 1);
         self.index_count.fetch_update(Relaxed, Relaxed, more).is_ok()
@@ -357,10 +359,11 @@ impl Segments {
         self.index_count.fetch_sub(1, Relaxed);
     }
 
-    /// Zeroes a segment that the caller has taken, which takes as long as to write so much memory.
+    /// Zeroes a segment that the caller has taken; that takes as long as to write so much memory.
     pub(crate) fn clear(&self, segment: u32) {
         debug_assert_eq!(self.get(segment).state().phase(), Phase::Taken);
-        // SAFETY: a segment that was taken is nobody else's, and this one is not known to the index yet.
+        // SAFETY: the caller alone owns a taken segment, and the index does not refer to this one
+        // yet.
         unsafe {
             let start = self.mapping.at(self.start(segment) as usize);
             std::ptr::write_bytes(start, 0, self.segment_bytes);
@@ -372,7 +375,7 @@ impl Segments {
         self.get(segment).set(Phase::Index, 0, self.segment_bytes);
     }
 
-    /// Gives back a segment that nobody can read.
+    /// Frees a segment that no thread can read.
     pub(crate) fn free(&self, segment: u32) {
         let freed = self.get(segment);
         debug_assert_eq!(freed.live_items.load(Relaxed), 0, "items of a free segment");
@@ -389,7 +392,7 @@ impl Segments {
         self.open[class].load(Acquire)
     }
 
-    /// Opens a segment, which the caller has taken, in the place of one that does not serve any more.
+    /// Opens a segment, which the caller has taken, in the place of one that takes no more items.
     pub(crate) fn reopen(&self, class: usize, before: u32, segment: u32, now_ms: u64) {
         let mut chains = self.chains.lock();
         if self.open[class].load(Relaxed) != before {
@@ -407,7 +410,7 @@ impl Segments {
         self.open[class].store(segment, Release);
     }
 
-    /// Has no more items come to a segment of a chain, if it is open.
+    /// Closes a segment of a chain, if it is open: no more items come to it.
     pub(crate) fn close(&self, class: usize, segment: u32) {
         let _chains = self.chains.lock();
         if self.open[class].load(Relaxed) == segment {
@@ -416,8 +419,8 @@ impl Segments {
         self.get(segment).seal();
     }
 
-    /// Has all items be gone that were written so far: closes all open segments, so that what is written
-    /// from now on has a later place in the order of writing.
+    /// Flushes all items written so far: closes all open segments, so that later items have a later
+    /// place in the order of writing.
     pub(crate) fn flush(&self) {
         let chains = self.chains.lock();
         for open in &self.open {
@@ -430,8 +433,8 @@ impl Segments {
         self.flushed.store(chains.sequence, Relaxed);
     }
 
-    /// Whether the items of a segment were flushed. The segment is named, or its stripe locked, or it is
-    /// the evictor's: so it is not used anew meanwhile.
+    /// Whether the items of a segment were flushed. The segment is named, or its stripe locked, or
+    /// it is the evictor's: so it is not used anew meanwhile.
     #[inline]
     pub(crate) fn is_flushed(&self, segment: u32) -> bool {
         let flushed = self.flushed.load(Relaxed);
@@ -447,10 +450,10 @@ impl Segments {
         self.get(segment).set(Phase::Taken, state.class(), state.filled());
     }
 
-    /// Makes a segment that was taken one that the evictor fills.
+    /// Turns a taken segment into one that the evictor fills.
     pub(crate) fn begin_merged(&self, segment: u32, class: usize, now_ms: u64, run: &[u32]) {
         let sequence = |segment: u32| self.get(segment).sequence.load(Relaxed);
-        // What was written after a flush is not to be merged into what was flushed.
+        // Items written after a flush must not be merged with flushed ones.
         let from = run.iter().find(|&&segment| !self.is_flushed(segment)).unwrap_or(&run[0]);
         let sequence = sequence(*from);
         self.get(segment).begin(Phase::Taken, class, now_ms, sequence);
@@ -468,7 +471,8 @@ impl Segments {
 mod tests {
     use super::*;
 
-    /// A flushed segment is dropped as a whole unless a writer is not done with it, so such a run is rare.
+    /// A flushed segment is dropped as a whole unless a writer still works on it, so such a run is
+    /// rare.
     #[test]
     fn what_is_merged_across_a_flush_is_not_flushed() {
         let segments = Segments::new(Mapping::new(8 * 64).unwrap(), 64, 8);

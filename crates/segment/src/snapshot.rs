@@ -10,9 +10,9 @@
 //! end    = a block of no records; its payload: u64 records in all
 //! ```
 //!
-//! A checksum is XXH3 of the payload, seeded with that of the eight bytes before it, seeded with the
-//! checksum before; the first with that of the header. So damage, a missing block, a missing end and what
-//! comes after it are all found, and found before the first entry is put in.
+//! A checksum is XXH3 of the payload. Its seed is the checksum of the eight bytes before it, whose
+//! seed is the checksum before; the first seed is the checksum of the header. So a restore detects
+//! damage, a missing block, a missing end and trailing bytes, before it inserts the first entry.
 
 use std::fmt;
 use std::fs::File;
@@ -135,7 +135,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// What the header of a file says of its time.
+/// The time in the header of a file.
 fn when(header: &[u8]) -> Result<SystemTime, RestoreError> {
     let when = header.strip_prefix(&HEADER).and_then(|when| when.try_into().ok());
     let when = when.ok_or(RestoreError::Damaged { offset: 0 })?;
@@ -322,12 +322,14 @@ impl Store {
         save_entries(path, |cursor, out| self.scan(cursor, out))
     }
 
-    /// Inserts the entries of a snapshot, and returns their number. The file is read twice, so that nothing is
-    /// inserted from a damaged one. The time since the snapshot, by the system's clock, is taken off the lifetimes.
+    /// Inserts the entries of a snapshot, and returns their number. The file is read twice, so that
+    /// nothing is inserted from a damaged one. The time since the snapshot, by the system's clock,
+    /// is taken off the lifetimes.
     ///
-    /// The store may be in use meanwhile: a key that is present stays as it is, one that was written or deleted since
-    /// the restore began too, and a flush ends it. An entry that does not fit into a segment of this store is left out.
-    /// Writers take a lock more while it runs, and it holds 1 MiB. If the store is in use before this can be called, call
+    /// The store may be in use meanwhile: keys that are present, or were written or deleted since
+    /// the restore began, stay as they are, and a flush ends the restore. An entry that does not
+    /// fit into a segment of this store is left out. While it runs writers take one more lock, and
+    /// it uses 1 MiB. If the store is in use before this can be called, call
     /// [`Store::expect_restore`] before that.
     ///
     /// # Errors
@@ -341,7 +343,7 @@ impl Store {
     /// ```
     pub fn restore(&self, path: &Path) -> Result<u64, RestoreError> {
         let restore = self.restoring.begin();
-        // Whoever holds a stripe by now has written before the restore; later ones see that it runs.
+        // A writer that holds a stripe now writes before the restore; later ones see that it runs.
         drop(self.index.lock_all());
         read_entries(path, |key, value, Attributes { flags, marks, lifetime }| {
             // What is there for certain is not written against: it would cost space.
@@ -358,7 +360,8 @@ impl Store {
         })
     }
 
-    /// Has a later [`Store::restore`] leave what is written and deleted from now on, and heed flushes, as if it had begun.
+    /// Makes a later [`Store::restore`] respect writes, deletions and flushes from now on, as if it
+    /// had already begun.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;

@@ -23,7 +23,8 @@ pub struct Stats {
     pub writes: u64,
     /// Entries evicted.
     pub evicted_items: u64,
-    /// Entries that had expired, or were flushed, when their memory was needed or their key written.
+    /// Entries that had expired, or were flushed, when their memory was needed or their key
+    /// written.
     pub expired_items: u64,
     /// Entries that merges kept.
     pub kept_items: u64,
@@ -102,8 +103,9 @@ impl Store {
         }
     }
 
-    /// Entries, without those of segments in which all are over or flushed: an entry that is over is counted as long as
-    /// others of its segment are not. Takes a load or two for each segment.
+    /// Entries, without those of segments in which all have expired or were flushed: an expired
+    /// entry is counted as long as others of its segment live. Takes a load or two for each
+    /// segment.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;

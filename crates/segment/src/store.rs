@@ -1,4 +1,4 @@
-//! The store: how reads, writes and evictions meet.
+//! The store: reads, writes and evictions together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,23 +22,24 @@ use crate::sync::atomic::Ordering::{Relaxed, Release};
 use crate::sync::{Mutex, thread};
 use crate::{Attributes, Entry, Eviction, Expect, Held, StoreError, Stored};
 
-/// Bytes that are gone through for each that is written while segments are few. To merge four segments,
-/// of which one stays, takes as long as to go through five, so it is over before a new one is full.
+/// Bytes that the evictor processes for each byte written while free segments are few. A merge of
+/// four segments into one processes as much as five, so it ends before a new segment is full.
 const BYTES_PER_BYTE: u64 = 8;
-/// Bytes that one write goes through at most, for itself and for writers that found the evictor busy.
+/// Bytes that one write goes through at most, for itself and for writers that found the evictor
+/// busy.
 const BYTES_A_WRITE: usize = 32 << 10;
-/// Tries to find space, each of which goes through a part of a segment or waits for a reader.
+/// Attempts to find space. Each processes a part of a segment or waits for a reader.
 const TRIES: usize = 10_000;
 /// Tries to have a line more for the index, before it drops an item instead.
 const LINE_TRIES: u32 = 4;
-/// Below so many requests each is counted; from there on one in as many.
+/// Up to so many requests each is counted; from there on one in as many.
 const REQUESTS_EXACT: u32 = 8;
 /// Guards of one segment, so that the count does not wrap: more can only be such as were forgotten.
 const HOLDS_MAX: u32 = 1 << 31;
 /// Keys whose lines are fetched at once.
 pub(crate) const GROUP: usize = 16;
 
-/// What has happened so far.
+/// Counts of events so far.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) live_bytes: AtomicU64,
@@ -59,27 +60,27 @@ pub struct Store {
     pub(crate) hazards: Hazards,
     pub(crate) evictor: Mutex<Evictor>,
     pub(crate) counters: Arc<Counters>,
-    /// Of [`Eviction::GlCache`] only.
+    /// Only with [`Eviction::GlCache`].
     pub(crate) learner: Option<Learner>,
     pub(crate) clock: Clock,
     pub(crate) eviction: Eviction,
     pub(crate) capacity_bytes: usize,
     /// Room is made while fewer segments than this are free.
     pub(crate) free_target: u32,
-    /// Bytes that writers are to go through, to make room.
+    /// Bytes that writers have yet to process, to free space.
     pub(crate) debt: AtomicU64,
     pub(crate) seed: u64,
     pub(crate) tape: Tape,
     pub(crate) restoring: Restoring,
 }
 
-/// What a write keeps beside a value.
+/// The data that a write stores beside a value.
 #[derive(Clone, Copy)]
 pub(crate) struct Kept {
     pub(crate) flags: u32,
     pub(crate) marks: u8,
     pub(crate) deadline_ms: Option<u64>,
-    /// What a restore began with, if it writes the entry: how often the store had been flushed.
+    /// If a restore writes the entry: the number of flushes when the restore began.
     pub(crate) restored: Option<u64>,
 }
 
@@ -98,8 +99,8 @@ impl Store {
         xxh3_64_with_seed(key, self.seed)
     }
 
-    /// Finds a key's item, and names its segment: it stays what it is until `hazard` names another.
-    /// Fails if there is no record to name it in: `hold_locked` needs none.
+    /// Finds a key's item, and names its segment: the item stays unchanged until `hazard` names
+    /// another. Fails if there is no record to name it in: `hold_locked` needs none.
     #[inline]
     pub(crate) fn find<'a>(
         &'a self,
@@ -110,7 +111,7 @@ impl Store {
         Ok(self.find_any(key, hash, hazard)?.filter(|found| !self.is_gone(found)))
     }
 
-    /// The same for a read, which counts what is none any more.
+    /// The same for a read, which counts expired and flushed items.
     #[inline]
     fn find_to_read<'a>(
         &'a self,
@@ -144,7 +145,8 @@ impl Store {
                     Some(hazard) => hazard.rename(segment),
                     None => *hazard = Some(self.hazards.name(segment)?),
                 }
-                // Partner: `Hazards::names`. Who finds the word unlinked does not look.
+                // Partner: `Hazards::names`. A reader that finds the word unlinked does not read
+                // the item.
                 let word_named = place.word();
                 if !word_named.same_place(word) {
                     continue 'again;
@@ -166,7 +168,7 @@ impl Store {
         }
     }
 
-    /// Counts a look-up that found what is none any more.
+    /// Counts a look-up that found an expired or flushed item.
     #[cold]
     fn count_gone(&self, found: &Found<'_>) {
         let is_flushed = self.segments.is_flushed(self.segments.of(found.word.location()));
@@ -177,8 +179,9 @@ impl Store {
 
     /// A guard of a key's item where all records are taken, by threads that may wait for this one.
     ///
-    /// Who unlinks the item locks its stripe after this, so sees the guard in the count of the segment;
-    /// and the evictor locks the stripe of each item of a segment before it asks for the count.
+    /// A thread that unlinks the item locks its stripe after this, so it sees the guard in the
+    /// count of the segment. The evictor locks the stripe of each item of a segment before it reads
+    /// the count.
     #[cold]
     #[inline(never)]
     fn hold_locked(&self, key: &[u8], hash: u64) -> Option<Held<'_>> {
@@ -214,22 +217,22 @@ impl Store {
         unsafe { Item::at(self.segments.mapping.at(location as usize)) }
     }
 
-    /// The number of an item that no other ever has: its place, and how often its segment was freed,
-    /// modulo 2^24.
+    /// The number of an item that no other ever has: its place, and how often its segment was
+    /// freed, modulo 2^24.
     pub(crate) fn number(&self, word: Word) -> u64 {
         let generation = self.segments.get(self.segments.of(word.location())).generation();
         u64::from(generation) << 40 | word.location()
     }
 
-    /// Counts a hit, and now and then a request of the item: each of the first, and later ones by
-    /// chance, so that a hot item's line is written ever more rarely, and in the end not at all.
+    /// Counts a hit, and some of the item's requests: each of the first ones, and later ones at
+    /// random, so that the line of a hot item is written ever more rarely, and at last not at all.
     #[inline]
     pub(crate) fn requested(&self, hash: u64, found: &Found<'_>, hazard: &Hazard<'_>) {
         hazard.hit();
         self.note_request(hash, found, |times| hazard.one_in(times));
     }
 
-    /// `one_in` is true once in so many times, by chance.
+    /// `one_in` is true once in so many calls, at random.
     #[inline]
     fn note_request(&self, hash: u64, found: &Found<'_>, one_in: impl Fn(u32) -> bool) {
         let requests = found.word.requests();
@@ -427,12 +430,12 @@ impl Store {
     /// A guard of a key's entry, which stays in place until the guard is dropped. It takes two
     /// exchanges more than [`Store::get`], on a line shared by all guards of the segment's items.
     ///
-    /// A segment is not reused while an item of it is held, so many long-lived guards leave less
-    /// capacity for others.
+    /// A segment is not reused while one of its items is held, so many long-lived guards leave less
+    /// capacity for other entries.
     ///
     /// # Panics
     ///
-    /// If the segment has 2^31 guards, most of which must have been forgotten.
+    /// If the segment has 2^31 guards; most of these must have been leaked.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -479,8 +482,8 @@ impl Store {
         )
     }
 
-    /// Has `read` look at the entry of a key as [`Store::get_with`] does, and counts neither a request of it
-    /// nor a hit or a miss.
+    /// Has `read` look at the entry of a key as [`Store::get_with`] does, and counts neither a
+    /// request of it nor a hit or a miss.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -499,10 +502,10 @@ impl Store {
         }
     }
 
-    /// Has all entries be gone. Their memory comes free when it is needed.
+    /// Removes all entries. Their memory is freed when it is needed.
     ///
-    /// Takes a lock and seals a segment of each class of lifetimes, whatever the number of entries. From
-    /// then on each look-up that finds a key reads the line of its segment.
+    /// Takes a lock and seals a segment of each class of lifetimes, independent of the number of
+    /// entries. Afterwards each look-up that finds a key reads the line of its segment.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -520,7 +523,7 @@ impl Store {
         self.segments.free_count() < self.free_target
     }
 
-    /// Does some of the evictor's work, if it is due and nobody else does it.
+    /// Does some of the evictor's work, if it is due and no other thread does it.
     fn make_room(&self, bytes: usize) {
         if !self.wants_room() {
             return;
@@ -529,12 +532,12 @@ impl Store {
         if let Some(mut evictor) = self.evictor.try_lock() {
             let bytes = (debt as usize + BYTES_PER_BYTE as usize * bytes).min(BYTES_A_WRITE);
             evictor.advance(self, bytes);
-            // What is not paid now is forgotten: the next writes make new debt.
+            // Work not done now is dropped from the count: the next writes add to it again.
             self.debt.store(0, Relaxed);
         }
     }
 
-    /// A free segment, however long that takes.
+    /// A free segment; evicts for as long as necessary.
     fn free_segment(&self) -> Result<u32, StoreError> {
         for _ in 0..TRIES {
             if let Some(segment) = self.segments.take() {
@@ -590,7 +593,7 @@ impl Store {
         }
     }
 
-    /// An item of the segment is one that the index leads to.
+    /// An item of the segment that the index leads to.
     pub(crate) fn linked(&self, segment: u32, bytes: usize) {
         let segment = self.segments.get(segment);
         segment.live_items.fetch_add(1, Relaxed);
@@ -610,7 +613,7 @@ impl Store {
         run.iter().map(|segment| u64::from(live(segment))).sum()
     }
 
-    /// Neighbours of one class from a segment on that no writer has, at most `length` with so many
+    /// Neighbours of one class from a segment on, without a writer, at most `length` with so many
     /// live bytes.
     pub(crate) fn run(
         &self,
@@ -641,22 +644,22 @@ impl Store {
         })
     }
 
-    /// What a word of a stripe that is locked leads to.
+    /// The item of a word in a locked stripe.
     pub(crate) fn found_locked<'a>(
         &'a self,
         _: &Locked<'_>,
         place: Place<'a>,
         word: Word,
     ) -> Found<'a> {
-        // SAFETY: the stripe is locked, so the index leads to the item until it is unlocked, and its
-        // segment is not used anew.
+        // SAFETY: the stripe is locked, so the index leads to the item until it is unlocked, and
+        // its segment is not used anew.
         let item = unsafe { self.item(word.location()) };
         let segment = self.segments.get(self.segments.of(word.location()));
         let end = |packed| lifetimes::unpack(segment, segment.state().class(), packed);
         Found { item, place, word, deadline_ms: item.head.deadline.map(end) }
     }
 
-    /// Whether an item that the index leads to is none any more: it is over, or was flushed.
+    /// Whether an item that the index leads to has expired or was flushed.
     #[inline]
     pub(crate) fn is_gone(&self, found: &Found<'_>) -> bool {
         found.deadline_ms.is_some_and(|deadline| deadline <= self.clock.now_ms())
@@ -671,7 +674,7 @@ impl Store {
             .then(|| self.clock.now_ms().saturating_add(lifetime_ms))
     }
 
-    /// Writes a key's item, if what is there is as expected.
+    /// Writes a key's item, if the present entry is as expected.
     pub(crate) fn put(
         &self,
         key: &[u8],
@@ -740,8 +743,8 @@ impl Store {
         Ok((stored, cas))
     }
 
-    /// Has the index lead to an item that was written, if what is there is as expected. `None`: the
-    /// index must have a segment first, or be allowed to drop another item.
+    /// Links a written item into the index, if the present entry is as expected. `None`: the index
+    /// needs a segment first, or permission to drop another item.
     fn link(
         &self,
         key: &[u8],
@@ -810,8 +813,8 @@ impl Store {
         self.delete_as(key, Expect::Anything) == Stored::Stored
     }
 
-    /// Removes an entry if it is the one that had the number `cas` ([`Entry::cas`]):
-    /// [`Stored::Stored`] if it was, else [`Stored::Exists`] or [`Stored::NotFound`].
+    /// Removes an entry if its number is still `cas` ([`Entry::cas`]): [`Stored::Stored`] if it
+    /// was, else [`Stored::Exists`] or [`Stored::NotFound`].
     ///
     /// ```
     /// use frazil_segment::Stored;
@@ -838,7 +841,7 @@ impl Store {
         {
             return Stored::Exists;
         }
-        // One that has gone as well, or that a restore has not stored yet.
+        // Also an entry that has expired, or that a restore has not stored yet.
         self.restoring.note(hash);
         self.forget(hash);
         if self.tape.wants(hash) {
@@ -882,7 +885,8 @@ impl Held<'_> {
 mod tests {
     use super::*;
 
-    /// The segment of an item that was over before there was space for it, as its writer had to wait.
+    /// The segment of an item that was over before there was space for it, as its writer had to
+    /// wait.
     #[test]
     fn a_deadline_before_the_segment_was_opened_is_known_to_it() {
         let now_ms = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(20));
@@ -893,7 +897,7 @@ mod tests {
         assert_eq!(store.validate_at_rest(), Ok(()));
     }
 
-    /// Guards that are forgotten are never counted down: a count that wrapped would free what is held.
+    /// Leaked guards are never counted down: a count that wrapped would free held items.
     #[test]
     #[should_panic(expected = "guards")]
     fn the_count_of_guards_does_not_wrap() {

@@ -1,4 +1,4 @@
-//! The atomics and locks, as the hardware has them or as a model checker does.
+//! Atomics and locks: the standard library's, or a model checker's.
 
 #[cfg(any(loom, shuttle, miri))]
 pub(crate) use lock::{Mutex, MutexGuard};

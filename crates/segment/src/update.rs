@@ -1,8 +1,8 @@
 //! Conditional writes: additions, replacements, changes of a value.
 //!
-//! A change reads the entry under a guard, writes a new item, and has the index lead to it if it leads
-//! to the old one still. If not it begins anew: another write of the key came between, or a merge
-//! has moved the item.
+//! A change reads the entry under a guard, writes a new item, and replaces the old one in the index
+//! if the index still leads to it. If not, another write or a merge came between, and it begins
+//! anew.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::{Attributes, Entry, Expect, Held, StoreError, Stored, Update};
 const DIGITS_MAX: usize = 20;
 
 impl Store {
-    /// Stores a value if what is there is as expected, and says whether it is stored and which number it
-    /// has ([`Entry::cas`]), if it is.
+    /// Stores a value if the present entry is as expected. Returns the outcome, and the number of
+    /// the stored entry ([`Entry::cas`]).
     ///
     /// # Errors
     ///
@@ -43,9 +43,9 @@ impl Store {
         self.put(key, [value, &[]], kept, expect)
     }
 
-    /// Has `decide` look at a key's entry and put a new value together in `value`, which is empty at first.
-    /// Answers what `decide` did, and the entry's number after it ([`Entry::cas`]); `None` if the key has
-    /// no entry. If another write comes between, `decide` is asked again.
+    /// Calls `decide` with a key's entry, to build a new value in `value`, which is empty at first.
+    /// Returns the decision, and the entry's number afterwards ([`Entry::cas`]); `None` if the key
+    /// has no entry. If another write comes between, `decide` is called again.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Store {
         value: &[u8],
         attributes: Attributes,
     ) -> Result<Stored, StoreError> {
-        // What is there for certain is not written against: it would cost space.
+        // If the entry is certainly present nothing is written: it would cost space.
         if self.contains(key) {
             return Ok(Stored::NotStored);
         }
@@ -141,7 +141,7 @@ impl Store {
         self.write(key, value, attributes, Expect::Something).map(|(stored, _)| stored)
     }
 
-    /// Stores a value if the key's entry is the one that had the number `cas`
+    /// Stores a value if the number of the key's entry is still `cas`
     /// ([`Entry::cas`](crate::Entry::cas)).
     ///
     /// [`Stored::Exists`] means that the key has another entry, or that a merge has moved it: read

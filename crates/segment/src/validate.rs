@@ -1,4 +1,4 @@
-//! For tests: every part counted against the others.
+//! For tests: compares the counts of all parts with each other.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,12 +12,12 @@ use crate::sync::atomic::Ordering::Relaxed;
 const LINE_BYTES: usize = 64;
 
 impl Store {
-    /// Checks all that must hold between operations, and says what does not. Writers wait
+    /// Checks all invariants between operations, and returns the violations. Writers wait
     /// meanwhile, as long as it takes to read all keys.
     ///
     /// # Errors
     ///
-    /// What does not hold, in words.
+    /// The violations, in words.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -28,12 +28,12 @@ impl Store {
         self.validate_all(false)
     }
 
-    /// The same, and what must hold while nobody has a guard, and no other thread calls the store: nothing is
-    /// held or named, and no segment is on its way from one place to another.
+    /// The same, and in addition what must hold without guards and without calls of other threads:
+    /// no item is held, no segment is named, and none is between two chains.
     ///
     /// # Errors
     ///
-    /// What does not hold, in words.
+    /// The violations, in words.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -51,7 +51,8 @@ impl Store {
     fn validate_all(&self, at_rest: bool) -> Result<(), String> {
         let evictor = self.evictor.lock();
         let (apart, filling) = evictor.apart();
-        // Writers have stored what they count, or not begun, once all stripes are locked.
+        // Once all stripes are locked, each writer has stored all that it counted, or has not
+        // begun.
         let locked = self.index.lock_all();
         self.validate_items(&locked, filling)?;
         let pages = self.validate_lines(&locked)?;
@@ -135,7 +136,8 @@ impl Store {
         Ok(())
     }
 
-    /// What is wrong with an item's deadline in its segment, which must know the latest.
+    /// The error of an item's deadline, if any: its segment must have the latest deadline of its
+    /// items.
     fn wrong_deadline(&self, number: u32, packed: Option<u32>) -> Option<String> {
         let segment = self.segments.get(number);
         let class = segment.state().class();
@@ -153,8 +155,8 @@ impl Store {
         })
     }
 
-    /// The lines of the index against its pages, which are answered: each line is a home, in one chain, or
-    /// waits for its use, and is empty then.
+    /// The lines of the index against its pages, which are answered: each line is a home, in one
+    /// chain, or waits for its use, and is empty then.
     fn validate_lines(&self, locked: &AllLocked<'_>) -> Result<HashSet<u32>, String> {
         let lines = self.segments.segment_bytes / LINE_BYTES;
         let mut met: HashMap<u32, Vec<bool>> = HashMap::new();
@@ -182,7 +184,7 @@ impl Store {
         Ok(met.into_keys().collect())
     }
 
-    /// Each segment is in one place, and is what it should be there.
+    /// Each segment is in exactly one place, and has the use for that place.
     fn validate_chains(
         &self,
         apart: &[u32],
@@ -239,7 +241,7 @@ impl Store {
         }
         for segment in (0..self.segments.count()).filter(|&segment| !seen[segment as usize]) {
             let phase = self.segments.get(segment).state().phase();
-            // Of a writer that is about to open it, or to make it a page.
+            // It belongs to a writer that is about to open it, or to make it a page.
             if phase != Phase::Taken || at_rest {
                 return Err(format!("segment {segment} is {phase:?}, and nobody has it"));
             }
@@ -314,7 +316,7 @@ mod tests {
         });
         drop(locked);
         loses.index.free_line(&loses.segments.mapping, chained.unwrap());
-        // Its first word, an item, is gone as well.
+        // Its first word, an item, is unlinked as well.
         assert!(loses.validate().is_err());
         let locked = loses.index.lock_all();
         assert_wrong(loses.validate_lines(&locked).map(|_| ()), "again");

@@ -1,6 +1,7 @@
 //! The whole store under interleavings that shuttle chooses: `cargo xtask check shuttle`.
 //!
-//! Eight segments of 1 KiB and values of a quarter of one, so that almost each write evicts or merges.
+//! Eight segments of 1 KiB and values of a quarter of one, so that almost each write evicts or
+//! merges.
 #![cfg(shuttle)]
 
 use std::sync::Arc;

@@ -15,7 +15,7 @@ pub(crate) struct Clock {
     /// Milliseconds since 1970 when it started.
     started_unix_ms: u64,
     now_ms: Arc<AtomicU64>,
-    /// What tests have moved it by.
+    /// The offset set by tests.
     moved_ms: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ impl Clock {
         }
     }
 
-    /// What the store reads.
+    /// The time that the store reads.
     pub(crate) fn shared(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.now_ms)
     }

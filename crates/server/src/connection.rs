@@ -36,7 +36,7 @@ pub(crate) struct Connection {
     pub(crate) readable: bool,
     /// The client sends no more. No event says so again, so it is read on until the end is met.
     pub(crate) ended: bool,
-    /// What is in `carry` can be served once `pending` is sent.
+    /// Requests in `carry` can be served once `pending` is sent.
     pub(crate) has_more: bool,
     /// It is closed once everything is sent.
     pub(crate) closing: bool,
@@ -87,7 +87,7 @@ impl Connection {
         self.waits.as_ref().is_none_or(|waits| waits.is_over()) && !self.session.waits()
     }
 
-    /// Sends replies, and keeps what the socket does not take. Answers bytes sent.
+    /// Sends replies, and keeps the bytes that the socket does not accept. Returns the bytes sent.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Connection {
         Ok(sent)
     }
 
-    /// Sends what was kept. Answers bytes sent.
+    /// Sends the bytes kept. Returns the bytes sent.
     ///
     /// # Errors
     ///

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Of one thread, on cache lines of its own.
+        /// Counters of one thread, on cache lines of their own.
         #[derive(Debug, Default)]
         #[repr(align(128))]
         pub(crate) struct Counters {
@@ -40,7 +40,7 @@ counters! {
     delete_hits, delete_misses,
     incr_hits, incr_misses, decr_hits, decr_misses,
     cas_hits, cas_misses, cas_badval,
-    /// Refused for their size; for want of memory.
+    /// Refused because of their size; for lack of memory.
     too_large, no_memory,
     auths, auth_errors,
     /// Connections accepted; refused for their number.

@@ -10,7 +10,7 @@ use crate::worker::Turn;
 
 const GATHERED: usize = 16;
 
-/// Keys that are to be looked up, each with where it lies in the input and how it is answered.
+/// Keys to look up, each with its place in the input and the form of its answer.
 pub(crate) struct Gathered<'i, S> {
     keys: [&'i [u8]; GATHERED],
     shapes: [S; GATHERED],
@@ -27,7 +27,7 @@ impl<'i, S: Copy> Gathered<'i, S> {
         Gathered { keys, shapes: [shape; GATHERED], places, count: 0, stopped: None }
     }
 
-    /// Adds a key, and says whether those are to be looked up now. After a stop no key is added.
+    /// Adds a key, and returns whether to look the keys up now. After a stop no key is added.
     #[inline]
     pub(crate) fn push(&mut self, key: &'i [u8], place: usize, shape: S) -> bool {
         if self.stopped.is_some() {

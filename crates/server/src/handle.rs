@@ -10,7 +10,7 @@ use frazil_segment::RestoreError;
 
 use crate::server::Shared;
 
-/// What other threads do with a server that serves or has ended.
+/// Other threads' access to a server that serves or has ended.
 ///
 /// ```
 /// use std::time::Duration;
@@ -32,19 +32,20 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Has the server end as soon as all clients have their replies, or at the latest after `within`: nothing is
-    /// accepted any more, requests that have arrived are served, and a connection is closed when nothing of it is left.
-    /// [`Server::join`](crate::Server::join) returns then.
+    /// Ends the server as soon as all clients have their replies, or at the latest after `within`.
+    /// It accepts no more connections, serves the requests that have arrived, and closes a
+    /// connection when none of its requests is left. [`Server::join`](crate::Server::join) returns
+    /// then.
     pub fn drain(&self, within: Duration) {
         let now_ms = self.shared.items.clock.update();
         let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
-        // The first one counts, and no date is that of a server which does not drain.
+        // The first date counts. No date: the server does not drain.
         let until_ms = now_ms.saturating_add(within_ms).min(u64::MAX - 1);
         let _ = self.shared.drains_until_ms.compare_exchange(u64::MAX, until_ms, Relaxed, Relaxed);
         self.shared.wake();
     }
 
-    /// Has the server end at once: what clients have sent and were not answered is lost.
+    /// Ends the server at once: unanswered requests of clients are lost.
     pub fn stop(&self) {
         self.shared.stop();
     }
@@ -53,14 +54,15 @@ impl Handle {
     ///
     /// # Errors
     ///
-    /// The file cannot be written. One that was there stays.
+    /// The file cannot be written. A previous file stays.
     pub fn save(&self, path: &Path) -> io::Result<u64> {
         self.shared.items.store.save(path)
     }
 
-    /// Stores the entries of a file that [`Handle::save`] has written, and returns their number. Clients are served
-    /// meanwhile: what they write and delete stays so, from the start of the server on if
-    /// [`Settings::restores`](crate::Settings::restores) is set. `Ok(None)`: it is older than `age_max`, and nothing was stored.
+    /// Stores the entries of a file that [`Handle::save`] has written, and returns their number.
+    /// Clients are served meanwhile, and their writes and deletions win, from the start of the
+    /// server on if [`Settings::restores`](crate::Settings::restores) is set. `Ok(None)`: the file
+    /// is older than `age_max`, and nothing was stored.
     ///
     /// # Errors
     ///

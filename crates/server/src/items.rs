@@ -114,8 +114,9 @@ impl Items {
         deleted
     }
 
-    /// How long an entry lives that is to end at `time`, as memcached and others write it: 0 for
-    /// ever, up to 30 days from now, a date in seconds since 1970, or below 0: it is over.
+    /// The lifetime of an entry with the expiry `time` of memcached's protocol: 0 is for ever, up
+    /// to 30 days are seconds from now, more is a date in seconds since 1970, and below 0 the entry
+    /// has expired.
     pub(crate) fn lifetime(&self, time: i64) -> Option<Duration> {
         match time {
             0 => None,
@@ -125,7 +126,7 @@ impl Items {
         }
     }
 
-    /// Has all that is there now go, or all that will be there in so many milliseconds.
+    /// Flushes all entries, now or in so many milliseconds.
     pub(crate) fn flush_in(&self, delay_ms: u64) {
         if delay_ms == 0 {
             self.flush_ms.store(NEVER, Relaxed);
@@ -135,7 +136,7 @@ impl Items {
         }
     }
 
-    /// Does what has become due. Called once a wake-up, so it is one load mostly.
+    /// Does a flush that has become due. Called once a wake-up, so it is mostly one load.
     pub(crate) fn tend(&self, now_ms: u64) {
         let due = self.flush_ms.load(Relaxed);
         if due > now_ms {

@@ -89,7 +89,7 @@ macro_rules! named {
     }};
 }
 
-/// Names, what they say, and values.
+/// Names, help texts and values.
 #[rustfmt::skip]
 fn counters(counts: &Counts) -> Vec<(&'static str, &'static str, u64)> {
     named!(counts,

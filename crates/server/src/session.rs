@@ -15,7 +15,7 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// What a client is told whose connection is one too many.
+    /// The reply to a client whose connection exceeds the limit.
     pub(crate) fn too_many_connections(self) -> &'static [u8] {
         match self {
             Protocol::Memcached => memcached::TOO_MANY_CONNECTIONS,
@@ -25,7 +25,7 @@ impl Protocol {
     }
 }
 
-/// What a connection's protocol keeps from one wake-up to the next.
+/// The state of a connection's protocol between wake-ups.
 #[derive(Debug)]
 pub(crate) enum Session {
     Memcached(memcached::Session),
@@ -47,7 +47,7 @@ impl Session {
         }
     }
 
-    /// Bytes of memory it has beside what a connection without a request has.
+    /// Bytes of memory beyond those of a connection without a request.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {
             Session::Memcached(_) | Session::Http(_) => 0,
@@ -60,13 +60,13 @@ impl Session {
         matches!(self, Session::Http(session) if session.waits())
     }
 
-    /// Whether another connection has asked for its end.
+    /// Whether another connection has requested its end.
     pub(crate) fn is_killed(&self) -> bool {
         matches!(self, Session::Resp(session) if session.is_killed())
     }
 }
 
-/// Serves as many whole requests as there are in `input`, and appends their replies to those of the turn.
+/// Serves all complete requests in `input`, and appends their replies to those of the turn.
 pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served {
     match session {
         Session::Memcached(session) => memcached::serve(session, input, turn),

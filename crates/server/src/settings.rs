@@ -24,7 +24,7 @@ pub struct Settings {
     pub http: Vec<Address>,
     /// Where `/health` and `/metrics` are served by HTTP, to anybody who can connect.
     pub admin: Vec<Address>,
-    /// Who may connect to Unix sockets, as bits of `chmod`; `None`: as the process's umask says.
+    /// Permissions of Unix sockets, as bits of `chmod`; `None`: those of the process's umask.
     pub unix_mode: Option<u32>,
     /// Bytes for items, index and the buffers of connections together, at least [`MEMORY_BYTES_MIN`].
     pub memory_bytes: usize,
@@ -38,9 +38,9 @@ pub struct Settings {
     pub threads: usize,
     /// Whether [`Handle::restore`](crate::Handle::restore) is called once: until then keys that clients write are noted.
     pub restores: bool,
-    /// What the server bounds.
+    /// The server's limits.
     pub limits: Limits,
-    /// What memcached has a flag for.
+    /// Limits for which memcached has a flag.
     pub options: Options,
     /// Where look-ups fetch what is missing.
     pub origin: Option<Origin>,
@@ -133,7 +133,7 @@ pub(crate) struct Shares {
     pub(crate) tracked_bytes: usize,
 }
 
-/// Segments that there are at least: of fewer, too large a part would be open and half empty.
+/// The fewest segments: with fewer, too large a part would be open and half empty.
 const SEGMENTS_MIN: usize = 12;
 /// Segments that there are unless items want larger ones: the fewer, the coarser is eviction.
 /// Look-aside on a million requests of a trace of Twitter's (cluster 52) with 16 MiB, 12 segments miss 16.6 %, 24 15.5 %, 50

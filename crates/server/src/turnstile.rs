@@ -12,7 +12,7 @@ use crate::worker::Turn;
 #[derive(Debug)]
 pub(crate) struct Turnstile(Box<[Lock]>);
 
-/// On cache lines of its own.
+/// On its own cache lines.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Lock(Mutex<()>);
@@ -32,7 +32,7 @@ impl Turnstile {
         Turnstile((0..locks).map(|_| Lock::default()).collect())
     }
 
-    /// Begins to serve, when nobody is alone.
+    /// Begins to serve, when no thread runs alone.
     pub(crate) fn enter(&self, number: usize) -> Place<'_> {
         match self.0.get(number) {
             Some(lock) => Place::Among { number, _lock: lock.0.lock() },
@@ -44,7 +44,7 @@ impl Turnstile {
 /// Runs `work` while no other thread serves a connection. Waits until all have served theirs.
 pub(crate) fn alone<R>(turn: &mut Turn<'_>, work: impl FnOnce(&mut Turn<'_>) -> R) -> R {
     let Place::Among { number, .. } = turn.place else { return work(turn) };
-    // Let go before others are taken, or two threads would wait for each other.
+    // Released before others are taken; otherwise two threads would wait for each other.
     turn.place = Place::Alone;
     let mut locks: Vec<_> = turn.shared.turnstile.0.iter().map(|lock| lock.0.lock()).collect();
     let result = work(turn);

@@ -1,6 +1,6 @@
-//! What LRU's curve of a trace costs, and how near a sample of it comes: requests a second
-//! without decoding, and the mean distance from the exact curve, at capacities spread evenly (as
-//! the SHARDS paper has it) and by their logarithms (which looks closer at small caches).
+//! The cost of LRU's curve of a trace, and the accuracy of a sample: requests a second without
+//! decoding, and the mean distance from the exact curve, at capacities spread evenly (as in the
+//! SHARDS paper) and by their logarithms (which resolves small caches better).
 //!
 //! ```sh
 //! cargo run --release -p frazil-simulator --example curves -- TRACE
@@ -9,7 +9,7 @@
 use frazil_simulator::trace::ReadOptions;
 use frazil_simulator::{Curve, CurveSample, StreamError, Unit, lru_curve};
 
-/// Runs of which the median is printed.
+/// Number of runs; the median is printed.
 const ROUNDS: usize = 5;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -4,8 +4,8 @@
 //! group_learning objects|bytes CAPACITY%,… TRACE…
 //! ```
 //!
-//! Each line is a trace at a capacity; the last column but one is the oracle's, which ranks groups
-//! by what they will be worth. The last is how much of what the oracle has over FIFO is missing.
+//! Each line is a trace at a capacity. The last column but one is the oracle's, which ranks groups
+//! by their true utility. The last is the missing share of the oracle's gain over FIFO.
 
 use frazil_policy::PolicySpec;
 use frazil_simulator::trace::{ReadOptions, load};

@@ -1,5 +1,5 @@
-//! How near a replay in miniature comes to the whole one: the mean and the largest distance of
-//! the miss ratios at ten capacities, by policy and number of objects in the sample.
+//! The accuracy of a replay in miniature: the mean and the largest distance of its miss ratios from
+//! the full replay's at ten capacities, by policy and number of objects in the sample.
 //!
 //! ```sh
 //! cargo run --release -p frazil-simulator --example miniatures -- TRACE…
@@ -11,7 +11,7 @@ use frazil_simulator::{CellSpec, Outcome, SweepOptions, sample_capacity, sweep};
 
 const POLICIES: [&str; 5] = ["lru", "sieve", "s3-fifo", "w-tinylfu", "arc"];
 const OBJECTS: [usize; 5] = [25_000, 50_000, 100_000, 200_000, 500_000];
-/// Of all objects: from a thousandth to two thirds.
+/// Capacities as shares of all objects, from a thousandth to two thirds.
 const SHARES: [f64; 10] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.66];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

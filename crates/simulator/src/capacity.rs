@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use crate::trace::Trace;
 
-/// What a capacity counts.
+/// The unit of a capacity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// Every object counts 1.
@@ -147,8 +147,8 @@ impl CapacitySpec {
         }
     }
 
-    /// The capacity in objects, of which there are `objects` in all: shares are rounded
-    /// down, to at least 1. O(1).
+    /// The capacity in objects, for a trace of `objects`: shares are rounded down, to at least 1.
+    /// O(1).
     ///
     /// ```
     /// use frazil_simulator::CapacitySpec;
@@ -174,8 +174,7 @@ impl CapacitySpec {
     /// O(1) for absolute capacities, O(records) for shares of bytes or of the peak.
     ///
     /// # Errors
-    /// If the capacity does not fit the unit, or the trace has no sizes and
-    /// bytes are asked for.
+    /// If the capacity does not fit the unit, or if it is in bytes and the trace has no sizes.
     pub fn resolve(&self, trace: &Trace, unit: Unit) -> Result<u64, CapacityError> {
         if unit == Unit::Bytes && trace.sizes.is_empty() {
             return Err(CapacityError::NoSizes);

@@ -44,8 +44,8 @@ struct Flight {
 #[derive(Default)]
 struct Flights {
     by_object: HashMap<u32, Flight, RandomState>,
-    /// The earliest on top, and of those the one begun first. What has ended early is left
-    /// in here until its time.
+    /// The earliest on top, and of equals the one begun first. Fetches that ended early stay in
+    /// here until their time.
     landings: BinaryHeap<Reverse<(u64, u64, u32)>>,
     begun: u64,
 }
@@ -79,8 +79,8 @@ impl Flights {
     }
 }
 
-/// What one cell of [`crate::sweep_delayed`] counts, gets in objects and no warm-up, and how long
-/// its gets waited: latencies to three digits, in order, each with how many gets had it.
+/// The counts of one cell of [`crate::sweep_delayed`], for gets in objects and without warm-up, and
+/// the latencies of its gets: to three digits, in order, each with its number of gets.
 ///
 /// O(records × log(fetches under way)).
 ///
@@ -112,7 +112,7 @@ pub fn latencies_delayed(
     (outcome, counted)
 }
 
-/// What gets of one kind waited.
+/// Latencies of gets of one kind.
 struct Counted {
     total: u64,
     longest: u64,
@@ -158,15 +158,15 @@ pub(crate) struct DelayedCell<'t> {
     moment: Moment,
     flights: Flights,
     fetching: &'t Fetching,
-    /// The records before which an object is let go, and it; in order, and none but in a
-    /// schedule.
+    /// The records before which an object is evicted, with the object; in order, and empty except
+    /// in a schedule.
     leaving: &'t [(u32, u32)],
-    /// What a fetch takes on the whole, and whether it always does.
+    /// Typical duration of a fetch, and whether all fetches have it.
     usual: f64,
     certain: bool,
     delayed_hits: Counted,
     misses: Counted,
-    /// What the gets of each object waited; empty unless it was asked for.
+    /// Total latency of each object's gets; empty unless requested.
     by_object: Vec<u64>,
 }
 
@@ -194,17 +194,17 @@ impl<'t> DelayedCell<'t> {
         }
     }
 
-    /// Notes what the gets of each of so many objects wait, from now on.
+    /// Sums the latency of each object's gets from now on, for so many objects.
     pub(crate) fn note_objects(&mut self, objects: usize) {
         self.by_object = vec![0; objects];
     }
 
-    /// What the gets of each object waited, if it was noted.
+    /// Total latency of each object's gets, if it was summed.
     pub(crate) fn into_waits(self) -> Vec<u64> {
         self.by_object
     }
 
-    /// The same, letting go what a schedule says ([`crate::replay_schedule`]).
+    /// The same, with the evictions of a schedule ([`crate::replay_schedule`]).
     pub(crate) fn keeping_to(mut self, leaving: &'t [(u32, u32)]) -> Self {
         self.leaving = leaving;
         self
@@ -228,14 +228,14 @@ impl<'t> DelayedCell<'t> {
                 Operation::Get => self.get(trace, record, size),
                 Operation::Set => self.set(trace.ids[record], size),
                 Operation::Delete => {
-                    // What the fetch brings is old: who waits gets it, the cache does not.
+                    // The fetched value is old: waiting requests get it, the cache does not.
                     self.delete(trace.ids[record]);
                 }
             }
         }
     }
 
-    /// Forgets what was counted so far, and the fetches under way: the end of a warm-up.
+    /// Resets the counts, and forgets the fetches under way: the end of a warm-up.
     pub(crate) fn reset_counts(&mut self) {
         let Outcome { records, .. } = self.outcome;
         self.outcome = Outcome { records, ..Outcome::default() };
@@ -248,13 +248,13 @@ impl<'t> DelayedCell<'t> {
     /// The latencies of all gets.
     fn latencies(&self) -> Histogram<u64> {
         let mut all = self.misses.latencies.clone();
-        // Of the same bounds.
+        // Both histograms have the same bounds.
         all += &self.delayed_hits.latencies;
         all.saturating_record_n(0, self.outcome.hits);
         all
     }
 
-    /// What was counted, with the time that the caller measured.
+    /// The counts, with the time that the caller measured.
     pub(crate) fn outcome(&self, seconds: f64) -> Outcome {
         let (all, longest) = (self.latencies(), self.misses.longest.max(self.delayed_hits.longest));
         let latency = Latency {
@@ -322,7 +322,7 @@ impl<'t> DelayedCell<'t> {
         self.cell.delete(self.moment, object.into());
     }
 
-    /// Commits what is back at `time`. The clock stands at the last tick of each fetch.
+    /// Commits the fetches that end by `time`. The clock stands at the last tick of each fetch.
     fn land(&mut self, time: u64) {
         while let Some((object, flight)) = self.flights.land(time) {
             self.moment = Moment { now: flight.ready - 1, fetch_ticks: flight.took };
@@ -334,7 +334,7 @@ impl<'t> DelayedCell<'t> {
         }
     }
 
-    /// Lets go what is not to be there when the fetches before this record are committed.
+    /// Evicts the objects that must be absent when the fetches before this record are committed.
     fn finish_eviction(&mut self, record: usize) {
         while let Some((&(at, object), rest)) = self.leaving.split_first() {
             if at as usize > record {

@@ -20,16 +20,16 @@ use crate::replay::{Held, Outcome};
 use crate::trace::{FOR_EVER, Lifetimes, Operation, Sizes, Trace};
 use crate::versatile::{Request, VersatileCell};
 
-/// In the place of a deadline: the entry has expired, and was not asked for since.
+/// In the place of a deadline: the entry has expired, and was not requested since.
 const EXPIRED: u64 = u64::MAX;
 
 /// Deadlines to come, beside twice the live ones, before the others are thrown away.
 const SLACK: usize = 1024;
 
-/// What is known of an object.
+/// State of an object.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Life {
-    /// When its entry is over; 0 if it is not, or there is none; or [`EXPIRED`].
+    /// Deadline of its entry; 0 if it has none, or there is no entry; or [`EXPIRED`].
     until: u64,
     /// Which insertion that is of: an object that is inserted twice may end at one time.
     number: u64,
@@ -78,7 +78,7 @@ pub(crate) struct When {
 /// A cell of a sweep or a stream whose entries expire.
 pub(crate) struct ExpiringCell<'t> {
     cell: Box<dyn VersatileCell + 't>,
-    /// What all have, if all have the same.
+    /// The common lifetime, if all have the same.
     fixed: Option<u64>,
     lives: Lives,
     /// The earliest on top, and of those the one inserted first. Some hold no more.
@@ -88,7 +88,7 @@ pub(crate) struct ExpiringCell<'t> {
     inserted: u64,
     /// The clock, which never goes back.
     now: u64,
-    /// Gets that missed what had expired.
+    /// Gets that missed an expired entry.
     expired: u64,
 }
 
@@ -160,7 +160,8 @@ impl<'t> ExpiringCell<'t> {
             (None, 0) => FOR_EVER,
             (None, lifetime_ns) => lifetime_ns,
         };
-        // One that is the same for all need not be kept, and none is as good as one without an end.
+        // A common lifetime need not be stored, and no lifetime is equivalent to one without an
+        // end.
         let kept = if self.fixed.is_some() || told == FOR_EVER { 0 } else { told };
         match operation {
             Operation::Get if hit => {
@@ -185,18 +186,18 @@ impl<'t> ExpiringCell<'t> {
         }
     }
 
-    /// Forgets what was counted so far: the end of a warm-up.
+    /// Resets the counts: the end of a warm-up.
     pub(crate) fn reset_counts(&mut self) {
         self.cell.reset_counts();
         self.expired = 0;
     }
 
-    /// One look at what is resident, by the bytes of each object of the trace.
+    /// The resident objects at this moment, from the bytes of each object of the trace.
     pub(crate) fn held(&self, bytes: &Sizes) -> Held {
         self.cell.held(bytes)
     }
 
-    /// What was counted, with the time that the caller measured.
+    /// The counts, with the time that the caller measured.
     pub(crate) fn outcome(&self, seconds: f64) -> Outcome {
         Outcome { expired: self.expired, ..self.cell.outcome(seconds) }
     }
@@ -216,7 +217,7 @@ impl<'t> ExpiringCell<'t> {
         }
     }
 
-    /// Removes what is over.
+    /// Removes expired entries.
     #[inline]
     fn expire(&mut self) {
         while let Some(&Reverse((until, number, object))) = self.deadlines.peek() {
@@ -229,14 +230,14 @@ impl<'t> ExpiringCell<'t> {
             if (life.until, life.number) != (until, number) {
                 continue;
             }
-            // What was evicted before its time did not expire.
+            // An entry evicted before its deadline did not expire.
             let until = if self.cell.expire(object) { EXPIRED } else { 0 };
             self.lives.set(object, Life { until, number: 0, told: life.told });
         }
     }
 
-    /// Throws away the deadlines of what is there no more, so that there are as many as residents,
-    /// and not as insertions.
+    /// Discards the deadlines of absent entries, so that their number follows the residents, not
+    /// the insertions.
     fn throw_away(&mut self) {
         let (cell, lives) = (&self.cell, &mut self.lives);
         self.deadlines.retain(|&Reverse((until, number, object))| {

@@ -90,7 +90,7 @@ pub enum FetchError {
     /// The clock is the trace's, and the trace has none.
     #[error("the trace has no times, so only `--clock request` can replay it")]
     NoTimes,
-    /// Durations are those of the trace, and it has none.
+    /// Durations should come from the trace, and it has none.
     #[error("the trace has no column of latencies, which `--fetch-latency column` reads")]
     NoLatencies,
 }
@@ -174,7 +174,7 @@ impl Fetching {
         self.times.get(record).copied()
     }
 
-    /// What a fetch takes before any has been seen, and whether that is all there is to know.
+    /// The expected duration of a fetch before any was seen, and whether it is exact.
     pub(crate) fn expected(&self) -> (u64, bool) {
         match self.latency {
             FetchLatency::Fixed(ticks) => (ticks.max(1), true),
@@ -209,7 +209,8 @@ impl Fetching {
     }
 }
 
-/// The nearest number of ticks, at least 1. (A cast of what is too large gives the largest.)
+/// The nearest number of ticks, at least 1. (A cast of a number that is too large gives the
+/// largest.)
 fn ticks(exact: f64) -> u64 {
     (exact.round() as u64).max(1)
 }

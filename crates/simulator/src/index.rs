@@ -63,7 +63,7 @@ impl Index for DenseIndex<'_> {
     }
 }
 
-/// A hash table by original id: 14 to 27 bytes a resident, however long the stream.
+/// A hash table by original id: 14 to 27 bytes a resident, independent of the length of the stream.
 #[derive(Default)]
 pub(crate) struct HashedIndex {
     table: HashTable<(u64, Slot)>,
@@ -99,7 +99,7 @@ pub(crate) enum AnyIndex<'t> {
 }
 
 impl AnyIndex<'_> {
-    /// How many are resident, and the sum of what `bytes` says of each. O(objects of the trace).
+    /// Number of resident objects, and the sum of `bytes` of each. O(objects of the trace).
     pub(crate) fn held(&self, bytes: &Sizes) -> (u64, u64) {
         let of = |object: u64| bytes.get(object as usize).unwrap_or(0);
         let add = |(objects, sum), object| (objects + 1, sum + of(object));

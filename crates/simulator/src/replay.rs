@@ -203,7 +203,7 @@ pub struct WorkSplit {
     pub elsewhere: WorkCounts,
 }
 
-/// What a kind of cells does beside finding, admitting and evicting. What a kind does not do
+/// The work of a kind of cells beside finding, admitting and evicting. Work that a kind does not do
 /// costs it nothing.
 pub(crate) trait Kind {
     /// Whether an object weighs its size; 1 if not.
@@ -241,7 +241,7 @@ impl Kind for Bytes {
     }
 }
 
-/// What the policy sees of a cell.
+/// A cell as the policy sees it.
 pub(crate) struct Residents<I: Index, M, K> {
     pub(crate) index: I,
     meta: Vec<M>,
@@ -253,7 +253,7 @@ pub(crate) struct Residents<I: Index, M, K> {
     hash: Vec<u64>,
     /// Bytes by slot; empty where objects are counted.
     weight: Sizes,
-    /// Records so far; where fetches take time, what their clock says.
+    /// Records so far; if fetches take time, the time of their clock.
     pub(crate) now: u64,
     pub(crate) kind: K,
 }
@@ -344,13 +344,13 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
         }
     }
 
-    /// Forgets what was counted so far: the end of a warm-up.
+    /// Resets the counts: the end of a warm-up.
     pub(crate) fn reset_counts(&mut self) {
         let Outcome { seconds, records, .. } = self.outcome;
         self.outcome = Outcome { seconds, records, ..Outcome::default() };
     }
 
-    /// One record, whatever its operation and size.
+    /// One record, of any operation and size.
     pub(crate) fn step(&mut self, object: I::Object, size: u64, operation: Operation) {
         self.outcome.records += 1;
         match operation {
@@ -408,8 +408,8 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
         self.commit(object, size, hash, pending);
     }
 
-    /// Tells the policy of an object that is not there. Its hash, and what the policy
-    /// remembers of it.
+    /// Reports a miss to the policy. Returns the object's hash, and what the policy keeps for its
+    /// admission.
     #[inline(always)]
     pub(crate) fn miss(&mut self, object: I::Object, size: u64) -> (u64, P::Pending) {
         self.residents.kind.enter(false);
@@ -426,7 +426,7 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
         if weight > self.capacity {
             return;
         }
-        // The first victim's slot goes straight to the newcomer.
+        // The new object gets the first victim's slot.
         let mut vacated = None;
         while self.used + weight > self.capacity {
             match self.policy.evict(&mut self.residents, Some(&incoming)) {
@@ -468,7 +468,7 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
         slot
     }
 
-    /// Takes an object that the policy has let go out of its slot.
+    /// Takes an object that the policy has evicted out of its slot.
     #[inline]
     fn vacate(&mut self, slot: Slot) {
         let object = self.residents.object[slot.index()];

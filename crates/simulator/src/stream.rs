@@ -74,7 +74,7 @@ pub fn replay_stream(
     let mut sink = |records: &[Record], traits: StreamTraits| {
         sizes &= traits.sizes;
         times &= traits.times;
-        // How large it is to be depends on what the trace is a sample of.
+        // Its size depends on the rate of a sampled trace.
         let replay = replay.get_or_insert_with(|| {
             let capacity = sample_capacity(cell.capacity, traits.rate);
             let cell = over_stream(&cell.policy, capacity, options);
@@ -92,7 +92,7 @@ pub fn replay_stream(
     if fixed && !times {
         return Err(StreamError::NoTimes);
     }
-    // A trace without records is an error of its own.
+    // A trace without records has its own error.
     let outcome = replay.map(|it| it.cell.outcome(it.seconds)).unwrap_or_default();
     Ok((outcome, origin))
 }

@@ -27,7 +27,8 @@ use crate::versatile::{Make, Request, VersatileCell, over_trace};
 
 /// Records between two reports of progress.
 const CHUNK: usize = 1 << 20;
-/// Looks at what a cell holds. Each takes about as long as a record for every 20 objects.
+/// Number of times that a cell's residents are summed. Each takes about as long as a record for
+/// every 20 objects.
 const LOOKS: usize = 8;
 
 /// One cell to replay.
@@ -42,13 +43,13 @@ pub struct CellSpec {
 /// How to replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SweepOptions {
-    /// What capacities count.
+    /// Unit of capacities.
     pub unit: Unit,
     /// Requests at the front that are replayed but not counted, with the sets and
     /// deletes among them.
     pub warmup: u64,
     /// Whether a get whose record has another size than the resident object changes that object's
-    /// size, as a set does. By default a hit is served from the resident object, whatever its size.
+    /// size, as a set does. By default a hit is served from the resident object at any size.
     pub resize_on_get: bool,
     /// Cells replayed at once; at least 1.
     pub threads: usize,
@@ -131,9 +132,6 @@ pub fn sweep_held(
 /// is not counted. O(records × log(fetches under way) × cells); each cell under way needs about 100
 /// bytes more for each fetch under way.
 ///
-/// Work is not counted. O(records × log(fetches under way) × cells); for each live cell
-/// about 100 bytes a fetch under way come to the memory.
-///
 /// ```
 /// use frazil_simulator::{
 ///     CellSpec, FetchLatency, Fetching, ReplayClock, SweepOptions, sweep_delayed, trace::Trace,
@@ -183,7 +181,7 @@ pub fn waits_by_object(trace: &Trace, cell: CellSpec, fetching: &Fetching) -> Ve
 }
 
 /// Replays a schedule: an object that is admitted stays until the schedule evicts it. Nothing else
-/// is evicted while the objects fit, whatever their sizes.
+/// is evicted while the objects fit, at any sizes.
 ///
 /// `leaving` has, in the order of records, the number of a record, from 0, and the object (a dense
 /// id) that is evicted before it: after the request of the record before, and before fetches that
@@ -218,17 +216,17 @@ pub fn replay_schedule(
     replay.run(&mut cell.keeping_to(leaving))
 }
 
-/// What cells do beside replaying.
+/// The work of cells beside replaying.
 #[derive(Clone, Copy)]
 enum Extra<'a> {
     None,
-    /// They say what they hold, by the bytes of each object.
+    /// They sum their residents, from the bytes of each object.
     Held(&'a Sizes),
     Fetches(&'a Fetching),
 }
 
-/// What the model that [`GlCache`] has at the end of a trace goes by: the share of each feature, all
-/// 0 where it has none ([`GlCache::importance`]).
+/// The features of [`GlCache`]'s model at the end of a trace: the share of each, all 0 without a
+/// model ([`GlCache::importance`]).
 ///
 /// O(a replay).
 ///
@@ -328,7 +326,7 @@ struct Replay<'a> {
     trace: &'a Trace,
     capacity: u64,
     options: &'a SweepOptions,
-    /// Of each object, where it is asked what is resident.
+    /// Bytes of each object, if residents are summed.
     bytes: Option<&'a Sizes>,
     progress: &'a (dyn Fn(u64) + Sync),
 }
@@ -338,7 +336,7 @@ trait Replayable {
     fn replay(&mut self, trace: &Trace, range: Range<usize>);
     fn reset_counts(&mut self);
     fn outcome(&self, seconds: f64) -> Outcome;
-    /// One look at what is resident. Cells that are never asked hold nothing.
+    /// The resident objects at this moment. Cells that never sum them return none.
     fn held(&self, _bytes: &Sizes) -> Held {
         Held::default()
     }
@@ -468,7 +466,7 @@ impl PolicyVisitor for &Replay<'_> {
     }
 }
 
-/// After how many of `len` records is the next look, `at` of which are replayed.
+/// Number of records, of `len`, after which residents are summed next, with `at` replayed.
 fn next_look(at: usize, len: usize) -> Option<usize> {
     let half = len - len / 2;
     (0..LOOKS).rev().map(|left| len - half * left / LOOKS).find(|&look| look > at)
@@ -485,7 +483,7 @@ fn records_of(operations: &[Operation], len: usize, requests: u64) -> usize {
     gets.nth(requests - 1).map_or(len, |(last, _)| last + 1)
 }
 
-/// What policies may know of a trace beforehand; made when the first one asks.
+/// The trace as policies may know it beforehand; made for the first policy that needs it.
 struct Known<'a> {
     trace: &'a Trace,
     next: OnceLock<Arc<[u32]>>,
@@ -521,9 +519,9 @@ fn times_of_requests(trace: &Trace) -> Arc<[u64]> {
     (0..times.len()).filter(is_request).map(|record| times[record]).collect()
 }
 
-/// For each get and set, in order, the position among them of the next get of the same
-/// object; [`NEVER`] if there is none, or a set or a delete comes first: what is
-/// overwritten need not be kept.
+/// For each get and set, in order, the position among them of the next get of the same object;
+/// [`NEVER`] if there is none, or a set or a delete comes first: an entry that is overwritten need
+/// not be kept.
 fn next_uses(trace: &Trace) -> Arc<[u32]> {
     let operation = |record: usize| trace.operations.get(record).copied().unwrap_or_default();
     let uses = (0..trace.len()).filter(|&r| operation(r) != Operation::Delete).count();

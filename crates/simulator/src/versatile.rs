@@ -1,12 +1,12 @@
-//! The cell for everything rarer: it counts work, replays streams, lets fetches take time or entries
-//! expire, and runs policies with an overlay.
+//! The cell for everything rarer: it counts work, replays streams, lets fetches take time or
+//! entries expire, and runs policies with an overlay.
 //!
-//! What it is to do it asks at run time, and whoever drives it does not know the policy: the
-//! code for a policy is the same for all those uses, compiled once. Against a cell compiled for
-//! one of them only that costs a counting replay some branches that are always taken alike, a
-//! stream a call for each record beside its hash table, and a delayed replay four calls a miss
-//! beside its heap. What is asked for most has cells of its own: [`Objects`](crate::replay::Objects)
-//! and [`Bytes`](crate::replay::Bytes).
+//! What it is to do it asks at run time, and whoever drives it does not know the policy: the code
+//! for a policy is the same for all those uses, compiled once. Against a cell compiled for one of
+//! them only that costs a counting replay some branches that are always taken alike, a stream a
+//! call for each record beside its hash table, and a delayed replay four calls a miss beside its
+//! heap. What is asked for most has cells of its own: [`Objects`](crate::replay::Objects) and
+//! [`Bytes`](crate::replay::Bytes).
 
 use frazil_policy::{Incoming, KnownTrace, Policy, PolicySpec, PolicyVisitor, Work, WorkCounts};
 
@@ -15,7 +15,7 @@ use crate::replay::{Cell, Held, Kind, Outcome, WorkSplit};
 use crate::trace::{Operation, Sizes, Trace};
 use crate::{SweepOptions, Unit};
 
-/// The kind of a cell that asks at run time what it is to do.
+/// The kind of a cell that decides its work at run time.
 #[derive(Default)]
 pub(crate) struct Versatile {
     weighs_bytes: bool,
@@ -48,7 +48,7 @@ impl Kind for Versatile {
 #[derive(Clone, Copy)]
 pub(crate) struct Moment {
     pub(crate) now: u64,
-    /// What a fetch takes: the one that is committed, else one on the whole.
+    /// Duration of a fetch: of the one being committed, else of a typical one.
     pub(crate) fetch_ticks: u64,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Moment {
 pub(crate) struct Begun {
     /// Hash of its object.
     pub(crate) hash: u64,
-    /// Where the cell keeps what the policy remembers of it, until it ends.
+    /// The place of the policy's pending data of the fetch, until it ends.
     pub(crate) place: u32,
 }
 
@@ -84,7 +84,7 @@ impl dyn VersatileCell + '_ {
     }
 }
 
-/// A [`Versatile`] cell, whatever its policy.
+/// A [`Versatile`] cell of any policy.
 pub(crate) trait VersatileCell {
     /// Replays requests of objects that the index knows.
     fn feed(&mut self, requests: &[Request]);
@@ -95,23 +95,23 @@ pub(crate) trait VersatileCell {
     /// Whether an object is resident.
     fn holds(&self, object: u64) -> bool;
 
-    /// One look at what is resident, by the bytes of each object of the trace.
+    /// The resident objects at this moment, from the bytes of each object of the trace.
     fn held(&self, bytes: &Sizes) -> Held;
 
     /// Removes an object if it is resident, and says whether it was.
     fn expire(&mut self, object: u64) -> bool;
 
-    /// Forgets what was counted so far: the end of a warm-up. What is remembered of fetches
-    /// under way goes with it.
+    /// Resets the counts: the end of a warm-up. The pending data of fetches under way are dropped
+    /// too.
     fn reset_counts(&mut self);
 
-    /// What was counted, with the time that the caller measured.
+    /// The counts, with the time that the caller measured.
     fn outcome(&self, seconds: f64) -> Outcome;
 
     /// A get or a set of an object; false if it is not resident.
     fn find(&mut self, at: Moment, object: u64, size: u64, operation: Operation) -> bool;
 
-    /// Tells the policy of an object that is not resident, and keeps what that remembers.
+    /// Reports a miss to the policy, and keeps its pending data.
     fn begin(&mut self, at: Moment, object: u64, size: u64) -> Begun;
 
     /// Tells the policy of a request for an object in flight.
@@ -139,7 +139,8 @@ pub(crate) fn over_trace<'t>(
     policy.visit(capacity, known, Make { index, capacity, options })
 }
 
-/// Makes the cell of a policy, at a capacity, over a stream. An offline policy is told nothing.
+/// Makes the cell of a policy, at a capacity, over a stream. An offline policy gets no knowledge of
+/// the future.
 pub(crate) fn over_stream(
     policy: &PolicySpec,
     capacity: u64,
@@ -169,16 +170,16 @@ impl<'t> PolicyVisitor for Make<'_, 't> {
     }
 }
 
-/// A cell, and what its policy remembers of objects in flight.
+/// A cell, and its policy's pending data of objects in flight.
 struct Owner<'t, P: Policy> {
     cell: Cell<AnyIndex<'t>, P, Versatile>,
-    /// Whether the outcome says what was counted.
+    /// Whether the outcome has the counts.
     count_work: bool,
     in_flight: Vec<Option<Incoming<P::Pending>>>,
     vacant: Vec<u32>,
 }
 
-// What is not inlined here is so in order to be compiled once a policy.
+// Functions here are not inlined, so that they are compiled once for each policy.
 impl<P: Policy> Owner<'_, P> {
     fn set_clock(&mut self, at: Moment) {
         self.cell.residents.now = at.now;
@@ -227,7 +228,7 @@ impl<P: Policy> Owner<'_, P> {
         Begun { hash, place }
     }
 
-    /// What is remembered of a fetch that ends.
+    /// The pending data of a fetch that ends.
     fn end(&mut self, begun: Begun) -> Option<Incoming<P::Pending>> {
         let ended = self.in_flight.get_mut(begun.place as usize)?.take();
         self.vacant.extend(ended.is_some().then_some(begun.place));

@@ -15,7 +15,7 @@ const STEPS: usize = 60;
 /// Points of popularity and of sizes, evenly by the logarithm.
 const POINTS: u32 = 48;
 
-/// Distinct objects after so many requests.
+/// Number of distinct objects after a number of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WorkingSet {
     /// Requests so far.
@@ -75,7 +75,7 @@ impl WorkloadProfile {
     /// ```
     pub fn of(trace: &Trace, rate: f64, correction: f64) -> WorkloadProfile {
         let facts = info(trace);
-        // A record stands for so many requests.
+        // Number of requests that a record stands for.
         let each = correction / rate;
         let fair = (facts.requests as f64 * correction).max(1.0);
         let seen = Seen::of(trace, facts.requests, rate, each);
@@ -96,7 +96,7 @@ fn times(number: u64, factor: f64) -> u64 {
     (number as f64 * factor).round() as u64
 }
 
-/// What a pass over the gets finds.
+/// The result of a pass over the gets.
 struct Seen {
     counts: Vec<u32>,
     /// Requests by how many there were since the object's last, in half octaves.
@@ -198,7 +198,7 @@ fn sizes(trace: &Trace) -> Vec<UpToSize> {
         next = end;
         let Some(&bytes) = end.checked_sub(1).and_then(|last| sizes.get(last)) else { continue };
         let (objects, footprint) = (end as f64 / count as f64, sum as f64 / all.max(1) as f64);
-        // Of steps of the same size the last says how many there are.
+        // Of steps of the same size the last has their number.
         points.pop_if(|point| point.bytes == bytes);
         points.push(UpToSize { bytes, objects, footprint });
     }
@@ -246,7 +246,8 @@ mod tests {
         assert_eq!(workload.popularity, [(10, 2), (20, 1)]);
         assert_eq!(workload.reuse.last().map(|it| it.0), Some(20));
         assert_eq!(workload.working_set.last().map(|it| (it.requests, it.objects)), Some((30, 20)));
-        // A fair sample has twice the requests, and of those of the hottest all come again soon.
+        // A fair sample has twice the requests, and all requests for the hottest object return
+        // soon.
         let adjusted = WorkloadProfile::of(&trace, 0.1, 2.0);
         assert_eq!(adjusted.reuse.last(), Some(&(40, 4.0 / 6.0)));
         assert_eq!(adjusted.one_hit_requests, 1.0 / 6.0);

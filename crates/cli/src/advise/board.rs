@@ -9,20 +9,21 @@ use super::worth::{Gap, HOPELESS, Point};
 /// Policies that are replayed between two sizes, of those that do well at these.
 const CONTENDERS: usize = 2;
 
-/// What a policy keeps at a size on every trace: of each figure the worst.
+/// The figures of a policy at a size: for each figure the worst of all traces.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Kept {
     pub(crate) miss_ratio: f64,
-    /// Of all requests those that are fetched: of misses for one object at a time the first.
+    /// Fetched requests, of all: of simultaneous misses of one object only the first.
     pub(crate) fetched: f64,
-    /// Of bytes, where these are counted.
+    /// Byte miss ratio, if capacities are in bytes.
     pub(crate) byte_miss_ratio: Option<f64>,
-    /// `None` where nothing is known of what the policy costs.
+    /// `None` if the costs of the policy are unknown.
     pub(crate) mops: Option<f64>,
     pub(crate) response_us: Option<f64>,
-    /// What 99 % of requests take at most; `None` unless it was asked for.
+    /// The 99th percentile of latency; `None` unless requested.
     pub(crate) p99_us: Option<f64>,
-    /// Memory of a unit of capacity, by what was resident; `None` where values have no known size.
+    /// Memory of a unit of capacity, from the resident objects; `None` if the sizes of values are
+    /// unknown.
     pub(crate) bytes_each: Option<f64>,
 }
 
@@ -48,7 +49,7 @@ pub(crate) struct Row {
     /// In order of the policies; between the sizes of the first grid not of all.
     pub(crate) entries: Vec<Entry>,
     pub(crate) winner: Winner,
-    /// What the winner keeps.
+    /// The winner's figures.
     pub(crate) kept: Kept,
 }
 
@@ -57,7 +58,7 @@ impl Row {
         self.entries.iter().find(|entry| entry.measured.policy == policy)
     }
 
-    /// Who wins among some, and after whom the others come.
+    /// The winner among some policies, and the order of the others.
     pub(crate) fn winner_of(&self, may: impl Fn(&Entry) -> bool) -> Option<Winner> {
         let (may, others): (Vec<&Entry>, Vec<&Entry>) =
             self.entries.iter().partition(|entry| may(entry));
@@ -73,13 +74,13 @@ impl Row {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Board {
     pub(crate) rows: Vec<Row>,
-    /// The sizes, with what their winners leave of the misses that all could avoid; of several
-    /// traces on the one where that is most.
+    /// The sizes, with the share of the avoidable misses that their winners do not avoid; with
+    /// several traces, the share on the worst.
     pub(crate) curve: Vec<Point>,
-    /// What room for everything avoids, of all requests; of several traces the most.
+    /// Misses avoided by a cache for all objects, of all requests; with several traces the most.
     pub(crate) avoidable: f64,
     pub(crate) everything: u64,
-    /// By trace, what no size goes below.
+    /// By trace, the lowest miss ratio of any size.
     floors: Vec<f64>,
 }
 
@@ -104,13 +105,13 @@ impl Board {
         }
     }
 
-    /// What a policy leaves of the avoidable misses at a size, on the trace where that is most.
-    /// `None` if no trace has any.
+    /// The share of the avoidable misses that a policy does not avoid at a size, on the worst
+    /// trace. `None` if no trace has any.
     pub(crate) fn left(&self, cases: &[Case<'_>], policy: usize, capacity: u64) -> Option<f64> {
         left(cases, &self.floors, policy, capacity)
     }
 
-    /// What is missed where all fits, on the trace where that is most.
+    /// Miss ratio of a cache for all objects, on the worst trace.
     pub(crate) fn most_floor(&self) -> f64 {
         self.floors.iter().copied().fold(0.0, f64::max)
     }
@@ -181,7 +182,7 @@ fn kept(cases: &[Case<'_>], memory: &Memory, cell: &Measured) -> Option<Kept> {
     cases.iter().filter_map(of).reduce(worse)
 }
 
-/// Of a trace that no cache helps nothing is left to avoid.
+/// A trace that no cache helps has no avoidable misses.
 fn left(cases: &[Case<'_>], floors: &[f64], policy: usize, capacity: u64) -> Option<f64> {
     let of = |(case, floor): (&Case<'_>, &f64)| {
         let cell = case.cell(policy, capacity)?;
@@ -192,9 +193,9 @@ fn left(cases: &[Case<'_>], floors: &[f64], policy: usize, capacity: u64) -> Opt
     left.map(|left| left.clamp(0.0, 1.0))
 }
 
-/// What the winner is chosen from. Of one trace that is its cells. Of several each policy and
-/// size has the least share of the throughput of the best there, and the most misses above the
-/// fewest there.
+/// The cells from which the winner is chosen. With one trace these are its cells. With several,
+/// each policy and size has its lowest share of a trace's best throughput, and its largest excess
+/// over a trace's fewest misses.
 fn judged(cases: &[Case<'_>]) -> Vec<Measured> {
     let cells = |case: &Case<'_>| -> Vec<Measured> {
         case.cells.iter().map(|cell| cell.measured).collect()

@@ -1,5 +1,5 @@
-//! With several traces: the answer's result on each, beside the best there; and for scripts, the trace of
-//! each figure.
+//! The answer for several traces: what it delivers on each, beside the best choice for that trace.
+//! In rows for scripts, the trace of each figure.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use super::text::{amount, mops, time, told_share};
 use super::{Advice, Beside};
 use crate::output::{self, percent};
 
-/// What marks the trace that the answer is judged by.
+/// Marks the trace that decides the answer.
 const MARK: &str = " (worst)";
 
 /// The answer on one trace.
@@ -23,11 +23,12 @@ pub(super) struct OnTrace<'a> {
     is_worst: bool,
     /// Whether it is as fast there as the best, by the rule for ties.
     ties: bool,
-    /// What would be recommended if this were the only trace, of the sizes compared; or why nothing.
+    /// The recommendation if this were the only trace, among the sizes compared; or the reason for
+    /// none.
     alone: Result<Measured, &'static str>,
 }
 
-/// What was chosen, on each trace. None where no cache is, or none is near what was asked for.
+/// The choice, on each trace. None if the answer is no cache, or no size comes near the target.
 pub(super) fn by_trace<'a>(advice: &'a Advice<'a>) -> Vec<OnTrace<'a>> {
     if matches!(advice.choice.verdict, Verdict::Hopeless | Verdict::Dear) {
         return Vec::new();
@@ -50,7 +51,7 @@ fn on_trace<'a>(advice: &'a Advice<'a>, there: &'a Beside) -> Option<OnTrace<'a>
     })
 }
 
-/// What is chosen of one trace's cells.
+/// The choice from one trace's cells.
 fn alone(advice: &Advice<'_>, case: usize) -> Result<Measured, &'static str> {
     let board = Board::new(&advice.cases[case..=case], &advice.memory);
     let choice = Choice::of(&board, advice.goal.as_ref()).ok_or("-")?;
@@ -102,7 +103,7 @@ pub(super) fn by_trace_json(advice: &Advice<'_>) -> Vec<Value> {
     by_trace(advice).into_iter().map(of).collect()
 }
 
-/// The rows for people, below what they are. Empty unless there are several traces.
+/// The rows for people, below their heading. Empty unless there are several traces.
 pub(super) fn by_trace_table(advice: &Advice<'_>) -> String {
     let rows = by_trace(advice);
     if advice.cases.len() < 2 || rows.is_empty() {
@@ -129,7 +130,7 @@ pub(super) fn by_trace_table(advice: &Advice<'_>) -> String {
     format!("{}:\n\n{}\n", by_trace_title(advice), output::table(&headers, &left, rows))
 }
 
-/// What stands over the rows.
+/// The heading of the rows.
 pub(super) fn by_trace_title(advice: &Advice<'_>) -> String {
     let chosen = &advice.choice.winner.chosen;
     format!(
@@ -176,8 +177,8 @@ pub(super) fn by_trace_report(advice: &Advice<'_>) -> Value {
     json!({ "title": by_trace_title(advice), "rows": rows.into_iter().map(row).collect::<Vec<_>>() })
 }
 
-/// Of which trace the figures of a cell are, each of which is the worst of all; `null` unless there
-/// are several.
+/// The traces of a cell's figures, each of which is the worst of all; `null` unless there are
+/// several.
 pub(super) fn worst_on(advice: &Advice<'_>, policy: usize, capacity: u64) -> Value {
     if advice.cases.len() < 2 {
         return Value::Null;

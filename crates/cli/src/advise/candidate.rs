@@ -1,8 +1,8 @@
-//! The candidates of `frazil advise`: policies, and caches that freeze a part of one.
+//! The candidates of `frazil advise`: policies, and caches that freeze part of their entries.
 //!
-//! `frozen+POLICY` is a cache that learns how much is worth freezing. It does so by the clock,
-//! which a replay does not have; so a few shares are replayed, nothing frozen among them, and
-//! the one counts that the model says is fastest.
+//! `frozen+POLICY` is a cache that learns which share to freeze. It learns by the clock, and a
+//! replay has no clock. So a few shares are replayed, a share of 0 among them, and the share counts
+//! for which the model predicts the highest throughput.
 
 use std::fmt;
 
@@ -11,15 +11,15 @@ use frazil_policy::{Online, PolicySpec, SpecError};
 
 use crate::failure::Failure;
 
-/// Shares of the entries that are tried, but for 0.
+/// The frozen shares tried, without 0.
 pub(crate) const SHARES: [f64; 6] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0];
 
-/// One of what is compared.
+/// One of the candidates.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Candidate {
     /// A policy, or a fixed share of it frozen.
     Fixed(PolicySpec),
-    /// A policy of which the best share is frozen, or nothing.
+    /// A policy with the best share frozen, which may be 0.
     Frozen(Online),
 }
 
@@ -54,7 +54,7 @@ impl Candidate {
         }
     }
 
-    /// What manages the entries that are not frozen, or all.
+    /// The policy of the entries that are not frozen, or of all.
     pub(crate) fn policy(&self) -> PolicySpec {
         match *self {
             Candidate::Fixed(PolicySpec::Frozen { base, .. }) | Candidate::Frozen(base) => {
@@ -64,7 +64,7 @@ impl Candidate {
         }
     }
 
-    /// All that is replayed to know what it delivers.
+    /// The policies to replay for it.
     pub(crate) fn replayed(&self) -> Vec<PolicySpec> {
         match *self {
             Candidate::Fixed(policy) => vec![policy],

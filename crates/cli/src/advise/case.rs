@@ -22,7 +22,7 @@ use crate::sample::Sample;
 /// come at any time.
 const FILLED: f64 = 0.95;
 
-/// What does not change from trace to trace.
+/// The settings common to all traces.
 pub(crate) struct Question {
     pub(crate) policies: Vec<Candidate>,
     pub(crate) forecast: Forecast,
@@ -36,25 +36,25 @@ pub(crate) struct Replayed {
     pub(crate) measured: Measured,
     /// Of all keys, as [`Sample::corrected`] has it.
     pub(crate) outcome: Outcome,
-    /// What was counted, of the sample.
+    /// Counts of the sample.
     raw: Outcome,
-    /// What was counted of the sample while fetches take time; `None` where nobody asked.
+    /// Counts of the sample in a replay in which fetches take time; `None` unless requested.
     delayed: Option<Outcome>,
-    /// What requests wait for fetches, where delayed hits matter.
+    /// Waits of requests for fetches, if delayed hits matter.
     waiting: Option<Waiting>,
     pub(crate) resident: Option<Resident>,
-    /// What was replayed.
+    /// The cell replayed.
     spec: PolicySpec,
     /// `None` where the profile does not know the policy.
     pub(crate) predicted: Option<Predicted>,
     /// `None` where nothing may be frozen.
     pub(crate) frozen: Option<FrozenPart>,
-    /// `None` where nobody asked, or the profile does not know the policy.
+    /// `None` unless requested, or if the profile lacks the policy.
     pub(crate) latencies: Option<Latencies>,
 }
 
 impl Replayed {
-    /// What a request takes in the mean, with delayed hits where they are known.
+    /// Mean latency of a request, with delayed hits if they are known.
     pub(crate) fn mean_us(&self) -> Option<f64> {
         match &self.latencies {
             Some(latencies) => Some(latencies.all.mean_us),
@@ -62,17 +62,17 @@ impl Replayed {
         }
     }
 
-    /// Of all requests those that are fetched, which a replay with fetches counts where delayed hits
-    /// matter.
+    /// Share of requests that are fetched. If delayed hits matter, a replay with fetches counts
+    /// them.
     pub(crate) fn fetched(&self) -> f64 {
         self.waiting.map_or(self.measured.miss_ratio, |it| 1.0 - it.hit_ratio)
     }
 }
 
-/// What is frozen of a cell.
+/// The frozen part of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct FrozenPart {
-    /// Of the entries; 0 where nothing is worth it.
+    /// Of the entries; 0 if freezing does not pay.
     pub(crate) share: f64,
     /// Of the hits since it was frozen. `None` if the trace ended before.
     pub(crate) hits: Option<f64>,
@@ -96,29 +96,29 @@ pub(crate) struct Case<'a> {
     pub(crate) everything: u64,
     /// By size, then in the order of the policies; some sizes have not all of them.
     pub(crate) cells: Vec<Replayed>,
-    /// LRU's miss ratio by capacity. Of a sample it says how far it may be off.
+    /// LRU's miss ratio by capacity. With a sample it also has its likely error.
     pub(crate) curve: Curve,
     /// LRU's miss ratio where all fits.
     first_requests: f64,
-    /// Of an object in the mean, if the trace has sizes.
+    /// Mean size of an object, if the trace has sizes.
     pub(crate) value_bytes: Option<f64>,
-    /// Of each object, if the trace has sizes.
+    /// Size of each object, if the trace has sizes.
     object_bytes: Sizes,
     requests_per_second: Option<f64>,
     /// When requests come, and how long fetches take.
     pub(crate) fetches: Fetches,
-    /// Whether delayed hits may change what is predicted, and so are in it.
+    /// Whether delayed hits may change the prediction, and so are part of it.
     pub(crate) delays: bool,
-    /// Gets a second of all keys, which are to be served and by which fetches are replayed: as was
-    /// said, or as a trace has them that somebody recorded.
+    /// Gets a second of all keys: the request rate to serve, at which fetches are replayed. Given
+    /// by the user, or by a recorded trace.
     pub(crate) asked: Option<f64>,
-    /// What entries live by, if any may expire.
+    /// The lifetimes of entries, if any may expire.
     pub(crate) lifetimes: Told,
-    /// Which lifetimes of the trace are left aside because it was asked for.
+    /// The lifetimes of the trace that are ignored, if the user requested that.
     pub(crate) ignored_lifetimes: Told,
 }
 
-/// Gets a second of all keys, if times were asked for and some pass.
+/// Gets a second of all keys, if times were requested and time passes in the trace.
 fn rate(loaded: &Loaded) -> Option<f64> {
     let Loaded { trace, origin } = loaded;
     let seconds = origin.span_ns? as f64 / 1e9;
@@ -150,16 +150,17 @@ impl<'a> Case<'a> {
         let requests_per_second = rate(&loaded);
         // Entries expire by the trace's own times.
         let times_ns = lifetimes.is_some().then(|| loaded.trace.times_ns.clone());
-        // The pace of a generator is made up, so nobody waits by it unless a rate is asked for.
+        // The times of a generator are arbitrary, so waits follow them only if a request rate is
+        // given.
         let recorded = requests_per_second.filter(|_| loaded.origin.format.is_some());
         let own = if request_rate.is_some() { requests_per_second } else { recorded };
         let mut fetches = Fetches::of(&mut loaded, backend_us, request_rate, own);
         if let Some(times_ns) = times_ns {
             loaded.trace.times_ns = times_ns;
-            // Where fetches take time nothing expires, so what is counted then does not hold.
+            // In a replay in which fetches take time nothing expires, so its counts do not apply.
             fetches = fetches.unknown();
         }
-        // Generators and some formats have a size of 1 for one that they do not know.
+        // Generators and some formats write an unknown size as 1.
         let mean_bytes = footprint.map(|bytes| bytes as f64 / objects.max(1) as f64);
         let value_bytes = mean_bytes.filter(|&bytes| bytes > 1.0);
         let object_bytes = value_bytes.map_or_else(Sizes::default, |_| loaded.trace.object_bytes());
@@ -197,14 +198,13 @@ impl<'a> Case<'a> {
         self.requests_per_second
     }
 
-    /// The miss ratio that no size goes below: mostly of what is asked for the first time.
+    /// The lowest miss ratio of any size: mostly first requests for objects.
     pub(crate) fn least_misses(&self) -> f64 {
         let cells = self.cells.iter().map(|cell| cell.measured.miss_ratio);
         cells.fold(self.first_requests, f64::min)
     }
 
-    /// The share of the trace that passes until so much room is filled, but for a twentieth; 1
-    /// where it never is.
+    /// The share of the trace until 19/20 of this capacity is filled; 1 if it never is.
     pub(crate) fn until_filled(&self, capacity: u64) -> f64 {
         let ids = &self.loaded.trace.ids;
         let full = self.entries(capacity) * self.loaded.origin.rate() * FILLED;
@@ -229,7 +229,7 @@ impl<'a> Case<'a> {
         all.filter(move |cell| cell.capacity == capacity)
     }
 
-    /// The cell of a policy at a capacity that was asked for.
+    /// The cell of a policy at a requested capacity.
     pub(crate) fn cell(&self, policy: usize, capacity: u64) -> Option<&Replayed> {
         let mut cells = self.cells.iter().map(|cell| (&cell.measured, cell));
         let same = |it: &Measured| (it.policy, it.capacity) == (policy, capacity);
@@ -285,14 +285,14 @@ impl<'a> Case<'a> {
         }
         let all_fits = self.cells.iter().any(|cell| cell.measured.capacity >= self.everything);
         if self.lifetimes.is_some() && !all_fits {
-            // What expires is missed again, which LRU's curve does not know.
+            // Expired entries miss again, which LRU's curve does not include.
             let whole = self.replay(question, &[(0, self.everything)], "replaying")?;
             self.first_requests = whole.first().map_or(1.0, |cell| cell.measured.miss_ratio);
         }
         Ok(())
     }
 
-    /// Replays more cells, each of which was not replayed yet.
+    /// Replays more cells, none of which was replayed before.
     pub(crate) fn add(
         &mut self,
         question: &Question,
@@ -305,7 +305,7 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// What comes of each cell: of those that may freeze different shares, with the fastest.
+    /// The result of each cell: for candidates with several frozen shares, the fastest.
     pub(crate) fn replay(
         &self,
         question: &Question,
@@ -347,9 +347,9 @@ impl<'a> Case<'a> {
         Ok(replayed)
     }
 
-    /// Predicts cells once more, with what requests wait for the fetches of others. Of each size the
-    /// policy that misses most is replayed first, and the others only where that changes what is
-    /// predicted of it: a second replay of all cells takes longer than all else.
+    /// Predicts cells again, with the waits of requests for the fetches of others. At each size the
+    /// policy with the most misses is replayed first. The others follow only if the waits change
+    /// its prediction, because a second replay of all cells takes longer than everything else.
     fn delay(&self, question: &Question, cells: &mut [&mut Replayed]) -> Result<(), Failure> {
         cells.sort_by(|one, other| {
             let misses = || other.measured.miss_ratio.total_cmp(&one.measured.miss_ratio);
@@ -452,7 +452,7 @@ impl<'a> Case<'a> {
         spec: &PolicySpec,
         raw: Outcome,
     ) -> Result<Replayed, Failure> {
-        // The work is that of the hits there were.
+        // The work is that of the hits counted.
         let work_per_hit = raw.work_per_hit();
         let outcome = self.sample.corrected(&raw);
         let miss_ratio = outcome.miss_ratio();
@@ -478,7 +478,7 @@ impl<'a> Case<'a> {
         Ok(cell)
     }
 
-    /// Predicts a cell in the setting that was asked for.
+    /// Predicts a cell in the requested setting.
     fn foretell(&self, question: &Question, cell: &mut Replayed) -> Result<(), Failure> {
         cell.predicted = self.predict(&question.forecast, &question.forecast.setting, cell)?;
         if let Some(predicted) = &cell.predicted {
@@ -490,13 +490,13 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// What the replay of a cell found resident.
+    /// The objects resident at the end of a cell's replay.
     fn resident(&self, capacity: u64, raw: &Outcome) -> Option<Resident> {
         let held = raw.held?;
         let value_bytes = self.value_bytes.and_then(|_| held.mean_bytes());
         let capacity_there = self.sample.down(capacity).max(1) as f64;
         let used = held.most as f64 / capacity_there;
-        // Of what is not filled yet it is not known what it will be.
+        // The content of a cache that is not full yet is unknown.
         let is_filling = used < 1.0 && self.until_filled(capacity) >= 1.0;
         let filled = if is_filling { 1.0 } else { used };
         let objects = match value_bytes {
@@ -516,8 +516,8 @@ impl<'a> Case<'a> {
         (self.unit == Unit::Bytes).then(|| cell.outcome.byte_miss_ratio())
     }
 
-    /// What a cell delivers in a setting. What requests wait for the fetches of others is known
-    /// before the backend that was asked for, and left out before others.
+    /// The prediction for a cell in a setting. Waits for the fetches of others are known for the
+    /// requested backend, and left out for others.
     pub(crate) fn predict(
         &self,
         forecast: &Forecast,

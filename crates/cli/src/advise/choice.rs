@@ -8,19 +8,19 @@ use super::worth::{Sizes, sizes};
 /// Whether there is a size to recommend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// The balanced one, as nothing else was asked for.
+    /// The balanced size, because the user set no target.
     Balanced,
-    /// What was asked for.
+    /// The size that meets the target.
     Goal,
-    /// None: nothing compared is what was asked for.
+    /// None: no size compared meets the target.
     Unmet,
     /// None: at these prices no cache is cheaper than any.
     Dear,
-    /// None: not even room for everything avoids misses.
+    /// None: even a cache for all objects avoids no misses.
     Hopeless,
 }
 
-/// The answer. Where none is recommended it still tells of a size, for the figures beside it.
+/// The answer. If it recommends no size, it still has one for the figures beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Choice {
     pub(crate) verdict: Verdict,

@@ -1,4 +1,4 @@
-//! The costs of memory and misses by size, to draw.
+//! Costs of memory and of misses by size, as a chart.
 
 use super::Advice;
 use super::board::{Kept, Row};
@@ -21,17 +21,17 @@ impl Cost {
 
 /// All that a chart of costs shows.
 pub(super) struct Costs {
-    /// What a GiB and misses cost.
+    /// Prices of a GiB and of misses.
     pub(super) prices: String,
-    /// Of how many requests.
+    /// Number of requests.
     pub(super) rate: String,
     /// A month in which all is missed.
     pub(super) without_cache: f64,
     /// By size.
     pub(super) all: Vec<Cost>,
-    /// What is recommended; `None` if that is no cache.
+    /// The recommended size; `None` if that is no cache.
     pub(super) chosen: Option<Cost>,
-    /// Its name in a chart: a target or a budget may leave out what is cheaper.
+    /// Its name in a chart. A target or a budget may exclude cheaper sizes.
     pub(super) label: String,
 }
 

@@ -1,4 +1,4 @@
-//! The advice as data for a report: all that the page shows, for every setting it offers.
+//! The advice as data for a report: everything that the page shows, for every setting it offers.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -23,10 +23,10 @@ use crate::{date, progress::Progress};
 const POINTS: u16 = 120;
 /// The smallest capacity of that curve, of all there is, where no smaller one was replayed.
 const LEAST: f64 = 1e-4;
-/// Limits that have words of their own; of another `%` stands for the station.
+/// Limits with their own words; in those for others `%` stands for the station.
 const LIMITS: [&str; 4] = ["backend", "cores", "none", "%"];
 
-/// What a report is made from.
+/// The data of a report.
 pub(super) fn document(
     advice: &Advice<'_>,
     question: &Question,
@@ -222,7 +222,7 @@ fn of_workload(workload: &WorkloadProfile) -> Value {
     })
 }
 
-/// What the answer takes for granted.
+/// The assumptions of the answer.
 fn assumptions(advice: &Advice<'_>) -> Vec<String> {
     let Setting { cores, backend_us, mpl } = advice.forecast.setting;
     let mut assumed = vec![
@@ -259,7 +259,7 @@ fn assumptions(advice: &Advice<'_>) -> Vec<String> {
              backend of {backend_us} µs, and left out for other backends."
         ));
     }
-    // Of what was sampled here, and not when it was recorded, `sure` tells more.
+    // For samples taken here, and not by a recording, `sure` tells more.
     let recorded = |case: &&Case<'_>| case.loaded.origin.sampled.is_none();
     for case in advice.cases.iter().filter(|case| case.loaded.origin.rate() < 1.0).filter(recorded)
     {

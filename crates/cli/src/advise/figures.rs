@@ -1,4 +1,4 @@
-//! The advice as charts in files: what the report shows, to put into a document.
+//! The charts of the report as files, for use in other documents.
 
 use std::path::Path;
 
@@ -15,8 +15,8 @@ use crate::failure::{Failure, note};
 /// More lines are named in a legend: beside the plot there is no room for their names.
 const MOST_ENDS: usize = 12;
 
-/// Writes them into a folder, which is made if need be: what sizes cost, if there are prices; for
-/// each trace what each policy does at each size, and what the workload is like.
+/// Writes them into a folder, which is created if needed: the costs by size, if there are prices;
+/// for each trace the results of each policy at each size, and the workload's properties.
 pub(super) fn write(advice: &Advice<'_>, folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     if let Some(costs) = costs(advice) {
@@ -39,7 +39,7 @@ fn put(folder: &Path, name: &str, svg: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Memory, misses and both by size, and what is advised.
+/// Costs of memory, of misses and of both by size, and the recommendation.
 fn by_cost(advice: &Advice<'_>, costs: &Costs) -> String {
     let place = |it: &Cost| it.capacity as f64 / advice.everything.max(1) as f64 * 100.0;
     let line = |number, name: &str, value: fn(&Cost) -> f64| Series {

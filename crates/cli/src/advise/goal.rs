@@ -16,12 +16,12 @@ use crate::failure::Failure;
 const GIB: f64 = (1u64 << 30) as f64;
 /// A twelfth of a year.
 pub(crate) const MONTH_SECONDS: f64 = 365.25 * 86_400.0 / 12.0;
-/// What is left of a budget in bytes is not worth another replay.
+/// A budget in bytes counts as used up from this share on: another replay does not pay.
 const USED_UP: f64 = 0.98;
 
-/// What for. Without any of these it is the balance of memory and misses.
+/// The target. Without any of these it is the balance of memory and misses.
 #[derive(Args, Debug)]
-#[command(next_help_heading = "What it is to reach, or may cost")]
+#[command(next_help_heading = "Targets and budgets")]
 pub(crate) struct GoalArgs {
     /// The fastest cache of at most this size: objects, a share, or bytes.
     #[arg(long, value_name = "N|N%|NGiB", allow_hyphen_values = true)]
@@ -118,7 +118,7 @@ impl GoalArgs {
         self.target_latency.is_some()
     }
 
-    /// What can be told before the traces are read.
+    /// Checks that need no trace.
     pub(crate) fn check(&self, unit: Unit, traces: usize) -> Result<(), Failure> {
         let problem = match self.two_prices() {
             (Some(_), None) => {
@@ -150,7 +150,7 @@ impl GoalArgs {
         Memory::new(unit, value_bytes, self.key_bytes.into(), entries)
     }
 
-    /// What is asked for of these traces. `None` if nothing is.
+    /// The target for these traces. `None` if there is none.
     pub(crate) fn goal(
         &self,
         unit: Unit,
@@ -169,13 +169,13 @@ impl GoalArgs {
         Ok(any.then_some(goal))
     }
 
-    /// What a GiB costs a month, and a million misses.
+    /// Prices of a GiB a month, and of a million misses.
     fn two_prices(&self) -> (Option<f64>, Option<f64>) {
         let memory = self.memory_price.or(self.prices.map(PriceList::memory));
         (memory, self.miss_price.or(self.prices.map(PriceList::misses)))
     }
 
-    /// From where prices of a list are that nobody has given.
+    /// Source of prices from a list, if the user gave none.
     fn price_sources(&self) -> Vec<String> {
         let Some(list) = self.prices else { return Vec::new() };
         let memory = self.memory_price.is_none().then(|| list.memory_source());
@@ -214,7 +214,7 @@ fn no_sizes(flag: &str) -> Failure {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Budget {
     Capacity(u64),
-    /// Memory, which is about room for so much by the means of the trace.
+    /// Memory, and the approximate capacity that it holds by the means of the trace.
     Bytes {
         bytes: u64,
         about: u64,
@@ -267,12 +267,12 @@ impl Budget {
         }
     }
 
-    /// Whether a capacity may be within it, before it is known what it holds.
+    /// Whether a capacity may be within it, before its content is known.
     pub(crate) fn may_hold(&self, capacity: u64) -> bool {
         self.bytes().is_some() || capacity <= self.about()
     }
 
-    /// The largest capacity within it, of so many bytes each.
+    /// The largest capacity within it, with so many bytes for each unit.
     pub(crate) fn room(&self, bytes_each: Option<f64>) -> u64 {
         match (self, bytes_each) {
             (Budget::Bytes { bytes, .. }, Some(each)) => (*bytes as f64 / each) as u64,
@@ -284,8 +284,8 @@ impl Budget {
         entry.measured.capacity <= self.room(entry.kept.bytes_each)
     }
 
-    /// Between what is known of a policy, in order of size, the capacity that may use up the bytes.
-    /// `None` if one nearly does, or none can be nearer.
+    /// The capacity that may use up the bytes, interpolated between a policy's known points in
+    /// order of size. `None` if a known one nearly does, or none can come nearer.
     fn next(&self, of_policy: &[&Entry], everything: u64) -> Option<u64> {
         let within = of_policy.iter().rfind(|entry| self.holds(entry));
         let low = within.map_or(0, |entry| entry.measured.capacity);
@@ -304,15 +304,15 @@ impl Budget {
     }
 }
 
-/// What memory and misses cost.
+/// Prices of memory and misses.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Money {
     pub(crate) memory_price: f64,
     pub(crate) miss_price: f64,
     pub(crate) requests_per_second: f64,
-    /// Whether nobody said it.
+    /// Whether the user did not give it.
     pub(crate) rate_of_trace: bool,
-    /// From where the prices are that nobody said.
+    /// Source of the prices that the user did not give.
     pub(crate) sources: Vec<String>,
 }
 
@@ -329,7 +329,7 @@ impl Money {
         [memory, self.without_cache() * kept.fetched]
     }
 
-    /// Of several policies at a size the one that costs least; of equals the fastest.
+    /// The cheapest of several policies at a size; of equals the fastest.
     pub(crate) fn cheapest<'e>(
         &self,
         entries: impl Iterator<Item = &'e Entry>,
@@ -345,25 +345,25 @@ impl Money {
         self.a_month(entry.measured.capacity, &entry.kept).iter().sum()
     }
 
-    /// Those of the cell that takes the fewest bytes for its capacity. At others memory costs more,
-    /// which [`Money::point`] has as misses.
+    /// The prices at the cell with the fewest bytes for its capacity. At other cells memory costs
+    /// more, which [`Money::point`] counts as misses.
     fn least_prices(&self, rows: &[Row]) -> Prices {
         let entries = rows.iter().flat_map(|row| &row.entries);
-        // One that can hold nothing takes none.
+        // A cache that can hold nothing takes none.
         let each = entries.filter_map(|entry| entry.kept.bytes_each).filter(|&each| each > 0.0);
         let each = each.reduce(f64::min);
         let size = self.memory_price * each.unwrap_or_default() / GIB;
         Prices { size, misses: self.without_cache() }
     }
 
-    /// A size with what it leaves, so that at the least prices it costs what it does.
+    /// A size and its remaining misses, scaled so that it costs the same at the lowest prices.
     fn point(&self, entry: &Entry, prices: &Prices) -> Point {
         let size = entry.measured.capacity;
         Point { size, left: (self.sum(entry) - prices.size * size as f64) / prices.misses }
     }
 }
 
-/// What is asked for.
+/// The requested figure.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Goal {
     pub(crate) budget: Option<Budget>,
@@ -373,7 +373,7 @@ pub(crate) struct Goal {
     pub(crate) money: Option<Money>,
 }
 
-/// What comes of a goal.
+/// The result of a goal.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reached {
     By(Winner),
@@ -392,7 +392,7 @@ impl Goal {
         self.budget.as_ref().is_none_or(|budget| budget.holds(entry))
     }
 
-    /// Whether a policy at a size does what is asked for, on every trace.
+    /// Whether a policy at a size meets the target, on every trace.
     fn fits(&self, entry: &Entry) -> bool {
         let kept = &entry.kept;
         let at_most = |limit: Option<f64>, value: Option<f64>| {
@@ -409,8 +409,8 @@ impl Goal {
             && self.requests_per_second.is_none_or(enough)
     }
 
-    /// Who wins at a size, of those that do what is asked for. Where misses cost, it is who is
-    /// cheapest.
+    /// The winner at a size, of the policies that meet the target. If misses have a price, the
+    /// cheapest wins.
     fn winner_at(&self, row: &Row) -> Option<Winner> {
         let Some(money) = &self.money else {
             return row.winner_of(|entry| self.fits(entry));
@@ -420,7 +420,7 @@ impl Goal {
         row.winner_of(|entry| entry.measured.policy == cheapest)
     }
 
-    /// What a policy is best at that the goal asks for: the least first.
+    /// The value by which policies compete for the goal; the least comes first.
     pub(crate) fn rank(&self, entry: &Entry) -> f64 {
         let kept = &entry.kept;
         if let Some(money) = &self.money {
@@ -430,7 +430,8 @@ impl Goal {
         } else if let Some(target) = self.latency {
             let known = match target {
                 LatencyTarget::Mean(_) => kept.response_us,
-                // Where misses decide it is as long at every size, to what can be told apart.
+                // If misses decide it, it is equally long at every size, within the model's
+                // resolution.
                 LatencyTarget::P99(_) => kept.p99_us.map(|us| us * (1.0 + 1e-6 * kept.miss_ratio)),
             };
             known.unwrap_or(f64::INFINITY)
@@ -445,7 +446,7 @@ impl Goal {
         &board.rows[..board.rows.iter().rposition(any).map_or(0, |last| last + 1)]
     }
 
-    /// What reaches it. `None` if no size is within the budget.
+    /// The size that reaches it. `None` if no size is within the budget.
     pub(crate) fn reached(&self, board: &Board) -> Option<Reached> {
         let rows = self.within(board);
         let mut fitting = rows.iter().filter_map(|row| Some((row, self.winner_at(row)?)));
@@ -467,7 +468,7 @@ impl Goal {
         reached.or_else(|| self.nearest(rows).map(Reached::Not))
     }
 
-    /// What is best of that which is asked for first, where nothing is enough.
+    /// If no size is enough, the best by the first target.
     fn nearest(&self, rows: &[Row]) -> Option<Winner> {
         let entries = rows.iter().flat_map(|row| row.entries.iter().map(move |it| (row, it)));
         let known =
@@ -477,7 +478,8 @@ impl Goal {
         row.winner_of(|it| it.measured.policy == entry.measured.policy)
     }
 
-    /// The next cells at which policies that do well near the end of a budget in bytes may use it up.
+    /// The next cells at which policies that do well near the end of a budget in bytes may use it
+    /// up.
     pub(crate) fn cells_at_budget(&self, board: &Board) -> Vec<(usize, u64)> {
         let Some(budget) = self.budget.as_ref().filter(|budget| budget.bytes().is_some()) else {
             return Vec::new();
@@ -499,7 +501,7 @@ impl Goal {
             .collect()
     }
 
-    /// Where to look closer before [`Goal::reached`] is told.
+    /// Sizes to replay before [`Goal::reached`] is final.
     pub(crate) fn gaps(&self, board: &Board) -> Vec<Gap> {
         let rows = self.within(board);
         let fitting: Vec<Option<Winner>> = rows.iter().map(|row| self.winner_at(row)).collect();

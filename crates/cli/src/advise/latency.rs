@@ -1,8 +1,9 @@
-//! Latencies at a cell: means and percentiles of hits, delayed hits, misses and all requests (`docs/design/latency.md`).
+//! Latencies of a cell: means and percentiles of hits, delayed hits, misses and all requests
+//! (`docs/design/latency.md`).
 //!
-//! What a request takes at the cache is the queueing model's, simulated. How many wait for a fetch
-//! that another began, and how long, comes from a replay in which fetches take as long as the
-//! backend, by the trace's own times or at the rate of requests that was said.
+//! The queueing model, simulated, gives the time of a request at the cache. A replay gives how many
+//! requests wait for a fetch that another request began, and how long. Fetches in it take as long
+//! as the backend, by the times in the trace or at the request rate that the user gave.
 
 use frazil_queueing::{ResponseTimes, Simulated};
 use frazil_simulator::trace::{Loaded, Operation, Trace};
@@ -18,14 +19,14 @@ use crate::sample::Sample;
 
 /// Parts of a twentieth of the delayed hits, which are taken to lie evenly in it.
 const PARTS: u32 = 5;
-/// More records than this that share a time with the one before are told.
+/// Above this share of records with the same time as the previous record, the output says so.
 const COARSE: f64 = 0.05;
-/// Of the fewest misses: what waits for no more than these moves no prediction by a hundredth.
+/// Of the fewest misses: fewer waits than this change no prediction by a hundredth.
 const FEW_DELAYED: f64 = 0.01;
-/// Of the misses without fetches, how many more or fewer there must be with them to be told.
+/// Change of the number of misses by fetches, as a share, from which the output mentions it.
 const FETCHED_APART: f64 = 0.05;
 
-/// Whether a replay knows of delayed hits.
+/// Whether a replay counts delayed hits.
 pub(crate) enum Fetches {
     /// It does: fetches take time.
     Timed(Box<Fetching>),
@@ -36,8 +37,8 @@ pub(crate) enum Fetches {
 }
 
 impl Fetches {
-    /// Of a trace, whose times it takes; `said` is the rate of requests for all keys that was
-    /// asked for, and `own` that of the trace.
+    /// The times of a trace. `said` is the request rate for all keys that the user gave, and `own`
+    /// that of the trace.
     pub(crate) fn of(
         loaded: &mut Loaded,
         backend_us: f64,
@@ -64,9 +65,9 @@ impl Fetches {
         fetching.map_or(Fetches::Untimed, |fetching| Fetches::Timed(Box::new(fetching)))
     }
 
-    /// Whether delayed hits may change what is predicted of a trace of which no policy misses less
-    /// than `fewest`. Who waits for the fetch of another comes within it, and so within the time of
-    /// a fetch after the last get of the object: these are counted. O(records).
+    /// Whether delayed hits may change the prediction for a trace on which every policy misses at
+    /// least `fewest`. A request that waits for the fetch of another comes during it, so within the
+    /// time of a fetch after the object's previous get: such requests are counted. O(records).
     pub(crate) fn may_matter(&self, trace: &Trace, fewest: f64) -> bool {
         let Fetches::Timed(fetching) = self else { return false };
         let ticks = fetching.fixed().unwrap_or(u64::MAX);
@@ -99,7 +100,7 @@ fn far(ns: f64) -> u64 {
     (ns as u64).min(u64::MAX / 4)
 }
 
-/// Times for records that have none: gets come evenly, so many a second of all keys.
+/// Times for records without them: gets come evenly, so many a second for all keys.
 fn evenly(Loaded { trace, origin }: &Loaded, rate: f64) -> Vec<u64> {
     let is_get =
         |record: usize| trace.operations.get(record).is_none_or(|&it| it == Operation::Get);
@@ -117,7 +118,7 @@ fn evenly(Loaded { trace, origin }: &Loaded, rate: f64) -> Vec<u64> {
 /// How long requests of a kind take.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Figures {
-    /// Of all requests.
+    /// Share of all requests.
     pub(crate) share: f64,
     pub(crate) mean_us: f64,
     pub(crate) p50_us: f64,
@@ -148,10 +149,10 @@ pub(crate) struct Latencies {
     pub(crate) delays_known: bool,
 }
 
-/// What requests of a cell wait for fetches. A delayed hit holds a place among those in flight for
-/// as long as it waits; so the queueing model, in which misses alone wait, has each of them wait
-/// for its own fetch and for all delayed hits that come meanwhile. How waits are dealt out does not
-/// change a throughput: any number may wait at once.
+/// Waits of a cell's requests for fetches. A delayed hit is a request in flight while it waits. In
+/// the queueing model only misses wait, so each miss waits for its own fetch and for all delayed
+/// hits that come meanwhile. The distribution of waits over requests does not change throughput,
+/// because any number may wait at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Waiting {
     /// Hits, the delayed ones among them.
@@ -160,7 +161,7 @@ pub(crate) struct Waiting {
     pub(crate) a_miss_us: f64,
 }
 
-/// What was counted of a cell.
+/// The counts of a cell.
 pub(crate) struct Counted<'a> {
     /// Without fetches that take time.
     pub(crate) plain: &'a Outcome,
@@ -181,7 +182,7 @@ impl Counted<'_> {
         [of(outcome.hits), of(outcome.delayed_hits), of(outcome.misses())]
     }
 
-    /// What a delayed hit waits in the mean.
+    /// Mean wait of a delayed hit.
     fn wait_us(&self) -> f64 {
         let waits = self.delayed.and_then(|outcome| Some((outcome, outcome.latency?.delayed_hits)));
         waits.map_or(0.0, |(outcome, waits)| {
@@ -197,13 +198,13 @@ impl Counted<'_> {
             .then_some(Waiting { hit_ratio: 1.0 - misses, a_miss_us })
     }
 
-    /// Whether delayed hits change what a request takes by a hundredth of what misses wait.
+    /// Whether delayed hits change the latency of a request by a hundredth of the wait of misses.
     pub(crate) fn delays_matter(&self) -> bool {
         self.longer_us().abs() > FEW_DELAYED * self.plain.miss_ratio() * self.backend_us
     }
 
-    /// How much longer a request takes in the mean because some wait for others' fetches, beside
-    /// what misses are known to wait.
+    /// The addition to the mean latency of a request by waits for the fetches of others, beside the
+    /// waits of misses.
     pub(crate) fn longer_us(&self) -> f64 {
         let [_, delayed, misses] = self.shares();
         delayed * self.wait_us() + (misses - self.plain.miss_ratio()) * self.backend_us
@@ -211,8 +212,8 @@ impl Counted<'_> {
 }
 
 impl Latencies {
-    /// Of a cell at which requests take the times of `simulated` at the cache and `mean_us` in the
-    /// mean.
+    /// Latencies of a cell whose requests take the times of `simulated` at the cache and `mean_us`
+    /// on average.
     pub(crate) fn of(
         counted: &Counted<'_>,
         simulated: &Simulated,
@@ -230,7 +231,7 @@ impl Latencies {
             hits,
             delayed_hits,
             misses,
-            // The exact solution's, and not that of what was simulated of it.
+            // The exact solution's mean, not the simulation's.
             all: Figures { mean_us, ..all },
             delays_known: counted.delays_known,
         })
@@ -273,7 +274,7 @@ pub(super) fn latencies_json(latencies: Option<&Latencies>) -> Value {
     latencies.map_or(Value::Null, Latencies::json)
 }
 
-/// How long requests take with what is recommended.
+/// Latencies of requests with the recommended cache.
 pub(super) fn sentence(advice: &Advice<'_>) -> Option<String> {
     let chosen = &advice.choice.winner.chosen;
     let case = &advice.cases[advice.worst.case];
@@ -305,7 +306,7 @@ pub(super) fn sentence(advice: &Advice<'_>) -> Option<String> {
     ))
 }
 
-/// From what the delayed hits are known, or why they are not.
+/// The source of the delayed hits, or the reason why they are unknown.
 fn pace(case: &Case<'_>) -> String {
     let fetching = match &case.fetches {
         Fetches::Timed(fetching) => fetching,
@@ -332,7 +333,7 @@ fn pace(case: &Case<'_>) -> String {
     )
 }
 
-/// That more requests come than are served, for each trace of which that is so.
+/// For each trace whose request rate exceeds the throughput, a sentence that says so.
 pub(super) fn overrun(advice: &Advice<'_>) -> Vec<String> {
     let of = |there: &Beside| {
         let case = &advice.cases[there.case];
@@ -359,7 +360,8 @@ fn per_second(rate: f64) -> String {
     }
 }
 
-/// What a target for the 99th percentile needs that is shorter than a fetch: almost no misses.
+/// A target for the 99th percentile that is shorter than a fetch needs a cache with almost no
+/// misses.
 pub(super) fn needs_hits(advice: &Advice<'_>) -> Option<String> {
     let Some(LatencyTarget::P99(target_us)) = advice.goal.as_ref()?.latency else { return None };
     let backend_us = advice.forecast.setting.backend_us;

@@ -1,23 +1,24 @@
 //! The memory of a capacity: keys, values, and an entry's overhead with each policy.
 //!
-//! What a cache holds is not what a trace has: where small objects are popular there are more of them
-//! in as many bytes. So it goes by the objects that a replay found resident at a cell.
+//! The mean size of resident objects is not the mean size of objects in the trace: where small
+//! objects are popular, the cache holds more of them in the same bytes. So the estimate uses the
+//! objects that a replay found resident at a cell.
 
 use frazil_simulator::Unit;
 
-/// What an entry takes beside key and value where the profile does not say it.
+/// Bytes of an entry beside key and value, if the profile does not have them.
 const OVERHEAD_BYTES: f64 = 64.0;
 
-/// What a replay found resident at a cell.
+/// The objects that a replay found resident at a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Resident {
-    /// Of an object's value in the mean; `None` where the trace does not say.
+    /// Mean bytes of an object's value; `None` if the trace has no sizes.
     pub(crate) value_bytes: Option<f64>,
-    /// The share of the capacity that is used: less than 1 where what there is no room for leaves some
-    /// of it, and objects come and go all the same.
+    /// The share of the capacity that is used: less than 1 if large objects do not fit into the
+    /// rest, while objects still come and go.
     pub(crate) filled: f64,
-    /// Objects for each byte of the capacity, where bytes are counted: of values without any there is
-    /// room for any number.
+    /// Objects for each byte of the capacity, where bytes are counted: of values without any there
+    /// is room for any number.
     pub(crate) objects: f64,
 }
 
@@ -25,17 +26,17 @@ pub(crate) struct Resident {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Memory {
     unit: Unit,
-    /// Of every object, as the user says.
+    /// Bytes of every value, given by the user.
     said: Option<f64>,
-    /// Of the trace's objects in the mean, for cells of which nothing better is known.
+    /// Mean bytes of the trace's objects, for cells without a better figure.
     mean: Option<f64>,
-    /// By policy: what an entry takes beside its value.
+    /// By policy: bytes of an entry beside its value.
     beside: Vec<f64>,
 }
 
 impl Memory {
-    /// `said` are bytes of all values, `mean` those of the trace's in the mean; `entries` is by policy
-    /// what profiles say of an entry.
+    /// `said` are the bytes of every value that the user gave, `mean` the mean of the trace's;
+    /// `entries` are by policy the profiles' bytes of an entry.
     pub(crate) fn new(
         unit: Unit,
         (said, mean): (Option<f64>, Option<f64>),
@@ -51,8 +52,8 @@ impl Memory {
         self.said.or(self.mean).is_some()
     }
 
-    /// Bytes of a unit of capacity, by what is resident. Where bytes are counted that is more than 1:
-    /// capacities are the sizes in the trace alone.
+    /// Bytes of a unit of capacity, from the resident objects. If capacities are in bytes it is
+    /// more than 1, because they count only the sizes in the trace.
     pub(crate) fn bytes_each(&self, policy: usize, resident: Option<Resident>) -> Option<f64> {
         let value = self.said.or(resident.and_then(|it| it.value_bytes)).or(self.mean)?;
         let beside = self.beside.get(policy)?;
@@ -63,13 +64,13 @@ impl Memory {
         })
     }
 
-    /// What the smallest entry takes of any policy, if no value has fewer bytes.
+    /// Bytes of the smallest entry of any policy, if no value has fewer bytes.
     pub(crate) fn least_entry(&self, smallest: Option<f64>) -> Option<f64> {
         let beside = self.beside.iter().copied().fold(f64::INFINITY, f64::min);
         self.said.or(smallest).or(self.mean).map(|value| value + beside)
     }
 
-    /// By the means of the trace, the most capacity that so many bytes are room for.
+    /// The largest capacity in so many bytes, by the means of the trace.
     pub(crate) fn about(&self, bytes: u64) -> Option<u64> {
         let each = (0..self.beside.len()).filter_map(|policy| self.bytes_each(policy, None));
         each.reduce(f64::min).map(|each| (bytes as f64 / each) as u64)

@@ -50,8 +50,8 @@ use text::{TOLD, json, table};
 /// The workload without a trace: Zipf with a drifting hot set, scans and one-hit
 /// wonders.
 const DEFAULT_TRACE: &str = "mix:objects=200K:requests=4M:seed=1";
-/// Records of all traces together that are kept unless said otherwise: a replay of nine policies
-/// at eight sizes takes half a minute then, on two cores.
+/// Default for the records of all traces together: with so many, a replay of nine policies at eight
+/// sizes takes half a minute on two cores.
 const RECORDS: usize = 16_000_000;
 
 /// Recommend a policy and a size for a trace, and explain why.
@@ -144,7 +144,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     replaying: ReplayArgs,
 
-    // Below those, which have no heading of their own.
+    // Below the flags that have no heading.
     #[command(flatten)]
     goal: GoalArgs,
 
@@ -163,22 +163,22 @@ pub(crate) struct Advice<'a> {
     pub(crate) policies: &'a [Candidate],
     pub(crate) forecast: &'a Forecast,
     pub(crate) cases: Vec<Case<'a>>,
-    /// All sizes. Of several traces, throughputs are shares of the best of each.
+    /// All sizes. With several traces, throughputs are shares of each trace's best.
     pub(crate) board: Board,
     pub(crate) choice: Choice,
     /// Whether sizes were looked for, and not given.
     pub(crate) searched: bool,
     /// Capacities that tables have.
     pub(crate) shown: Vec<u64>,
-    /// What was asked for.
+    /// The target.
     pub(crate) goal: Option<Goal>,
     pub(crate) memory: Memory,
-    /// Throughput that the step would gain, as a share of what there is; `None` if the size
-    /// already holds every object.
+    /// Gain of throughput by the step, as a share of the present one; `None` if the size already
+    /// holds every object.
     pub(crate) marginal_gain: Option<f64>,
-    /// The size whose gain is told: twice what is recommended, or everything.
+    /// The next step, whose gain the output has: twice the recommended size, or all objects.
     pub(crate) step: u64,
-    /// What is recommended on each trace.
+    /// The recommended cell on each trace.
     pub(crate) on_each: Vec<Beside>,
     /// The trace by which it is judged.
     pub(crate) worst: Beside,
@@ -187,25 +187,25 @@ pub(crate) struct Advice<'a> {
 }
 
 impl Advice<'_> {
-    /// Whether capacities are told as memory as well.
+    /// Whether the output has capacities as memory as well.
     pub(crate) fn shows_memory(&self) -> bool {
         self.memory.is_known()
     }
 
-    /// What memory and misses cost, if that was said.
+    /// Prices of memory and misses, if given.
     pub(crate) fn money(&self) -> Option<&Money> {
         self.goal.as_ref().and_then(|goal| goal.money.as_ref())
     }
 }
 
-/// What is recommended beside the best, on one trace.
+/// The recommended cell beside the best, on one trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Beside {
     /// Number of the trace.
     pub(crate) case: usize,
     /// The best there, at the recommended size.
     pub(crate) best: Measured,
-    /// What is recommended, as it is there.
+    /// The recommended cell on this trace.
     pub(crate) chosen: Measured,
 }
 
@@ -235,7 +235,7 @@ pub(crate) fn run(args: &Args) -> Done {
     args.goal.check(args.replaying.unit, args.traces.all().len())?;
     let advice = answer(args, &question)?;
     let written = write_files(args, &question, &advice);
-    // Whatever became of the files: a stream cannot be asked again.
+    // Even if files fail: a stream cannot be read again.
     let printed = output::print(&match args.replaying.output {
         Output::Table => table(&advice),
         Output::Json => output::json(&json(&advice)),
@@ -257,7 +257,7 @@ fn write_files(args: &Args, question: &Question, advice: &Advice<'_>) -> Done {
     Ok(())
 }
 
-/// Fails before minutes of replay where what they tell could not be written after them.
+/// Fails before minutes of replay if the output could not be written after them.
 fn check_places(args: &Args) -> Result<(), Failure> {
     let mut problem = None;
     if let Some(file) = &args.report {
@@ -297,7 +297,7 @@ fn command(args: &Args, setting: &Setting) -> String {
     words.join(" ")
 }
 
-/// Fails if nothing is known of any policy. Of which nothing is, the answer says.
+/// Fails if the costs of all policies are unknown. If those of some are, the answer says which.
 fn check_known(policies: &[Candidate], forecast: &Forecast) -> Result<(), Failure> {
     let policies = || policies.iter().map(Candidate::policy);
     if policies().any(|policy| forecast.costs_of(&policy).is_some()) {
@@ -308,7 +308,7 @@ fn check_known(policies: &[Candidate], forecast: &Forecast) -> Result<(), Failur
     Err(anyhow!("the profile has no costs of {names}; {how}").into())
 }
 
-/// The traces, or what is kept of them.
+/// The traces, or their samples.
 fn cases(args: &Args, backend_us: f64) -> Result<Vec<Case<'_>>, Failure> {
     let unit = args.replaying.unit;
     let mut names = args.traces.all();
@@ -358,7 +358,7 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
     let limits = {
         let cells = || cases[worst.case].cells.iter().map(|cell| cell.measured);
         let of_policy = |policy| cells().filter(move |cell| cell.policy == policy);
-        // What is advised is larger for its misses.
+        // Its misses make the recommended size larger.
         let is_advised =
             |it: &Limit| it.best.policy == chosen.policy && it.best.capacity < chosen.capacity;
         let all = (0..policies.len()).filter_map(|policy| limit(of_policy(policy)));
@@ -411,7 +411,7 @@ fn worst(on_each: &[Beside]) -> Option<Beside> {
     worst.copied()
 }
 
-/// What twice the recommended size gives, with the same policy.
+/// The gain of twice the recommended size, with the same policy.
 struct Doubling<'a> {
     cases: &'a [Case<'a>],
     /// By trace: the cell of twice the size, if it is not among those that were compared.
@@ -427,7 +427,7 @@ impl<'a> Doubling<'a> {
         board: &Board,
         chosen: Measured,
     ) -> Result<Self, Failure> {
-        // Twice the size, or one that was compared and is as good as that; at most everything.
+        // Twice the size, or a compared size that is as good; at most all objects.
         let twice = chosen.capacity.saturating_mul(2).min(board.everything);
         let near = |size: &u64| *size > chosen.capacity && size.abs_diff(twice) <= twice / 100;
         let step = board.rows.iter().map(|row| row.capacity).find(near).unwrap_or(twice);
@@ -440,8 +440,8 @@ impl<'a> Doubling<'a> {
         Ok(doubling)
     }
 
-    /// What it gains, as a share of the throughput; of several traces on the one on which most
-    /// is gained. `None` if the size holds everything.
+    /// Its gain, as a share of the throughput; with several traces the largest gain. `None` if the
+    /// size holds all objects.
     fn most_gain(&self) -> Option<f64> {
         (0..self.cases.len()).filter_map(|case| self.gain(case)).max_by(f64::total_cmp)
     }

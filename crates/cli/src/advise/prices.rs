@@ -4,8 +4,8 @@ use clap::ValueEnum;
 
 use super::goal::MONTH_SECONDS;
 
-/// What memory and misses cost where a cache stands before a backend. On demand, without
-/// discounts, in USD, in the region us-east-1; nothing is in it for data that is moved.
+/// Prices of memory and misses for a cache before a backend: on demand, without discounts, in USD,
+/// in the region us-east-1, without costs of data transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum PriceList {
     /// Nodes of ElastiCache before DynamoDB: USD 12.24 a GiB, 0.125 a million misses
@@ -70,13 +70,13 @@ impl PriceList {
         }
     }
 
-    /// What a GiB of memory costs a month, to the cent.
+    /// Price of a GiB of memory a month, to the cent.
     pub(crate) fn memory(self) -> f64 {
         let Machine { an_hour, gib, .. } = self.parts().0;
         (an_hour * MONTH_SECONDS / 3_600.0 / gib * 100.0).round() / 100.0
     }
 
-    /// What a million misses cost.
+    /// Price of a million misses.
     pub(crate) fn misses(self) -> f64 {
         self.parts().1.a_million
     }
@@ -87,7 +87,7 @@ impl PriceList {
         format!("memory is {name} at USD {an_hour} an hour for {gib} GiB ({read}, {source})")
     }
 
-    /// From where that of misses is.
+    /// Source of the price of misses.
     pub(crate) fn misses_source(self) -> String {
         let Reads { name, read, source, .. } = self.parts().1;
         format!("a miss is a {name} ({read}, {source})")

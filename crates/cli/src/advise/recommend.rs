@@ -1,14 +1,14 @@
 //! The rule that chooses the policy at a size, apart from how its inputs are measured and
 //! its answer is printed. The choice of the size is [`super::worth`]'s.
 //!
-//! At each size the policy wins that is predicted to deliver the most; policies within 5 %
-//! of it tie, which is about what the model can tell apart, and of these the one with the
-//! fewest misses is used, because it asks least of the backend; within half a point of that
-//! the fastest.
+//! The policy with the highest predicted throughput wins a size. Policies within 5 % of it tie,
+//! because the model is no more exact than that. The policy with the fewest misses wins the tie,
+//! because it loads the backend least. Among those within half a point of it, the fastest wins.
 
 /// Miss ratios this close are as good as each other: 0.5 percentage points.
 const AS_FEW: f64 = 0.005;
-/// What subtracting two ratios may be off by: half a point apart is still as good.
+/// Rounding error of the difference of two ratios: exactly half a point apart still counts as
+/// equal.
 const ROUNDING: f64 = 1e-12;
 /// Throughputs this close are a tie.
 pub(crate) const TIE: f64 = 0.05;
@@ -23,10 +23,10 @@ pub(crate) struct Measured {
     pub(crate) capacity: u64,
     pub(crate) miss_ratio: f64,
     pub(crate) work_per_hit: f64,
-    /// Predicted; `None` where nothing is known of what the policy costs.
+    /// Predicted; `None` if the costs of the policy are unknown.
     pub(crate) mops: Option<f64>,
-    /// Between how many times that it may be. 1 where the profile was measured with as many cores:
-    /// what is then left is in [`TIE`].
+    /// The range of the true throughput, as factors. 1 if the profile was measured with as many
+    /// cores: [`TIE`] covers the remaining error.
     pub(crate) doubt: [f64; 2],
 }
 
@@ -48,10 +48,10 @@ impl Measured {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Winner {
     pub(crate) chosen: Measured,
-    /// Others within [`TIE`] of the highest throughput, or of which it is not sure that they are
-    /// slower, fewest misses first.
+    /// Others within [`TIE`] of the highest throughput, or not certainly slower, fewest misses
+    /// first.
     pub(crate) ties: Vec<Measured>,
-    /// The rest, fastest first; last those of which no speed is known.
+    /// The rest, fastest first; those of unknown speed last.
     pub(crate) beaten: Vec<Measured>,
 }
 
@@ -88,8 +88,8 @@ pub(crate) fn winner(cells: &[Measured]) -> Option<Winner> {
     Some(Winner { chosen, ties, beaten })
 }
 
-/// Where a policy should not be given more memory, if more makes it slower. The cells are those
-/// of one policy, in order of size.
+/// The size beyond which a policy should get no more memory, if more makes it slower. The cells are
+/// those of one policy, in order of size.
 pub(crate) fn limit(cells: impl Iterator<Item = Measured>) -> Option<Limit> {
     let mut best: Option<Measured> = None;
     let mut largest = None;

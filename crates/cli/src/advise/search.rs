@@ -1,5 +1,5 @@
-//! Which sizes are replayed: a first grid, then where a closer look may change the answer, then
-//! the answer's own sizes with all policies.
+//! The search for sizes: first a coarse grid, then sizes between those where the answer may change,
+//! then the sizes of the answer with all policies.
 
 use anyhow::anyhow;
 use frazil_simulator::CapacitySpec;
@@ -13,18 +13,18 @@ use super::memory::Memory;
 use super::worth::{Gap, gaps_to_sizes};
 use crate::failure::Failure;
 
-/// Sizes to compare unless said otherwise: each twice the one before, and everything.
+/// The default sizes to compare: each twice the one before, and all objects.
 const GRID: [&str; 9] = ["0.5%", "1%", "2%", "4%", "8%", "16%", "32%", "64%", "100%"];
 /// Sizes that may be added to those: three halvings of the gap around each of three sizes, and
 /// some for a curve that bends more than once.
 const EXTRA: usize = 12;
-/// What is resident at a capacity says which capacity a budget in bytes is; so many of these lead to
-/// each other.
+/// The resident objects at a capacity give a better capacity for a budget in bytes; so many such
+/// steps are made.
 const NEARER: usize = 6;
 /// Policies of the answer's own sizes that were not replayed there may win, and so move it.
 const ROUNDS: usize = 4;
 
-/// All that is known of the sizes, and what is recommended.
+/// The known sizes, and the recommendation.
 pub(super) struct Found {
     pub(super) board: Board,
     pub(super) choice: Choice,
@@ -32,7 +32,7 @@ pub(super) struct Found {
     pub(super) shown: Vec<u64>,
 }
 
-/// Replays what is needed to answer.
+/// Replays the cells that the answer needs.
 pub(super) fn explore(
     args: &Args,
     question: &Question,
@@ -122,7 +122,7 @@ fn look_closer(
         }
         let before = board.rows.len();
         add(question, memory, cases, board, &cells)?;
-        // What cannot be told from a neighbour in a sample is no new size.
+        // A size that a sample cannot distinguish from the next one is no new size.
         let new = board.rows.len() - before;
         if new == 0 {
             break;
@@ -161,7 +161,7 @@ fn cells_between(
     sizes.into_iter().flat_map(with_policies).collect()
 }
 
-/// What was not replayed yet of the sizes that the answer speaks of.
+/// The cells not replayed yet of the sizes in the answer.
 fn unknown(question: &Question, board: &Board, choice: &Choice) -> Vec<(usize, u64)> {
     let missing = |capacity| {
         let row = board.at(capacity);

@@ -1,6 +1,6 @@
 //! The advice as text: the table for people, and the rows for scripts.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 
 use frazil_policy::PolicySpec;
 use frazil_simulator::Unit;
@@ -22,9 +22,9 @@ use crate::output::{self, Row, grouped, percent, row};
 
 /// Beyond this hit ratio a peak is one at 1.
 const NEVER: f64 = 0.9995;
-/// Hits for which a cache may be worth its memory.
+/// Below this hit ratio a cache does not pay for its memory.
 const WORTHWHILE: f64 = 0.02;
-/// A loss of throughput that is not just rounding of what is printed.
+/// A loss of throughput above the rounding of the output.
 pub(super) const TOLD: f64 = 5e-4;
 
 /// One `cell` row per policy × size, then the `recommendation`.
@@ -44,7 +44,7 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     };
     let others = |cells: &[Measured]| -> Vec<_> {
         let other = |cell: &Measured| {
-            // Of several traces, each figure of that on which it is worst.
+            // With several traces, each figure is that of the worst.
             let row = advice.board.at(cell.capacity);
             let kept = row.and_then(|row| row.entry(cell.policy)).map(|entry| entry.kept);
             json!({
@@ -78,7 +78,7 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
         "worst_trace" => worst_trace(advice),
         "share_of_best" => advice.worst.share_of_best(),
         "traces" => by_trace_json(advice),
-        // Of the trace that the miss ratio is of.
+        // On the trace of the miss ratio.
         "sample_rate" => missed.map(|case| case.loaded.origin.rate()),
         "miss_ratio_standard_error" => missed.and_then(|case| case.error(capacity)),
         "cores" => cores,
@@ -119,7 +119,7 @@ fn cell_row(advice: &Advice<'_>, case: &Case<'_>, cell: &Replayed) -> Row {
         "throughput_mops" => predicted(|it| json!(it.throughput_mops)),
         "throughput_low_mops" => predicted(|it| json!(it.range_mops[0])),
         "throughput_high_mops" => predicted(|it| json!(it.range_mops[1])),
-        // With delayed hits where those are known, as in what is targeted.
+        // With delayed hits if they are known, as in targets.
         "response_us" => cell.mean_us(),
         "p50_us" => cell.latencies.as_ref().map(|it| it.all.p50_us),
         "p99_us" => cell.latencies.as_ref().map(|it| it.all.p99_us),
@@ -156,7 +156,7 @@ fn by_size(advice: &Advice<'_>, case: &Case<'_>, cell: impl Fn(&Replayed) -> Str
     headers.extend(advice.shows_memory().then_some("memory"));
     headers.extend(names.iter().map(String::as_str));
     headers.push(last);
-    // What was looked at only to find the sizes is for scripts.
+    // Cells replayed only to find the sizes are for scripts.
     let shown = advice.board.rows.iter().filter(|row| advice.shown.contains(&row.capacity));
     let rows = shown.map(|of_size| {
         let capacity = of_size.capacity;
@@ -170,16 +170,17 @@ fn by_size(advice: &Advice<'_>, case: &Case<'_>, cell: impl Fn(&Replayed) -> Str
     output::table(&headers, &[last], rows.collect())
 }
 
-/// What must be known first, the tables policy × size, and the answer under them.
+/// The cautions, the tables policy × size, and the answer under them.
 pub(crate) fn table(advice: &Advice<'_>) -> String {
     let mut text = String::new();
-    // Writing to a string does not fail.
     for caution in cautions(advice) {
-        let _ = writeln!(text, "{caution}\n");
+        text += &output::wrapped(&caution, "", "    ");
+        text.push('\n');
     }
     text.extend(advice.cases.iter().map(|case| of_case(advice, case)));
     text += &worth(advice);
-    let _ = writeln!(text, "{}\n", answer(advice));
+    text += &output::wrapped(&answer(advice), "", "    ");
+    text.push('\n');
     text += &by_trace_table(advice);
     for sentence in sentences(advice) {
         text += &output::wrapped(&sentence, "  ", "    ");
@@ -198,13 +199,17 @@ fn of_case(advice: &Advice<'_>, case: &Case<'_>) -> String {
         }
     };
     let Setting { cores, backend_us, mpl } = advice.forecast.setting;
-    format!(
-        "{}: {} requests, {}{} objects. Miss ratio by capacity and policy:\n\n{misses}\n{bytes}\
-         Predicted million requests a second: {}, {} at a time, {} µs for a miss:\n\n{speeds}\n",
+    let title = format!(
+        "{}: {} requests, {}{} objects. Miss ratio by capacity and policy:",
         case.title(),
         grouped(case.requests()),
         if case.loaded.origin.sampled.is_some() { "about " } else { "" },
         grouped(case.objects()),
+    );
+    format!(
+        "{}\n{misses}\n{bytes}\
+         Predicted million requests a second: {}, {} at a time, {} µs for a miss:\n\n{speeds}\n",
+        output::wrapped(&title, "", "    "),
         counted(cores, "core"),
         grouped(mpl as u64),
         backend_us
@@ -300,7 +305,7 @@ fn most_hits(advice: &Advice<'_>) -> f64 {
     1.0 - cells.map(|cell| cell.measured.miss_ratio).fold(1.0, f64::min)
 }
 
-/// Where no cache helps: what is asked for comes back too late, or never.
+/// If no cache helps: objects are requested again too late, or never.
 pub(super) fn hopeless(advice: &Advice<'_>) -> Option<String> {
     let most = most_hits(advice);
     let none_helps = most < WORTHWHILE || matches!(advice.choice.verdict, Verdict::Hopeless);
@@ -313,7 +318,7 @@ pub(super) fn hopeless(advice: &Advice<'_>) -> Option<String> {
     })
 }
 
-/// How sure that is: what was sampled, and whose costs were taken.
+/// The certainty of the answer: samples, and the sources of costs.
 pub(super) fn sure(advice: &Advice<'_>) -> Vec<String> {
     let mut sentences: Vec<String> =
         advice.cases.iter().filter_map(|case| sampled(advice, case)).collect();
@@ -327,7 +332,7 @@ pub(super) fn sure(advice: &Advice<'_>) -> Vec<String> {
     sentences
 }
 
-/// Of what a trace is a sample, and how far its miss ratios may be off for it.
+/// The population of a sampled trace, and the likely error of its miss ratios.
 fn sampled(advice: &Advice<'_>, case: &Case<'_>) -> Option<String> {
     let rate = case.loaded.origin.rate();
     let capacity = advice.choice.winner.chosen.capacity;
@@ -343,7 +348,7 @@ fn sampled(advice: &Advice<'_>, case: &Case<'_>) -> Option<String> {
     ))
 }
 
-/// What the model would freeze at the size of the recommendation.
+/// The share that the model would freeze at the recommended size.
 fn what_is_frozen(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     let cells = advice.cases[advice.worst.case].cells.iter();
     let at_size = cells.filter(|cell| cell.measured.capacity == chosen.capacity);
@@ -366,7 +371,7 @@ fn what_is_frozen(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     (!parts.is_empty()).then(|| format!("Frozen at this size: {}.", parts.join("; ")))
 }
 
-/// What the forecast of what is frozen takes for granted.
+/// The assumptions of the prediction for frozen shares.
 pub(super) fn frozen_assumptions(advice: &Advice<'_>) -> String {
     let shares: Vec<String> = SHARES.iter().map(|share| format!("{} %", share * 100.0)).collect();
     let look = if advice.forecast.knows_frozen() {
@@ -444,9 +449,9 @@ fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
     )
 }
 
-/// Why a policy that nobody ties with.
+/// The reason for a policy that wins without a tie.
 fn why_alone(advice: &Advice<'_>, winner: &Winner) -> &'static str {
-    // Those that do not do what is asked for are beaten too, however fast they are.
+    // Policies that miss the target are beaten too, however fast they are.
     match winner.beaten.first().map(|cell| cell.mops) {
         Some(Some(_)) if advice.money().is_some() => match &advice.goal {
             Some(goal) if goal.budget.is_some() || goal.has_targets() => {
@@ -506,15 +511,15 @@ pub(super) fn why_slower(advice: &Advice<'_>, chosen: &Measured) -> &'static str
     let cell = advice.cases[advice.worst.case].cell(chosen.policy, chosen.capacity);
     match cell.and_then(|cell| cell.predicted.as_ref()) {
         Some(it) if it.p_star[1] > NEVER => {
-            ", as what a request takes longer in a larger cache outweighs the hits it adds"
+            ", because slower requests in a larger cache outweigh the added hits"
         }
-        Some(it) if it.p_star[1] < 1.0 - chosen.miss_ratio => ", as more hits are slower here",
+        Some(it) if it.p_star[1] < 1.0 - chosen.miss_ratio => ", because more hits are slower here",
         // Some of both.
         _ => "",
     }
 }
 
-/// What the chosen cell's throughput hangs on, and how sure that is.
+/// The limit of the chosen cell's throughput, and its certainty.
 fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     let cell = advice.cases[advice.worst.case].cell(chosen.policy, chosen.capacity)?;
     let Predicted { range_mops: [low, high], response_us, bottleneck, p_star, .. } =
@@ -554,8 +559,7 @@ pub(super) fn range_source(advice: &Advice<'_>) -> &'static str {
     }
 }
 
-/// What limits the throughput. Of a name that is none of these a station where requests take
-/// turns.
+/// The limit of the throughput. Any other name is a station where requests take turns.
 pub(super) fn limit_name(bottleneck: &str) -> String {
     match bottleneck {
         "backend" => "most requests wait for the backend".to_owned(),
@@ -565,7 +569,7 @@ pub(super) fn limit_name(bottleneck: &str) -> String {
     }
 }
 
-/// A time of so many microseconds, with three digits.
+/// A time in microseconds, with three digits.
 pub(super) fn time(us: f64) -> String {
     let (value, unit) = match us {
         ..1.0 => (us * 1000.0, "ns"),

@@ -1,5 +1,5 @@
-//! What memory is worth, in words: the three sizes, why one is recommended, and what must be known
-//! before it is believed.
+//! The advice in words: the three sizes, the reason for the recommended one, and warnings about the
+//! trace or the profile.
 
 use serde_json::{Value, json};
 
@@ -15,19 +15,19 @@ use super::worth::{AMPLE, CLIFF, CLIFF_WITHIN, FRUGAL, HOPELESS, Shape, knees};
 use crate::output::{self, grouped, percent};
 use frazil_simulator::{CurvePoint, Unit};
 
-/// Of fewer requests than these a hundredth is less than what chance does to a miss ratio.
+/// With fewer requests than these, the random error of a miss ratio exceeds a hundredth.
 const FEW: u64 = 10_000;
 /// More of a trace than this should not pass before a cache is filled.
 const FILLING: f64 = 0.5;
 
-/// A size that serves so many times as much is pointed out.
+/// The output points out a size with so many times the throughput.
 const FASTER: f64 = 1.25;
-/// From this gain on it is told in times, not in percent.
+/// From this gain on the output has a factor, not percent.
 const MANY_TIMES: f64 = 2.0;
 
 const CLIFF_NAME: &str = "cliff";
-/// Steps between the two sizes where a loop's cliff is looked for. A cliff falls within two of them;
-/// objects that come in any order fall over all.
+/// Steps between the two sizes where a loop's cliff is looked for. A cliff falls within two of
+/// them; objects that come in any order fall over all.
 const CLIFF_STEPS: u64 = 16;
 
 /// One of the sizes on the table, with its names.
@@ -36,7 +36,7 @@ pub(super) struct Named {
     pub(super) capacity: u64,
     pub(super) policy: usize,
     pub(super) kept: Kept,
-    /// Of the avoidable misses.
+    /// Share of the avoidable misses.
     pub(super) avoided: f64,
 }
 
@@ -92,12 +92,12 @@ fn of_policy(advice: &Advice<'_>, name: &'static str, row: &Row, policy: usize) 
     Some(Named { names: vec![name], capacity: row.capacity, policy, kept, avoided })
 }
 
-/// What a policy avoids of the avoidable misses; of several traces on the one where that is least.
+/// The share of the avoidable misses that a policy avoids; with several traces the smallest.
 fn avoided(advice: &Advice<'_>, row: &Row, policy: usize) -> Option<f64> {
     advice.board.left(&advice.cases, policy, row.capacity).map(|left| 1.0 - left)
 }
 
-/// The sizes for scripts: each name with what it stands for, `null` where no size does.
+/// The sizes for scripts: each name with its size, `null` if there is none.
 pub(super) fn sizes_json(advice: &Advice<'_>) -> Value {
     let all = named(advice);
     let named = |name: &str| all.iter().find(|it| it.names.contains(&name));
@@ -133,7 +133,7 @@ fn size_json(advice: &Advice<'_>, size: &Named) -> Value {
     })
 }
 
-/// What was asked for, for scripts, and whether it is reached. `null` if nothing was.
+/// The target, for scripts, and whether it is reached. `null` if there is none.
 pub(super) fn goal_json(advice: &Advice<'_>) -> Value {
     let Some(goal) = &advice.goal else { return Value::Null };
     let choice = &advice.choice;
@@ -169,7 +169,7 @@ pub(super) fn goal_json(advice: &Advice<'_>) -> Value {
     })
 }
 
-/// The sizes as a table, with what each leaves. Empty where there are none.
+/// The sizes as a table, with their misses. Empty if there are none.
 pub(super) fn worth(advice: &Advice<'_>) -> String {
     let memory = advice.shows_memory();
     let money = advice.money();
@@ -203,7 +203,7 @@ pub(super) fn worth(advice: &Advice<'_>) -> String {
     format!("{}:\n\n{}\n", worth_title(advice), output::table(&headers, &["size", "use"], rows))
 }
 
-/// What stands over the sizes.
+/// The heading of the sizes.
 pub(super) fn worth_title(advice: &Advice<'_>) -> String {
     let of = if advice.cases.len() > 1 { ", on the trace where each figure is worst" } else { "" };
     format!(
@@ -221,8 +221,8 @@ fn told_bytes(advice: &Advice<'_>, policy: usize, capacity: u64) -> String {
     bytes_of(advice, policy, capacity).map_or_else(|| "-".to_owned(), output::bytes)
 }
 
-/// The memory of a policy at a capacity, by what was resident there; where it was not replayed as at
-/// the next one that was.
+/// The memory of a policy at a capacity, from the objects resident there. If the capacity was not
+/// replayed, from those at the next one that was.
 pub(super) fn bytes_of(advice: &Advice<'_>, policy: usize, capacity: u64) -> Option<u64> {
     let entries = advice.board.rows.iter().filter_map(|row| row.entry(policy));
     let near = entries.min_by_key(|entry| entry.measured.capacity.abs_diff(capacity))?;
@@ -230,18 +230,18 @@ pub(super) fn bytes_of(advice: &Advice<'_>, policy: usize, capacity: u64) -> Opt
     near.kept.bytes_each.map(|each| (each * capacity as f64).round() as u64)
 }
 
-/// What is recommended costs so much: memory, and misses.
+/// Costs of the recommended size: memory, and misses.
 fn a_month(advice: &Advice<'_>, money: &Money) -> [f64; 2] {
     let chosen = &advice.choice.winner.chosen;
     money.a_month(chosen.capacity, &advice.choice.kept)
 }
 
-/// An amount of money, of which small ones have two digits too.
+/// An amount of money; small ones have two digits too.
 pub(super) fn price(sum: f64) -> String {
     if sum < 100.0 { output::number(sum, 2) } else { grouped(sum.round() as u64) }
 }
 
-/// What a GiB costs, and what misses do.
+/// Prices of a GiB, and of misses.
 pub(super) fn prices(money: &Money) -> String {
     format!("at {} a GiB and {} a million misses", money.memory_price, money.miss_price)
 }
@@ -267,7 +267,7 @@ pub(super) fn request_rate(money: &Money) -> String {
     )
 }
 
-/// Why this size, what it costs and what it buys.
+/// The reasons for this size, its costs and its gains.
 pub(super) fn why_size(advice: &Advice<'_>) -> String {
     let choice = &advice.choice;
     let shape = choice.sizes.map_or(Shape::Knee, |sizes| sizes.shape);
@@ -288,7 +288,7 @@ pub(super) fn why_size(advice: &Advice<'_>) -> String {
     format!("Size: {rule}. {}.{}{}{unreached}", buys(advice), step(advice), fastest(advice))
 }
 
-/// Of which trace figures are, where there are several.
+/// The trace of the figures, if there are several.
 fn of_several<'t>(advice: &Advice<'_>, which: &'t str) -> &'t str {
     if advice.cases.len() > 1 { which } else { "" }
 }
@@ -347,7 +347,7 @@ fn within(advice: &Advice<'_>, goal: &Goal) -> String {
     format!(" within the budget of {size}")
 }
 
-/// What is targeted, as what a cache does.
+/// The target, as a statement about a cache.
 fn targets(goal: &Goal) -> Vec<String> {
     let miss = goal.miss_ratio.map(|limit| format!("misses at most {}", percent(limit)));
     let latency = goal.latency.map(|target| match target {
@@ -396,7 +396,7 @@ fn too_dear(advice: &Advice<'_>) -> String {
     )
 }
 
-/// What the recommended size costs and buys.
+/// Costs and gains of the recommended size.
 fn buys(advice: &Advice<'_>) -> String {
     let choice = &advice.choice;
     let chosen = &choice.winner.chosen;
@@ -429,9 +429,9 @@ fn cliff(advice: &Advice<'_>) -> String {
     })
 }
 
-/// Of a loop LRU finds nothing until all of it fits, whatever others do: a room a little smaller
-/// than what is balanced, and what LRU avoids with that. `None` where it is not so, or LRU is none
-/// of those compared.
+/// In a loop LRU hits nothing until all of it fits, unlike other policies. Returns a size a little
+/// below the balanced one, and the share that LRU avoids there. `None` if the trace is no such
+/// loop, or LRU is not among the policies compared.
 fn lru_below_cliff(advice: &Advice<'_>) -> Option<(u64, f64)> {
     let sizes = advice.choice.sizes.filter(|it| it.shape == Shape::Straight)?;
     advice.policies.iter().find(|policy| policy.to_string() == "lru")?;
@@ -497,7 +497,7 @@ pub(super) fn growth(advice: &Advice<'_>) -> Option<String> {
     (!list.is_empty()).then(|| format!("Do not grow {}.", list.join(", nor ")))
 }
 
-/// The step as a card: what it is, what it gains, and to which size it goes.
+/// The step as a card: its title, its gain, and its size.
 pub(super) fn step_card(advice: &Advice<'_>) -> [String; 3] {
     let Some(gain) = advice.marginal_gain else {
         return ["More memory", "nothing more", "it holds everything"].map(str::to_owned);
@@ -518,7 +518,7 @@ pub(super) fn step_card(advice: &Advice<'_>) -> [String; 3] {
     [title, gained, format!("{of}, with {to}{all}")]
 }
 
-/// What twice the memory would do to the throughput.
+/// The throughput with twice the memory.
 fn step(advice: &Advice<'_>) -> String {
     let chosen = &advice.choice.winner.chosen;
     let Some(gain) = advice.marginal_gain else {
@@ -563,7 +563,7 @@ fn no_size(advice: &Advice<'_>) -> String {
     )
 }
 
-/// Whether figures are told with no more digits than a hint has.
+/// Whether figures are rough and have few digits.
 pub(super) fn is_rough(advice: &Advice<'_>) -> bool {
     requests(advice) < FEW
 }
@@ -572,7 +572,7 @@ fn requests(advice: &Advice<'_>) -> u64 {
     advice.cases.iter().map(|case| case.requests()).min().unwrap_or_default()
 }
 
-/// What must be known before anything else.
+/// Warnings that the output has first.
 pub(super) fn cautions(advice: &Advice<'_>) -> Vec<String> {
     let mut told = Vec::new();
     if is_rough(advice) {

@@ -1,26 +1,26 @@
-//! What memory is worth (`docs/design/advice.md`): three sizes of a curve, the cheapest of it, and
-//! between which sizes to look closer before either is told. Apart from how sizes are measured and
-//! answers are printed.
+//! The value of memory (`docs/design/advice.md`): three sizes of a curve, the cheapest size, and
+//! the intervals to search more finely before either is told. Independent of how sizes are measured
+//! and answers printed.
 //!
-//! All of it goes by two numbers a size: how large it is, and which misses it leaves.
+//! The input is two numbers a size: the size itself, and its misses.
 
-/// Of the misses that any cache could avoid, what a frugal size avoids.
+/// Share of the avoidable misses that a frugal size avoids.
 pub(crate) const FRUGAL: f64 = 0.5;
-/// And what an ample one does.
+/// The same share of an ample size.
 pub(crate) const AMPLE: f64 = 0.95;
 /// Where all fits and fewer misses than this are avoided, no cache helps.
 pub(crate) const HOPELESS: f64 = 0.01;
 /// A curve that is nowhere farther from its chord has no knee.
 const STRAIGHT: f64 = 0.05;
-/// What is gained at once, of all that can be, where it is called a cliff.
+/// Share of the possible gain in one step that makes the step a cliff.
 pub(crate) const CLIFF: f64 = 0.5;
-/// Sizes between which a cliff is known to be are at most so far apart.
+/// The two sizes around a cliff are at most so far apart.
 pub(crate) const CLIFF_WITHIN: f64 = 1.3;
 /// Sizes are not told from each other more exactly.
 const NEAR: f64 = 1.12;
-/// Nor by less than this share of what there is to save.
+/// Nor by less than this share of the possible saving.
 pub(crate) const SLIGHT: f64 = 0.01;
-/// Shares of everything: what is smaller is not looked at,
+/// Shares of all objects: smaller sizes are not considered,
 const LEAST: f64 = 1e-6;
 /// and from here on down steps are larger.
 const SMALL: f64 = 1e-3;
@@ -42,22 +42,23 @@ impl Point {
     }
 }
 
-/// What memory and misses cost: the cheapest size has the least sum.
+/// Prices of memory and misses: the cheapest size has the least sum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Prices {
     /// For each unit of size.
     pub(crate) size: f64,
-    /// For all the misses that there are without a cache.
+    /// The price of all misses without a cache.
     pub(crate) misses: f64,
 }
 
 impl Prices {
-    /// Those of a straight line from nothing to everything: on it all sizes cost the same.
+    /// The prices of a straight line from no cache to a cache for all objects: on it all sizes cost
+    /// the same.
     fn chord(everything: u64) -> Self {
         Prices { size: 1.0 / everything.max(1) as f64, misses: 1.0 }
     }
 
-    /// What a size and the misses that it leaves cost together.
+    /// Cost of a size and its remaining misses.
     pub(crate) fn of(&self, point: &Point) -> f64 {
         self.size * point.size as f64 + self.misses * point.left
     }
@@ -69,14 +70,14 @@ impl Prices {
     }
 }
 
-/// The knees of a curve, by their numbers: the vertices of its lower convex hull, from nothing on.
-/// Whatever memory and misses cost, if each costs in proportion, the cheapest size is one of these
-/// or none. O(points).
+/// The knees of a curve, by their numbers: the vertices of its lower convex hull, from size 0 on.
+/// At any prices that are proportional to memory and misses, the cheapest size is one of these or
+/// no cache. O(points).
 pub(crate) fn knees(curve: &[Point]) -> Vec<usize> {
     let point = |at: Option<&usize>| at.map_or(Point::NOTHING, |&at| curve[at]);
     let mut hull: Vec<usize> = Vec::new();
     for (at, next) in curve.iter().enumerate() {
-        // What leaves no fewer misses is never the cheapest.
+        // A larger size with as many misses is never the cheapest.
         while point(hull.last()).left > next.left {
             let Some(last) = hull.last().map(|&last| curve[last]) else { break };
             let before = point(hull.iter().nth_back(1));
@@ -95,14 +96,14 @@ pub(crate) fn knees(curve: &[Point]) -> Vec<usize> {
     hull
 }
 
-/// What the curve is like at the size in the middle.
+/// Shape of the curve at the middle size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// It bends there: memory is worth more before, and less behind.
+    /// It bends there: memory gains more below it, and less above.
     Knee,
     /// Most is gained there at once.
     Cliff,
-    /// It bends nowhere: each percent of memory avoids about as much as any other.
+    /// It does not bend: each percent of memory avoids about the same share of misses.
     Straight,
 }
 
@@ -124,7 +125,8 @@ pub(crate) fn sizes(curve: &[Point], everything: u64) -> Option<Sizes> {
     let knee = chord.cheapest(curve)?;
     let straight = chord.of(&curve[knee]) > 1.0 - STRAIGHT;
     let balanced = if straight { straight_end(curve, everything) } else { knee };
-    // A knee may lie outside of what the names promise: a large gain at once ends on both.
+    // A knee may lie outside of the range of the names: a large gain in one step ends on both
+    // sides.
     Some(Sizes {
         frugal: first(FRUGAL).map(|at| at.min(balanced)),
         balanced,
@@ -137,7 +139,7 @@ pub(crate) fn sizes(curve: &[Point], everything: u64) -> Option<Sizes> {
     })
 }
 
-/// On a straight line memory is worth its price up to the end of it or not at all.
+/// On a straight line memory pays up to its end or not at all.
 fn straight_end(curve: &[Point], everything: u64) -> usize {
     let last = curve.len().saturating_sub(1);
     let any = curve.iter().any(|point| point.avoids(HOPELESS));
@@ -199,8 +201,8 @@ pub(crate) fn gap_to_first(curve: &[Point], met: impl Fn(usize) -> bool) -> Opti
     gaps(curve).nth(at).map(between)
 }
 
-/// The gap that may hide the most: in which a size would be cheapest if all that is gained in it
-/// were gained at its very beginning. `None` if nowhere as much as `slight` could be saved.
+/// The gap that may hide the largest saving: a size in it would be the cheapest if the whole gain
+/// of the gap came at its beginning. `None` if no gap could save `slight`.
 pub(crate) fn gap_to_cheapest(
     curve: &[Point],
     prices: &Prices,
@@ -216,7 +218,7 @@ pub(crate) fn gap_to_cheapest(
     saves.min_by(|one, two| at_best(one).total_cmp(&at_best(two))).map(between)
 }
 
-/// Where to look closer before [`sizes`] are told: nowhere if that is empty.
+/// Sizes to replay before [`sizes`] are final; empty if none are needed.
 pub(crate) fn gaps_to_sizes(curve: &[Point], everything: u64) -> Vec<Gap> {
     let first = |share| gap_to_first(curve, |at| curve[at].avoids(share));
     let balanced = gap_to_cheapest(curve, &Prices::chord(everything), everything, SLIGHT);
@@ -292,7 +294,7 @@ mod tests {
                 let found = prices.of(&points[prices.cheapest(&points).unwrap()]);
                 let every: Vec<Point> = (1..=EVERYTHING).map(|size| at(curve, size)).collect();
                 let best = &every[prices.cheapest(&every).unwrap()];
-                // A step of the grid: what is paid for a size that is no more than that too large.
+                // A step of the grid: the excess cost of a size that is too large by at most that.
                 let step = prices.size * best.size as f64 * (NEAR - 1.0);
                 let least = prices.of(best).min(prices.of(&Point::NOTHING));
                 let found = found.min(prices.of(&Point::NOTHING));
@@ -364,7 +366,7 @@ mod tests {
                     assert_eq!(shape, Shape::Knee);
                 }
                 "concave" => {
-                    // Where the slope is that of the chord: share^-0.75 = 4.
+                    // The point at which the slope is that of the chord: share^-0.75 = 4.
                     assert!(near(frugal, 0.0625) && near(ample, 0.8145), "{frugal} {ample}");
                     let gain = |size: u64| -at(curve, size).left - size as f64 / 1e5;
                     assert!(gain(balanced) > gain(15_749) - SLIGHT, "{balanced}");

@@ -1,8 +1,8 @@
-//! How far a calibration agrees with itself: what parts of it predict, compared.
+//! Agreement of a calibration with itself: predictions from parts of its rounds, compared.
 //!
-//! A profile is good if another one, made on the same machine, predicts the same. Of that there is
-//! no need to wait for the other one: every round of a calibration measures all there is, so a round,
-//! or each second one, is a calibration of its own.
+//! A profile is good if another one of the same machine predicts the same. That does not need a
+//! second calibration: every round measures everything, so each round, or every second round, is a
+//! calibration of its own.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,22 @@ use frazil_queueing::{Conditions, Errors, Halves, Profile, throughput};
 const HIT_RATIOS: [f64; 3] = [0.5, 0.9, 1.0];
 /// Cores for which they are, and the machine's own.
 const CORES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// What a machine that is not measured again is known to: so many standard deviations of what one
-/// round predicts. Two calibrations, each the median of five rounds, would be 0.8 apart two thirds of
-/// the time, and 2.2 nineteen times in twenty, of so few rounds (Student's t). Some more because the
-/// machine is not the same at another time, and a slow one has fewer rounds.
+/// The accuracy of a machine that is not measured again, in standard deviations of one round's
+/// prediction. Two calibrations, each the median of five rounds, would differ by less than 0.8 two
+/// thirds of the time, and by less than 2.2 nineteen times in twenty, with so few rounds (Student's
+/// t). The figure is larger because a machine differs from time to time, and a slow one has fewer
+/// rounds.
 const DEVIATIONS: f64 = 3.0;
 
-/// Rounds without which nothing is said.
+/// With fewer rounds there is no statement.
 const FEWEST: usize = 3;
 /// Beyond that nothing is known.
 const MOST: f64 = 10.0;
 
-/// What the parts say.
+/// The predictions of the parts.
 #[derive(Debug, Default)]
 pub(super) struct Agreement {
-    /// Of every second round and the others, on the machine's own cores.
+    /// From the odd and the even rounds, on the machine's own cores.
     pub(super) halves: Option<Halves>,
     /// By policy, what [`Profile::error_at`] is read from.
     pub(super) errors: BTreeMap<String, Errors>,
@@ -75,7 +76,7 @@ pub(super) fn agreement(
     Agreement { halves: compared(&one, &other), errors }
 }
 
-/// What a profile predicts for requests that wait for no backend, one for each core.
+/// The prediction of a profile for requests that wait for no backend, one for each core.
 fn predictions(profile: &Profile, capacities: &[u64], cores: &[usize]) -> Predictions {
     let mut predictions = Predictions::new();
     for name in profile.networks.keys() {
@@ -134,7 +135,7 @@ fn rounded(share: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// One policy, whose hits take so long on one core, and turns on more.
+    /// One policy, whose hits take so long on one core, and also turns on more.
     fn profile(look_up_us: f64, turn_us: f64) -> Profile {
         let text = format!(
             "machine = {{ description = \"here\", cores = 2 }}\n\
@@ -157,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_only_many_cores_show_is_an_error_of_many_cores() {
-        // A turn is small beside the look-up, and is all that 64 cores wait for.
+        // A turn is short beside the look-up, and 64 cores wait only for it.
         let found = agreement(4, 2, &[1_000], |rounds| {
             Some(profile(0.1, if rounds[0] % 2 == 0 { 0.001 } else { 0.003 }))
         });
@@ -172,7 +173,7 @@ mod tests {
     fn what_cannot_be_compared_says_nothing() {
         assert_eq!(agreement(4, 2, &[1_000], |_| None).halves, None);
         assert_eq!(agreement(1, 2, &[1_000], |_| None).halves, None);
-        // Of five rounds two make sense.
+        // Two of five rounds are usable.
         let found = agreement(5, 2, &[1_000], |rounds| {
             (rounds.len() > 1 || rounds[0] < 2).then(|| profile(0.1, 0.01))
         });

@@ -1,5 +1,5 @@
-//! From figures to a profile: medians of the rounds are the figures, how far the rounds lie
-//! apart is their spread.
+//! Makes a profile from measurements: each figure is the median of the rounds, and their range is
+//! its spread.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use frazil_queueing::{
 use super::measure::{Figures, Skips, Timed};
 use crate::median::median;
 
-/// Two mixes that differ by less in items skipped do not say what one costs.
+/// Two mixes that differ by less in items skipped do not show the cost of one.
 const LEAST_SKIPS: f64 = 0.2;
 /// A figure of 0 and others of more make no times by number.
 const LEAST_US: f64 = 1e-4;
@@ -25,19 +25,19 @@ pub(super) struct Point {
     pub(super) fifo: Vec<Figures>,
 }
 
-/// A policy and what it costs at each capacity.
+/// A policy and its costs at each capacity.
 pub(super) struct Measured {
     pub(super) name: String,
     pub(super) turns: Turns,
     pub(super) points: Vec<Point>,
 }
 
-/// What belongs to no policy.
+/// Figures of no policy.
 pub(super) struct Common {
     pub(super) write_us: f64,
     /// By round.
     pub(super) fetch_us: Vec<f64>,
-    /// Of a look among what is frozen, by capacity and round.
+    /// Time of a look-up in the frozen table, by capacity and round.
     pub(super) looks_us: Vec<(u64, Vec<f64>)>,
 }
 
@@ -144,7 +144,7 @@ fn add(profile: &mut Profile, policy: &Measured, common: &Common) -> Result<(), 
         let mut rounds = Vec::new();
         for (one, fifo) in point.rounds.iter().zip(&point.fifo) {
             let (one, fifo) = (std::slice::from_ref(one), std::slice::from_ref(fifo));
-            // A round of its own may be too noisy to make sense of.
+            // A single round may be too noisy to use.
             rounds.extend(costs_of(one, fifo, point, policy.turns, common).ok());
         }
         let of = |pick: fn(&Priced) -> &[f64]| -> Vec<&[f64]> { rounds.iter().map(pick).collect() };
@@ -197,8 +197,8 @@ fn add(profile: &mut Profile, policy: &Measured, common: &Common) -> Result<(), 
     Ok(())
 }
 
-/// How much of what requests meet there is by hit ratio: nothing in the mix, which the turns
-/// account for, all where misses are few, nothing where there are none.
+/// The share of the contention that applies, by hit ratio: none in the mix, where turns include it;
+/// all if misses are few; none without misses.
 fn meetings(points: &[Point]) -> Option<Visits> {
     let ratio = |of: fn(&Figures) -> &Vec<Timed>| {
         let all = points.iter().flat_map(|point| &point.rounds);
@@ -211,7 +211,7 @@ fn meetings(points: &[Point]) -> Option<Visits> {
     rises.then(|| Visits::ByHitRatio(vec![(mixed, 0.0), (rare, 1.0), (1.0, 0.0)]))
 }
 
-/// What a request costs, and an item that is skipped.
+/// The cost of a request, and of an item skipped.
 struct Priced {
     costs: Costs,
     skip_us: Vec<f64>,
@@ -252,8 +252,8 @@ fn endpoints(rounds: &[Figures], write_us: f64) -> Endpoints {
     }
 }
 
-/// What the misses of the second mix cost more than those of the first, FIFO's difference
-/// taken off, for an item skipped: FIFO finds the same keys near and far, and skips nothing.
+/// The extra cost of the second mix's misses over the first's, minus FIFO's difference, for an item
+/// skipped: FIFO finds the same keys near and far, and skips nothing.
 fn skip_us(rounds: &[Figures], fifo: &[Figures], skips: Skips) -> Option<f64> {
     let miss = |rounds: &[Figures], mix: usize| {
         let of = |what: fn(&Timed) -> f64| -> Vec<f64> {

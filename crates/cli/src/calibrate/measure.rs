@@ -1,9 +1,9 @@
-//! What is driven to learn what operations cost, and the figures of one round.
+//! The workloads of a calibration, and the figures of one round.
 //!
-//! Endpoints of each policy at each capacity: all hits, and a mix of hits and newcomers, with
-//! 1, 2, … threads. Policies that give second chances run two more mixes with one thread,
-//! equal but for what is asked for again: residents, or the newcomers themselves, which the
-//! hand must then pass over.
+//! Each policy runs at each capacity with hits only, and with a mix of hits and new keys, with 1,
+//! 2, … threads. Policies that give second chances run two more mixes with one thread. The two
+//! differ only in which keys are requested again: resident ones, or the new ones, which the hand
+//! must then pass over.
 
 use std::time::{Duration, Instant};
 
@@ -18,21 +18,21 @@ use crate::median::median;
 
 /// A disturbed run is measured again so often.
 const TRIES: usize = 3;
-/// Time without disturbance that a run must have, of what was measured, and anyway seconds
-/// that are enough.
+/// Undisturbed time that a run needs: a share of the measured time, and seconds that are enough in
+/// any case.
 const ENOUGH: (f64, f64) = (0.5, 0.008);
-/// Share of the capacity that is resident before newcomers come.
+/// Share of the capacity that is resident before new keys come.
 const RESIDENT: f64 = 0.9;
-/// Share of newcomers in the mix.
+/// Share of new keys in the mix.
 const NEWCOMERS: f64 = 0.5;
 /// The same in the mix of few misses.
 const FEW_NEWCOMERS: f64 = 0.1;
-/// Newcomers between a newcomer and its being asked for again, at most, of the capacity: long
-/// enough that it is no longer at hand.
+/// The most new keys between a new key and its next request, as a share of the capacity: enough
+/// that it has left the processor's caches.
 const AGAIN: f64 = 0.5;
 /// Requests of a stream: more than a core's own caches hold, as a program's requests are.
 const LENGTH: (usize, usize) = (1 << 21, 1 << 22);
-/// What an asynchronous miss costs is measured with so many in flight.
+/// Asynchronous misses are measured with so many in flight.
 const IN_FLIGHT: usize = 16;
 
 /// A time and the hit ratio at which it was measured.
@@ -50,7 +50,7 @@ pub(super) struct Figures {
     pub(super) hits: Vec<Timed>,
     pub(super) mixed: Vec<Timed>,
     pub(super) rare: Vec<Timed>,
-    /// Residents, and newcomers, asked for again.
+    /// Resident keys, and new keys that are requested again.
     pub(super) again: Option<[Timed; 2]>,
     /// Writes to lines that all threads write, for a miss.
     pub(super) writes: f64,
@@ -71,7 +71,7 @@ pub(super) struct Ground {
     hits: Vec<Stream>,
     mixed: Vec<Stream>,
     rare: Vec<Stream>,
-    /// Keys of their own, more than fit.
+    /// Their own keys, more than fit.
     churn: Vec<Stream>,
     again: [Vec<Stream>; 2],
     mixes: [(Mix, Mix); 3],
@@ -84,7 +84,7 @@ impl Ground {
         let resident = Mix { resident: least(RESIDENT), newcomers: 0.0, again: 0 };
         let mixed = Mix { newcomers: NEWCOMERS, ..resident };
         let few = Mix { resident: least(0.1), newcomers: 0.0, again: 0 };
-        // As many newcomers in both, and twice as many other requests.
+        // As many new keys in both, and twice as many other requests.
         let random = Mix { newcomers: 1.0 / 3.0, ..few };
         let back = least(AGAIN) as usize;
         let newest = Mix { newcomers: 1.0, again: back, ..few };
@@ -105,7 +105,7 @@ impl Ground {
         })
     }
 
-    /// Counts what the policy skips in each mix.
+    /// Counts the entries that the policy skips in each mix.
     pub(super) fn skips(&self, policy: PolicySpec) -> anyhow::Result<Skips> {
         let mut skips = Vec::new();
         for (before, mix) in &self.mixes {
@@ -166,8 +166,8 @@ impl Ground {
         Ok(figures)
     }
 
-    /// Fills a cache as if it had been in use: what lies next to each other is not what came
-    /// one after the other, so that the processor foresees no victim. Then come the residents.
+    /// Fills a cache as if it had been in use: neighbours in memory did not arrive one after the
+    /// other, so the processor cannot predict victims. Then come the resident keys.
     fn age(&self, ours: &Ours<u64>, residents: Mix) -> anyhow::Result<()> {
         let step = Duration::from_millis(5 + self.capacity / 50_000);
         let schedule = Schedule { warmup: step, measured: Duration::from_millis(1), slices: 1 };
@@ -202,8 +202,8 @@ impl Ground {
         Ok((with.us - without.us).max(0.0) / (1.0 - without.hit_ratio).max(1e-3))
     }
 
-    /// µs of a hit of what is frozen, which is the same of every policy, by one thread: it
-    /// writes nothing that others read. `None` where the system lets nothing be frozen.
+    /// µs of a hit on a frozen entry, with one thread. It is the same for every policy, and writes
+    /// nothing that others read. `None` if the system does not permit freezing.
     pub(super) fn look_us(
         &self,
         schedule: &Schedule,
@@ -217,7 +217,7 @@ impl Ground {
     }
 }
 
-/// How runs went, and how far the cores were from each other in those that count.
+/// The quality of runs, and the latency between cores in those that count.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) runs: u64,
@@ -232,12 +232,12 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// For runs in which cores are so far from each other.
+    /// For runs with this latency between cores.
     pub(crate) fn new(distance: Distance) -> Self {
         Tally { runs: 0, again: 0, disturbed: 0, distance, last_repeat: None }
     }
 
-    /// What a profile says of it.
+    /// The profile's record of it.
     pub(crate) fn quality(&self) -> Quality {
         Quality { runs: self.runs, disturbed: self.disturbed, halves: None }
     }
@@ -251,8 +251,8 @@ impl Tally {
         self.last_repeat.is_none_or(|last| Instant::now() < last)
     }
 
-    /// The first run that had its cores for long enough, at the right distance, or else the one
-    /// that had them longest.
+    /// The first run that had its cores for long enough, at the right latency between them, or else
+    /// the one that had them longest.
     pub(crate) fn least_disturbed(
         &mut self,
         schedule: &Schedule,
@@ -262,7 +262,7 @@ impl Tally {
         self.least_disturbed_counted(schedule, threads, |_| (run(), ())).0
     }
 
-    /// The same, with what was counted in that run. `run` is told how many came before it.
+    /// The same, with that run's counts. `run` gets the number of runs before it.
     pub(crate) fn least_disturbed_counted<C: Default>(
         &mut self,
         schedule: &Schedule,

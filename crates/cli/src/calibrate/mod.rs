@@ -1,4 +1,5 @@
-//! `frazil calibrate`: what operations cost on this machine, as a profile.
+//! `frazil calibrate`: measures the costs of operations on this machine, and writes them as a
+//! profile.
 
 mod agreement;
 mod assemble;
@@ -64,8 +65,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
 
-    /// Seconds to measure, about. Filling the caches and repeating disturbed runs comes on top; on a
-    /// machine that other programs use, the whole command can take several times as long.
+    /// Seconds to measure, about. Filling the caches and repeating disturbed runs comes on top; on
+    /// a machine that other programs use, the whole command can take several times as long.
     #[arg(long, value_name = "S", default_value_t = 90.0, value_parser = parse_seconds,
           allow_negative_numbers = true)]
     seconds: f64,
@@ -83,7 +84,7 @@ pub(crate) struct Args {
 const ROUNDS: usize = 5;
 /// The fewest, on a machine that is too slow for all.
 const LEAST_ROUNDS: usize = 2;
-/// What is asked for may take so many times as long, where runs are disturbed and made again.
+/// Calibration may take so many times the requested time if runs are disturbed and repeated.
 const PATIENCE: f64 = 1.5;
 /// More threads than this are not measured; the last figure stands for more.
 const MOST_THREADS: usize = 8;
@@ -145,7 +146,7 @@ pub(crate) fn run(args: &Args) -> Done {
     output::print(&summary(&profile, &capacities, &args.output, &tally))
 }
 
-/// A profile that is mostly noise is none: whoever finds the file does not see how it was made.
+/// A profile that is mostly noise is not written: its reader would not see how it was made.
 fn refuse_noise(quality: &Quality) -> anyhow::Result<()> {
     let Quality { runs, disturbed, halves } = *quality;
     let mut why = Vec::new();
@@ -178,7 +179,7 @@ fn refuse_noise(quality: &Quality) -> anyhow::Result<()> {
     )
 }
 
-/// Policies with the names under which a profile has them: those they were asked for by.
+/// Policies with their names in the profile: the names on the command line.
 pub(crate) fn setups(names: &[String]) -> Result<Vec<(String, Setup)>, Failure> {
     let mut setups: Vec<(String, Setup)> = Vec::new();
     for name in names {
@@ -206,7 +207,7 @@ fn capacities(args: &Args) -> Result<Vec<u64>, Failure> {
     Ok(capacities)
 }
 
-/// Who takes turns in a cache of this setup.
+/// The operations that take turns in a cache of this setup.
 fn turns(setup: Setup) -> Turns {
     match setup.policy {
         _ if setup.takes_no_lock() => Turns::Queue,
@@ -229,7 +230,7 @@ pub(crate) fn calibrate(
     let mut tally = Tally::new(Distance::least().with_patience(patience));
     let raw = plan.measure(capacities, seconds, &mut tally)?;
     let machine = machine(threads, &tally);
-    // What the rounds of these numbers say.
+    // The results of the rounds with these numbers.
     let assembled = |rounds: &[usize]| {
         let measured = plan.of_rounds(asked, &raw, rounds);
         let common = raw.common.of(rounds);
@@ -256,7 +257,7 @@ pub(crate) fn calibrate(
     Ok((profile, tally))
 }
 
-/// What is measured in every round.
+/// The measurements of every round.
 struct Plan {
     /// FIFO first.
     policies: Vec<Setup>,
@@ -267,7 +268,7 @@ struct Plan {
     threads: usize,
 }
 
-/// What was measured, by round.
+/// The results, by round.
 struct Raw {
     /// By policy and capacity.
     figures: BTreeMap<(usize, usize), Vec<Figures>>,
@@ -310,13 +311,13 @@ impl Plan {
         number == 0 || gives_chances(self.skips(number, 0))
     }
 
-    /// How long each run is measured, so that all of them take so many seconds.
+    /// The time of each run, such that all of them take so many seconds.
     fn schedule(&self, seconds: f64) -> Schedule {
         let runs_of = |number| 3 * self.threads + if self.chances(number) { 2 } else { 0 };
-        // And one among what is frozen.
+        // And one of frozen entries.
         let runs = (0..self.policies.len()).map(runs_of).sum::<usize>() + 1;
         let runs = ROUNDS * runs * self.grounds.len();
-        // A quarter goes to filling caches; a warm-up is a quarter of what is measured.
+        // A quarter goes to filling caches; warming takes a quarter of the measured time.
         Schedule { slices: 1, ..Schedule::seconds(seconds * 0.6 / runs as f64) }
     }
 
@@ -356,7 +357,7 @@ impl Plan {
         Ok(Raw { figures, common, rounds })
     }
 
-    /// What the rounds of these numbers say of what was asked for.
+    /// The results of the rounds with these numbers for the requested policies.
     fn of_rounds(&self, asked: &[(String, Setup)], raw: &Raw, rounds: &[usize]) -> Vec<Measured> {
         let figures = |key| {
             let all = raw.figures.get(&key).map_or(&[][..], Vec::as_slice);
@@ -377,7 +378,7 @@ impl Plan {
     }
 }
 
-/// The machine as measured with so many threads, each on a core of its own.
+/// The machine as measured with so many threads, each on its own core.
 fn machine(cores: usize, tally: &Tally) -> Machine {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
@@ -392,14 +393,14 @@ fn machine(cores: usize, tally: &Tally) -> Machine {
     }
 }
 
-/// What was written, for people.
+/// The written profile, for people.
 fn summary(profile: &Profile, capacities: &[u64], file: &Path, tally: &Tally) -> String {
     let ns = |times: &frazil_queueing::Times, capacity: f64| {
         let times = times.at(capacity);
         let times: Vec<String> = times.iter().map(|us| format!("{:.1}", us * 1e3)).collect();
         times.join(" ")
     };
-    // Of those that were measured the one that is nearest.
+    // The nearest of those measured.
     let far = |&capacity: &u64| ((capacity as f64).ln() - SHOWN.ln()).abs();
     let nearest = capacities.iter().copied().min_by(|a, b| far(a).total_cmp(&far(b)));
     let shown = nearest.unwrap_or(SHOWN as u64);

@@ -1,9 +1,9 @@
 //! Places of a chart's labels, so that none covers another: lines are named at their ends, vertical
 //! marks above the plot.
 
-/// Labels are so far apart: a line of text.
+/// Distance of labels: a line of text.
 pub(super) const LINE: f64 = 14.0;
-/// Of text of 12 px: what a character takes in the mean, and a little more.
+/// Width of a character of 12 px, a little above the mean.
 const CHARACTER: f64 = 6.9;
 /// Between two labels in a row.
 const APART: f64 = 8.0;

@@ -60,7 +60,7 @@ pub(crate) struct Series {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// What is drawn in a panel.
+/// The content of a panel.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Shape {
     /// A line through the points.
@@ -140,7 +140,7 @@ pub(crate) fn figures(title: &str, groups: &[&[Panel]]) -> String {
     svg + "</svg>\n"
 }
 
-/// Panels in rows of so many, of which none has a legend.
+/// Panels in rows of so many, without legends.
 // Of experiments only.
 #[cfg_attr(not(feature = "full"), allow(dead_code))]
 pub(crate) fn grid(title: &str, panels: &[Panel], columns: usize) -> String {
@@ -154,7 +154,7 @@ pub(crate) fn grid(title: &str, panels: &[Panel], columns: usize) -> String {
     svg + "</svg>\n"
 }
 
-/// What a file begins with.
+/// The beginning of a file.
 fn opened(title: &str, width: f64, height: f64) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" \
@@ -204,7 +204,7 @@ impl Legend {
         Legend { places: series.map(place).collect(), rows }
     }
 
-    /// What it names: nothing where lines are named at their ends.
+    /// Names in the legend: none if lines are named at their ends.
     fn series(panels: &[Panel]) -> impl Iterator<Item = &Series> {
         let first = panels.first().filter(|panel| !panel.named_at_ends);
         first.into_iter().flat_map(|panel| &panel.series)
@@ -255,7 +255,7 @@ impl Scale {
     }
 }
 
-/// A step of 1, 2 or 5 times a power of ten, of which a span has about five.
+/// A step of 1, 2 or 5 times a power of ten, about a fifth of the span.
 fn step(span: f64) -> f64 {
     let rough = (span / 5.0).max(1e-9);
     let power = 10f64.powf(rough.log10().floor());
@@ -263,7 +263,7 @@ fn step(span: f64) -> f64 {
     step * power
 }
 
-/// Where the values of a panel lie, across and up; the plot begins below so much.
+/// The scales of a panel's values, across and up; the plot begins below so much.
 fn scales(panel: &Panel, top: f64) -> (Scale, Scale) {
     let values = || panel.series.iter().flat_map(|series| &series.points);
     let finite = |value: &f64| value.is_finite();

@@ -44,6 +44,13 @@ function element(tag, text, className) {
   return made;
 }
 
+/** The same with the words between backticks as code. */
+function prose(tag, text, className) {
+  const made = element(tag, undefined, className);
+  made.append(...text.split(/`([^`]+)`/).map((part, at) => (at % 2 ? element('code', part) : part)));
+  return made;
+}
+
 function fillRow(row, tag, cells) {
   for (const cell of cells) {
     const [text, className] = Array.isArray(cell) ? cell : [cell];
@@ -63,7 +70,7 @@ function definitions(list, entries) {
   list.replaceChildren(...entries.map(([name, value, more]) => {
     const group = element('div');
     const shown = element('dd', value);
-    if (more) shown.append(element('small', more));
+    if (more) shown.append(prose('small', more));
     group.append(element('dt', name), shown);
     return group;
   }));

@@ -1,8 +1,8 @@
-//! The report of `frazil advise`: one file with its data, its charts (uPlot) and all else that it
-//! needs, which opens without a network.
+//! The report of `frazil advise`: one file with its data, charts (uPlot), scripts and styles. It
+//! opens without a network.
 //!
-//! The page makes its text from the data with `textContent` alone, so that nothing in a trace's
-//! name can become part of the page.
+//! The page inserts text from the data through `textContent` alone, so a trace's name cannot become
+//! markup.
 
 use serde_json::Value;
 

@@ -24,12 +24,12 @@
     return `${cores} core${cores === 1 ? '' : 's'}, ${format.count(mpl)} requests at a time, ${format.us(backend_us)} for a miss`;
   };
   /** What limits throughput, in words. */
-  const limitName = (bottleneck) => data.limits[bottleneck] ?? data.limits['%'].replace('%', bottleneck);
+  const limitName = (bottleneck) => (data.limits[bottleneck] ?? data.limits['%'].replace('%', bottleneck)).replaceAll('`', '');
   const isChosen = (it) => data.recommended.is_size && it.capacity === data.recommended.capacity && it.policy === data.recommended.policy;
   const settingName = () => settingOf(state.setting);
 
   function sentences(list, texts) {
-    list.replaceChildren(...texts.map((text) => element('li', text)));
+    list.replaceChildren(...texts.map((text) => prose('li', text)));
   }
 
   function fillPage() {

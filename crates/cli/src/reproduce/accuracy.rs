@@ -49,11 +49,11 @@ const ALPHA: f64 = 0.9;
 /// The calibration's: where it measures, and for how long.
 const CAPACITIES: [u64; 5] = [1_000, 10_000, 100_000, 300_000, 1_000_000];
 const CALIBRATION_SECONDS: f64 = 90.0;
-/// Where a lock or a queue works for so much of the time, the model has something to say.
+/// A cell is scored if a lock or a queue is busy for this share of the time.
 const BUSY: f64 = 0.3;
-/// What is asked of the scored cells: the median error and the worst.
+/// Limits for the scored cells: the median error and the worst.
 const TARGET: (f64, f64) = (0.10, 0.25);
-/// Of cells with a frozen part: the median error.
+/// Limit for cells with a frozen part: the median error.
 const FROZEN_TARGET: f64 = 0.25;
 
 /// How much is measured.
@@ -82,21 +82,21 @@ struct Place {
     hit_ratio: f64,
     /// Items skipped by a miss.
     skips: f64,
-    /// Of the hits, where a part of the cache is frozen.
+    /// The frozen part's share of the hits.
     frozen_hits: Option<f64>,
 }
 
-/// What is predicted and measured.
+/// The prediction and the measurement.
 struct Cell<'p> {
     place: &'p Place,
     threads: usize,
     backend_us: f64,
     predicted: f64,
-    /// Of the busiest lock or queue.
+    /// Utilisation of the busiest lock or queue.
     utilisation: f64,
     measured: Vec<f64>,
     hit_ratios: Vec<f64>,
-    /// Hits of what is frozen, of all hits.
+    /// Frozen hits, of all hits.
     frozen_hits: Vec<f64>,
     disturbed: usize,
 }
@@ -195,7 +195,7 @@ impl Drop for Plan {
     }
 }
 
-/// The profile: the one given, or one that is measured now and written, with how that went.
+/// The profile: the given one, or one measured and written now, with its quality.
 fn profile_of(
     quick: bool,
     folder: &Path,
@@ -211,7 +211,7 @@ fn profile_of(
     Ok((profile, line))
 }
 
-/// For each policy the capacities that give the hit ratios, and what the simulator counts there.
+/// For each policy the capacities that give the hit ratios, and the simulator's counts there.
 fn places(size: &Size) -> Result<Vec<Place>, Failure> {
     let (keys, requests) = (size.keys, size.requests);
     let name = format!("zipf:{ALPHA}:objects={keys}:requests={requests}:seed=7");
@@ -239,7 +239,7 @@ fn places(size: &Size) -> Result<Vec<Place>, Failure> {
             outcomes.iter().map(|it| 1.0 - it.miss_ratio()).zip(grid.iter().copied()).collect();
         let frozen = matches!(policy, PolicySpec::Frozen { .. });
         for &hit_ratio in if frozen { &FROZEN_HIT_RATIOS[..] } else { &HIT_RATIOS[..] } {
-            // All keys fit, and more, so that what is in the threads' hands evicts nothing.
+            // More than all keys fit, so that entries in the buffers of threads evict nothing.
             let capacity =
                 if hit_ratio < 1.0 { between(&curve, hit_ratio) } else { keys * 11 / 10 };
             wanted.push(CellSpec { policy, capacity });
@@ -253,7 +253,7 @@ fn places(size: &Size) -> Result<Vec<Place>, Failure> {
         Place {
             policy,
             capacity: cell.capacity,
-            // Keys that the trace has not asked for yet are not what is meant.
+            // Keys that the trace has not requested yet do not count.
             hit_ratio: if all { 1.0 } else { 1.0 - outcome.miss_ratio() },
             skips: if all { 0.0 } else { skips / outcome.misses().max(1) as f64 },
             frozen_hits: frozen_hits(outcome),
@@ -285,7 +285,7 @@ fn predict<'p>(
     conditions.cores = Some(threads);
     conditions.work.insert("skip".to_owned(), [0.0, place.skips]);
     conditions.frozen_hits = place.frozen_hits;
-    // What is frozen costs the same of all.
+    // A frozen hit costs the same with all policies.
     let costs_of = place.policy.rsplit('+').next().unwrap_or(place.policy);
     let solved = profile
         .network_under(costs_of, &conditions)
@@ -320,7 +320,7 @@ fn child(plan: &Path) -> anyhow::Result<Vec<Value>> {
     text.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
 }
 
-/// What a plan says to measure: policies and capacities.
+/// The measurements of a plan: policies and capacities.
 fn planned(plan: &Value) -> anyhow::Result<Vec<(Setup, u64)>> {
     let places = plan["places"].as_array().context("no list `places` in it")?;
     ensure!(!places.is_empty(), "`places` is empty: nothing to measure");
@@ -341,7 +341,7 @@ pub(super) fn measure(plan: &Path) -> Done {
     let plan = read().with_context(failed)?;
     let places = planned(&plan).with_context(failed)?;
     let size = Size::new(plan["quick"] == json!(true));
-    // Of their own for each cell: what was asked for moments ago would be found too often.
+    // Each cell has its own requests: keys requested moments ago would hit too often.
     let count = THREADS.iter().sum::<usize>() * BACKENDS_US.len() + 1;
     let streams = Workload::Zipf { alpha: ALPHA }
         .streams(size.keys, size.requests as usize * count, count)
@@ -433,7 +433,7 @@ fn report(all: &[Cell<'_>]) -> Report {
     };
     summary += "\n";
     summary += &line("scored", &scored);
-    // Of the others it is not known what is compared.
+    // For the others there is nothing to compare.
     let quiet = errors(&|it| it.is_scored() && it.disturbed == 0);
     summary += &line("scored, never disturbed", &quiet);
     summary += &line("all", &errors(&|_| true));

@@ -23,38 +23,37 @@ use crate::median::median;
 use crate::output::{self, Row, percent, row};
 use crate::progress::Progress;
 
-/// What misses wait: nothing, as in a benchmark, or what they do for memory of another machine and
-/// for flash.
+/// Latency of misses: none, as in a benchmark, that of memory of another machine, or that of flash.
 const BACKENDS_US: [f64; 3] = [0.0, 10.0, 100.0];
-/// Of everything, in percent.
+/// Sizes, in percent of all objects.
 const BUDGETS: [f64; 2] = [2.0, 10.0];
-/// Room for everything costs so many times as much as the misses that it could avoid.
+/// A cache for all objects costs so many times as much as the misses that it could avoid.
 const PRICES: [f64; 3] = [0.1, 0.5, 2.0];
 /// Sizes whose costs are measured, of everything, in percent.
 const SIZES: [f64; 9] = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0];
-/// What people take who take no advice, of everything, in percent.
+/// The usual size without advice, in percent of all objects.
 const USUAL: f64 = 10.0;
-/// With prices: bytes of a value, requests a second, and what a million misses cost.
+/// With prices: bytes of a value, requests a second, and the price of a million misses.
 const VALUE_BYTES: f64 = 1_000.0;
 const REQUEST_RATE: f64 = 1_000.0;
 const MISS_PRICE: f64 = 1.0;
 const MONTH_SECONDS: f64 = 365.25 * 86_400.0 / 12.0;
 const GIB: f64 = (1u64 << 30) as f64;
-/// Bytes of a key and a value in what is measured of an entry; the key is part of it.
+/// Bytes of key and value in the measured bytes of an entry, which include the key.
 const VALUE_MEASURED: f64 = 8.0;
-/// What is asked of the mean and of the worst regret.
+/// Limits for the mean and the worst regret.
 const TARGET: (f64, f64) = (0.03, 0.10);
 /// Settings that the summary names.
 const NAMED: usize = 8;
 
 /// How much is measured.
 struct Size {
-    /// Of each trace.
+    /// On each trace.
     records: u64,
     rounds: usize,
     /// Entries whose memory is measured.
     entries: u64,
-    /// Of a run, if misses wait for nothing.
+    /// Seconds of a run, if misses do not wait.
     operations: f64,
     /// How long all runs together wait for near cores.
     patience: Duration,
@@ -85,7 +84,7 @@ impl Size {
 /// A policy with a capacity; of costs `None` is no cache.
 type Choice = Option<(usize, u64)>;
 
-/// One question with all that could be answered, and what each rule does.
+/// One question with all possible answers, and the choice of each rule.
 struct Question {
     trace: String,
     what: String,
@@ -136,7 +135,7 @@ struct Bench<'a> {
     profile: Option<&'a Path>,
     timer: Timer,
     cells: Vec<Cell>,
-    /// Of traces that no answer could be had for, and of answers that say no cache at all: why.
+    /// The reasons for traces without an answer, and for answers that recommend no cache.
     left_out: Vec<String>,
 }
 
@@ -183,8 +182,8 @@ pub(super) fn run(
 }
 
 impl Bench<'_> {
-    /// What is compared with the advice: each policy always, and whichever misses least. They use
-    /// up the budget; with prices they take [`USUAL`] of everything.
+    /// The rules compared with the advice: always one policy, and the policy with the fewest
+    /// misses. They use up the budget; with prices they take [`USUAL`] of all objects.
     fn rules(&self) -> Vec<String> {
         let policies = self.names.iter().map(|name| format!("always {name}"));
         let others = ["fewest misses", "room for everything"].map(str::to_owned);
@@ -240,7 +239,7 @@ impl Bench<'_> {
             progress.advance(1);
         }
         let what = |budget: f64| format!("{threads} threads, {backend_us} us, {budget} %");
-        // What requests take without a cache is not measured.
+        // Latency without a cache is not measured.
         for (budget, _, _) in asked.iter().filter(|(_, _, answer)| answer.choice.is_none()) {
             let text = format!("{}, {}: no cache is advised", load.name, what(*budget));
             self.left_out.push(text);
@@ -374,7 +373,7 @@ struct Foretold {
     mops: Option<f64>,
 }
 
-/// What `frazil advise` says.
+/// The answer of `frazil advise`.
 struct Answer {
     choice: Choice,
     cells: Vec<Foretold>,
@@ -409,8 +408,7 @@ impl Answer {
     }
 }
 
-/// By how much the best is faster than a cell: the median over rounds, in each of which both
-/// were measured.
+/// Factor by which the best is faster than a cell: the median over rounds that measured both.
 fn regret(cells: &[&[f64]], chosen: usize) -> f64 {
     let best = cells.iter().max_by(|a, b| median(**a).total_cmp(&median(**b)));
     let share = |(mine, best): (&f64, &f64)| mine / best.max(f64::MIN_POSITIVE);
@@ -532,7 +530,7 @@ mod tests {
 
     #[test]
     fn rounds_are_compared_one_by_one() {
-        // The second is twice as fast in every round, whatever all rounds were like.
+        // The second is twice as fast in every round, although rounds differ.
         let [slow, fast] = [[1.0, 5.0, 0.1], [2.0, 10.0, 0.2]];
         assert_eq!((regret(&[&slow, &fast], 0), regret(&[&slow, &fast], 1)), (0.5, 0.0));
         // One round that was disturbed says nothing.

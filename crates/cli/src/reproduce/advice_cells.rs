@@ -21,9 +21,9 @@ const QUICK: &str = "mix:objects=2K:requests=20K:seed=1";
 const NO_TRACES: [&str; 8] = ["md", "json", "jsonl", "toml", "html", "svg", "png", "sh"];
 /// Folders within folders, at most.
 const DEPTH: u8 = 4;
-/// Half as many operations take as long as others if misses wait for so many microseconds.
+/// If misses wait for so many microseconds, half as many operations take as long.
 const HALF_US: f64 = 10.0;
-/// Caches that a short trace is asked for of, at most.
+/// The most caches on which a short trace is replayed.
 const MOST_CACHES: usize = 64;
 /// Requests in flight for each thread.
 pub(super) const MPL_A_THREAD: usize = 16;
@@ -48,7 +48,7 @@ impl Load {
         Ok(Load { name, spec, trace })
     }
 
-    /// Those of a folder, of which at most so many records are read; generated ones without one.
+    /// The traces of a folder, at most so many records of each; without a folder generated ones.
     pub(super) fn all(
         quick: bool,
         folder: Option<&Path>,
@@ -108,7 +108,7 @@ impl Load {
     }
 }
 
-/// Those below a folder that may be traces, in order.
+/// The files below a folder that may be traces, in order.
 pub(super) fn files(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let mut files = Vec::new();
     files_in(folder, DEPTH, &mut files)?;
@@ -130,7 +130,7 @@ fn files_in(folder: &Path, depth: u8, files: &mut Vec<PathBuf>) -> Result<(), Fa
     Ok(())
 }
 
-/// What came of a run.
+/// The result of a run.
 pub(super) struct Run {
     pub(super) replay: Replay,
     /// As it has left them.
@@ -139,19 +139,20 @@ pub(super) struct Run {
     pub(super) disturbed: bool,
 }
 
-/// Times runs, those of several threads while cores are as near to each other as they get: how far
-/// they are is up to the host of a virtual machine, and changes what all policies do by a factor.
+/// Times runs; those of several threads while the latency between cores is as low as it gets. That
+/// latency depends on the host of a virtual machine, and changes the throughput of all policies by
+/// a factor.
 pub(super) struct Timer {
     distance: Distance,
-    /// Of a run, at least, if misses wait for nothing.
+    /// Seconds of a run, at least, if misses do not wait.
     operations: f64,
     pub(super) runs: usize,
     pub(super) disturbed: usize,
 }
 
 impl Timer {
-    /// A trace with fewer operations is asked for of several caches. Runs wait no longer than
-    /// `patience` for near cores, all together.
+    /// A trace with fewer operations is replayed on several caches. All runs together wait no
+    /// longer than `patience` for a low latency between cores.
     pub(super) fn new(operations: f64, patience: Duration) -> Self {
         let distance = Distance::least().with_patience(patience);
         Timer { distance, operations, runs: 0, disturbed: 0 }

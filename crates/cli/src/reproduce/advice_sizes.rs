@@ -15,7 +15,7 @@ use crate::failure::{Failure, note};
 use crate::output::{self, Row, grouped, row};
 use crate::progress::Progress;
 
-/// Beside real traces: what comes once needs no cache.
+/// Beside real traces: objects requested once need no cache.
 const ONCE: &str = "loop:objects=20K:requests=20K";
 /// Without them.
 const GENERATED: [&str; 3] = [
@@ -30,7 +30,7 @@ const NAMES: [&str; 3] = ["frugal", "balanced", "ample"];
 /// Pictures side by side.
 const COLUMNS: usize = 2;
 
-/// What is advised of one trace.
+/// The advice for one trace.
 struct Advised {
     name: String,
     cells: Vec<Value>,
@@ -90,7 +90,7 @@ impl Advised {
         self.recommendation["sizes"][name]["capacity"].as_u64()
     }
 
-    /// Of everything, in percent.
+    /// Size, in percent of all objects.
     fn percent(&self, capacity: u64) -> f64 {
         capacity as f64 / self.everything().max(1) as f64 * 100.0
     }
@@ -104,7 +104,7 @@ impl Advised {
         self.recommendation["cliff"].as_u64() == Some(capacity)
     }
 
-    /// The sizes that are told, each once with its names.
+    /// The sizes of the advice, each once with its names.
     fn marks(&self) -> Vec<(f64, String)> {
         let mut marks: Vec<(u64, String)> = Vec::new();
         for name in NAMES {
@@ -119,7 +119,7 @@ impl Advised {
         marks.into_iter().map(|(capacity, name)| (self.percent(capacity), name)).collect()
     }
 
-    /// By size the least that any policy misses, and what LRU does.
+    /// By size the fewest misses of any policy, and those of LRU.
     fn curves(&self) -> [Vec<(f64, f64)>; 2] {
         let (mut best, mut lru) = (Vec::new(), Vec::new());
         for of_size in self.cells.chunk_by(|one, other| one["capacity"] == other["capacity"]) {

@@ -39,7 +39,7 @@ const SPARE_ROUNDS: usize = 1;
 pub(super) struct Contender {
     pub(super) name: &'static str,
     pub(super) policy: Policy,
-    /// Entries in a segment, newcomers too.
+    /// Entries in a segment, new ones included.
     pub(super) batch: u32,
     /// Whether the visited entries that an eviction passes move as one.
     pub(super) detects_runs: bool,
@@ -57,11 +57,11 @@ impl Contender {
 
     /// The policy in a cache of so many entries.
     ///
-    /// The window of `lru-delayed` is as many requests as the cache has entries. CacheLib's
-    /// is 60 s, in which it serves the paper's requests a hundred times as many and more: an
-    /// object is promoted by its first hit and then hardly ever. Here an insertion starts a
-    /// window too, so one that outlasts the objects would make it FIFO. Ours they outlive:
-    /// from head to tail they take about two windows at 1 % and four at 10 %.
+    /// The window of `lru-delayed` is as many requests as the cache has entries. CacheLib's is 60
+    /// s, in which it serves a hundred times the paper's requests and more: the first hit promotes
+    /// an object, and later hits hardly ever. Here an insertion starts a window too, so a window
+    /// longer than the residence of objects would make it FIFO. Objects outlive our window: from
+    /// head to tail they take about two windows at 1 % and four at 10 %.
     pub(super) fn policy_at(&self, capacity: u64) -> Policy {
         match self.policy {
             Policy::LruDelayed { .. } => Policy::LruDelayed { window: capacity },
@@ -116,7 +116,7 @@ pub(super) struct Spot {
     pub(super) threads: usize,
 }
 
-/// What was measured of one contender at one spot.
+/// The figures of one contender at one spot.
 pub(super) struct Cell {
     pub(super) spot: Spot,
     pub(super) contender: &'static str,
@@ -126,7 +126,7 @@ pub(super) struct Cell {
     pub(super) latencies: Latencies,
     /// Rounds in which the machine had other work.
     pub(super) disturbed: usize,
-    /// Of all rounds together, warming up included.
+    /// Of all rounds together, with warming.
     gets: u64,
     shared_writes: u64,
     retries: u64,
@@ -183,8 +183,8 @@ pub(super) fn capacity(trace: &Trace, percent: u32) -> u64 {
     (trace.objects.len() as u64 * u64::from(percent) / 100).max(1)
 }
 
-/// Measures contenders in turn at one spot. `done` is told how many caches were driven.
-/// A round in which the machine had other work is repeated, if not too often.
+/// Measures contenders alternately at one spot. `done` gets the number of caches measured. A round
+/// in which the machine had other work is repeated, up to a limit.
 pub(super) fn compare(
     trace: &Trace,
     spot: Spot,
@@ -219,7 +219,7 @@ pub(super) fn compare(
             let engine = contender.cache(total);
             each_thread(spot.threads, |thread| insert(&engine, thread, 0..resident));
             let before = engine.cache().stats();
-            // Warm once as much has come as filled the cache.
+            // Warm once as many insertions have followed as filled the cache.
             let measured = frazil_driver::run(&engine, &streams, total, &extent.schedule);
             if !contender.takes_lock() {
                 round.share = round.share.min(measured.cpu_share.unwrap_or(1.0));
@@ -248,9 +248,9 @@ pub(super) fn compare(
     cells
 }
 
-/// What all contenders did in a round.
+/// The results of all contenders in a round.
 struct Round {
-    /// By the contender's number; with what it had counted before and after.
+    /// By the contender's number; with its counts before and after.
     drives: Vec<(usize, Measured, Stats, Stats)>,
     /// The least share of the processor that a contender without a lock got.
     share: f64,
@@ -275,9 +275,9 @@ fn insert(engine: &Ours<u64>, thread: usize, ids: std::ops::Range<u64>) {
     }
 }
 
-/// Runs `work` in each of `threads` at once. Nanoseconds from the first start to the last
-/// end, as the threads saw them: on a busy machine whoever waits for them may get its turn
-/// when they are done.
+/// Runs `work` in each of `threads` at once. Returns nanoseconds from the first start to the last
+/// end, by the threads' own clocks: on a busy machine the thread that waits for them may run only
+/// long after they end.
 fn each_thread(threads: usize, work: impl Fn(usize) + Sync) -> f64 {
     let start = Barrier::new(threads);
     let spans: Vec<(Instant, Instant)> = std::thread::scope(|scope| {
@@ -302,10 +302,10 @@ fn each_thread(threads: usize, work: impl Fn(usize) + Sync) -> f64 {
     began.zip(ended).map_or(0.0, |(began, ended)| (ended - began).as_nanos() as f64)
 }
 
-/// What a contender does in figure 4.
+/// The tasks of figure 4.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Task {
-    /// Look up what is there.
+    /// Look up present keys.
     Access,
     /// Insert where there is room.
     Insert,
@@ -325,7 +325,7 @@ impl Task {
     }
 }
 
-/// What one task costs one contender.
+/// The cost of one task with one contender.
 pub(super) struct Cost {
     pub(super) contender: &'static str,
     pub(super) threads: usize,
@@ -352,7 +352,7 @@ impl Cost {
     }
 }
 
-/// Measures the three tasks of each contender, in turn.
+/// Measures the three tasks of each contender, alternately.
 pub(super) fn costs(
     trace: &Trace,
     threads: usize,

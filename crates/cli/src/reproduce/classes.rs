@@ -13,8 +13,8 @@ use super::Expectation;
 use crate::failure::Failure;
 use crate::output::{self, Row, row};
 
-/// So long that of what is never asked for in the first half hardly anything comes in the second:
-/// misses are of what was evicted.
+/// So long that the second half hardly requests any object that the first did not: misses are of
+/// evicted objects.
 const TRACE: &str = "zipf:0.99:objects=4000:requests=480000:seed=3";
 const OBJECTS: u64 = 4_000;
 /// Thousandths of the objects. Never all of them: what evicts nothing says nothing of a policy
@@ -22,7 +22,7 @@ const OBJECTS: u64 = 4_000;
 const CAPACITIES: [u64; 14] = [5, 20, 50, 100, 150, 250, 400, 550, 700, 800, 870, 920, 955, 980];
 /// The hit ratios at which a class is said.
 const HIT_RATIOS: [f64; 5] = [0.5, 0.7, 0.9, 0.95, 0.99];
-/// What the paper says of some of ours, by name: of the first five LRU-like ones in §7 and
+/// The paper's classes of some of our policies, by name: of the first five LRU-like ones in §7 and
 /// table 2, of LRU and SLRU in table 1.
 const NAMED: [(&str, Class); 14] = [
     ("arc", Class::LruLike),
@@ -44,11 +44,11 @@ const NAMED: [(&str, Class); 14] = [
 /// The kinds of work that change what all requests share: delinks, heads, tails.
 type Visits = [f64; 3];
 
-/// What a policy did at one hit ratio.
+/// The work of a policy at one hit ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Counted {
     hit_ratio: f64,
-    /// Of one hit, and of one miss.
+    /// Work of one hit, and of one miss.
     on_hit: Visits,
     on_miss: Visits,
 }
@@ -130,8 +130,8 @@ fn counted(outcome: &Outcome) -> Counted {
     }
 }
 
-/// What it does at a hit ratio: straight between those at which it was counted, and beyond them
-/// what it did at the nearest.
+/// Its work at a hit ratio: interpolated linearly between the ratios counted, and beyond them that
+/// at the nearest.
 fn between(counted: &[Counted], hit_ratio: f64) -> Counted {
     let mut sorted = counted.to_vec();
     sorted.sort_by(|one, other| one.hit_ratio.total_cmp(&other.hit_ratio));
@@ -154,7 +154,7 @@ fn between(counted: &[Counted], hit_ratio: f64) -> Counted {
     }
 }
 
-/// The class were a hit and a miss to do at every hit ratio what they do at this one.
+/// The class if hits and misses did at every hit ratio the work that they do at this one.
 fn class_of(counted: &Counted, times: [f64; 3]) -> Result<Class, ModelError> {
     classify(|p| {
         let demand =
@@ -239,9 +239,9 @@ mod tests {
         assert!(of("sieve").at.iter().all(|at| at.class == Class::FifoLike && at.on_hit == 0.0));
     }
 
-    /// At a hit ratio of 0.5 LFU holds few objects, nearly each of which has a frequency of its own,
-    /// so that a hit changes no list. Were that not why it is FIFO-like there, it would be so with a
-    /// flatter popularity too, where half of the hits take hundreds of objects.
+    /// At a hit ratio of 0.5 LFU holds few objects, and nearly each has a frequency of its own, so
+    /// a hit changes no list. If LFU were FIFO-like there for another reason, it would also be so
+    /// with a flatter popularity, where hundreds of objects give half of the hits.
     #[test]
     fn lfu_is_lru_like_where_objects_share_frequencies() {
         let flatter = TRACE.replace("0.99", "0.6");

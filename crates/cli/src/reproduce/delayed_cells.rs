@@ -19,8 +19,8 @@ const RECORDS: u64 = 1_000_000;
 
 /// Real traces: a short name, the file, and how many records to pass over.
 ///
-/// The last two are records that nothing was chosen by: MAD's variants and what guards it were chosen
-/// on traces in the same folder, of which at most the first million records were read.
+/// The last two records were used for no choice: MAD's variants and its guard were chosen on traces
+/// in the same folder, of which at most the first million records were read.
 const TRACES: [(&str, &str, u64); 13] = [
     ("twitter", "libcachesim/twitter_cluster52.csv.zst", 0),
     ("p3", "arc/P3.lis.zst", 0),
@@ -36,7 +36,7 @@ const TRACES: [(&str, &str, u64); 13] = [
     ("twitter-later", "libcachesim/twitter_cluster52_10m.csv.zst", RECORDS),
     ("p3-later", "arc/P3.lis.zst", RECORDS),
 ];
-/// Those that nobody had looked at.
+/// The traces used for no choice.
 pub(super) const UNSEEN: [&str; 2] = ["twitter-later", "p3-later"];
 /// The paper's authors' own.
 const AUTHORS: &str = "delayedhits/trace.csv";
@@ -103,12 +103,12 @@ pub(super) fn loads(quick: bool, folder: Option<&Path>) -> Result<Vec<Load>, Fai
     Ok(loads)
 }
 
-/// What was replayed, and what came of it.
+/// The cells replayed, and their results.
 pub(super) struct Cell {
     pub(super) figure: &'static str,
     pub(super) trace: String,
     pub(super) policy: String,
-    /// Of the peak of concurrent objects.
+    /// Capacity, as a share of the peak of concurrent objects.
     pub(super) percent: f64,
     pub(super) capacity: u64,
     /// Length of a fetch, in requests; the mean where there are several.
@@ -138,18 +138,18 @@ impl Cell {
     }
 }
 
-/// What is to be replayed over one trace.
+/// The cells to replay on one trace.
 pub(super) struct Ask<'a> {
     pub(super) figure: &'static str,
     pub(super) load: &'a Load,
     pub(super) policies: &'a [&'a str],
     pub(super) percents: &'a [f64],
-    /// Lengths of fetches. More than one in a turn: a backend each, by the object.
+    /// Lengths of fetches. Several in one entry: one backend each, chosen by object.
     pub(super) fetches: &'a [&'a [u64]],
 }
 
 impl Ask<'_> {
-    /// Replays all, on all cores. `done` is told how many cells.
+    /// Replays all, on all cores. `done` gets the number of cells.
     pub(super) fn replay(&self, done: &dyn Fn(usize)) -> Result<Vec<Cell>, Failure> {
         let mut kinds = Vec::new();
         for &percent in self.percents {
@@ -184,7 +184,7 @@ impl Ask<'_> {
     }
 }
 
-/// What a schedule that was found waits, which knows the future. No policy has its name.
+/// Latency of the schedule found with knowledge of the future. No policy has its name.
 pub(super) const BOUND: &str = "belatedly";
 
 /// The same cells for [`BOUND`].
@@ -215,7 +215,7 @@ fn fetching(trace: &Trace, ticks: &[u64]) -> Result<Fetching, Failure> {
     Fetching::new(trace, latency, ReplayClock::Request).map_err(Failure::usage)
 }
 
-/// How bursty an object is, and what it gains.
+/// Burstiness of an object, and its gain.
 pub(super) struct Gain {
     /// Goh and Barabási's: (deviation − mean) / (deviation + mean) of the times between requests.
     pub(super) burstiness: f64,
@@ -225,7 +225,7 @@ pub(super) struct Gain {
     pub(super) waited: f64,
 }
 
-/// Of each object that is asked for at least so often, what it gains.
+/// The gain of each object with at least so many requests.
 pub(super) fn gains(
     load: &Load,
     percent: f64,
@@ -253,7 +253,7 @@ pub(super) fn gains(
         .collect())
 }
 
-/// Of times in order, at least two.
+/// Burstiness of times in order, at least two.
 fn burstiness(times: &[u32]) -> f64 {
     let gaps = || times.windows(2).map(|pair| f64::from(pair[1] - pair[0]));
     let count = times.len().saturating_sub(1).max(1) as f64;

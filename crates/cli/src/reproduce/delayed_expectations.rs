@@ -8,15 +8,15 @@ use crate::output::{self, percent};
 /// No worse than that over LRU, in any cell.
 const MOST_LOSS: f64 = 1.005;
 
-/// What was replayed.
+/// The replayed cells.
 pub(super) struct Findings {
     pub(super) cells: Cells,
     pub(super) gains: Vec<Gain>,
 }
 
 impl Findings {
-    /// Objects by burstiness in so many parts: the mean burstiness of each, and how much less
-    /// its requests wait.
+    /// Objects by burstiness in so many parts: the mean burstiness of each, and by how much its
+    /// requests wait less.
     pub(super) fn thirds(&self, parts: usize) -> Vec<(f64, f64)> {
         let mut gains: Vec<&Gain> = self.gains.iter().collect();
         gains.sort_by(|one, other| one.burstiness.total_cmp(&other.burstiness));
@@ -37,7 +37,7 @@ fn geometric(ratios: &[f64]) -> (f64, f64) {
     ((logs / ratios.len().max(1) as f64).exp(), worst)
 }
 
-/// Mean latencies of a policy over LRU's, in the cells of the survey that are asked for.
+/// Mean latencies of a policy over LRU's, in the given cells of the survey.
 fn ratios(cells: &Cells, policy: &str, of: impl Fn(&Cell) -> bool) -> Vec<f64> {
     let those = cells.of("survey").filter(|cell| cell.policy == policy && of(cell));
     those.filter_map(|cell| cells.gain(cell, "lru")).map(|gain| 1.0 - gain).collect()
@@ -47,7 +47,7 @@ fn is_unseen(cell: &Cell) -> bool {
     UNSEEN.contains(&cell.trace.as_str())
 }
 
-/// Geometric means and worst cells, over all cells and over those that nobody chose by.
+/// Geometric means and worst cells, over all cells and over those used for no choice.
 pub(super) fn survey_summary(cells: &Cells) -> String {
     let rows = SURVEYED[1..].iter().map(|&policy| {
         let (all, worst) = geometric(&ratios(cells, policy, |_| true));

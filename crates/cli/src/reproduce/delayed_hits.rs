@@ -18,7 +18,7 @@ use crate::progress::Progress;
 /// Bases, and MAD over them.
 pub(super) const PAIRS: [(&str, &str); 3] =
     [("lru", "mad"), ("arc", "mad:base=arc"), ("lhd", "mad:base=lhd")];
-/// What the survey compares; the first is what all are compared with.
+/// The policies of the survey; the first is the baseline.
 pub(super) const SURVEYED: [&str; 14] = [
     "lru",
     "mad",
@@ -35,14 +35,14 @@ pub(super) const SURVEYED: [&str; 14] = [
     GROUPS,
     GROUPS_BY_DELAY,
 ];
-/// Groups by what they save, and by what waits they save.
+/// Groups by the gain, and by the waits saved.
 pub(super) const GROUPS: &str = "gl-cache";
 pub(super) const GROUPS_BY_DELAY: &str = "gl-cache:aim=delay";
 /// The policy that is to beat MAD.
 pub(super) const OURS: &str = "guarded-mad";
 /// Figure 14's policies, the second as in the paper's prototype.
 const PROTOTYPE: [&str; 3] = ["lru", "mad:ways=64", OURS];
-/// Those of the gap to what knows the future, beside the bound.
+/// The policies in the figure of the gap to the best schedule, beside the bound.
 const OFFLINE: [&str; 5] = ["lru", "mad", OURS, "belady", "belady-mad"];
 /// Origins A, B and C, at 1 µs a request, and a third of the objects on each.
 const ORIGINS: [&[u64]; 4] = [&[68_000], &[103_000], &[226_000], &[68_000, 103_000, 226_000]];
@@ -50,16 +50,16 @@ const FETCHES: [&[u64]; 7] = [&[1], &[10], &[100], &[1_000], &[10_000], &[100_00
 const SURVEY_FETCHES: [&[u64]; 5] = [&[10], &[100], &[1_000], &[10_000], &[100_000]];
 const SURVEY_PERCENTS: [f64; 3] = [0.1, 1.0, 10.0];
 const SIZES: [f64; 5] = [0.1, 0.3, 1.0, 3.0, 10.0];
-/// Of figures 14 and 16 to 18, as in the paper.
+/// For figures 14 and 16 to 18, as in the paper.
 const PERCENT: f64 = 5.0;
-/// Of the gap.
+/// For the gap.
 const GAP_PERCENT: f64 = 10.0;
 /// Traces of figures 16 to 19 and 21, at most.
 const SHOWN: usize = 4;
 /// Requests of an object of figure 20, at least.
 const OFTEN: usize = 10;
 
-/// What was found, cell by cell.
+/// The results, cell by cell.
 pub(super) struct Cells(pub(super) Vec<Cell>);
 
 impl Cells {

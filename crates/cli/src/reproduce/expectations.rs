@@ -64,7 +64,7 @@ impl Findings {
         median(rounds.map(|(one, other)| one.mops / other.mops.max(1e-9)))
     }
 
-    /// What a task costs a contender.
+    /// The cost of a task with a contender.
     fn cost(&self, task: Task, threads: usize, name: &str) -> f64 {
         let is = |cost: &&Cost| (cost.contender, cost.threads, cost.task) == (name, threads, task);
         self.costs.iter().find(is).map_or(f64::NAN, Cost::least_ns)
@@ -133,7 +133,7 @@ pub(super) fn above(figure: u32, expected: String, ratio: f64) -> Expectation {
     expect(figure, expected, format!("{ratio:.2} times"), ratio > 1.0)
 }
 
-/// The name with the least value. Where a value is no number, that one: it meets nothing.
+/// The name with the least value. A value that is NaN comes first: it meets no expectation.
 fn least<'n>(values: impl Iterator<Item = (&'n str, f64)>) -> (&'n str, f64) {
     let smaller = |least: (&'n str, f64), next: (&'n str, f64)| {
         if least.1.is_nan() || least.1 <= next.1 { least } else { next }
@@ -204,8 +204,8 @@ fn figure_4(findings: &Findings) -> Vec<Expectation> {
             lines.push(above(4, expected, ratio));
         }
     }
-    // A hit takes no lock in either, so what it costs differs by no lock: 15 ns at the
-    // least, against some 30 that a hit takes.
+    // A hit takes no lock in either, so their costs differ by less than a lock: 15 ns at least,
+    // against some 30 for a hit.
     let ratio = findings.cost_ratio(Task::Access, most, "sieve", "clock");
     lines.push(expect(
         4,

@@ -35,30 +35,31 @@ pub(super) const BACKENDS_US: [f64; 3] = [500.0, 100.0, 5.0];
 const ALPHA: f64 = 0.99;
 /// In flight where a miss is timed whose backend answers at once.
 const IN_FLIGHT: usize = 16;
-/// Of the keys by hundredths, for hit ratios from 0.4 to 1.
+/// Capacities in hundredths of the keys, for hit ratios from 0.4 to 1.
 const CAPACITIES: [u64; 8] = [1, 3, 8, 15, 30, 50, 75, 110];
-/// Hundredths of the requests that are for newcomers.
+/// Hundredths of the requests that are for new keys.
 const NEWCOMERS: [u64; 8] = [60, 50, 40, 30, 20, 10, 4, 0];
 /// The places of a sweep at which one thread is timed: where half of the requests miss, few do, and
 /// none.
 const MIXED: usize = 1;
 const FEW: usize = LAST - 1;
 const LAST: usize = CAPACITIES.len() - 1;
-/// Entries that are inserted to fill a cache, of its capacity: FIFO evicts what came together
-/// together, until it has come anew some times.
+/// Insertions to fill a cache, in multiples of its capacity: FIFO evicts entries that arrived
+/// together at the same time, until they have been inserted again a few times.
 const FILLS: u64 = 3;
-/// Runs in one cache, each of which asks for what none has asked for before: to fill it, and one
-/// for each backend.
+/// Runs in one cache, each with keys that no earlier run requested: one to fill it, and one for
+/// each backend.
 const RUNS: usize = 1 + BACKENDS_US.len();
-/// The part of what the backend serves of as many requests as there are that a bypass may use:
-/// with all of it every request waits there, and none is left for the cache.
+/// The share of the backend's capacity that a bypass may use: with all of it every request in
+/// flight would wait there, and none would be left for the cache.
 const SPARE: f64 = 0.5;
 
-/// What a change of a tail costs at least here: what it takes anyway is less, and so part of it.
+/// The least cost of a tail operation here. Its own cost is lower, so it is part of this.
 const CHEAP_TAIL_US: f64 = 0.2;
 /// A run of fewer requests did nothing: not one, in any time that is measured here.
 const NOTHING_MOPS: f64 = 1e-6;
-/// So often one that did nothing is repeated: on a busy machine a short one may have had no core.
+/// A run without operations is repeated so often: on a busy machine a short run may have had no
+/// core.
 const ATTEMPTS: usize = 10;
 
 /// The policies, as the cache runs them, and whose costs they are given.
@@ -77,8 +78,8 @@ pub(super) const POLICIES: [(&str, PaperNetwork); 7] = [
 pub(super) enum Sweep {
     /// By the capacity, with the paper's popularity.
     Capacity,
-    /// By the share of newcomers, all else equal: what the paper's claim comes to that of a
-    /// workload only its hit ratio matters.
+    /// Varies the share of new keys alone, to test the paper's claim that only the hit ratio of a
+    /// workload matters.
     Newcomers,
 }
 
@@ -93,10 +94,11 @@ impl Sweep {
     }
 }
 
-/// What is done to the cache.
+/// The mitigation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kept {
-    /// Its lists cost what the paper's do; a tail's change the most that it may.
+    /// Its list operations cost as much as the paper's; tail operations the most that the paper
+    /// allows.
     Costly,
     /// The same, and a tail's change costs nothing: of that the paper knows that it is between, and
     /// takes it so in its bounds.
@@ -121,12 +123,12 @@ impl Kept {
     }
 }
 
-/// A curve's place: what is asked for, of how large a cache.
+/// A point of a curve: the requests, and the size of the cache.
 struct Place {
     sweep: Sweep,
     capacity: u64,
     resident: Mix,
-    /// For each run those of all threads.
+    /// For each run the requests of all threads.
     runs: Vec<Vec<Stream>>,
 }
 
@@ -140,20 +142,20 @@ pub(super) struct Cell {
     place: usize,
     runs: Vec<Run>,
     pub(super) foretold: f64,
-    /// The same if a core that is free goes to whoever has waited for one longest.
+    /// The same if a free core goes to the request that has waited longest for one.
     pub(super) gathered: f64,
     disturbed: usize,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, Default)]
 struct Run {
     mops: f64,
     hit_ratio: f64,
-    /// Of all requests.
+    /// Share of all requests.
     bypassed: f64,
-    /// Of one that asked the cache and is done: how often it took the lock, what its list
-    /// operations cost, and whether it was a miss.
+    /// For a finished request to the cache: how often it took the lock, the cost of its list
+    /// operations, and whether it missed.
     turns: f64,
     spent_us: f64,
     missed: f64,
@@ -161,27 +163,27 @@ struct Run {
     turns_of_miss: f64,
 }
 
-/// What requests take outside the lock, µs, by one thread.
+/// Time of requests outside the lock, µs, with one thread.
 #[derive(Clone, Copy, Debug)]
 struct Outside {
     hit_us: f64,
     /// A hit where none miss: without a miss between them hits overlap.
     alone_us: f64,
     miss_us: f64,
-    /// What goes past the cache.
+    /// Requests that bypass the cache.
     bypass_us: f64,
     /// A hit with all threads, the lock included.
     crowded_us: f64,
 }
 
 impl Run {
-    /// What was counted between two moments: of one run, its warm-up too, during which it does the
+    /// Counts between two moments: those of one run with its warm-up, during which it does the
     /// same.
     fn between(before: (Stats, ListTurns), after: (Stats, ListTurns)) -> Self {
         let counted = |of: fn(&Stats) -> u64| (of(&after.0) - of(&before.0)) as f64;
         let misses = counted(|it| it.misses);
         let asked = (counted(|it| it.hits) + misses).max(1.0);
-        // A miss takes its turns when its fetch is back.
+        // A miss takes its turns when its fetch returns.
         let inserted = counted(|it| it.insertions + it.replacements);
         let done = (counted(|it| it.hits) + inserted).max(1.0);
         let bypassed = counted(|it| it.bypassed);
@@ -214,7 +216,7 @@ impl Cell {
         self.of(|run| run.bypassed)
     }
 
-    /// How far the model is off, as a share of what was measured.
+    /// Error of the model, as a share of the measurement.
     pub(super) fn error(&self) -> f64 {
         self.error_of(self.foretold)
     }
@@ -377,7 +379,7 @@ fn cells(places: &[Place]) -> Vec<Cell> {
     cells
 }
 
-/// A cache whose lists cost what the paper's do.
+/// A cache whose list operations cost as much as the paper's.
 fn cache(policy: &str, kept: Kept, backend_us: f64, capacity: u64) -> Result<Ours<u64>, Failure> {
     let setup: Setup = policy.parse().map_err(Failure::usage)?;
     let mut builder = setup.builder(capacity);
@@ -396,7 +398,7 @@ fn cache(policy: &str, kept: Kept, backend_us: f64, capacity: u64) -> Result<Our
     Ok(Ours::built(setup, builder))
 }
 
-/// What the backend is said to bear.
+/// The assumed capacity of the backend.
 fn fetches_per_second(backend_us: f64) -> u64 {
     (SPARE * MPL as f64 / backend_us * 1e6) as u64
 }
@@ -486,7 +488,7 @@ fn timed_once(
 ) -> Run {
     let schedule = size.schedule();
     let (timed, run) = tally.least_disturbed_counted(&schedule, streams.len(), |before| {
-        // Newcomers of a run before would hit.
+        // New keys of an earlier run would hit.
         let part = size.requests / RUNS;
         let streams: Vec<Stream> = streams.iter().map(|it| it.after(before * part)).collect();
         let counts = || (ours.cache().stats(), ours.cache().list_turns());
@@ -497,7 +499,7 @@ fn timed_once(
     Run { mops: streams.len() as f64 / timed.us, ..run }
 }
 
-/// What requests of a policy take outside the lock, by one thread.
+/// Time of a policy's requests outside the lock, with one thread.
 fn outside(
     policy: &str,
     places: &[Place],
@@ -539,7 +541,7 @@ fn slower(fifo: &[Outside]) -> f64 {
 /// The cache of a cell as a network: a lock, the backend, and as many cores as threads.
 fn network(cell: &Cell, outside: Outside, threads: usize) -> Result<Network, ModelError> {
     let (hit_ratio, turns) = (cell.hit_ratio(), cell.of(|run| run.turns));
-    // Of what is done, all of it: what is in flight at the end was asked for, and took no turn yet.
+    // Finished requests only: requests in flight at the end have not taken their turn yet.
     let missed = cell.of(|run| run.missed);
     let of_miss = cell.of(|run| run.turns_of_miss).min(turns / missed.max(1e-9));
     let of_hit = (turns - missed * of_miss).max(0.0) / (1.0 - missed).max(1e-9);
@@ -591,15 +593,15 @@ mod tests {
     #[test]
     fn a_run_that_did_nothing_is_no_figure() {
         let of = |mops| Run { mops, ..Run::default() };
-        // What `Tally` makes of no requests.
+        // The figures of a `Tally` without requests.
         let mut runs = [of(1e-9), of(1e-9), of(0.4)].into_iter();
         let found = first_that_did_something(|| runs.next().unwrap_or_default());
         assert_eq!(found.map(|run| run.mops), Some(0.4));
         assert!(first_that_did_something(|| of(1e-9)).is_none());
     }
 
-    /// Counted of what is done: a miss has an insertion, and an eviction where it is full. Ten more
-    /// were asked for that are not back.
+    /// Counts of finished requests: a miss has an insertion, and an eviction if the cache is full.
+    /// Ten more requests have not returned.
     #[test]
     fn turns_are_of_what_is_done() {
         let mut after = Stats::default();

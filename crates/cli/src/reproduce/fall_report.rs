@@ -8,7 +8,7 @@ use crate::draw::{self, Look, Series};
 use crate::median::median;
 use crate::output;
 
-/// What a policy should be predicted to.
+/// Required accuracy of the prediction for a policy.
 const CLOSE: f64 = 0.05;
 /// Above it probabilistic LRU is FIFO-like in the paper, which has 0.5 and 1 - 1/72.
 const HIGH_Q: f64 = 0.9;
@@ -33,7 +33,7 @@ impl Curve<'_> {
         self.cells.iter().map(|cell| value(cell)).fold(0.0, f64::max)
     }
 
-    /// What is lost from the peak to the last hit ratio, as a share.
+    /// Loss from the peak to the last hit ratio, as a share.
     fn loss(&self, value: impl Fn(&Cell) -> f64) -> f64 {
         let last = self.cells.last().map_or(0.0, |cell| value(cell));
         1.0 - last / self.highest(value).max(1e-9)
@@ -45,7 +45,7 @@ impl Curve<'_> {
     }
 }
 
-/// A policy, and what is done to its cache.
+/// A policy, and the mitigation.
 fn labelled(policy: &str, kept: Kept) -> String {
     match kept {
         Kept::Costly => policy.to_owned(),
@@ -138,7 +138,7 @@ fn close_and_worst(errors: &[f64]) -> (usize, f64) {
     (close, errors.iter().copied().fold(0.0, f64::max))
 }
 
-/// Where the throughput is highest, and what is lost from there on.
+/// Hit ratio of the highest throughput, and the loss from there on.
 fn shape(network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
     let (mut met, mut seen) = (true, Vec::new());
     for curve in curves {
@@ -166,7 +166,7 @@ fn shape(network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
     }
 }
 
-/// The paper's class, which is that of a cache with a server for each kind of operation.
+/// The paper's class, for a cache with one server for each kind of operation.
 fn class(network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
     use PaperNetwork::{Lru, LruProb, Slru};
     let falls = match network {
@@ -232,14 +232,14 @@ fn without(curves: &[Curve<'_>]) -> Expectation {
     }
 }
 
-/// What follows a sentence, if there is anything.
+/// The addition to a sentence, if any.
 fn list(items: &[String]) -> String {
     if items.is_empty() { String::new() } else { format!(": {}", items.join(", ")) }
 }
 
 fn table(curves: &[Curve<'_>]) -> String {
     let mut rows = Vec::new();
-    // The curves of one cache, of which each backend has one, follow each other.
+    // The curves of one cache, one for each backend, follow each other.
     for of_cache in curves.chunks(BACKENDS_US.len()) {
         let Some(first) = of_cache.first() else { continue };
         for (at, cell) in first.cells.iter().enumerate() {

@@ -24,16 +24,16 @@ use crate::output::{Row, row};
 /// Exponent of the paper's synthetic workload.
 const ALPHA: f64 = 0.99;
 
-/// Requests that are drawn for each key, for each turn: so many that a stream which begins again
-/// does not ask for less.
+/// Requests drawn for each key and turn: enough that a stream that starts again does not request
+/// fewer keys.
 const DRAWN_PER_KEY: u64 = 20;
 
 /// How many times as long as its construction something stays frozen: the authors' choice.
 pub(super) const LIFETIME: u32 = 20;
 
-/// What is asked for.
+/// The requests.
 pub(super) enum Load {
-    /// Zipf 0.99 by a short name: the keys, and streams for some numbers of threads, turn after
+    /// Zipf 0.99 with a short name: the keys, and streams for some numbers of threads, turn after
     /// turn.
     Zipf(&'static str, u64, Vec<(usize, Vec<Stream>)>),
     /// A trace by a short name, dealt out among the threads.
@@ -69,7 +69,7 @@ impl Load {
         }
     }
 
-    /// Objects that are asked for.
+    /// Number of requested objects.
     fn objects(&self) -> u64 {
         match self {
             Load::Zipf(_, keys, _) => *keys,
@@ -149,22 +149,23 @@ struct Settling {
     mops: [f64; 2],
 }
 
-/// What was measured at a spot.
+/// The figures of a spot.
 pub(super) struct Cell {
     pub(super) spot: Spot,
     pub(super) load: &'static str,
     pub(super) capacity: u64,
     pub(super) base: Side,
     pub(super) frozen: Side,
-    /// What the controller did in each round, at its end.
+    /// The controller's phase at the end of each round.
     phases: Vec<FreezingPhase>,
-    /// Shares of the hits that were hits of what is frozen, by round.
+    /// Shares of the hits that were frozen hits, by round.
     frozen_hits: Vec<f64>,
-    /// What was frozen in each round, at its end.
+    /// The frozen share at the end of each round.
     shares: Vec<f64>,
     /// Seconds until the controller of the rounds had decided.
     pub(super) settling: f64,
-    /// From the beginning until it had, of several runs by turns with the policy alone.
+    /// Time from the beginning to the decision, in several runs that alternate with the policy
+    /// alone.
     settlings: Vec<Settling>,
     /// Seconds of each round that were measured.
     round: f64,
@@ -179,8 +180,8 @@ impl Cell {
         median(pairs.map(|(frozen, base)| frozen / base.max(1e-9)))
     }
 
-    /// The same of whole runs, from the beginning to the end of the rounds: what waiting, learning and
-    /// trying cost is in it. The median of those that took turns.
+    /// The gain over whole runs, from the beginning to the end of the rounds, so it includes the
+    /// cost of waiting, learning and trying. The median of alternating runs.
     pub(super) fn whole_gain(&self) -> f64 {
         let sum = |side: &Side| side.mops.iter().sum::<f64>() * self.round;
         let [base, frozen] = [&self.base, &self.frozen].map(sum);
@@ -191,8 +192,8 @@ impl Cell {
         median(self.settlings.iter().map(gain))
     }
 
-    /// How many more requests hit in the frozen cache than in the other, of all. As the gain of
-    /// each round by itself: parts of a trace differ by more than what freezing changes.
+    /// The excess of hits in the frozen cache over the other, of all requests. Like the gain, from
+    /// each round separately: parts of a trace differ by more than freezing changes.
     pub(super) fn hits_more(&self) -> f64 {
         let pairs = self.frozen.hit_ratios.iter().zip(&self.base.hit_ratios);
         median(pairs.map(|(frozen, base)| frozen - base))
@@ -251,8 +252,8 @@ pub(super) fn phase_name(phase: FreezingPhase) -> String {
     format!("{phase:?}").to_lowercase()
 }
 
-/// A cache by name, full of the first objects, in which what is frozen lasts so many times as
-/// long as its construction.
+/// A cache by name, full of the first objects, in which a frozen share lasts so many times as long
+/// as its construction.
 fn cache(name: &str, lifetime: u32, capacity: u64) -> Result<Ours<u64>, Failure> {
     let setup: Setup = name.parse().map_err(Failure::usage)?;
     let builder = setup.builder(capacity);
@@ -271,7 +272,7 @@ fn backend(spot: &Spot) -> Backend {
     Backend::new(Duration::from_micros(spot.backend_us), spot.threads)
 }
 
-/// Measures the two caches of a spot in turn.
+/// Measures the two caches of a spot alternately.
 pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, Failure> {
     let Extent { rounds, settlings: settlings_wanted, warmup, measured } = *extent;
     let capacity = load.capacity(spot.percent);
@@ -282,7 +283,7 @@ pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, 
     let streams = |turn| load.streams(spot.threads, turn, rounds + 1);
     let first = streams(0);
     let base = cache(spot.policy, LIFETIME, capacity)?;
-    // As much as goes in and out of it in ten warm-ups, at most.
+    // Fills the cache, within ten warm-ups.
     drive(&base, &first, Duration::ZERO, capacity);
     let frozen_name = format!("frozen+{}", spot.policy);
     let frozen = cache(&frozen_name, LIFETIME, capacity)?;
@@ -375,7 +376,7 @@ fn frozen_share_of_hits(before: &Stats, now: &Stats) -> f64 {
     (now.frozen_hits - before.frozen_hits) as f64 / (now.hits - before.hits).max(1) as f64
 }
 
-/// What a cache did in a moment.
+/// The counts of a cache in an interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
     /// Since the beginning.
@@ -390,7 +391,7 @@ pub(super) struct Moment {
 pub(super) struct History {
     pub(super) load: &'static str,
     pub(super) spot: Spot,
-    /// What is frozen lasts so many times as long as its construction.
+    /// A frozen share lasts so many times as long as its construction.
     pub(super) lifetime: u32,
     pub(super) moments: Vec<Moment>,
     pub(super) state: FreezingState,

@@ -1,5 +1,5 @@
-//! A cache whose clock is moved by its requests alone, so that what its controller measures and does
-//! is the same in every run.
+//! A cache whose clock is moved by its requests alone, so that what its controller measures and
+//! does is the same in every run.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use frazil_driver::Simulated;
 
 use crate::failure::Failure;
 
-/// Nanoseconds of a request: a hit of what is frozen, another, and a miss until its value is there.
+/// Nanoseconds of a request: a frozen hit, another hit, and a miss until its value is present.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
     pub(super) frozen_ns: u64,
@@ -18,7 +18,7 @@ pub(super) struct Costs {
 }
 
 impl Costs {
-    /// What the requests took that a cache has counted.
+    /// Time of the requests that a cache has counted.
     fn time(&self, stats: &Stats) -> Duration {
         let dynamic = stats.hits - stats.frozen_hits;
         Duration::from_nanos(
@@ -31,7 +31,7 @@ impl Costs {
 
 type Asked = Cache<u64, u64, Simulated>;
 
-/// A cache that is asked by one thread.
+/// A cache with one thread.
 pub(super) struct Bench<'a> {
     pub(super) cache: Arc<Asked>,
     costs: Costs,
@@ -42,12 +42,12 @@ pub(super) struct Bench<'a> {
     idle: Option<Duration>,
 }
 
-/// Requests between two looks whether the controller wants to be asked: of a look the counts of all
-/// threads are summed.
+/// Requests between two checks whether the controller is due: a check sums the counts of all
+/// threads.
 const LOOK: u64 = 16;
 
 impl<'a> Bench<'a> {
-    /// A cache of a policy by name, and what it is asked for; requests end with the keys.
+    /// A cache of a policy by name, and its requests, which end with the keys.
     pub(super) fn new(
         policy: &str,
         freezing: Freezing,
@@ -81,7 +81,7 @@ impl<'a> Bench<'a> {
         self.idle = None;
     }
 
-    /// So many requests; the shares of hits of what is frozen, and of misses.
+    /// Makes so many requests. Returns the shares of frozen hits, and of misses.
     pub(super) fn ask(&mut self, requests: u64) -> [f64; 2] {
         let before = self.cache.stats();
         for _ in 0..requests {

@@ -14,20 +14,20 @@ use super::frozen_clock::{Bench, Costs};
 use crate::failure::Failure;
 use crate::output::{self, row};
 
-/// Shares that are frozen to see what comes of it.
+/// Shares that are frozen to compare with the curve.
 const SHARES: [f64; 3] = [0.1, 0.3, 0.5];
 
-/// What a share was to get by the curve, and what it got.
+/// The hits of a share by the curve, and as counted.
 pub(super) struct Promise {
     pub(super) policy: &'static str,
     pub(super) share: f64,
-    /// Hits of what is frozen, of all requests; and misses.
+    /// Frozen hits, of all requests; and misses.
     pub(super) learnt: [f64; 2],
     pub(super) got: [f64; 2],
 }
 
 impl Promise {
-    /// By how much the hits of what is frozen are apart.
+    /// The difference of the frozen hits.
     pub(super) fn apart(&self) -> f64 {
         (self.learnt[0] - self.got[0]).abs()
     }
@@ -46,7 +46,7 @@ impl Promise {
     }
 }
 
-/// Hits take as long, frozen or not: what is gained by freezing is gained by what hits.
+/// Frozen and other hits take equally long, so only more hits are a gain.
 const COSTS: Costs = Costs { frozen_ns: 100, dynamic_ns: 100, miss_ns: 5_000 };
 
 /// Lets a cache learn, and then freezes some shares of it.
@@ -82,16 +82,16 @@ pub(super) fn promises(policy: &'static str, objects: u64) -> Result<Vec<Promise
     Ok(promises)
 }
 
-/// What freezing does to the hits of a trace.
+/// The effect of freezing on the hits of a trace.
 pub(super) struct Hits {
     pub(super) load: &'static str,
     pub(super) policy: &'static str,
     pub(super) percent: f64,
-    /// Without, and with what is worth it frozen.
+    /// Without freezing, and with the chosen share frozen.
     pub(super) ratios: [f64; 2],
     /// With everything frozen by hand, and anew when it is old.
     pub(super) whole: f64,
-    /// Hits of what is frozen, of all hits; and how much is frozen at the end.
+    /// Frozen hits, of all hits; and the frozen share at the end.
     pub(super) frozen_hits: f64,
     pub(super) share: f64,
 }
@@ -146,8 +146,9 @@ pub(super) fn hits(
     Ok(Hits { load, policy, percent, ratios, whole, frozen_hits, share })
 }
 
-/// The hit ratio of a trace's second turn with all frozen for thrice as many requests as there are
-/// entries, and nothing for as many: without a controller that would have to see that it pays.
+/// The hit ratio of a trace's second turn with everything frozen for three times as many requests
+/// as there are entries, then nothing frozen for as many, without a controller that checks whether
+/// it pays.
 fn whole(policy: &str, capacity: u64, trace: &Trace, requests: u64) -> Result<f64, Failure> {
     let mut bench = Bench::new(policy, Freezing::ByHand, capacity, COSTS, endless(trace))?;
     bench.ask(requests);
@@ -180,18 +181,18 @@ fn zipf(objects: u64, requests: u64) -> Result<Trace, Failure> {
     Ok(trace::load(&spec, &Default::default())?.trace)
 }
 
-/// What hits take, in nanoseconds: of a policy, with half of its entries frozen and without.
+/// Times of hits with a policy, in nanoseconds, with half of its entries frozen and without.
 pub(super) struct HitLatency {
     pub(super) policy: &'static str,
     pub(super) threads: usize,
-    /// The share of the hits that is of what is frozen.
+    /// The frozen hits' share of the hits.
     pub(super) frozen_share: f64,
-    /// Of what is frozen; of the same keys while nothing is; of the others while something is,
-    /// and of those while nothing is.
+    /// Of frozen keys; of the same keys while nothing is frozen; of the other keys while some are
+    /// frozen; and of those while nothing is.
     pub(super) frozen_ns: f64,
     pub(super) thawed_ns: f64,
-    /// Of the same keys in a cache of the same content whose hits do nothing: found in the
-    /// ordinary index, and no order told.
+    /// Of the same keys in a cache with the same content whose hits do no work: found in the
+    /// ordinary index, without a change of the order.
     pub(super) indexed_ns: f64,
     pub(super) other_ns: f64,
     pub(super) other_thawed_ns: f64,
@@ -221,7 +222,7 @@ impl HitLatency {
     }
 }
 
-/// Times hits of a cache of a quarter of the objects, of which half is frozen by hand.
+/// Times hits of a cache of a quarter of the objects, half of which is frozen by hand.
 pub(super) fn hit_latency(
     policy: &'static str,
     objects: u64,

@@ -63,7 +63,7 @@ pub(super) struct Face {
 }
 
 impl Findings {
-    /// Those of figure 8 of a policy with the most threads.
+    /// The spots of figure 8 of a policy with the most threads.
     fn of_policy(&self, policy: &str) -> Vec<&Cell> {
         let most = self.cells.iter().map(|cell| cell.spot.threads).max().unwrap_or(1);
         let wanted = |cell: &&Cell| {
@@ -101,7 +101,7 @@ impl Findings {
         ]
     }
 
-    /// Those of figure 14.
+    /// The spots of figure 14.
     pub(super) fn lasting(&self) -> impl Iterator<Item = &History> {
         self.histories.iter().filter(|it| it.spot.figure == 14)
     }
@@ -178,7 +178,7 @@ fn figure_8(findings: &Findings) -> Vec<Expectation> {
     all
 }
 
-/// What nowhere should be, and where it is most.
+/// The largest value, which should be nowhere above its limit, and its place.
 fn losses(findings: &Findings) -> Vec<Expectation> {
     let measured = || findings.cells.iter().filter(|cell| cell.spot.figure == 8);
     let place = |cell: &Cell| {
@@ -248,7 +248,7 @@ fn figure_10(findings: &Findings) -> Vec<Expectation> {
     all
 }
 
-/// What is mostly asked for in order, over and over.
+/// Workloads that mostly request objects in order, repeatedly.
 const SCANS: [&str; 3] = ["loop", "lirs-loop", "p3"];
 
 /// A smaller change is none: those the paper leaves out as well.

@@ -15,12 +15,12 @@ use crate::progress::Progress;
 
 /// Shares that are frozen for comparison, besides none.
 const SHARES: [f64; 6] = [0.1, 0.3, 0.5, 0.7, 0.9, 1.0];
-/// Of them, where it is to be quick.
+/// Their number in a quick run.
 const FEW: [f64; 1] = [0.9];
-/// How many times as long as it was thawed a share stays frozen: the authors' lifetime, and a short
-/// one for what is soon stale.
+/// Time that a share stays frozen, in multiples of its thawed time: the authors' lifetime, and a
+/// short one for workloads that change soon.
 const LIFETIMES: [u32; 2] = [20, 2];
-/// How long a fixed share is thawed, in which the order learns what has become hot.
+/// Time for which a fixed share is thawed, so that the order learns the new hot entries.
 const THAWED: Duration = Duration::from_secs(2);
 
 /// Exponent of Zipf's law, as the paper's.
@@ -31,17 +31,17 @@ const CAPACITY: u64 = 10_000;
 /// A hit that waits for a lock, and a backend that answers as 25 such hits. All is fifty times as
 /// slow as the caches are, and seconds pass for fewer requests.
 const LOCKED: Costs = Costs { frozen_ns: 1_000, dynamic_ns: 10_000, miss_ns: 250_000 };
-/// A hit that is hardly slower than one of what is frozen.
+/// A hit that is hardly slower than a frozen one.
 const CHEAP: Costs = Costs { dynamic_ns: 1_050, ..LOCKED };
 
-/// What is asked for, by a short name.
+/// The requests, with a short name.
 #[derive(Clone, Copy, Debug)]
 struct Load {
     name: &'static str,
     costs: Costs,
     /// Keys under Zipf's law that stay as they are.
     keys: u64,
-    /// Of this many requests one is for a key of the window; 0 for none.
+    /// One in so many requests is for a key of the window; 0 for none.
     every: u64,
     /// The window's keys, and requests after which its oldest goes and another comes.
     window: u64,
@@ -49,17 +49,17 @@ struct Load {
 }
 
 const LOADS: [Load; 5] = [
-    // Four of five requests are for what stays hot, one for what is new.
+    // Four of five requests are for keys that stay hot, one for new keys.
     Load { name: "part", costs: LOCKED, keys: 8_000, every: 5, window: 1_500, moves: 5_000 },
     Load { name: "still", costs: LOCKED, keys: 12_000, every: 0, window: 0, moves: 1 },
     Load { name: "cheap", costs: CHEAP, keys: 12_000, every: 0, window: 0, moves: 1 },
     Load { name: "moving", costs: LOCKED, keys: 1, every: 1, window: 8_000, moves: 20 },
-    // Drawn up after all that the controller goes by, and not looked at before.
+    // Written after all rules of the controller were fixed, and not used before.
     Load { name: "half", costs: LOCKED, keys: 7_000, every: 2, window: 1_000, moves: 1_000 },
 ];
 
 impl Load {
-    /// How often each key is asked for, the most frequent first.
+    /// Frequency of each key, the most frequent first.
     fn ranks(self) -> Ranks {
         let weights = (1..=self.keys).map(|rank| (rank as f64).powf(-EXPONENT));
         let sum: f64 = weights.clone().sum();
@@ -70,8 +70,8 @@ impl Load {
         Ranks::new(weights.scan(0.0, add).collect())
     }
 
-    /// The keys, without end. A drawn trace over and over would not do: what a cache has lost of
-    /// it is what comes next.
+    /// The keys, without end. A repeated trace would be wrong: its next keys are those that the
+    /// cache has just lost.
     fn requests(self, ranks: &Ranks) -> impl Iterator<Item = u64> + '_ {
         let Load { every, window, moves, .. } = self;
         let mut state = 7u64;
@@ -90,7 +90,7 @@ impl Load {
 
 /// Keys by their shares of the requests. A search by halves would take longer than the cache.
 struct Ranks {
-    /// Of each key and all before it.
+    /// Cumulated frequency of each key and all before it.
     cumulated: Vec<f64>,
     /// For as many equal parts of all requests as there are keys: the rank of the first request.
     starts: Vec<usize>,
@@ -104,7 +104,8 @@ impl Ranks {
         Ranks { cumulated, starts }
     }
 
-    /// How many keys have at most so much of all requests, below 1, together with those before them.
+    /// Number of keys that have at most this share of all requests, below 1, together with those
+    /// before them.
     fn at(&self, unit: f64) -> usize {
         let number = (unit * self.starts.len() as f64) as usize;
         let mut rank = self.starts[number.min(self.starts.len() - 1)];
@@ -131,7 +132,7 @@ struct Rates {
     late: f64,
 }
 
-/// What the controller came to.
+/// The result of the controller.
 struct Found {
     load: &'static str,
     policy: &'static str,
@@ -153,24 +154,24 @@ impl Found {
         self.fixed.iter().fold(none, faster)
     }
 
-    /// With all frozen for so many times as long as it was thawed.
+    /// With everything frozen for so many times the thawed time.
     fn whole_frozen(&self, lifetime: u32) -> Option<f64> {
         let is = |it: &&Fixed| it.share >= 1.0 && it.lifetime == Some(lifetime);
         self.fixed.iter().find(is).map(|it| it.rates.late)
     }
 
-    /// What was found over the fastest of the fixed shares.
+    /// The controller's speed over that of the fastest fixed share.
     fn of_best(&self) -> f64 {
         self.rates.late / self.best().rates.late.max(1e-9)
     }
 
-    /// What never freezes.
+    /// Speed without freezing.
     fn never(&self) -> Rates {
         let never = self.fixed.iter().find(|it| it.lifetime.is_none());
         never.map(|it| it.rates).unwrap_or_default()
     }
 
-    /// The whole run over that of the cache which never freezes.
+    /// Speed of the whole run over that of the cache without freezing.
     fn whole_gain(&self) -> f64 {
         self.rates.whole / self.never().whole.max(1e-9)
     }
@@ -229,7 +230,7 @@ fn thousands(requests: u64, time: Duration) -> f64 {
     requests as f64 / time.as_secs_f64().max(1e-9) / 1e3
 }
 
-/// Fills a cache and has it asked as often as makes its order what it will be.
+/// Fills a cache and makes as many requests as bring its order into a steady state.
 fn warm(bench: &mut Bench<'_>) {
     bench.ask(20 * CAPACITY);
 }
@@ -285,9 +286,9 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
     })
 }
 
-/// What the controller finds must be so near to the best fixed share.
+/// The controller's share must come so near to the best fixed share.
 const NEAR: f64 = 0.9;
-/// And what it costs to find out that there is none may be so much, of the whole run.
+/// If freezing never pays, the search may cost this share of the whole run.
 const NO_LOSS: f64 = 0.97;
 
 fn figure_10(found: &Found) -> Expectation {
@@ -307,7 +308,8 @@ fn figure_10(found: &Found) -> Expectation {
     }
 }
 
-/// What moves on wants to be frozen anew more often than what stays: the paper's clusters 45 and 17.
+/// Workloads whose hot keys change must be frozen anew more often than others: the paper's clusters
+/// 45 and 17.
 fn figure_14(found: &[Found]) -> Option<Expectation> {
     let of = |load: &str| {
         let found = found.iter().find(|it| (it.load, it.policy) == (load, "lru"))?;

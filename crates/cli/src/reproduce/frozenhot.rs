@@ -27,22 +27,22 @@ use crate::progress::Progress;
 
 use draw::{Look, Panel, Series, Shape, lines};
 
-/// What every figure but 16b has.
+/// The settings of every figure except 16b.
 const BACKEND_US: u64 = 5;
 /// The paper's three, and ours.
 const POLICIES: [&str; 4] = ["fifo", "lru", LFU, "mobius"];
-/// Those whose curve is learnt and tried; what comes last in FIFO changes as it turns.
+/// The policies whose curve is learned and tried. In FIFO the coldest entries change as it rotates.
 const LEARNT: [&str; 3] = ["lru", "lfu", "mobius"];
-/// Of the keys of Zipf's law: the paper's three hit ratios.
+/// Capacities as shares of the keys of Zipf's law: the paper's three hit ratios.
 const PERCENTS: [f64; 3] = [0.4, 25.0, 50.0];
 /// Where one is enough.
 const PERCENT: f64 = 25.0;
-/// Of the keys, where a cache is to be frozen without doubt.
+/// Capacity as a share of the keys, if a cache should certainly be frozen.
 const LARGE: f64 = 80.0;
 /// Beside LRU in figure 16a.
 const RELAXED: [&str; 3] = ["lru", "lru-relaxed", "lru-sampled"];
 
-/// Of figure 5: fewer, and a point of the curve is of a hundred requests.
+/// For figure 5: fewer, and a point of the curve has a hundred requests.
 const CURVE_OBJECTS: u64 = 20_000;
 
 /// Real traces, by short names.
@@ -61,23 +61,23 @@ const TRACES: [(&str, &str); 13] = [
     ("adaptsize", "adaptsize/request.trace.xz"),
     ("delayed-hits", "delayedhits/trace.csv"),
 ];
-/// Those of figure 11.
+/// The policies of figure 11.
 const COUNTED: [&str; 5] = ["twitter52", "oltp", "lirs-loop", "p3", "loop"];
 
-/// Of a trace's objects. Of a loop a tenth says nothing of half.
+/// Capacities as shares of a trace's objects. In a loop a tenth does not predict a half.
 fn percent(trace: &str) -> f64 {
     if trace.ends_with("loop") { 50.0 } else { 10.0 }
 }
 
-/// What is to be measured.
+/// The measurements to make.
 struct Plan {
     objects: u64,
     extent: Extent,
-    /// Of traces, whose gains are nearer to 1.
+    /// For traces, whose gains are nearer to 1.
     trace_rounds: usize,
     policies: &'static [&'static str],
     percents: &'static [f64],
-    /// Of figure 8, the most last.
+    /// For figure 8, the most last.
     threads: &'static [usize],
     /// More sizes of figure 16a, and backends of 16b.
     sizes: &'static [f64],
@@ -85,7 +85,7 @@ struct Plan {
     /// How long figure 13 goes on after the controller has decided, and how long 14.
     longer: Duration,
     lasting: Duration,
-    /// Of figure 14.
+    /// For figure 14.
     lifetimes: &'static [u32],
 }
 
@@ -132,7 +132,7 @@ impl Plan {
         Spot { figure, policy, percent, threads: self.most(), backend_us: BACKEND_US }
     }
 
-    /// What is measured of a workload.
+    /// The measurements of a workload.
     fn spots(&self, load: &Load) -> Vec<Spot> {
         let each = |figure, percent| {
             self.policies.iter().map(move |&policy| self.spot(figure, policy, percent))
@@ -162,15 +162,15 @@ impl Plan {
         }
     }
 
-    /// What is measured beside LRU, and never freezes.
+    /// The baselines beside LRU, which never freeze.
     fn beside(&self, load: &Load) -> Vec<Spot> {
         let Load::Zipf("zipf", ..) = load else { return Vec::new() };
         let each = |&percent| RELAXED.map(|policy| self.spot(16, policy, percent));
         self.sizes.iter().flat_map(each).collect()
     }
 
-    /// Figures 10 and 13, and 14: where, how long what is frozen lasts, and how long it is looked
-    /// at.
+    /// Figures 10 and 13, and 14: the spot, the lifetime of a frozen share, and the time of
+    /// observation.
     fn histories(&self, load: &Load) -> Vec<(Spot, u32, Duration)> {
         let usual = |spot| (spot, LIFETIME, self.longer);
         match load {
@@ -220,8 +220,8 @@ fn loads(plan: &Plan, traces: Option<&Path>, names: &[String]) -> Result<Vec<Loa
     }
 }
 
-/// Runs the experiment. Real traces take part if their folder is known. Of some workloads alone: what
-/// has to do with none of them, figures 5 and 12, is left out then.
+/// Runs the experiment. Real traces take part if their folder is given. If only some workloads are
+/// requested, figures 5 and 12 are left out, because they use none of them.
 pub(super) fn run(
     quick: bool,
     traces: Option<&Path>,

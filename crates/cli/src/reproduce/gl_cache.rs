@@ -1,8 +1,9 @@
 //! Paper 4's figures 2, 5 and 7 to 13, by shape.
 //!
 //! The paper's traces are of 103 virtual disks, 14 disks and one CDN, and of them one is to be had,
-//! in part. What takes part is in [`super::gl_cells`], half a million records of each. Figures 1, 3 and 4
-//! are drawings; 6 is of a prototype, and left out, as is 14, which is 7 after another warm-up.
+//! in part. What takes part is in [`super::gl_cells`], half a million records of each. Figures 1, 3
+//! and 4 are drawings; 6 is of a prototype, and left out, as is 14, which is 7 after another
+//! warm-up.
 
 use std::path::Path;
 
@@ -19,13 +20,13 @@ use crate::progress::Progress;
 
 pub(super) const E: &str = "gl-cache";
 pub(super) const T: &str = "gl-cache:mode=t";
-/// Figures 7, 8 and 13: what is compared; the first is what all are compared with.
+/// The policies of figures 7, 8 and 13; the first is the baseline.
 pub(super) const COMPARED: [&str; 9] =
     ["fifo", "lru", "lecar", "cacheus", "hyperbolic", "lhd", "lrb", T, E];
 /// Figure 5: objects and groups, by an oracle.
 pub(super) const ORACLES: [&str; 3] =
     ["belady-size", "gl-cache:utility=future:retention=future", "gl-cache:utility=future"];
-/// Figure 9c: of so many features.
+/// Numbers of features of figure 9c.
 pub(super) const SHOWN: [&str; 4] =
     ["gl-cache:features=1", "gl-cache:features=2", "gl-cache:features=3", E];
 /// Figures 10 to 12: one parameter of E, the others as they are.
@@ -42,7 +43,7 @@ pub(super) const MERGES: [&str; 4] =
     [E, "gl-cache:merge=3", "gl-cache:merge=5", "gl-cache:merge=10"];
 /// Small and large caches, of the footprint.
 pub(super) const PERCENTS: [f64; 2] = [1.0, 10.0];
-/// Of figures 9 to 12.
+/// For figures 9 to 12.
 pub(super) const PERCENT: f64 = 10.0;
 /// Objects in the groups of figure 2.
 pub(super) const GROUPS: [usize; 5] = [10, 30, 100, 300, 1_000];
@@ -77,7 +78,7 @@ pub(super) struct Importance {
     pub(super) shares: [f64; GroupLearning::FEATURES.len()],
 }
 
-/// What was found.
+/// The results.
 pub(super) struct Findings {
     pub(super) groupings: Vec<Grouping>,
     pub(super) importances: Vec<Importance>,

@@ -60,7 +60,7 @@ pub(super) fn loads(quick: bool, folder: Option<&Path>) -> Result<Vec<Load>, Fai
     Ok(loads)
 }
 
-/// What was replayed, and what came of it.
+/// The cells replayed, and their results.
 pub(super) struct Cell {
     pub(super) figure: u32,
     pub(super) trace: String,
@@ -146,8 +146,8 @@ pub(super) fn reuse_times(trace: &Trace) -> Vec<f64> {
     order.iter().filter_map(of).collect()
 }
 
-/// How much objects of a group differ: the mean over groups of so many in a row of deviation over
-/// mean.
+/// Difference among the objects of a group: deviation over mean, averaged over groups of so many in
+/// a row.
 pub(super) fn variation(times: &[f64], group: usize) -> f64 {
     let of = |group: &[f64]| {
         let mean = group.iter().sum::<f64>() / group.len() as f64;

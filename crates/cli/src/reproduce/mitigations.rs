@@ -27,14 +27,14 @@ const ALPHA: f64 = 0.9;
 const CAPACITIES: [f64; 2] = [1.1, 0.59];
 const BACKENDS_US: [f64; 2] = [5.0, 100.0];
 
-/// What is done about it.
+/// The mitigation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Remedy {
     /// This share of the requests goes to the backend.
     Bypass(f64),
     /// This share of the hits promotes nothing: probabilistic LRU.
     Skip(f64),
-    /// As many as the lock cannot bear; what the model has no say in.
+    /// Requests that the lock cannot serve go to the backend; the model does not predict how many.
     Adaptive,
     /// This share of the entries is frozen.
     Freeze(f64),
@@ -75,7 +75,8 @@ impl Remedy {
         name.parse().map_err(Failure::usage)
     }
 
-    /// What it makes of LRU under conditions; of what is frozen it is told the share of the hits.
+    /// The model's LRU with this mitigation under given conditions; for freezing it gets the frozen
+    /// hits' share of the hits.
     fn predict(
         self,
         profile: &Profile,
@@ -104,7 +105,7 @@ struct Cell {
     predicted: Option<f64>,
     measured: Vec<f64>,
     hit_ratios: Vec<f64>,
-    /// Hits of what is frozen, of all hits.
+    /// Frozen hits, of all hits.
     frozen_shares: Vec<f64>,
     /// Runs that count although they were disturbed.
     disturbed: usize,
@@ -222,8 +223,8 @@ fn measure(
     Ok(())
 }
 
-/// Predicts the cells of one place, which differ in what is done, at the hit ratio that was
-/// measured without doing anything; and says which bypass would be best.
+/// Predicts the cells of one point, which differ in the mitigation, at the hit ratio measured
+/// without mitigation; and returns the best bypass.
 fn predict(cells: &mut [Cell], profile: &Profile, threads: usize) -> Result<f64, Failure> {
     let Some(first) = cells.first() else { return Ok(0.0) };
     let mut conditions = Conditions::new(median(&first.hit_ratios), first.backend_us);

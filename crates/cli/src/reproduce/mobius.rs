@@ -47,10 +47,10 @@ const SIEVE: Contender = contender("sieve", Policy::Sieve, 1);
 pub(super) const S3_FIFO: Contender = contender("s3-fifo", Policy::S3Fifo, 2);
 pub(super) const CLOCK: Contender = contender("clock", Policy::Clock { bits: 1 }, 3);
 const FIFO: Contender = contender("fifo", Policy::Fifo, 4);
-/// Without consecutive detection: what the paper compares with. Segments are as long as ever.
+/// Without consecutive detection, the paper's baseline. Segments have the usual length.
 const WITHOUT_DETECTION: Contender =
     Contender { name: "mobius-w/d", detects_runs: false, number: 14, ..MOBIUS };
-/// Segments of one entry, newcomers too: what segments are good for.
+/// Segments of one entry, also for new entries: shows the effect of segments.
 const SEGMENTS_OF_ONE: Contender =
     Contender { name: "mobius:batch=1", batch: 1, number: 5, ..MOBIUS };
 const LRU: Contender = contender("lru", Policy::Lru, 6);
@@ -60,19 +60,19 @@ pub(super) const LRU_DELAYED: Contender =
 pub(super) const W_TINY_LFU: Contender = contender("w-tinylfu", Policy::WTinyLfu, 8);
 pub(super) const TWO_QUEUE: Contender = contender("two-queue", Policy::TwoQueue, 9);
 
-/// Those of figures 7 and 8, in the paper and at 1 % here.
+/// The contenders of figures 7 and 8, in the paper and at 1 % here.
 const RIVALS: [Contender; 7] = [MOBIUS, SIEVE, S3_FIFO, CLOCK, FIFO, LRU_DELAYED, W_TINY_LFU];
 /// Those at 10 %: of figure 2 as well.
 pub(super) const ALL: [Contender; 9] =
     [MOBIUS, SIEVE, S3_FIFO, CLOCK, FIFO, LRU, LRU_DELAYED, W_TINY_LFU, TWO_QUEUE];
-/// Those of figure 2.
+/// The contenders of figure 2.
 const EARLIER: [Contender; 7] = [SIEVE, CLOCK, FIFO, LRU, LRU_DELAYED, W_TINY_LFU, TWO_QUEUE];
-/// Those of figure 4.
+/// The contenders of figure 4.
 const COSTS: [Contender; 7] = [MOBIUS, SIEVE, S3_FIFO, CLOCK, FIFO, LRU, LRU_DELAYED];
-/// Those of figure 9.
+/// The contenders of figure 9.
 const LATENCIES: [Contender; 7] =
     [MOBIUS, SIEVE, S3_FIFO, CLOCK, LRU_DELAYED, W_TINY_LFU, TWO_QUEUE];
-/// Those of figure 10.
+/// The contenders of figure 10.
 const DESIGNS: [Contender; 5] = [MOBIUS, SIEVE, S3_FIFO, WITHOUT_DETECTION, SEGMENTS_OF_ONE];
 
 /// Those measured with figures 7 and 8 at a size.
@@ -86,7 +86,7 @@ const SMALL: [u32; 2] = [1, 10];
 /// Rounds of figure 4, which is quick.
 const COST_ROUNDS: usize = 5;
 
-/// What is to be measured.
+/// The measurements to make.
 struct Plan {
     extent: Extent,
     /// Numbers of threads of figure 7, and of figure 10.
@@ -191,8 +191,8 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
     })
 }
 
-/// Counts the hits of one thread in the cache and in the simulator: of a contender in a figure, at a
-/// share of the objects.
+/// Counts the hits of one thread in the cache and in the simulator: of a contender in a figure, at
+/// a share of the objects.
 pub(super) fn hit_ratios(
     trace: &Trace,
     wanted: &[(u32, u32, Contender)],
@@ -419,7 +419,7 @@ fn shared_writes(findings: &Findings) -> String {
         ..bars(title.clone(), "writes a request", &labels, small)
     };
     let designs = Panel { logarithmic: true, ..lines(title, size, "writes a request", designs) };
-    // Each has contenders of its own, so each has its legend.
+    // Each has its own contenders, so each has its legend.
     let title = titled("Writes to lines that all threads write");
     draw::figures(&title, &[&[small], &[designs]])
 }
@@ -485,7 +485,7 @@ mod tests {
 
     const CAPACITY: u64 = 10_000;
 
-    /// What the work adds to the counts of a full cache of a contender's.
+    /// The counts that the work adds in a contender's full cache.
     fn counted(contender: Contender, work: impl Fn(&frazil::Cache<u64, u64>)) -> Stats {
         let ours = contender.cache(CAPACITY);
         (0..2 * CAPACITY).for_each(|key| ours.cache().insert(key, key));

@@ -1,9 +1,9 @@
 //! Paper 3's figures 11 and 12, by shape: real traces, by threads.
 //!
-//! The paper's traces are Meta's, 130 GB that are public and not at hand. Here they are others of the
-//! same kinds: what a key-value cluster was asked for, and three of disks. As in the paper each
-//! thread asks for all of a trace under keys of its own, and the cache grows with the threads: 3 % of
-//! the objects for each.
+//! The paper's traces are Meta's, 130 GB that are public and not at hand. Here they are others of
+//! the same kinds: what a key-value cluster was asked for, and three of disks. As in the paper each
+//! thread asks for all of a trace under keys of its own, and the cache grows with the threads: 3 %
+//! of the objects for each.
 //!
 //! Everyone is asked for the same, from the first request to the last, of a cache that is empty:
 //! within a set time a faster one would come to another part of the trace, and its hit ratio would
@@ -39,13 +39,13 @@ const TRACES: [(&str, &str, bool); 4] = [
 /// Instead of them.
 const GENERATED: [(&str, &str, bool); 2] =
     [("zipf", "zipf:1.0:objects=40K:seed=1", false), ("mix", "mix:objects=40K:seed=1", true)];
-/// Those of figure 12. SIEVE's hit ratio is Mobius's.
+/// The contenders of figure 12. SIEVE's hit ratio is Mobius's.
 const HITS: [Contender; 6] = [MOBIUS, S3_FIFO, CLOCK, LRU_DELAYED, W_TINY_LFU, TWO_QUEUE];
-/// Of the objects, for each thread. The paper's are 1.16 to 3.33 %.
+/// Capacity for each thread, as a share of the objects. The paper's are 1.16 to 3.33 %.
 const PERCENT: u32 = 3;
 /// Hit ratios are compared at more: the paper's caches hit more often than ours of 3 %.
 const PERCENTS: [u32; 4] = [PERCENT, 10, 30, 60];
-/// Requests of a run, at least: a short trace is asked for of several caches.
+/// The fewest requests of a run: a short trace is replayed on several caches.
 const LEAST: f64 = 1e6;
 /// How long all runs together wait for cores that are near each other.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -100,7 +100,7 @@ impl Load {
     }
 }
 
-/// A contender on a trace, by so many threads.
+/// A contender on a trace, with so many threads.
 struct Cell {
     load: &'static str,
     contender: &'static str,
@@ -139,7 +139,7 @@ impl Cell {
     }
 }
 
-/// The median of what was not disturbed; of all, if all was.
+/// The median of the undisturbed runs; of all, if all were disturbed.
 fn of_undisturbed(values: impl Iterator<Item = (f64, bool)> + Clone) -> f64 {
     let undisturbed: Vec<f64> = values.clone().filter(|it| !it.1).map(|it| it.0).collect();
     if undisturbed.is_empty() { median(values.map(|it| it.0)) } else { median(undisturbed) }
@@ -173,7 +173,7 @@ impl Findings {
         of_undisturbed(rounds.map(|(one, other)| (one.0 / other.0.max(1e-9), one.1 || other.1)))
     }
 
-    /// How often one thread hits, in percent, in a cache of so many percent of the objects.
+    /// Hit ratio of one thread, in percent, in a cache of so many percent of the objects.
     fn hits(&self, load: &str, percent: u32, contender: &str) -> f64 {
         let wanted = (load, percent, contender);
         let is = |it: &&(&str, HitRatio)| (it.0, it.1.percent, it.1.contender) == wanted;
@@ -226,7 +226,7 @@ pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure>
     })
 }
 
-/// Measures all contenders in turn.
+/// Measures all contenders alternately.
 fn compare(
     load: &Load,
     threads: usize,
@@ -252,7 +252,7 @@ fn compare(
         for place in 0..ALL.len() {
             let number = (place + round) % ALL.len();
             let contender = ALL[number];
-            // Who waits for a lock waits asleep, and gets less of the processor for that.
+            // A thread that waits for a lock sleeps, so it gets less processor time.
             let needs_cores = !contender.takes_lock();
             let run = timer.run(&streams, 0.0, needs_cores, || contender.cache(capacity));
             let sum = |of: fn(&frazil::Stats) -> u64| -> u64 {

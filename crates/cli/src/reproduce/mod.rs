@@ -108,7 +108,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     workloads: Vec<String>,
 
-    /// Measure once what a plan says: for the processes that accuracy starts.
+    /// Measure a plan once; for the processes that accuracy starts.
     #[arg(long, value_name = "FILE", hide = true)]
     measure: Option<PathBuf>,
 
@@ -173,9 +173,9 @@ enum Experiment {
     Rocksdb,
 }
 
-/// What an experiment came to.
+/// The result of an experiment.
 struct Report {
-    /// One row for each thing measured, with what was asked in it.
+    /// One row for each measurement, with its question.
     measurements: Vec<Row>,
     expectations: Vec<Expectation>,
     /// File names and contents.
@@ -184,7 +184,7 @@ struct Report {
     summary: String,
 }
 
-/// What a paper shows, and what was seen.
+/// A paper's result, and ours.
 struct Expectation {
     figure: u32,
     expected: String,
@@ -326,8 +326,7 @@ fn data(report: &Report) -> String {
     )
 }
 
-/// Calibrates, writes the profile beside the other data, and returns it with a line of how that
-/// went.
+/// Calibrates, writes the profile beside the other data, and returns it with a line on its quality.
 fn calibrated(
     policies: &[&str],
     capacities: &[u64],

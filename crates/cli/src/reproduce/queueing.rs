@@ -18,18 +18,18 @@ use crate::failure::Failure;
 use crate::output::{self, Row, row};
 use crate::progress::Progress;
 
-/// Disks of every figure, µs: what was, what is, what comes.
+/// Disks of every figure, µs: past, present and future ones.
 const BACKENDS_US: [f64; 3] = [500.0, 100.0, 5.0];
 /// The paper's cores.
 const MPL: usize = 72;
-/// Those of figure 12.
+/// Requests in flight of figure 12.
 const MPLS: [usize; 3] = [16, 72, 144];
 /// Hit ratios in hundredths: steps of 5, and of 2 at the end.
 const HIT_RATIOS: [u32; 16] = [40, 45, 50, 55, 60, 65, 70, 75, 80, 85, 90, 92, 94, 96, 98, 100];
 
 const HYPER: Distribution = Distribution::HyperExponential { cv2: 4.0 };
 
-/// A figure of the paper, its network, and what the paper finds of it.
+/// A figure of the paper, its network, and the paper's finding.
 struct Figure {
     number: u32,
     network: PaperNetwork,
@@ -95,7 +95,7 @@ impl Curve {
                     service,
                     requests,
                     warmup: requests / 10,
-                    // Of its own for each point, or all would err to the same side.
+                    // Each point has its own seed; with one seed all would err to the same side.
                     seed,
                     ..SimulationOptions::default()
                 };
@@ -150,7 +150,7 @@ impl Curve {
         })
     }
 
-    /// What is lost from the peak to a hit ratio of 1, as a share.
+    /// Loss from the peak to a hit ratio of 1, as a share.
     fn loss(&self) -> f64 {
         1.0 - self.points.last().map_or(f64::NAN, |it| it.mva) / self.mva_peak.throughput_mops
     }

@@ -1,8 +1,9 @@
 //! Papers' figures in RocksDB: 13 and 14 of paper 3, and 17 of paper 2.
 //!
-//! Other programs do the work ([`Programs`]); here it is planned, and told. The papers' machines had 20 to
-//! 80 cores and databases of 100 GB and more on a disk; here it is two cores, and files that the system
-//! caches. So of contention only its beginning can be seen, and a miss costs microseconds.
+//! Other programs do the work ([`Programs`]); here it is planned, and told. The papers' machines
+//! had 20 to 80 cores and databases of 100 GB and more on a disk; here it is two cores, and files
+//! that the system caches. So of contention only its beginning can be seen, and a miss costs
+//! microseconds.
 
 use std::path::Path;
 
@@ -16,23 +17,23 @@ use crate::median::median;
 use crate::output::{self, row};
 use crate::progress::Progress;
 
-/// Names of what may be asked for alone.
+/// Names of the parts that can be requested alone.
 const PARTS: [&str; 3] = ["figure13", "figure14", "figure17"];
 const MOBIUS: BlockCache = BlockCache::Ours("mobius");
-/// Of figures 13 and 14.
+/// For figures 13 and 14.
 const CACHES: [BlockCache; 3] = [BlockCache::Lru, BlockCache::HyperClock, MOBIUS];
-/// Of figure 17: what the paper adds to LRU, and that alone, RocksDB's and ours.
+/// For figure 17: LRU with the paper's freezing, and LRU alone, RocksDB's and ours.
 const FROZEN: BlockCache = BlockCache::Ours("frozen+lru");
 const OUR_BASE: BlockCache = BlockCache::Ours("lru");
 const FREEZING: [BlockCache; 3] = [BlockCache::Lru, OUR_BASE, FROZEN];
 const WORKLOADS: [&str; 6] = ["A", "B", "C", "D", "E", "F"];
-/// What is asked of a database: a name, and how `db_bench` is told.
+/// The workloads of a database: a name, and the options of `db_bench`.
 const READS: [(&str, &str); 3] = [
     ("points", "--benchmarks=readrandom"),
     ("points, skewed", "--benchmarks=readrandom --read_random_exp_range=10"),
     ("ranges of 10", "--benchmarks=seekrandom --seek_nexts=10"),
 ];
-/// Of the paper's 1 GB with a hundred thousand blocks of 8 KiB.
+/// Bytes of the cache: a quarter of the paper's 1 GB with a hundred thousand blocks of 8 KiB.
 const BLOCKS: u64 = 256 << 20;
 /// An eighth of the database.
 const SHARE: u64 = 32 << 20;
@@ -40,7 +41,7 @@ const SHARE: u64 = 32 << 20;
 struct Plan {
     rounds: usize,
     threads: &'static [u32],
-    /// Of each thread.
+    /// For each thread.
     operations: u64,
     /// Of `db_bench`.
     seconds: u32,
@@ -56,7 +57,7 @@ impl Plan {
     }
 }
 
-/// What is measured of each cache, and how often.
+/// The measurements of each cache, and their number.
 type Rounds<T> = Vec<(BlockCache, Vec<T>)>;
 
 pub(super) fn run(
@@ -91,7 +92,7 @@ pub(super) fn run(
     Ok(report)
 }
 
-/// All caches in turn, for some rounds.
+/// All caches alternately, for some rounds.
 fn in_turn<T>(
     caches: &[BlockCache],
     rounds: usize,
@@ -294,7 +295,7 @@ fn expect_14(cells: &[(&str, Rounds<Reads>)], report: &mut Report) {
 }
 
 fn figure_17(plan: &Plan, programs: &Programs, report: &mut Report) -> anyhow::Result<()> {
-    // A run takes seconds: two at most are what a figure's quarter of an hour allows.
+    // A run takes seconds: a figure's quarter of an hour allows two at most.
     let rounds = plan.rounds.min(2);
     let steps = WORKLOADS.len() * FREEZING.len() * rounds;
     let progress = Progress::of_steps("YCSB".to_owned(), steps as u64);

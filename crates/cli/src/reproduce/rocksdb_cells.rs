@@ -1,6 +1,8 @@
-//! Programs that drive RocksDB, run once each, and what they print: its own two benchmarks, and YCSB's client.
+//! Programs that drive RocksDB, run once each, and what they print: its own two benchmarks, and
+//! YCSB's client.
 //!
-//! They are compiled by `cargo xtask cache-bench`, `db-bench` and `ycsb`, which say where they come from.
+//! They are compiled by `cargo xtask cache-bench`, `db-bench` and `ycsb`, which say where they come
+//! from.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +14,7 @@ pub(super) struct Programs {
     folder: PathBuf,
 }
 
-/// A block cache, as a program is told of it.
+/// A block cache, as an option of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum BlockCache {
     Lru,
@@ -21,27 +23,27 @@ pub(super) enum BlockCache {
     Ours(&'static str),
 }
 
-/// What `cache_bench` says of a run.
+/// The output of `cache_bench` for a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Operations {
-    /// Of all threads in a second.
+    /// Operations of all threads in a second.
     pub(super) rate: f64,
     pub(super) hit_ratio: f64,
 }
 
-/// What `db_bench` says of a run.
+/// The output of `db_bench` for a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Reads {
-    /// Of all threads, in each second.
+    /// Operations of all threads, in each second.
     pub(super) rates: Vec<f64>,
     /// Seconds of the processor for each, with all that was done beside.
     pub(super) processor: f64,
 }
 
-/// What YCSB's client says of the part of a run that counts.
+/// The output of YCSB's client for the measured part of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Requests {
-    /// Of all threads in a second.
+    /// Operations of all threads in a second.
     pub(super) rate: f64,
     /// Seconds of the processor for each.
     pub(super) processor: f64,
@@ -64,7 +66,7 @@ impl Programs {
         Programs { folder: folder.to_owned() }
     }
 
-    /// The path of what a command of ours has made.
+    /// The path of a file that one of our commands has made.
     fn made(&self, name: &str, command: &str) -> anyhow::Result<PathBuf> {
         let path = self.folder.join(name);
         if !path.exists() {
@@ -139,7 +141,8 @@ impl Programs {
         Ok(Reads { rates, processor: processor / reads })
     }
 
-    /// YCSB's client, one of its workloads (`a` to `f`), on a copy of the database whose tables are linked.
+    /// YCSB's client, one of its workloads (`a` to `f`), on a copy of the database whose tables are
+    /// linked.
     pub(super) fn ycsb(
         &self,
         cache: BlockCache,
@@ -176,7 +179,7 @@ impl Programs {
     }
 }
 
-/// What a program prints that succeeds.
+/// The output of a program that succeeds.
 fn told(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().display().to_string();
     let output = command.output().with_context(|| format!("cannot start {name}"))?;

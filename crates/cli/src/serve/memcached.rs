@@ -1,8 +1,9 @@
-//! `frazil memcached`: the server by memcached's own flags, so that its units and scripts start it.
+//! `frazil memcached`: the server with memcached's own flags, so that memcached's units and scripts
+//! start it.
 //!
-//! Flags are parsed as `getopt` does: `-m 64`, `-m64`, `-vv`, `--memory-limit=64`. One that the server
-//! cannot honour is refused by name, because whoever gave it relies on it. Passed over are what concerns
-//! slabs and crawlers, which there are not, and a port for UDP, of which a note tells.
+//! It parses flags as `getopt` does: `-m 64`, `-m64`, `-vv`, `--memory-limit=64`. It refuses by
+//! name a flag that it cannot honour, because the caller relies on it. It ignores flags for slabs
+//! and crawlers, which it does not have, and a UDP port, with a note.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -100,7 +101,7 @@ const FLAGS: &[(char, &str, bool)] = &[
     ('N', "napi-ids", true),
 ];
 
-/// What was read of the flags.
+/// The parsed flags.
 struct Flags {
     settings: Settings,
     port: i32,
@@ -108,7 +109,7 @@ struct Flags {
     socket: Option<PathBuf>,
     access: u32,
     pid_file: Option<PathBuf>,
-    /// What is printed instead of serving.
+    /// The text to print instead of serving.
     prints: Option<String>,
 }
 
@@ -327,7 +328,7 @@ fn check_user(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What `stats settings` shows, and whether text is spoken.
+/// The settings for `stats settings`, and whether the text protocol is allowed.
 fn protocol(name: &str) -> anyhow::Result<(&'static str, bool)> {
     match name {
         "auto" => Ok(("auto-negotiate", true)),

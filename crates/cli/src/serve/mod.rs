@@ -69,17 +69,19 @@ pub(crate) struct Args {
     /// Close a connection that sends no request for so many seconds; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     idle_timeout: u64,
-    /// Close a connection whose request takes so many seconds to arrive, or whose replies to be read
+    /// Close a connection whose request takes so many seconds to arrive, or whose replies to be
+    /// read
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     request_timeout: u64,
-    /// Write all entries to this file at the end (SIGTERM, SIGINT), and read them from it at the start, while
-    /// clients are served
+    /// Write all entries to this file at the end (SIGTERM, SIGINT), and read them from it at the
+    /// start, while clients are served
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
     /// Pass over a snapshot that is older than so many seconds; 0: any age
     #[arg(long, value_name = "SECONDS", default_value_t = 0, requires = "snapshot")]
     snapshot_max_age: u64,
-    /// How long clients may take, at the end, to send the rest of their requests and to read their replies
+    /// How long clients may take, at the end, to send the rest of their requests and to read their
+    /// replies
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain_timeout: u64,
     /// Where to fetch what is missing. With `{key}`, as in `http://HOST:PORT/{key}`: what `get`, `gets`, `mg` and
@@ -256,7 +258,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let age_max = (args.snapshot_max_age > 0).then(|| Duration::from_secs(args.snapshot_max_age));
     let restores = std::thread::scope(|scope| {
         let restores = scope.spawn(|| restore(&handle, path, age_max));
-        // What was not restored yet would be missing in the file that is written at the end.
+        // Entries not restored yet would be missing in the file written at the end.
         let ended = server.join().context("serving");
         ended.map(|()| restores.join().is_ok())
     });
@@ -290,7 +292,7 @@ fn end_at_signals(mut signals: Signals, handle: &Handle, patience: Duration) {
     }
 }
 
-/// Reads the entries of the last time, if there are any, and tells what became of that.
+/// Restores the entries of the last run, if there are any, and reports the result.
 fn restore(handle: &Handle, path: &Path, age_max: Option<Duration>) {
     let shown = path.display();
     match handle.restore(path, age_max) {
@@ -299,8 +301,8 @@ fn restore(handle: &Handle, path: &Path, age_max: Option<Duration>) {
         Err(RestoreError::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => {
             note(&format!("{shown}: no such file yet"));
         }
-        // The server is of use without. The file may be as well, to whoever finds out what is wrong with it, and at the
-        // end another one takes its place.
+        // The server works without the snapshot. The file may still be useful for diagnosis, but at
+        // the end another one would replace it.
         Err(error) => {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
             note(&format!("{shown}: {error}{cause}; serving without"));

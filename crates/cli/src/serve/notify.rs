@@ -8,7 +8,8 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use crate::failure::note;
 
-/// Sends a notice, such as `READY=1`, if a service manager has started this process and waits for it.
+/// Sends a notice, such as `READY=1`, if a service manager has started this process and waits for
+/// it.
 pub(super) fn notify(notice: &str) {
     let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
     if let Err(error) = send(&socket, notice) {

@@ -210,7 +210,7 @@ fn all_places_say_the_same() {
     assert!(none.contains("the smallest compared, as none of them avoids even 1.00 %"), "{none}");
 }
 
-/// Where memory has a price, what sizes cost stands first.
+/// If memory has a price, the costs of sizes come first.
 #[test]
 fn costs_are_drawn() {
     let folder = Folder::new("advise-costs");
@@ -245,7 +245,7 @@ fn costs_are_drawn() {
     assert!(label.as_str().unwrap().starts_with("advised: "), "{label}");
 }
 
-/// Where bytes are counted, what is missed of them is told, and a useful set that is tiny is found.
+/// With capacities in bytes the output has the byte miss ratio, and a tiny useful set is found.
 #[test]
 fn bytes_that_are_missed_are_told() {
     let folder = Folder::new("advise-bytes");
@@ -359,7 +359,7 @@ fn advise_freezes_what_is_worth_it() {
     fails(&bad, 2, &["`lirs` cannot be frozen"]);
 }
 
-/// What is not known is not said: no spread, no cost, nobody to compare with.
+/// The output does not claim unknown figures: spread, cost, comparison.
 #[test]
 fn advice_says_no_more_than_it_knows() {
     let folder = Folder::new("plain-profile");
@@ -415,7 +415,7 @@ pub(super) fn told(args: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What is told, with each sentence on one line again.
+/// The output, with each sentence on one line again.
 fn flowing(text: &str) -> String {
     text.replace("\n    ", " ")
 }
@@ -455,7 +455,7 @@ fn three_sizes_are_told_in_order() {
     for name in ["frugal ", "balanced ", "ample ", "Size: the balanced one"] {
         assert!(table.contains(name), "{name}: {table}");
     }
-    // What was asked for and no more.
+    // The requested sizes and no others.
     let sizes = ["--trace", trace, "--policy", "lru", "--capacity", "100,1000,10000"];
     let (given, cells) = advised(&sizes);
     assert_eq!(cells.len(), 3);
@@ -510,7 +510,7 @@ fn ranges_grow_with_the_cores() {
     assert!(1.01 * some < more && 1.01 * more < most, "{some} {more} {most}");
 }
 
-/// What a step gains many times over is told in times.
+/// A large gain of a step is given as a factor.
 #[test]
 fn large_gains_are_told_in_times() {
     let half = ["--trace", "loop:objects=2K:requests=100K", "--policy", "lru", "--capacity", "50%"];
@@ -547,16 +547,19 @@ fn objects_in_any_order_are_a_slope_and_no_cliff() {
 #[test]
 fn a_cache_that_helps_one_trace_is_not_called_useless() {
     let traces = ["loop:objects=20K:requests=20K", "zipf:1.0:objects=2K:requests=50K:seed=1"];
-    let text = told(&["--trace", traces[0], "--trace", traces[1], "--policy", "lru,s3-fifo"]);
+    let args = ["--trace", traces[0], "--trace", traces[1], "--policy", "lru,s3-fifo"];
+    let text = flowing(&told(&args));
     assert!(!text.contains("no cache of these sizes helps") && !text.contains("nothing compared"));
 }
 
-/// What a trace cannot tell is said before what it seems to.
+/// The limits of a trace are printed before its results.
 #[test]
 fn what_is_too_little_to_go_by_is_said_first() {
     let first = |text: &str| text.starts_with("Beware: ");
     let few = told(&["--trace", "zipf:1.0:objects=500:requests=2K:seed=1"]);
     assert!(first(&few) && few.contains("2,000 requests are too few"), "{few}");
+    let caution = few.lines().take_while(|line| !line.is_empty());
+    assert!(caution.map(str::len).all(|length| length <= 100), "{few}");
     assert!(few.contains(" objects (about ") && few.contains("a capacity of about "), "{few}");
     // New objects as long as it lasts.
     let growing = ["--trace", "zipf:0.2:objects=100K:requests=60K:seed=1", "--policy", "lru"];
@@ -567,7 +570,11 @@ fn what_is_too_little_to_go_by_is_said_first() {
     let enough = told(&["--trace", GENERATED, "--policy", "lru"]);
     assert!(!enough.contains("Beware"), "{enough}");
     let once = ["--trace", "loop:objects=20K:requests=20K", "--policy", "lru"];
-    assert!(first(&told(&once)) && advised(&once).0["cautions"][0].is_string());
+    let once_told = told(&once);
+    assert!(first(&once_told) && advised(&once).0["cautions"][0].is_string());
+    for text in [few, growing, never, once_told] {
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    }
 }
 
 /// Requests at 50 a second for objects of 1,000 bytes, by Zipf's law.
@@ -648,7 +655,7 @@ fn prices_decide_the_size() {
     assert!(dear.contains("Use no cache: at these prices"), "{dear}");
 }
 
-/// Of a list where nobody says another price, and then with its source and date.
+/// Prices of a list, unless the user gives others, with their source and date.
 #[test]
 fn prices_may_be_those_of_a_list() {
     let folder = Folder::new("advise-lists");
@@ -737,7 +744,7 @@ fn sizes_are_told_in_bytes_too() {
     assert!(text.contains("memory") && known >= 3, "{text}");
 }
 
-/// What the profile that comes along says of an entry, beside key and value.
+/// Bytes of an entry in the built-in profile, beside key and value.
 fn entry_bytes(policy: &str) -> f64 {
     let profile = include_str!("../../src/reference.toml");
     let network = profile.split(&format!("[networks.{policy}]")).nth(1);
@@ -756,7 +763,7 @@ fn a_budget_in_bytes_is_a_capacity_for_each_policy() {
         let used = bytes(&answer);
         assert!((15_900.0..=16_384.0).contains(&used), "{policies}: {used}");
         assert_eq!(answer["goal"]["budget_bytes"], 16_384);
-        // Of what was replayed within it nothing misses less, but for half a point.
+        // No replayed size within it misses less, except by half a point.
         let within = cells.iter().filter(|cell| bytes(cell) <= 16_384.0);
         let misses = within.map(|cell| cell["miss_ratio"].as_f64().unwrap());
         let least = misses.fold(1.0, f64::min);
@@ -850,13 +857,13 @@ fn entries_without_bytes_take_memory() {
     assert!(held > 2_000.0 && (told / held - 1.0).abs() < 0.01, "{told}, {held}: {answer}");
 }
 
-/// What an engineer would say who looks at the curves: none of these wants the largest grid size
-/// but one because the grid ends there.
+/// An engineer's choice from the curves: none is the largest grid size but one only because the
+/// grid ends there.
 #[test]
 fn real_traces_get_their_knees() {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces");
     let folder = std::env::var_os("FRAZIL_TRACES").map_or_else(|| beside.into(), PathBuf::from);
-    // Of everything, in percent: where the knee is, as the whole traces have it.
+    // The knee in percent of all objects, from the whole traces.
     for (file, from, to) in [
         ("adaptsize/request.trace.xz", 6.0, 14.0),
         ("arc/OLTP.lis.zst", 6.0, 14.0),

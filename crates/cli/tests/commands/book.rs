@@ -55,7 +55,7 @@ fn frazil(args: &[&str], folder: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_frazil")).args(args).current_dir(folder).output().unwrap()
 }
 
-/// Command lines of the blocks that are a shell's. What is not to be run says `sh,norun`.
+/// Command lines of the blocks that are a shell's. Blocks that must not run are marked `sh,norun`.
 fn commands(document: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut within = false;
@@ -70,8 +70,8 @@ fn commands(document: &str) -> Vec<String> {
     lines
 }
 
-/// What a reader would type who has `frazil` on the path, and whose trace is `FILE`; `None` for
-/// what builds the project. Without the remark, so that a command with several is run once.
+/// A reader's command with `frazil` on the path, and the trace `FILE`; `None` for what builds the
+/// project. Without the remark, so that a command with several is run once.
 fn typed(line: &str) -> Option<String> {
     let line = line.split(" #").next().unwrap().trim_end();
     let line = match line.strip_prefix("cargo run --release -- ") {

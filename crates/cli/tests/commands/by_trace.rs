@@ -48,7 +48,7 @@ fn each_trace_has_its_row() {
         assert_eq!(number(&row["share_of_best"]), mops(chosen) / mops(best));
         assert_eq!(row["ties"], mops(chosen) >= 0.95 * mops(best), "{row}");
         assert_eq!(row["is_worst"], row["trace"] == answer["worst_trace"], "{row}");
-        // What is said of it alone is the answer to who asks for it alone.
+        // The answer for it alone equals the answer of a run with only this trace.
         let (alone, _) = advised(&asked(&[row["trace"].as_str().unwrap()]));
         for key in ["policy", "capacity", "miss_ratio", "throughput_mops"] {
             assert_eq!(row["alone"][key], alone[key], "{key}: {row}");

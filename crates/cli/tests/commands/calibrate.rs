@@ -49,7 +49,8 @@ fn what_is_written_is_what_the_model_reads() {
     let quality = profile.quality.unwrap();
     assert!(quality.runs > 0 && quality.disturbed <= quality.runs, "{quality:?}");
     assert!(profile.machine.measured.is_some() && profile.machine.cores >= 1);
-    // Who takes turns, and where: LRU on hits too, SIEVE on misses, CLOCK at a queue.
+    // The operations that take turns, and their stations: LRU on hits too, SIEVE on misses, CLOCK
+    // at a queue.
     let at = |name: &str| profile.stations.get(name).and_then(|it| it.at.as_deref());
     assert_eq!((at("lru.hit"), at("lru.miss")), (Some("lock"), Some("lock")));
     assert_eq!((at("sieve.hit"), at("sieve.miss")), (None, Some("lock")));

@@ -174,7 +174,7 @@ fn fetches_that_take_time_are_waited_for() {
     let kinds = ["delayed_hit_latency_p50", "delayed_hit_latency_p99", "miss_latency_p99"];
     assert_eq!(kinds.map(|key| row[key].as_u64().unwrap()), [1, 1, 2]);
     assert_eq!((&row["latency_mean"], &row["latency_unit"]), (&1.25.into(), &"requests".into()));
-    // The second comes at 1 s, halfway to the next, and waits for a tenth of what is left.
+    // The second comes at 1 s, halfway to the next, and waits for a tenth of the rest.
     let (row, said) = run(&["--fetch-latency", "1100ms", "--clock", "trace"]);
     assert_eq!(numbers(&row)[..4], [1, 1, 2, 1_100_000_000 + 100_000_000 + 1_100_000_000]);
     assert_eq!(row["latency_unit"], "ns");
@@ -545,8 +545,8 @@ fn check_text(text: &str) {
     }
 }
 
-/// What is counted does not depend on the machine: a lock is written by every miss and by
-/// hits that take it, queues once a batch.
+/// Counts do not depend on the machine: every miss and every hit with the lock writes the lock, and
+/// a batch writes the queues once.
 fn check_shared_writes(speeds: &[&Value]) {
     let writes = |figure: u32, policy: &str| {
         let cell = |row: &&&Value| {
@@ -738,7 +738,7 @@ fn reproduce_asks_origins() {
     for row in of("latency") {
         assert_eq!(sum(row, "simulated_hits_delayed_misses"), 100_000);
         assert_eq!(sum(row, "measured_hits_delayed_misses"), 100_000);
-        // Nobody answers before the time; how much later, only a quiet machine can tell.
+        // No answer comes before its time; only a quiet machine shows by how much later.
         let mean = |key: &str| row[key].as_f64().unwrap();
         assert!(mean("measured_ms") > 0.95 * mean("simulated_ms"), "{row}");
         assert!(mean("measured_p99_ms") >= 0.95 * mean("simulated_p99_ms"), "{row}");

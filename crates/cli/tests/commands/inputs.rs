@@ -1,5 +1,4 @@
-//! Traces and names as people have them: what becomes of each, and what is said, as docs/inputs.md
-//! has it.
+//! Odd and bad traces and names: the result and the message of each, as docs/inputs.md has them.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,8 +8,8 @@ use serde_json::Value;
 
 use crate::command::Folder;
 
-const HEAD: &str = "# Inputs as people have them\n\nWhat becomes of odd and of bad inputs, and what \
-                    is said of them on standard error. A test runs every line of this page, and \
+const HEAD: &str = "# Odd and bad inputs\n\nThe results of odd and bad inputs, and their messages \
+                    on standard error. A test runs every line of this page, and \
                     `FRAZIL_WRITE_INPUTS=1 cargo test -p frazil-cli --features full --test \
                     commands -- every_odd_input` writes it. `\\n` ends a line of the file.\n\n\
                     | input | command | outcome | message |\n|---|---|---|---|\n";
@@ -19,11 +18,13 @@ const LOG: &str =
     "127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] \"GET /a.gif HTTP/1.0\" 200 2326\n";
 const COMBINED: &str =
     "::1 - - [10/Oct/2000:20:55:37 +0000] \"GET /b HTTP/1.1\" 304 - \"-\" \"curl\"\n";
+const OTHER: &str = "::1 - - [10/Oct/2000:20:55:37 +0000] \"OPTIONS * HTTP/1.1\" 200 0\n\
+                     ::1 - - [10/Oct/2000:20:55:38 +0000] \"-\" 408 0\n";
 const INFO: &str = "trace info FILE";
 const SKIP: &str = "trace info FILE --skip-bad-rows";
 const COLUMNS: &str = "trace info FILE --columns id=2,size=3";
 
-/// What is in the file, and which command reads it.
+/// The content of the file, and the command that reads it.
 fn inputs() -> Vec<(String, &'static str)> {
     let of = |content: &str, command| (content.to_owned(), command);
     vec![
@@ -61,6 +62,8 @@ fn inputs() -> Vec<(String, &'static str)> {
         (format!("{COMBINED}{LOG}"), INFO),
         (format!("{LOG}oops\n{COMBINED}"), INFO),
         (format!("{LOG}oops\n{COMBINED}"), SKIP),
+        (format!("{LOG}{OTHER}"), INFO),
+        (OTHER.to_owned(), INFO),
         of("::1 - - [yesterday] \"GET / HTTP/1.1\" 200 5\n", INFO),
         of("time,id,size\n1,2,3\noops\n4,5,6\n", INFO),
         of("time,id,size\n1,2,3\noops\n4,5,x\n", SKIP),
@@ -92,7 +95,7 @@ fn run(folder: &Path, words: impl IntoIterator<Item = OsString>) -> Output {
     command.args(words).current_dir(folder).output().unwrap()
 }
 
-/// What is said of a trace, or how many rows there are.
+/// The description of a trace, or the number of rows.
 fn outcome(output: &Output, command: &str) -> String {
     if !output.status.success() {
         return format!("error, exit code {}", output.status.code().unwrap_or(-1));
@@ -182,4 +185,8 @@ fn names_that_are_no_text_are_read_and_shown() {
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success() && stderr.contains("gr\\xfcn.txt"), "{before}: {stderr}");
     }
+    let out = OsString::from_vec(b"r\xfct.csv".to_vec());
+    let all = words("trace convert").into_iter().chain([name, out]);
+    let stderr = String::from_utf8(run(Path::new(&folder.path("")), all).stderr).unwrap();
+    assert!(stderr.contains("wrote 3 records as csv to r\\xfct.csv"), "{stderr}");
 }

@@ -1,4 +1,5 @@
-//! How long requests take by `frazil advise`, of each kind and by percentiles, and targets for that.
+//! How long requests take by `frazil advise`, of each kind and by percentiles, and targets for
+//! that.
 
 use serde_json::Value;
 
@@ -93,8 +94,8 @@ fn the_99th_percentile_may_be_asked_for() {
     fails(&bad, 2, &["mean=D or p99=D"]);
 }
 
-/// Of a thousand requests in a fetch many wait for less than all of it, so the mean is below that of
-/// the model, which has each of them as a miss or a hit.
+/// Many of a thousand requests during a fetch wait for less than all of it, so the mean is below
+/// the model's, in which each is a miss or a hit.
 #[test]
 fn a_mean_that_is_asked_for_is_that_with_delayed_hits() {
     let folder = Folder::new("latency-mean");
@@ -111,7 +112,7 @@ fn a_mean_that_is_asked_for_is_that_with_delayed_hits() {
     assert!(capacity < least(&|cell| cell["miss_ratio"].as_f64().unwrap() * 1e3), "{answer}");
 }
 
-/// A backend is paid for what it is asked for: several that wait for one fetch pay for one.
+/// Prices count requests to the backend: several requests that wait for one fetch count once.
 #[test]
 fn what_misses_cost_is_what_is_fetched() {
     let folder = Folder::new("latency-prices");
@@ -129,7 +130,7 @@ fn what_misses_cost_is_what_is_fetched() {
     assert!(reason.contains("If fetches took no time"), "{reason}");
 }
 
-/// The pace of a generator is made up, so nobody waits by it.
+/// The times of a generator are arbitrary, so waits do not follow them.
 #[test]
 fn a_generated_trace_has_no_pace_of_its_own() {
     let of_fetches = |rate: &[&str]| {
@@ -162,7 +163,8 @@ fn requests_may_come_as_seldom_as_one_likes() {
     }
 }
 
-/// Requests in flight are throughput times latency, with all that waits, in each figure that is told.
+/// Requests in flight are throughput times latency, with all that waits, in each figure that is
+/// told.
 #[test]
 fn delayed_hits_hold_a_place_of_those_in_flight() {
     const MPL: f64 = 32.0;
@@ -192,7 +194,7 @@ fn delayed_hits_hold_a_place_of_those_in_flight() {
     let (reached, _) = of(&["--target-throughput", &format!("{target}M")]);
     assert_eq!(reached["goal"]["reached"], true, "{reached}");
     assert!(MPL / mean_us(&reached) >= target * 0.99, "{target}: {reached}");
-    // What waits for no other's fetch: a request a day.
+    // A workload without delayed hits: a request a day.
     let args = ["--trace", GENERATED, "--backend", "10ms", "--request-rate", "1e-5"];
     let cell = ["--policy", "lru", "--capacity", "100", "--cores", "2"];
     let (_, apart) = advised(&[&args[..], &cell].concat());

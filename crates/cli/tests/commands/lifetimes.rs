@@ -8,7 +8,7 @@ use serde_json::Value;
 
 const S: u64 = 1_000_000_000;
 
-/// A file that is gone when this is.
+/// A file that is removed on drop.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -200,7 +200,7 @@ fn a_copy_keeps_lifetimes_where_its_format_has_them() {
     assert!(convert("plain").contains("has lifetimes, which format plain can't hold"));
 }
 
-/// What room for everything would avoid is known although only a small size is compared.
+/// The misses avoidable with room for everything are known although only a small size is compared.
 #[test]
 fn a_small_size_is_judged_by_what_all_would_avoid() {
     let trace = "zipf:1.0:objects=1K:requests=20K:seed=1";

@@ -338,7 +338,7 @@ fn bad_profiles_are_told_what_is_wrong() {
     let good = File::new("named.toml", PROFILE);
     let unknown = ["unknown network `lru`", name, "calibrate --policy lru"];
     fails(&["--network", "lru", "--profile", good.path()], 2, &unknown);
-    // What nobody could measure is a slip.
+    // Values that no measurement gives are errors.
     let slip = model(&["--network", "lruu", "--profile", good.path()]);
     let stderr = String::from_utf8(slip.stderr).unwrap();
     assert!(stderr.contains("unknown network `lruu`") && !stderr.contains("calibrate"), "{stderr}");

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use frazil_recording::{Encoder, Header, Lifetimes, Operation, Record};
 use serde_json::Value;
 
-/// A file that is gone when this is.
+/// A file that is removed on drop.
 struct Temporary(PathBuf);
 
 impl Drop for Temporary {
@@ -16,8 +16,8 @@ impl Drop for Temporary {
     }
 }
 
-/// A tenth of a program's keys: 100 of them in turn, ten times. Of all keys there were half
-/// as many gets again as that makes.
+/// A tenth of a program's keys: 100 of them in turn, ten times. For all keys there were half as
+/// many more gets than that factor gives.
 fn recording(test: &str, cut: usize) -> Temporary {
     let mut file = Vec::new();
     let header =
@@ -119,8 +119,8 @@ fn a_recording_that_was_cut_short_is_read_and_said_to_be() {
     assert!(!notes.contains("has no end"), "{notes}");
 }
 
-/// What a segment store has recorded: a simulation of as many bytes misses about as often as the store did,
-/// and there is advice.
+/// A recording of a segment store: a simulation with the same bytes misses about as often as the
+/// store did, and advice works.
 #[test]
 fn a_segment_store_is_advised() {
     let path = std::env::temp_dir().join(format!("frazil-store-{}.frazil", std::process::id()));

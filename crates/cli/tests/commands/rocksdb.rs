@@ -21,8 +21,8 @@ const DB_BENCH: &str = "rate=1000
 const JAVA: &str = "wall=1000000; case $FRAZIL_BLOCK_CACHE in *frozen+lru) wall=500000;; esac
     echo \"measured: 100 2000000 $wall 50\"";
 
-/// Written by a program that has ended when it is run: what a thread of this one has open to be written, another that
-/// starts a program hands on for a moment, and then it cannot be run.
+/// Written by a program that has ended when it is run: what a thread of this one has open to be
+/// written, another that starts a program hands on for a moment, and then it cannot be run.
 fn script(folder: &Path, name: &str, text: &str) {
     let path = folder.join(name);
     let mut command = Command::new("sh");
@@ -35,7 +35,7 @@ fn script(folder: &Path, name: &str, text: &str) {
     assert!(command.arg(&path).status().unwrap().success());
 }
 
-/// What `cargo xtask` makes, by name.
+/// Files that `cargo xtask` makes, by name.
 fn programs(folder: &Folder) -> String {
     let programs = folder.path("programs");
     let place = Path::new(&programs);
@@ -78,7 +78,8 @@ fn programs_are_run_and_what_they_print_is_told() {
         let of = expected.iter().filter(|row| row["figure"] == figure);
         of.map(|row| row["met"].as_bool().unwrap()).collect::<Vec<_>>()
     };
-    // Faster with any number of threads, but not the more the more there are; nor is CLOCK ahead, nor do hits differ.
+    // Faster with any number of threads, but not the more the more there are; nor is CLOCK ahead,
+    // nor do hits differ.
     assert_eq!(met(13), [true, false, false, false]);
     assert_eq!(met(14), [true, true, false]);
     // Faster on all, and on C no more than on others.

@@ -33,7 +33,7 @@ fn every_shell_is_told_every_verb_and_flag() {
     fails(&["completions", "tcsh"], 2, &["tcsh"]);
 }
 
-/// What bash offers for the last of `words`, by the script alone.
+/// Bash's completions for the last of `words`, from the script alone.
 #[cfg(unix)]
 fn offered(script: &str, words: &[&str]) -> Vec<String> {
     let ask = format!(
@@ -64,7 +64,7 @@ fn bash_completes_verbs_flags_policies_and_formats() {
     assert_eq!(policies("simulate", "belady-"), ["belady-size", "belady-mad"]);
     assert_eq!(policies("advise", "gl"), ["gl-cache"]);
     assert_eq!(policies("bench", "s"), ["slru", "sieve", "s3-fifo"]);
-    // Of those that a verb refuses none is offered.
+    // Values that a verb refuses are not offered.
     assert_eq!(policies("mrc", "bel"), [""]);
     assert_eq!(offered(&script, &["frazil", "advise", "--format", "tw"]), ["twitter"]);
 }

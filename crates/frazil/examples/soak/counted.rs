@@ -1,8 +1,7 @@
 //! The heap, counted.
 //!
-//! What a process has in memory also holds what the allocator keeps for itself, and with threads
-//! that come and go that grows for minutes. What is asked of the allocator and not given back
-//! does not.
+//! The memory of a process includes memory that the allocator keeps, which grows for minutes while
+//! threads come and go. The bytes allocated and not freed do not.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

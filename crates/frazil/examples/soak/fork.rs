@@ -1,9 +1,9 @@
 //! Caches that are used on both sides of a fork.
 //!
-//! In the child only the thread is left that has forked. It finds what was there, each value under
-//! its own key, and whatever it inserts gets in, although others were reading and writing when
-//! they were lost. No loads and no policies under a lock: a mutex that a lost thread holds stays
-//! held, which is so in every program.
+//! In the child only the thread that forked is left. It finds the earlier entries, each value under
+//! its own key, and all its insertions are admitted, although other threads were reading and
+//! writing when they were lost. Loads and policies under a lock are left out: a mutex that a lost
+//! thread holds stays locked, as in every program.
 
 use frazil::{Cache, Policy};
 
@@ -13,7 +13,7 @@ use super::tracked::{Census, Chance, Tracked};
 const ROOM: u64 = 2_000;
 /// Operations on one of them at a time.
 const SPELL: u64 = 10;
-/// Of so many spells one stands still with a pin.
+/// In one of so many rounds a thread sleeps with a pin.
 const RARELY: u64 = 2_000;
 
 /// One of each policy without a lock.
@@ -56,7 +56,7 @@ impl Doubled {
         }
     }
 
-    /// Forks the process, and waits for what the child finds.
+    /// Forks the process, and waits for the child's result.
     #[cfg(target_os = "linux")]
     pub(crate) fn fork(&self) -> Result<(), String> {
         use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -93,7 +93,7 @@ impl Doubled {
         Ok(())
     }
 
-    /// All that is there is whole, and whatever comes gets in.
+    /// All entries are intact, and all insertions are admitted.
     #[cfg(target_os = "linux")]
     fn be_the_child(&self) {
         for cache in &self.caches {
@@ -107,7 +107,7 @@ impl Doubled {
         }
     }
 
-    /// To be asked while nobody is at work.
+    /// Call it while no operation runs.
     pub(crate) fn validate(&mut self) -> Result<(), String> {
         for cache in &mut self.caches {
             let policy = cache.policy();

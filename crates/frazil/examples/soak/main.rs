@@ -1,20 +1,18 @@
 //! Caches of every policy under mixed operations, for as long as one wants:
 //! `cargo xtask soak`.
 //!
-//! Short tests begin with fresh caches and fresh threads. This one looks for what
-//! builds up: slots, segments, credit or values that are lost once in a million
-//! operations, memory that grows, a cache that ends up refusing. So the caches are the
-//! same from begin to end, and threads come and go, some pins outlast many operations and some
-//! iterations stand still, listeners panic, and small caches are built and dropped beside the
-//! lasting ones. On Linux the process is forked again and again, and the child uses a cache for a
-//! while whose other threads are not there.
+//! Short tests begin with fresh caches and fresh threads. This one looks for defects that
+//! accumulate: slots, segments, credit or values that are lost once in a million operations, memory
+//! that grows, a cache that at last refuses entries. So the same caches exist from begin to end,
+//! while threads start and end, some pins outlast many operations, some iterations pause, listeners
+//! panic, and small caches are built and dropped beside the lasting ones. On Linux the process
+//! forks repeatedly, and the child uses a cache without its other threads for a while.
 //!
-//! The run is cut into phases. After each, all threads end and every cache is validated.
-//! The soak fails if a value is seen under a wrong key, or after the only thread that
-//! writes its key has replaced or removed it; if one is dropped twice, or never; if
-//! more of them live than the caches have room for; if a cache refuses though no pin is
-//! left; if a listener is told of more or fewer entries than have gone; or if what is on the
-//! heap grows after the warm-up.
+//! The run is cut into phases. After each, all threads end and every cache is validated. The soak
+//! fails if a value is seen under a wrong key, or after the only thread that writes its key has
+//! replaced or removed it; if one is dropped twice, or never; if more of them live than the caches'
+//! capacity; if a cache refuses an entry without a pin; if a listener gets more or fewer calls than
+//! entries have left; or if the heap grows after the warm-up.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::pin;
@@ -33,7 +31,7 @@ mod tracked;
 
 use tracked::{Census, Chance, Tracked};
 
-/// A cache, what it was built for, and how often its listener was called.
+/// A cache, its purpose, and the number of calls of its listener.
 struct Soaked {
     cache: Cache<u64, Tracked<'static>>,
     room: u64,
@@ -47,30 +45,30 @@ impl std::ops::Deref for Soaked {
     }
 }
 
-/// Of each policy: one where every operation collides, one that is weighed and in shards, whose
-/// entries expire when they are not used, and one large enough for batches and for keys
-/// displaced from their buckets, with a lifetime for each entry. The last two freeze some of
-/// theirs now and then, and the last learns how much that is worth.
+/// For each policy: one where every operation collides; one with weights and shards, whose entries
+/// expire when idle; and one large enough for batches and for keys displaced from their buckets,
+/// with a lifetime for each entry. The last two freeze some entries from time to time, and the last
+/// learns the share.
 const CAPACITIES: [(u64, bool); 3] = [(7, false), (700, true), (30_000, false)];
 const IDLE: Duration = Duration::from_secs(3);
 const LIVE: Duration = Duration::from_secs(8);
-/// How long a fetch stays with its key that nobody goes on with.
+/// Time that an abandoned fetch stays with its key.
 const LINGER: Duration = Duration::from_millis(50);
-/// Of the caches that threads build for themselves.
+/// Capacity of the caches that threads build for themselves.
 const OF_A_THREAD: u64 = 20;
 
 /// The run has this many phases, or fewer if they would be too short.
 const PHASES: u32 = 30;
 const SHORTEST: Duration = Duration::from_secs(2);
 
-/// Before and after the operations every cache is filled this many times over: then
-/// queues that take turns have all been used.
+/// Before and after the operations every cache is filled so many times: then queues used
+/// alternately have all been used.
 const ROTATIONS: u64 = 5;
 /// Phases before memory is compared.
 const WARM_UP: usize = 3;
-/// How much the heap may grow after that: vectors and maps that find a new longest length, ever
-/// more rarely (5 % from the fourth phase to the thirtieth, in 30 seconds or 80). Of 256
-/// bytes leaked in a thousand operations it becomes more within a minute.
+/// Allowed growth of the heap after that: vectors and maps reach a new longest length, ever more
+/// rarely (5 % from the fourth phase to the thirtieth, in 30 seconds or 80). A leak of 256 bytes in
+/// a thousand operations exceeds it within a minute.
 const GROWTH_PERCENT: u64 = 8;
 
 /// Spells of operations on one cache that a thread lives for, at most.
@@ -82,19 +80,19 @@ const RARELY: u64 = 200;
 const OWN: usize = 16;
 /// How long a pin or an iteration stands still that does.
 const STILL: Duration = Duration::from_millis(20);
-/// Of so many calls of a listener one panics.
+/// One of so many calls of a listener panics.
 const PANICS: u64 = 10_007;
 /// From one fork to the next.
 const BETWEEN_FORKS: Duration = Duration::from_millis(500);
 
-/// So many of the caches are recorded: each thread keeps 384 kB for each of those that it has
-/// used meanwhile, and the sooner it has the sooner the heap stands still.
+/// Number of caches that are recorded: each thread keeps 384 kB for each recorded cache that it has
+/// used, and the heap stops growing sooner with few.
 const RECORDED: usize = 6;
 
-/// What listeners panic with.
+/// The payload of a listener's panic.
 struct Planned;
 
-/// Does what may call a listener.
+/// Runs an operation that may call a listener.
 fn bear(work: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(work))
         && !panic.is::<Planned>()
@@ -197,16 +195,16 @@ fn build(policy: Policy) -> [Soaked; CAPACITIES.len()] {
     })
 }
 
-/// Has the caches lay out what they do once, some of it when something rare first happens: what a
-/// freeze takes, the logs of threads that are recorded, and slots for as much as readers may hold up,
-/// of which the last ones are handed out when pins have shown so much. It comes in minutes in some, and
-/// in others in hours.
+/// Makes the caches allocate everything that they allocate once, some of it at a rare event: the
+/// memory of a freeze, the logs of recorded threads, and slots for all entries that readers may
+/// hold up; the last of these are used when pins have returned so many. Without this it would come
+/// after minutes in some caches, and in others after hours.
 fn lay_out(caches: &[Soaked], census: &'static Census, threads: usize) -> Result<(), String> {
     for cache in caches {
         bear(|| _ = cache.freeze(1.0));
         bear(|| cache.thaw());
         let pin = cache.pin();
-        // Each takes a slot beside those of what was there: there are a quarter as many, and 16,384.
+        // Each takes an additional slot; there are a quarter as many, and 16,384.
         for key in 0..cache.room / 8 + 4_000 {
             bear(|| cache.insert(key, Tracked::new(census, key)));
             bear(|| _ = pin.peek(&key));
@@ -215,7 +213,7 @@ fn lay_out(caches: &[Soaked], census: &'static Census, threads: usize) -> Result
         cache.flush();
     }
     for cache in &caches[..RECORDED] {
-        // All at once, so that each has a number of its own.
+        // All at once, so that each has its own number.
         let together = Barrier::new(threads);
         let ask = || {
             together.wait();
@@ -229,7 +227,7 @@ fn lay_out(caches: &[Soaked], census: &'static Census, threads: usize) -> Result
     Ok(())
 }
 
-/// Every entry that came is there, or its listener was told. Nobody is at work.
+/// Every inserted entry is present, or its listener was called. No operation runs.
 fn has_told(soaked: &Soaked) -> Result<(), String> {
     let (stats, told) = (soaked.stats(), soaked.told.load(Relaxed));
     let gone = (stats.insertions + stats.replacements).wrapping_sub(soaked.len() as u64);
@@ -249,7 +247,7 @@ struct Totals {
 struct Line {
     number: u64,
     chance: Chance,
-    /// For each cache: the serials of the values that it last put under keys of its own.
+    /// For each cache: the serials of the values that it last put under its own keys.
     own: Vec<[Option<u64>; OWN]>,
 }
 
@@ -258,7 +256,7 @@ impl Line {
         Line { number, chance: Chance(number << 32), own: vec![[None; OWN]; caches.len()] }
     }
 
-    /// A key that nobody else writes.
+    /// A key that no other thread writes.
     fn own_key(&self, own: usize) -> u64 {
         (1 << 32) + ((self.number * OWN as u64) + own as u64)
     }
@@ -272,7 +270,7 @@ fn run_phase(
     totals: &Totals,
     end: Instant,
 ) -> Result<(), String> {
-    // What each cache has room for, and what threads have in hand or built for themselves.
+    // The capacity of each cache, and the values in the hands of threads or in their own caches.
     let room = |capacity: u64| (capacity + capacity / 32 + 128) as i64;
     let lasting: i64 = caches.iter().map(|soaked| room(soaked.room)).sum();
     // A value that is loaded or computed is there twice for a moment.
@@ -283,7 +281,7 @@ fn run_phase(
             let over = &over;
             scope.spawn(move || {
                 while !over.load(Relaxed) {
-                    // What a thread panics with goes on to `scope`.
+                    // A thread's panic continues to `scope`.
                     std::thread::scope(|life| {
                         life.spawn(|| live(caches, doubled, census, line, totals, over));
                     });
@@ -406,7 +404,7 @@ fn build_small(line: &mut Line) -> Cache<u64, Tracked<'static>> {
 }
 
 fn operate(cache: &Cache<u64, Tracked<'static>>, census: &'static Census, chance: &mut Chance) {
-    // Small keys are asked for more often.
+    // Small keys are requested more often.
     let keys = chance.below((cache.capacity() * 2).max(2)) + 1;
     let key = chance.below(keys);
     let insert = |key| cache.insert(key, Tracked::new(census, key));
@@ -478,8 +476,8 @@ fn operate(cache: &Cache<u64, Tracked<'static>>, census: &'static Census, chance
     }
 }
 
-/// A task that loads, fetches, computes or waits, and is given up if it is not done at once, or half
-/// way.
+/// A task that loads, fetches, computes or waits, and is dropped half way or if it does not finish
+/// at once.
 fn poll_once(
     cache: &Cache<u64, Tracked<'static>>,
     census: &'static Census,
@@ -518,7 +516,7 @@ fn poll_once(
     found.into_iter().for_each(|value| value.check(key));
 }
 
-/// What is there after so many polls.
+/// A future that is ready after so many polls.
 fn polled<T>(polls: u64, task: impl Future<Output = T>) -> Option<T> {
     let mut task = pin!(task);
     for _ in 0..polls {
@@ -529,7 +527,7 @@ fn polled<T>(polls: u64, task: impl Future<Output = T>) -> Option<T> {
     None
 }
 
-/// Records what threads ask for meanwhile.
+/// Records the requests of threads meanwhile.
 fn record(cache: &Cache<u64, Tracked<'_>>, meanwhile: impl FnOnce()) -> Result<(), String> {
     let path = std::env::temp_dir().join(format!("frazil-soak-{}.frazil", std::process::id()));
     let recording = cache.record(&path, 0.5).map_err(|error| error.to_string())?;
@@ -539,7 +537,7 @@ fn record(cache: &Cache<u64, Tracked<'_>>, meanwhile: impl FnOnce()) -> Result<(
     recorded.map(drop)
 }
 
-/// Whatever threads do meanwhile, a snapshot holds values under their own keys, each once.
+/// A snapshot holds values under their own keys, each once, whatever other threads do meanwhile.
 fn keep_in_file(cache: &Cache<u64, Tracked<'_>>, census: &Census) -> Result<(), String> {
     let path = std::env::temp_dir().join(format!("frazil-soak-{}", std::process::id()));
     let encode = |key: &u64, value: &Tracked<'_>, bytes: &mut Vec<u8>| {
@@ -554,15 +552,14 @@ fn keep_in_file(cache: &Cache<u64, Tracked<'_>>, census: &Census) -> Result<(), 
     });
     std::fs::remove_file(&path).map_err(|error| error.to_string())?;
     let restored = restored.map_err(|error| error.to_string())?;
-    // Lifetimes here are short: some are over by now.
+    // Lifetimes here are short: some entries have expired.
     if restored > saved || warm.len() as u64 > restored {
         return Err(format!("{}: {restored} restored of {saved}", cache.policy()));
     }
     Ok(())
 }
 
-/// On a key that nobody else writes: what is found is what was put there last, or
-/// nothing.
+/// On a key that no other thread writes: the value found is the last one put there, or none.
 fn operate_on_own(cache: &Soaked, at: usize, census: &'static Census, line: &mut Line) {
     let own = line.chance.below(OWN as u64) as usize;
     let key = line.own_key(own);
@@ -587,14 +584,14 @@ fn operate_on_own(cache: &Soaked, at: usize, census: &'static Census, line: &mut
     check(cache.get(&key), *last);
 }
 
-/// Without pins every newcomer gets in.
+/// Without pins every new entry is admitted.
 fn admits_all(caches: &[Soaked], census: &'static Census) -> Result<(), String> {
     for cache in caches {
         bear(|| _ = cache.set_capacity(cache.room));
         if cache.capacity() != cache.room {
             return Err(format!("{} does not get its capacity back", cache.policy()));
         }
-        // These weigh a newcomer against what would go for it.
+        // These compare a new entry with its victims.
         let may_refuse =
             matches!(cache.policy(), Policy::WTinyLfu | Policy::Gdsf | Policy::LaCache { .. });
         let refusals = cache.stats().refusals;
@@ -647,7 +644,7 @@ fn is_flat(memory: &[u64]) -> Result<(), String> {
     }
 }
 
-/// What the process has in memory, where the system says.
+/// Memory of the process, if the system reports it.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -7,7 +7,7 @@ use crate::Cache;
 use crate::build_error::BuildError;
 use crate::builder::Builder;
 
-/// Of 365 days each.
+/// Years of 365 days.
 const LIFETIME_MAX: Duration = Duration::from_secs(1_000 * 365 * 86_400);
 
 impl<K, V, S> Builder<K, V, S> {

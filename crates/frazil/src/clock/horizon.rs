@@ -4,13 +4,13 @@ use crate::clock::{Clock, second};
 use crate::sync::OwnLine;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What lies so far ahead that no clock need be read.
+/// Deadlines so far ahead that no clock need be read.
 ///
-/// Twice a time that cannot be over before a certain second of the system's calendar is, and
-/// in the lowest bits, which are below a unit of it, that second (it repeats after 8 years). Who
-/// finds another second than this reads the exact clock and notes the new one; so it is written
-/// once a second, and read by every hit. If the calendar is set back by seconds, one may
-/// come a second time, and entries be shown for that second too long.
+/// Twice a time that cannot have passed before a certain second of the system's calendar ends. The
+/// lowest bits, below a unit of it, have that second (it repeats after 8 years). A thread that
+/// finds another second reads the exact clock and notes the new second. So it is written once a
+/// second, and read by every hit. If the calendar is set back by seconds, a second may come twice,
+/// and entries are returned for that second too long.
 #[derive(Debug)]
 pub(crate) struct Horizon(OwnLine<AtomicU64>);
 

@@ -31,11 +31,11 @@ pub enum Admitted {
 pub enum Refusal {
     /// Its weight exceeds the capacity, or the capacity is 0.
     TooHeavy,
-    /// The policy prefers to keep the entries that it would have to evict.
+    /// The policy keeps the entries that it would have to evict.
     Unwanted,
     /// Nothing could be evicted for it, or no slot was free: [pins](crate::Pin) hold removed
     /// entries, or all entries are [frozen](crate::Cache::freeze) or [held](crate::Held), or other
-    /// threads took again and again what had been made free.
+    /// threads repeatedly took the freed capacity.
     NoRoom,
 }
 

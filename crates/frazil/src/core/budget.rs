@@ -11,12 +11,12 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 #[derive(Debug)]
 pub(crate) struct Budget {
-    /// What is in circulation: free, in hand, or in use. Changes with [`Budget::grow`] and
-    /// [`Budget::withdraw`] only.
+    /// Credit in circulation: free, in hand, or in use. Only [`Budget::grow`] and
+    /// [`Budget::withdraw`] change it.
     capacity: AtomicU64,
-    /// What no thread has in hand and no entry uses.
+    /// Free credit: no thread has it in hand and no entry uses it.
     free: Line<AtomicU64>,
-    /// What a thread takes at once beyond its need, and may keep.
+    /// Credit that a thread takes at once beyond its need, and may keep.
     chunk: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ impl Budget {
         self.capacity.load(Relaxed)
     }
 
-    /// What a thread may keep from now on.
+    /// The credit that a thread may keep from now on.
     pub(crate) fn set_chunk(&self, chunk: u64) {
         self.chunk.store(chunk, Relaxed);
     }
@@ -52,8 +52,8 @@ impl Budget {
         self.capacity().saturating_sub(capacity)
     }
 
-    /// Takes out of circulation what there is too much of for `capacity`, from what is in
-    /// hand and what is free. How much it was. One thread at a time.
+    /// Withdraws credit beyond `capacity` from circulation, from the credit in hand and the free
+    /// credit. Returns the amount. One thread at a time.
     pub(crate) fn withdraw(&self, credit: &mut u64, capacity: u64, traffic: &mut Traffic) -> u64 {
         let surplus = self.surplus(capacity);
         self.gather(credit, surplus, traffic);
@@ -63,8 +63,8 @@ impl Budget {
         withdrawn
     }
 
-    /// Whether the credit in hand, filled up from what is free, comes to `need`. If not,
-    /// all that was free is in hand.
+    /// Whether the credit in hand, filled up from the free credit, reaches `need`. If not, all free
+    /// credit is in hand.
     #[inline(always)]
     pub(crate) fn gather(&self, credit: &mut u64, need: u64, traffic: &mut Traffic) -> bool {
         if *credit < need {
@@ -90,7 +90,7 @@ impl Budget {
         0
     }
 
-    /// Gives back what a thread has in hand beyond what it may keep.
+    /// Returns a thread's credit in hand beyond the amount that it may keep.
     #[inline(always)]
     pub(crate) fn settle(&self, credit: &mut u64, traffic: &mut Traffic) {
         let chunk = self.chunk.load(Relaxed);
@@ -101,17 +101,17 @@ impl Budget {
         }
     }
 
-    /// Takes back what something has used that nobody has in hand.
+    /// Frees credit that an entry has used, if no thread has it in hand.
     pub(crate) fn refund(&self, credit: u64) {
         self.free.0.fetch_add(credit, Relaxed);
     }
 
-    /// What is neither in hand nor in use.
+    /// Credit that is neither in hand nor in use.
     pub(crate) fn free(&self) -> u64 {
         self.free.0.load(Relaxed)
     }
 
-    /// Gives back all that a thread has in hand.
+    /// Returns all credit that a thread has in hand.
     pub(crate) fn flush(&self, credit: &mut u64, traffic: &mut Traffic) {
         self.free.0.fetch_add(std::mem::take(credit), Relaxed);
         traffic.writes += 1;

@@ -1,19 +1,19 @@
 //! How many requests bypass the cache while its lock is what limits it (paper 1, §5.2).
 //!
-//! The paper sends some requests to the backend "when cache load is high", and does not say when
-//! that is or how many. Here load is counted: how often a thread has waited for the policy's lock,
-//! in each request that asked the cache. While that is more than [`CROWDED`] the share that bypasses
-//! grows by a step at each look, and else it shrinks by one, or to nothing if the look before was
-//! long ago. A hit that leaves the policy alone if the
-//! lock is taken does not wait: with such promotions only misses can crowd the lock.
+//! The paper sends some requests to the backend "when cache load is high", and says neither when
+//! that is nor how many. Here load is the number of waits for the policy's lock by request to the
+//! cache. While it is above [`CROWDED`], the share that bypasses grows by a step at each look.
+//! Otherwise it shrinks by a step, or to nothing if the look before was long ago. A hit that skips
+//! the policy if the lock is taken does not wait: with such promotions only misses can crowd the
+//! lock.
 //!
-//! A look also bounds the share so that misses and bypasses together, had there been as many requests
-//! as since the look before, would have been what the backend can bear. So the limit follows the
-//! requests a look behind: it bounds their mean and no burst.
+//! A look also bounds the share: with it, misses and bypasses among the requests since the look
+//! before would together have been what the backend can bear. So the limit lags the requests by one
+//! look: it bounds their mean and no burst.
 //!
-//! One share for all threads, looked at by a thread that has asked [`STRIDE`] times, at most every
-//! [`LOOK_NS`]; a look adds up the counts of all threads. Which requests bypass is spread evenly:
-//! the multiples of the golden ratio, modulo 1, that lie below the share.
+//! One share for all threads. A thread looks after [`STRIDE`] requests, at most every [`LOOK_NS`];
+//! a look adds up the counts of all threads. Bypassing requests are spread evenly: the multiples of
+//! the golden ratio, modulo 1, that lie below the share.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -30,12 +30,12 @@ const STRIDE: u64 = 256;
 const LOOK_NS: u64 = 200_000;
 /// Waits for a lock in each request that asks the cache, from which on the lock is what limits it.
 const CROWDED: f64 = 0.25;
-/// A look that comes so late after the one before finds a quiet cache, unless threads wait.
+/// A check this late after the previous one means that the cache is idle, unless threads wait.
 const QUIET_NS: u64 = 100_000_000;
 /// How much the share changes at a look.
 const STEP: f64 = 1.0 / 64.0;
-/// The most: what bypasses tells the policy nothing, and the cache is not to forget what is asked
-/// for.
+/// The largest share: requests that bypass do not reach the policy, and the cache must not forget
+/// requested entries.
 const MOST: f64 = 0.9;
 /// 1 / the golden ratio, of 2^64.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -62,8 +62,8 @@ struct Counted {
 }
 
 impl Counted {
-    /// Two threads may look at once, and the one that read less be the later to follow: nothing has
-    /// happened then.
+    /// Two threads may check at once, and the one with the smaller counts may be the later: then
+    /// nothing has happened.
     fn since(self, before: Counted) -> Counted {
         Counted {
             ns: self.ns.saturating_sub(before.ns),
@@ -75,17 +75,17 @@ impl Counted {
     }
 }
 
-/// The share that is to bypass, from what it was and what was counted since.
+/// The new share to bypass, from the old share and the counts since.
 fn next_share(share: f64, passed: Counted, fetches_per_second: u64) -> f64 {
     let (asked, bypassed) = (passed.asked as f64, passed.bypassed as f64);
     let crowded = passed.waits as f64 > CROWDED * asked;
     let wanted = match crowded {
         true => share + STEP,
-        // Requests have become rare, and nobody waits.
+        // Requests have become rare, and no thread waits.
         false if passed.ns > QUIET_NS => 0.0,
         false => share - STEP,
     };
-    // The backend has room for so many in that time, and of those who ask so many miss.
+    // The backend can serve so many in that time, and so many of the requests miss.
     let room = fetches_per_second as f64 * passed.ns as f64 * 1e-9;
     let missed = passed.misses as f64 / asked.max(1.0);
     // b r + (1 - b) m r = room
@@ -116,7 +116,7 @@ impl Bypass {
         chosen
     }
 
-    /// Follows what was counted, unless another thread does.
+    /// Adapts to the counts, unless another thread does.
     fn follow(&self, now: Counted) {
         let Some(mut last) = self.last.try_lock() else { return };
         let passed = now.since(*last);
@@ -135,7 +135,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     pub(crate) fn bypasses(&self) -> bool {
         let Some(bypass) = &self.bypass else { return false };
         let reads = &self.stripe().local.reads;
-        // Not gets: of those some may come without having asked, so that a number is passed over.
+        // Not gets: some gets do not ask whether to bypass, so numbers would be skipped.
         let number = reads.asks.load(Relaxed);
         // Before the look, whose clock may be code of the user's that asks again.
         add(&reads.asks, 1);
@@ -169,7 +169,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
 mod tests {
     use super::*;
 
-    /// A millisecond of a million requests a second, of which some waited.
+    /// A millisecond at a million requests a second; some of them waited.
     fn passed(waits: u64, misses: u64) -> Counted {
         Counted { ns: 1_000_000, asked: 1_000, bypassed: 0, misses, waits }
     }
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!(next_share(0.5, passed(10, 0), 1_000_000), 0.5 - STEP);
         assert_eq!(next_share(0.0, passed(10, 0), 1_000_000), 0.0);
         assert_eq!(next_share(MOST, passed(900, 0), 10_000_000), MOST);
-        // A tenth of a million a second, of which misses take a half.
+        // A tenth of a million a second; half of them are misses.
         let share = next_share(0.5, passed(900, 50), 100_000);
         assert!((share + (1.0 - share) * 0.05 - 0.1).abs() < 1e-9, "{share}");
         // They take more than there is.
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// A cache whose clock is a millisecond later each time it is asked.
+    /// A cache whose clock is a millisecond later at each reading.
     fn ticking() -> crate::Tested {
         let clock = std::sync::atomic::AtomicU64::new(0);
         let cache = crate::Cache::builder(100)
@@ -213,8 +213,8 @@ mod tests {
         cache
     }
 
-    /// Asks so many strides, each request with so many gets unless it bypasses; the waits are not
-    /// those of any thread.
+    /// Makes so many strides of requests, each with so many gets unless it bypasses; the waits
+    /// belong to no thread.
     fn ask(cache: &crate::Tested, strides: u64, gets: u64, waits: u64) {
         for request in 0..strides * STRIDE {
             if request.is_multiple_of(STRIDE) {
@@ -240,8 +240,8 @@ mod tests {
         assert_eq!(cache.bypassed_share(), 0.0);
     }
 
-    /// Gets that nobody asked for whether they bypass shift the number of gets, and so do others of
-    /// the same request.
+    /// Gets that do not ask whether to bypass shift the number of gets, and so do other gets of the
+    /// same request.
     #[test]
     fn gets_without_asking_keep_no_look_away() {
         let cache = ticking();
@@ -301,7 +301,7 @@ mod tests {
         assert!((bypass.share() - STEP).abs() < 1e-6);
     }
 
-    /// Read before the look that was followed last, but for the clock.
+    /// Read before the check that was applied last, except the clock.
     #[test]
     fn counts_that_are_older_are_none() {
         let bypass = Bypass::new(10_000_000);

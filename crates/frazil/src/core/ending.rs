@@ -1,4 +1,4 @@
-//! The end of a residency: what is counted, given back and retired.
+//! The end of a residency: counts it, returns its weight, and retires its slot.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -21,7 +21,7 @@ pub(crate) enum Ending {
     Replaced,
     /// Another entry of the same key was admitted beside it, or refused.
     Outdated,
-    /// Asked for.
+    /// Removed by a call.
     Removed,
 }
 
@@ -38,7 +38,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         charges_orphans: bool,
     ) {
         let (ending, is_returned) = H::removed(self, slot, ending, charges_orphans);
-        // What replaces it has its place, and has paid for its weight.
+        // The replacement has its place, and has paid for its weight.
         if ending != Ending::Replaced {
             held.above.entry_credit += 1;
             if self.weights.is_some() {
@@ -83,8 +83,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             self.ended(held, victim, ending, self.hooks.charges_orphans());
             self.queue_ctx(held).retire(victim);
         } else {
-            // Whoever has unlinked it has declared it dead or is about to; or its key has
-            // another hash than it had, and it is still there for all to read.
+            // The thread that unlinked it has declared it dead or is about to; or the hash of its
+            // key has changed, and it is still present for all readers.
             H::unclaim(self, victim);
             self.put_back(held, victim);
         }
@@ -110,7 +110,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         dead
     }
 
-    /// Gives up a slot that the caller has unlinked and protects.
+    /// Retires a slot that the caller has unlinked and protects.
     pub(crate) fn finish_removal(&self, held: &mut Held<'_, H::Local>, slot: u32, ending: Ending) {
         self.ended(held, slot, ending, self.hooks.charges_orphans());
         let buffers = &mut **held;
@@ -127,11 +127,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 self.retire_unfound(held, slot);
             }
         } else {
-            // Without a segment to spare, whoever dequeues it retires it, or the next who packs.
+            // Without a spare segment, the thread that dequeues it retires it, or the next that
+            // packs.
             self.slab.header(slot).die_later();
             self.reclaim.note_left_dead();
         }
-        // Until now a policy under a lock may have counted it among what is set aside.
+        // Until now a policy under a lock may have counted it among the entries set aside.
         self.hooks.queues_changed();
         self.settle(held);
     }
@@ -151,8 +152,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         _ = self.retire_dead(held, slot, Order::detach_late);
     }
 
-    /// Retires a slot, just queued, whose residency has ended meanwhile: who has ended it may have
-    /// looked for it in its queue too early, and where nothing is evicted nobody else comes to it.
+    /// Retires a slot, just queued, whose residency has ended meanwhile: the thread that ended it
+    /// may have searched its queue too early, and without evictions no other thread reaches it.
     #[inline(always)]
     pub(super) fn retire_if_dead(&self, held: &mut Held<'_, H::Local>, slot: SlotRef<'_>) {
         if self.queue_ctx(held).has_died(slot) {
@@ -166,9 +167,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         _ = self.retire_dead(held, slot, Order::detach);
     }
 
-    /// Takes a dead slot out of its queue, if it is in one, and retires it; or notes that it was left
-    /// there. It may have been used again meanwhile, unless the caller protects it: then it goes back.
-    /// Whether it was found.
+    /// Takes a dead slot out of its queue, if it is in one, and retires it; or notes that it was
+    /// left there. It may have been used again meanwhile, unless the caller protects it: then it
+    /// goes back. Whether it was found.
     fn retire_dead(
         &self,
         held: &mut Held<'_, H::Local>,
@@ -181,7 +182,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             self.reclaim.note_left_dead();
         } else if self.with_queue_ctx(held, |ctx| detach(&self.order, ctx, slot)) {
             let slot = self.slab.slot_ref(slot);
-            // Another entry's by now, whose remover may have looked for it while it was in hand.
+            // The slot may have another entry by now, whose remover may have searched for it while
+            // it was in hand.
             if !self.requeue(held, slot.slot) && self.queue_ctx(held).has_died(slot) {
                 self.reclaim.note_left_dead();
             }
@@ -190,8 +192,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         false
     }
 
-    /// Declares dead what was unlinked. Whether it lies in no queue, so that it is the caller's
-    /// to retire.
+    /// Declares an unlinked slot dead. Returns whether it is in no queue, so that the caller
+    /// retires it.
     #[inline(always)]
     pub(super) fn die(&self, slot: u32) -> bool {
         let header = self.slab.header(slot);

@@ -1,9 +1,9 @@
-//! Insertions and removals that happen only if the key is still as it was found.
+//! Insertions and removals that happen only if the key's entry is still the one found.
 //!
-//! The entry that was found stays protected from its look-up to the exchange of its word,
-//! so the word cannot have gone and come back: an exchange that succeeds follows on what
-//! was read. Of a key that was absent no word can be exchanged; who admits one has the
-//! key's turn, and is overtaken by an insertion that came since.
+//! The entry found stays protected from its look-up to the exchange of its word, so the word cannot
+//! have changed and changed back: a successful exchange follows directly on what was read. An
+//! absent key has no word to exchange. A thread that admits one has the key's turn, and an
+//! insertion since then overtakes it.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -25,12 +25,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Puts an entry of this hash and weight, of which the policy has not heard, in the place of what was `found`, which the
-    /// caller protects, or adds it where nothing was. False if the key has changed. One that
-    /// is not admitted is as if it had been, and had been evicted.
+    /// Puts an entry of this hash and weight, which the policy does not know yet, in the place of
+    /// the entry `found`, which the caller protects, or adds it if there was none. False if the key
+    /// has changed. An entry that is not admitted counts as admitted and evicted.
     ///
-    /// Reclaims nothing unless it must, and tells nobody unless it must reclaim: the caller
-    /// does, when it is no longer in anyone's way.
+    /// Reclaims only if it must, and calls the listener only if it must reclaim. Otherwise the
+    /// caller does both, once no thread waits for it.
     pub(crate) fn exchange(
         &self,
         mixed: Mixed,
@@ -40,7 +40,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         operation: &mut H::Operation<'_, S>,
     ) -> bool {
         let (hash, weight) = (newcomer.hash, newcomer.weight);
-        // Whoever has inserted it may have looked for flights before this one began.
+        // The thread that inserted it may have checked for flights before this one began.
         if found.is_none() && self.has_come(mixed, &key) {
             return false;
         }
@@ -85,8 +85,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.refuse_exchange(mixed, found, (key, value), operation)
     }
 
-    /// Counts a refusal, of which the caller tells; what would have been replaced goes. False if
-    /// that has changed.
+    /// Counts a refusal, which the caller reports, and removes the entry to replace. False if that
+    /// has changed.
     #[cold]
     fn refuse_exchange(
         &self,
@@ -105,13 +105,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         true
     }
 
-    /// Takes out what a look-up has found, if it is still there. The caller protects it.
+    /// Removes the entry that a look-up found, if it is still present. The caller protects it.
     pub(crate) fn remove_found(&self, mixed: Mixed, found: Found<'_>, key: &K) -> bool {
         let _operation = H::operation(self);
         self.take_out_found(mixed, found, key, Ending::Removed)
     }
 
-    /// Finds a key and shows `work` what was found, which is protected meanwhile.
+    /// Finds a key and calls `work` with the entry, which is protected meanwhile.
     pub(crate) fn with_found<R>(
         &self,
         mixed: Mixed,

@@ -8,28 +8,29 @@ use crate::smr::reclaim::Supply;
 use crate::smr::refs::SlotRefs as _;
 use crate::sync::{CHECKED, thread as threads};
 
-/// Segments beyond those that are full, for what threads have in hand.
+/// Segments beyond the full ones, for slots that threads have in hand.
 const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };
 
-/// Slots for what waits to be reclaimed, beside those of the entries. Most are never used: they
-/// are there for what pins have shown, all at once, and has been replaced since. So many that sixteen
-/// threads may each have shown all of a small cache, or eight two thousand entries of a larger one.
+/// Slots for entries that wait to be reclaimed, beside those of resident entries. Most are never
+/// used: they serve entries that pins have returned and that have been replaced since. Their number
+/// lets sixteen threads each pin all of a small cache, or eight threads two thousand entries each
+/// of a larger one.
 pub(crate) fn spare_slots(entries: u64) -> u64 {
     usual_spares(entries) + if CHECKED { 0 } else { (16 * entries).min(16_384) }
 }
 
-/// Those of them that are used where pins show few entries.
+/// The part of them in use if pins return few entries.
 fn usual_spares(entries: u64) -> u64 {
     if CHECKED { 8 } else { entries / 4 + 512 }
 }
 
-/// How many slots are in use where pins show few of them, and so many entries are resident at once.
+/// Number of slots in use with so many resident entries, if pins return few.
 #[cfg(any(feature = "expiry", feature = "freezing"))]
 pub(crate) fn usual_slots(entries: u64) -> u32 {
     (entries + usual_spares(entries)) as u32
 }
 
-/// How many slots there may be, of which so many are resident at once.
+/// The most slots, with so many resident at once.
 pub(crate) fn slots_for(entries: u64) -> u32 {
     (entries + spare_slots(entries)) as u32
 }
@@ -39,7 +40,7 @@ pub(super) fn words_for(entries: u64) -> u64 {
     entries + entries / 32 + 128
 }
 
-/// How many segments so many slots may need.
+/// The segments that so many slots may need.
 pub(super) fn segments_for(slots: u32, length: u32) -> u32 {
     (u64::from(slots) * 2 / u64::from(length)) as u32 + SPARE_SEGMENTS as u32
 }
@@ -57,10 +58,10 @@ impl<K, V, S, H: PerThread> Supply for Core<K, V, S, H> {
 }
 
 impl<K, V, S, H: PerThread> Core<K, V, S, H> {
-    /// How many entries there may be in slots at once, but for what waits.
+    /// The most entries in slots at once, without those that wait.
     #[inline(always)]
     fn most_entries(&self) -> u64 {
-        // What is held has its slot, whether it is resident or not.
+        // A held entry has a slot, whether it is resident or not.
         if H::Refs::COUNTED { self.resize.room() } else { self.entry_budget.capacity() }
     }
 
@@ -69,8 +70,8 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         self.reclaim.slots() >= self.limits().0.into()
     }
 
-    /// Slots for which hooks lay out what they keep by slot, unless they can do without: entries in
-    /// others are not set aside.
+    /// Slots for which hooks allocate their data by slot, unless they can do without: entries in
+    /// other slots are not set aside.
     #[cfg(feature = "freezing")]
     pub(crate) fn expected_slots(&self) -> u32 {
         let used = self.reclaim.used().end.saturating_mul(2);
@@ -82,12 +83,11 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         used.max(expected).min(slots_for(self.entry_budget.capacity()))
     }
 
-    /// Makes room for more entries than there were so far. True if there is some. The caller holds
-    /// no stripe.
+    /// Grows the table for more entries. True if it succeeded. The caller holds no stripe.
     ///
-    /// Stops all who write for as long as it takes to copy the table: see
-    /// `docs/design/growth.md`. If they cannot be stopped, because one of them runs code of the
-    /// user's, it lets them go on and tries again, as often as `patience` says.
+    /// Stops all writers while it copies the table: see `docs/design/growth.md`. If they cannot be
+    /// stopped, because one of them runs user code, it lets them continue and tries again,
+    /// `patience` times.
     #[cold]
     #[inline(never)]
     pub(crate) fn grow(&self, patience: u32) -> bool {
@@ -115,8 +115,9 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         false
     }
 
-    /// A table to replace the current one by: the one that was made for that, unless another thread
-    /// has replaced it by one as large meanwhile, which is full as well by now.
+    /// A table to replace the current one: the one made for that, unless another thread has
+    /// meanwhile replaced the current one by a table of the same size, which is full as well by
+    /// now.
     fn next_table(&self, made: Option<Table>) -> Table {
         let entries = self.most_entries();
         made.filter(|made| made.len() > self.index.table().len())

@@ -1,4 +1,4 @@
-//! What features add to the operations of the core.
+//! The hooks that features add to operations of the core.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -12,21 +12,21 @@ use crate::smr::protect::{Hazard, Protect};
 use crate::smr::refs::SlotRefs;
 use crate::smr::stripe::Reader;
 
-/// What hooks keep for each thread, and in each slot.
+/// The data of hooks for each thread, and in each slot.
 pub(crate) trait PerThread: Sized {
     type Local: Default;
 
-    /// Who holds a slot, in a cache with handles: elsewhere `()`.
+    /// The holders of a slot, in a cache with handles: elsewhere `()`.
     type Refs: SlotRefs;
 
-    /// Whether what an entry weighs is to be paid for until its content is dropped, and not until its
-    /// residency is over. May change at any time: asked once for each residency that ends.
+    /// Whether an entry's weight is charged until its content is dropped, not only until its
+    /// residency ends. May change at any time: read once for each residency that ends.
     #[inline(always)]
     fn charges_orphans(&self) -> bool {
         false
     }
 
-    /// This capacity was asked for, by a call that decides.
+    /// This capacity was requested, by a call that decides.
     #[inline(always)]
     fn asked(&self, _capacity: u64) {}
 
@@ -36,14 +36,14 @@ pub(crate) trait PerThread: Sized {
         None
     }
 
-    /// Whether to look for something behind what an eviction has found held, where so many attempts have
-    /// failed.
+    /// Whether to search behind the held entries that an eviction found, after so many failed
+    /// attempts.
     #[inline(always)]
     fn may_find_more(&self, _attempts: usize) -> bool {
         false
     }
 
-    /// No more is looked at of what is held.
+    /// An eviction has stopped at held entries.
     #[inline(always)]
     fn gave_up(&self) {}
 
@@ -53,14 +53,14 @@ pub(crate) trait PerThread: Sized {
         false
     }
 
-    /// Whether that was so, what comes is admitted beyond the capacity, and has been: `in_force` is more than
-    /// was asked for.
+    /// Whether that was so, and new entries are and have been admitted beyond the capacity:
+    /// `in_force` exceeds the requested capacity.
     #[inline(always)]
     fn admits_beyond(&self, _in_force: u64) -> bool {
         false
     }
 
-    /// Whether an eviction has passed over slots of which it is not known whether they are held.
+    /// Whether an eviction has skipped slots without knowing whether they are held.
     #[inline(always)]
     fn is_in_doubt(&self) -> bool {
         false
@@ -70,7 +70,7 @@ pub(crate) trait PerThread: Sized {
     #[inline(always)]
     fn find_out<K, V, S>(_: &Core<K, V, S, Self>) {}
 
-    /// An eviction has come to a slot that it could not claim.
+    /// An eviction has reached a slot that it could not claim.
     #[inline(always)]
     fn passed_over<K, V, S>(_: &Core<K, V, S, Self>, _: u32) {}
 
@@ -79,12 +79,12 @@ pub(crate) trait PerThread: Sized {
     fn unclaim<K, V, S>(_: &Core<K, V, S, Self>, _: u32) {}
 }
 
-/// What is done at the steps of an operation, beside what the core does itself.
+/// The work at the steps of an operation, beside the core's own.
 ///
 /// The core calls each hook at the place that its page says (`docs/design/layers.md`), and knows
 /// no feature by name. `()` does nothing: an operation is then compiled as if there were no hook.
 pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
-    /// What an insertion brings, for whoever is told of its slot.
+    /// The data of an insertion, for the hook that gets its slot.
     type Incoming;
 
     /// Lives as long as an operation may end residencies, and around its protection.
@@ -95,7 +95,7 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
         V: 'c,
         S: 'c;
 
-    /// What protects the slot that an operation looks at, one at a time.
+    /// The protection of the slot that an operation reads, one at a time.
     type Look<'c, S>: Protect
     where
         Self: 'c,
@@ -103,11 +103,11 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
         V: 'c,
         S: 'c;
 
-    /// A protection for the calling thread, whose reader this is. `None` under another look-up of the
-    /// thread: then it pins.
+    /// A protection for the calling thread, whose reader this is. `None` under another look-up of
+    /// the thread: then it pins.
     fn look<'c, S>(core: &'c Core<K, V, S, Self>, reader: &'c Reader) -> Option<Self::Look<'c, S>>;
 
-    /// One for what is compared with what the first one protects.
+    /// A second protection, for an entry compared with the one that the first protects.
     fn second_look<'c, S>(
         core: &'c Core<K, V, S, Self>,
         reader: &'c Reader,
@@ -116,8 +116,8 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
     /// An operation begins that may end residencies.
     fn operation<'c, S: BuildHasher>(core: &'c Core<K, V, S, Self>) -> Self::Operation<'c, S>;
 
-    /// A value that is found without the index. The protection is not asked for another while it
-    /// is looked at.
+    /// A value that is found without the index. The protection is not reused while the value is
+    /// read.
     fn answer<'p, Q: Equivalent<K> + ?Sized, S: BuildHasher>(
         core: &'p Core<K, V, S, Self>,
         protection: &'p impl Protect,
@@ -132,8 +132,8 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
     /// The same of an entry that is being used.
     fn is_live_in_use<S: BuildHasher>(core: &Core<K, V, S, Self>, slot: u32, at: At<'_>) -> bool;
 
-    /// A key of this hash is about to be admitted by an exchange; its entry weighs so much. Counts
-    /// the request.
+    /// A key of this hash is about to be admitted by an exchange, with this weight. Counts the
+    /// request.
     #[cfg(feature = "loading")]
     fn arrived<S>(core: &Core<K, V, S, Self>, hash: u64, weight: u64, incoming: &Self::Incoming);
 
@@ -143,7 +143,7 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
         Priority::Low
     }
 
-    /// Whether the capacity is charged for what it weighs.
+    /// Whether the capacity is charged for its weight.
     #[inline(always)]
     fn is_charged(_: &Self::Incoming) -> bool {
         true
@@ -161,7 +161,7 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
     /// It was queued.
     fn queued(&self, slot: u32);
 
-    /// Whether an entry may be evicted to make room for a new one.
+    /// Whether an entry may be evicted for a new one.
     #[inline(always)]
     fn may_evict(&self) -> bool {
         true
@@ -187,8 +187,8 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
     fn before_unlink<S>(core: &Core<K, V, S, Self>, slot: u32);
 
     /// A residency has ended, right after that exchange. The slot is still protected or taken, so
-    /// key and value are there. `charges_orphans` as it was found for this one. How it has ended, as it is
-    /// counted, and whether what it has paid is free again.
+    /// key and value exist. `charges_orphans` as read for this one. Returns the counted cause, and
+    /// whether its credit is free again.
     fn removed<S>(
         core: &Core<K, V, S, Self>,
         slot: u32,
@@ -205,11 +205,11 @@ pub(crate) trait Operation<K, V> {
     /// It goes on.
     fn resume(&mut self);
 
-    /// A newcomer was refused that nobody wants back.
+    /// A new entry was refused that the caller does not want back.
     #[cfg(feature = "loading")]
     fn refuse(&mut self, key: K, value: V);
 
-    /// The operation ends with a newcomer that was refused, and is handed back.
+    /// The operation ends with a refused new entry, which is returned to the caller.
     fn conclude(self, key: K, value: V) -> (K, V);
 }
 

@@ -1,9 +1,9 @@
-//! Insertion: an arrival is admitted, in the place of what was there of its key, or refused.
+//! Insertion: an entry is admitted, replaces that of its key, or is refused.
 //!
-//! Two exchanges decide every race, and each is made by exactly one thread:
-//! the exchange of the **index word** ends a residency (whoever makes it counts it and
-//! gets the weight back), and the exchange of the **queue word** takes the slot (whoever
-//! makes it retires it). `docs/design/mobius.md` walks through the races.
+//! Two exchanges decide every race, and exactly one thread makes each. The exchange of the **index
+//! word** ends a residency: the thread that makes it counts the end and gets the weight back. The
+//! exchange of the **queue word** takes the slot: the thread that makes it retires the slot.
+//! `docs/design/mobius.md` walks through the races.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -18,17 +18,16 @@ use crate::ensure::Ensure;
 use crate::smr::protect::Protect;
 use crate::smr::stripe::{Outside, add};
 
-/// How often it tries again to make room in the table, while somebody runs code of the user's
-/// under a stripe.
+/// Attempts to grow the table while a thread runs user code under a stripe.
 const GROW_TRIES_MAX: u32 = if cfg!(loom) { 0 } else { 200 };
 
-/// What is known of an entry that is to be inserted, beside its key and value.
+/// The properties of an entry to insert, beside its key and value.
 pub(crate) struct Admission<'i, I> {
     pub(crate) hash: u64,
-    /// Of the hash.
+    /// The mixed hash.
     pub(crate) mixed: Mixed,
     pub(crate) weight: u64,
-    /// For the hook that is told of its slot.
+    /// For the hook that gets its slot.
     pub(crate) incoming: &'i I,
 }
 
@@ -44,16 +43,16 @@ pub(super) struct InsertFailure<K, V> {
 pub(super) enum FailureKind {
     /// This thread can reach no slot of a queue, or there is no vacant one.
     Shortage,
-    /// The newcomer is not to be admitted.
+    /// The new entry is not admitted.
     Refused(Refusal),
     /// All that an eviction has looked at is held.
     Held,
-    /// The key came or went meanwhile.
+    /// The key was inserted or removed meanwhile.
     Changed,
 }
 
 impl FailureKind {
-    /// What a caller is told who has tried for long enough.
+    /// The result for a caller that has tried long enough.
     pub(super) fn refusal(self) -> Refusal {
         match self {
             FailureKind::Refused(refusal) => refusal,
@@ -63,8 +62,9 @@ impl FailureKind {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
-    /// Puts an entry in whose arrival was counted. One that is not admitted goes to `refused`: where
-    /// nobody wants it back nobody pays for the way. The stripe is the calling thread's.
+    /// Inserts an entry whose arrival was counted. An entry that is not admitted is passed to
+    /// `refused`, which costs nothing if the caller does not want it back. The stripe is the
+    /// calling thread's.
     #[inline(always)]
     pub(crate) fn admit<R>(
         &self,
@@ -104,7 +104,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.insert_under(stripe, &self.pinned(), admission, key, value, refused)
     }
 
-    /// Finds a key, after what has expired of it is taken out.
+    /// Finds a key, after its expired entry, if any, is removed.
     #[inline(always)]
     pub(crate) fn find_living(
         &self,
@@ -116,7 +116,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         if H::is_live(self, found.slot()) {
             return Some(found);
         }
-        // Not a newcomer's to replace: it is absent.
+        // A new entry does not replace it: it counts as absent.
         self.take_out_lapsed(mixed, found);
         self.find(protection, mixed, key)
     }
@@ -181,7 +181,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                     H::find_out(self);
                     held = self.hold();
                 }
-                // What was passed over is behind the others now.
+                // The skipped entries are behind the others now.
                 FailureKind::Held if self.hooks.may_find_more(attempt) => {}
                 FailureKind::Held => {
                     self.hooks.gave_up();
@@ -199,8 +199,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                     }
                 }
             }
-            // Keys are compared. One that has expired meanwhile is replaced: to take it out another
-            // stripe would have to be held. Before the key and value, which are dropped if that panics.
+            // Compares keys. An entry that has expired meanwhile is replaced, because its removal
+            // would need another stripe. Done before key and value, which are dropped if it panics.
             let outside = Outside::new(held.outside());
             let InsertFailure { key, value, .. } = failure;
             let found = self.find(protection, mixed, &key);
@@ -216,7 +216,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 Err(next) => failure = next,
             }
         }
-        // It is not to be, and what it would have replaced goes.
+        // It is not admitted, and the entry to replace is removed.
         self.order.forget(newcomer);
         self.settle(&mut held);
         drop(held);
@@ -224,9 +224,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         Err(refused(self.refuse(operation, mixed, (key, value), cause.refusal())))
     }
 
-    /// Makes more slots and credit available: grows the table, else reclaims, else takes over what
-    /// idle threads have in hand, which `scavenged` counts. The caller holds no stripe. False if it is
-    /// no use.
+    /// Makes more slots and credit available: grows the table, else reclaims, else takes over the
+    /// slots and credit of idle threads, which `scavenged` counts. The caller holds no stripe.
+    /// False if nothing helps.
     pub(crate) fn relieve(&self, scavenged: &mut u32) -> bool {
         if self.grow(GROW_TRIES_MAX) || self.reclaim() > 0 {
             return true;
@@ -244,8 +244,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         true
     }
 
-    /// One attempt at an insertion: makes room, fills a slot, publishes and queues it. The
-    /// entry of the same key, if there was one, is still protected.
+    /// One attempt at an insertion: gets credit, fills a slot, publishes and queues it. The entry
+    /// of the same key, if there was one, is still protected.
     ///
     /// Credit is spent and a slot filled only when no more of the user's code can run, so
     /// that a panic of that loses nothing.
@@ -333,9 +333,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         InsertFailure { cause, key, value }
     }
 
-    /// Makes room for a replacement that is heavier than the entry `old`, by the entries of others.
-    /// If the policy chooses that one, it is kept in hand until there is room: only then can the
-    /// policy choose no other again and again.
+    /// Evicts other entries for a replacement that is heavier than the entry `old`. If the policy
+    /// chooses `old`, it is kept in hand until there is enough credit; otherwise the policy could
+    /// choose it again and again.
     #[cold]
     #[inline(never)]
     fn make_room_to_grow(
@@ -362,8 +362,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Evicts until there is credit in hand for an entry, and segments for all that an
-    /// insertion may need. Victims that are kept are the caller's.
+    /// Evicts until there is credit in hand for an entry, and segments for everything that an
+    /// insertion may need. Kept victims belong to the caller.
     #[inline(always)]
     fn make_room(
         &self,
@@ -407,8 +407,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         Err(FailureKind::Shortage)
     }
 
-    /// Whether there is credit in hand for an entry, with what is free. Fails if there are not the
-    /// segments that an insertion or an eviction may need.
+    /// Whether there is credit for an entry, in hand or free. Fails if the segments that an
+    /// insertion or an eviction may need are missing.
     #[inline(always)]
     fn gather(
         &self,
@@ -445,7 +445,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         if entries > 0 && !self.hooks.may_evict() {
             return Err(FailureKind::Refused(Refusal::NoRoom));
         }
-        // An entry that grows is no newcomer: the policy may not refuse it.
+        // An entry that grows is not new: the policy may not refuse it.
         let newcomer = (entries > 0).then_some(newcomer);
         match self.order.evict(&mut self.queue_ctx(held), newcomer) {
             Decision::Victim(victim) if is_kept(victim) => Ok(()),
@@ -455,7 +455,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
             Decision::Refuse => Err(FailureKind::Refused(Refusal::Unwanted)),
             Decision::Held => Err(FailureKind::Held),
-            // Others have all in hand, which was held when they looked at it.
+            // Other threads have everything in hand, and found it held.
             Decision::Empty if self.admits_beyond() => Err(FailureKind::Held),
             Decision::Empty => Err(FailureKind::Shortage),
         }
@@ -501,7 +501,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 slot.header.mark.raise(self.mark_max);
             }
         }
-        // Before the attempt to take it, so that whoever has it in hand may still see it.
+        // Before the attempt to take it, so that a thread that has it in hand may still see it.
         let ours = self.die(old);
         let replaced = self.with_queue_ctx(held, |ctx| {
             let replaced = !ours && self.order.replace(ctx, old, slot.slot);
@@ -522,7 +522,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Counts a refusal and tells of it; nothing of the key stays. Hands the newcomer back.
+    /// Counts and reports a refusal; no entry of the key stays. Returns the new entry.
     #[cold]
     fn refuse(
         &self,

@@ -1,4 +1,4 @@
-//! What the core keeps for each thread, beside what reclamation does.
+//! The core's state of each thread, beside that of reclamation.
 
 use std::sync::OnceLock;
 
@@ -35,14 +35,14 @@ pub(crate) struct Reads {
     pub(crate) sets: AtomicU64,
     /// The hash of the key that this thread missed last, as [`Reads::missing`] has it, or 0.
     pub(crate) missed: AtomicU64,
-    /// How many of its requests the clock of a locked policy knows of, and what that showed
-    /// then, or when this thread read it last.
+    /// Number of its requests reported to the clock of a locked policy, and the clock's time then,
+    /// or at this thread's last reading.
     pub(crate) told: AtomicU64,
     pub(crate) clock: AtomicU64,
     /// State of the generator that says which hits concern `lru-prob`, and whether it has one.
     pub(crate) chance: AtomicU64,
     pub(crate) drawing: AtomicU64,
-    /// What hits did to lines that every thread writes, as in [`stripe::Traffic`].
+    /// Writes of hits to lines that every thread writes, as in [`stripe::Traffic`].
     pub(crate) retries: AtomicU64,
     pub(crate) shared_writes: AtomicU64,
     /// Hits that a locked policy has not heard of yet.
@@ -99,7 +99,7 @@ impl Reads {
     }
 }
 
-/// Counts of what the writers of a stripe did; written by who holds its buffers.
+/// Counts of a stripe's writers; written by the holder of its buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) insertions: AtomicU64,
@@ -110,7 +110,7 @@ pub(crate) struct Counts {
     pub(crate) refusals: AtomicU64,
     pub(crate) retries: AtomicU64,
     pub(crate) shared_writes: AtomicU64,
-    /// Weight admitted, less weight let go; wraps.
+    /// Weight admitted minus weight removed; wraps.
     pub(crate) weight: AtomicU64,
 }
 
@@ -124,7 +124,7 @@ impl Counts {
     }
 }
 
-/// What the core keeps with a stripe's buffers.
+/// The core's data beside a stripe's buffers.
 #[derive(Debug, Default)]
 pub(crate) struct Owned {
     /// Entries that this stripe may admit without evicting.
@@ -133,7 +133,7 @@ pub(crate) struct Owned {
     pub(crate) weight_credit: u64,
     /// This stripe's ends of the policy's queues, and of the bottom queue.
     pub(crate) ends: [Ends; 3],
-    /// What the policy counts of this stripe and has not told the others yet.
+    /// The policy's counts of this stripe that are not published yet.
     pub(crate) unreported: [u64; 2],
 }
 

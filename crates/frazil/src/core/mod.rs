@@ -61,17 +61,17 @@ pub(crate) use reclaim::{YIELDS, YIELDS_MAX};
 use resize::{Resize, WEIGHT_STEP_FROM, entries_max_for, fitting_step};
 use slab::{At, Header, Slab};
 
-/// How often an operation begins again because other threads changed its key, or took
-/// what it had made room for. Each time another has got on.
+/// Restarts of an operation because other threads changed its key, or took the capacity that it had
+/// freed. Each time another thread has made progress.
 const ATTEMPTS: usize = 64;
 
-/// How often an insertion gathers what idle threads have in hand.
+/// Times that an insertion gathers the slots and credit of idle threads.
 const SCAVENGES: u32 = 3;
 
-/// Says what an entry weighs.
+/// The weight of an entry.
 pub(crate) type Weigher<K, V> = Box<dyn Fn(&K, &V) -> u64 + Send + Sync>;
 
-/// What a core is made from.
+/// The settings of a core.
 pub(crate) struct Settings<K, V, S> {
     pub(crate) policy: Online,
     pub(crate) promotion: Option<Promotion>,
@@ -153,7 +153,7 @@ impl<'c> From<(Found<'c>, At<'c>)> for Found<'c> {
     }
 }
 
-/// What of it a look-up needs that changes nothing: it stays in registers.
+/// The part of it that a look-up needs and does not change: it stays in registers.
 #[derive(Clone, Copy)]
 pub(crate) struct Spot<'c> {
     pub(crate) at: At<'c>,
@@ -225,7 +225,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         thread::stripe(self.identity, &self.stripes)
     }
 
-    /// Begins to keep what this thread looks at.
+    /// Begins to protect the entries that this thread reads.
     #[inline(always)]
     pub(crate) fn pinned(&self) -> Pinned<'_> {
         Pinned::new(&self.stripe().reader, &self.reclaim)
@@ -243,7 +243,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         likely(counted, self.entry_budget.capacity())
     }
 
-    /// What they weigh together; their number without a weigher.
+    /// Their total weight; their number without a weigher.
     pub(crate) fn weight(&self) -> u64 {
         if self.weights.is_none() {
             return self.entries();
@@ -255,7 +255,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         likely(counted, self.capacity())
     }
 
-    /// What the capacity is charged for the entry in a slot while it is resident.
+    /// The charge of the entry in a slot while it is resident.
     #[inline(always)]
     pub(crate) fn charge(&self, slot: u32) -> u64 {
         if self.slab.refs(slot).is_charged() { self.slab.weight(slot) } else { 0 }
@@ -266,14 +266,14 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         self.weights.as_deref().unwrap_or(&self.entry_budget).capacity()
     }
 
-    /// Whether so much is held that it is cheaper to admit what comes beyond the capacity, and to evict when
-    /// others have let go, than to look at all again.
+    /// Whether so many entries are held that it is cheaper to admit new ones beyond the capacity,
+    /// and to evict after releases, than to check all again.
     #[inline(always)]
     pub(crate) fn admits_beyond(&self) -> bool {
         self.hooks.admits_beyond(self.capacity())
     }
 
-    /// Bytes of address space laid out so far.
+    /// Bytes of address space reserved so far.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.index.heap_bytes()
             + self.slab.heap_bytes()
@@ -291,8 +291,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         (hash, self.index.mix(hash))
     }
 
-    /// Finds a key: [`Found`], or what of it is wanted. The slot may be looked at while `protection`
-    /// lives and is not asked for another.
+    /// Finds a key: [`Found`], or the requested part of it. The slot may be read while `protection`
+    /// lives and is not reused.
     #[inline(always)]
     pub(crate) fn find<'c, Q, F>(
         &'c self,
@@ -362,9 +362,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
     }
 
-    /// Another slot than `own_slot`, which `own_word` leads to in its cell, of the same key, and
-    /// whether its word comes before that one. `None` as well if that has gone: whoever has taken
-    /// or replaced it sees to the others. The caller protects `own_slot`.
+    /// Another slot of the same key than `own_slot`, to which `own_word` leads in its cell, and
+    /// whether its word comes before that one. `None` also if `own_word` is removed: the thread
+    /// that took or replaced it handles the others. The caller protects `own_slot`.
     pub(crate) fn duplicate<'c, Q>(
         &'c self,
         protection: &impl Protect,
@@ -411,8 +411,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
     }
 
-    /// Whether the slot is the one that a look-up of its key finds. Two threads may have admitted
-    /// the key just now.
+    /// Whether a look-up of its key finds this slot. Two threads may have admitted the key just
+    /// now.
     #[cfg(feature = "freezing")]
     pub(crate) fn is_found(
         &self,
@@ -453,8 +453,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     }
 }
 
-/// A sum of counts that were read one after the other. Those of different moments may add
-/// up to more than there can be, or to less than nothing, which wraps.
+/// A sum of counts that were read one after the other. Counts of different moments may add up to
+/// more than is possible, or to less than 0, which wraps.
 fn likely(sum: u64, capacity: u64) -> u64 {
     if sum > capacity && sum > u64::MAX / 2 { 0 } else { sum.min(capacity) }
 }

@@ -90,9 +90,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.get_under(&self.pinned(), reads, hash, key).cloned()
     }
 
-    /// A get has found an entry in this slot, which is protected, that is to be found no more.
-    /// Hashes once more and looks for the word again, so that a hit need not keep either while a
-    /// hook is asked.
+    /// A get has found a lapsed entry in this protected slot. It hashes and searches the word
+    /// again, so that a hit need not keep either during the hook.
     #[cold]
     #[inline(never)]
     fn miss_lapsed<Q: Hash + ?Sized>(&self, key: &Q, slot: u32) {
@@ -109,7 +108,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.reclaim_if_due();
     }
 
-    /// Takes out an entry that is to be found no more, unless another thread has changed the word.
+    /// Removes a lapsed entry, unless another thread has changed the word.
     #[cold]
     #[inline(never)]
     pub(crate) fn take_out_lapsed(&self, mixed: Mixed, found: Found<'_>) {
@@ -133,7 +132,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.look_up(mixed, key, |slot| unsafe { self.slab.value(slot) }.clone())
     }
 
-    /// Reads what is in the slot of `key`, without a trace. The slot is published, and
+    /// Reads the content of the slot of `key`, without a trace. The slot is published, and
     /// protected meanwhile.
     #[inline(always)]
     pub(crate) fn look_up<Q, R>(
@@ -156,12 +155,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// What an entry weighs. Runs the user's weigher.
+    /// The weight of an entry. Runs the user's weigher.
     pub(crate) fn weigh(&self, key: &K, value: &V) -> u64 {
         self.weigher.as_ref().map_or(1, |weigh| weigh(key, value))
     }
 
-    /// What the entry of `key` weighs, without a trace; 1 if there is none.
+    /// The weight of `key`'s entry, without a trace; 1 if there is none.
     pub(crate) fn weight_of<Q>(&self, mixed: Mixed, key: &Q) -> u64
     where
         Q: Equivalent<K> + ?Sized,

@@ -14,8 +14,8 @@ use crate::smr::refs::SlotRefs as _;
 use crate::sync::CHECKED;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// How often an insertion lets others go on: one that finds no slot, before it is refused, or more
-/// than a quarter of the weight waiting.
+/// Times that an insertion yields to other threads, if it finds no slot, before it is refused, or
+/// if more than a quarter of the weight waits.
 pub(crate) const YIELDS_MAX: u32 = if CHECKED { 1 } else { 200 };
 
 crate::sync::checked_thread_local! {
@@ -23,7 +23,7 @@ crate::sync::checked_thread_local! {
     static RECLAIMING: Cell<u32> = const { Cell::new(0) };
 }
 crate::sync::checked_thread_local! {
-    /// The cache whose limbo this thread has gone through last and found more than a quarter of the
+    /// The cache whose limbo this thread last searched and found with more than a quarter of the
     /// weight waiting, or 0.
     static OVERWEIGHT: Cell<u64> = const { Cell::new(0) };
 }
@@ -51,8 +51,8 @@ impl Drop for Reclaiming {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
-    /// Makes room for what is to come, and drops what nobody can be reading, if there is enough of
-    /// it. The caller holds no stripe.
+    /// Grows the cache for entries to come, and drops removed entries that no thread can be
+    /// reading, if there are enough. The caller holds no stripe.
     #[inline(always)]
     pub(crate) fn reclaim_if_due(&self) {
         if self.is_outgrown() {
@@ -66,13 +66,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
     }
 
-    /// Drops what nobody can be reading. How many slots became free. The caller holds no
-    /// stripe: destructors run here.
+    /// Drops removed entries that no thread can be reading. Returns the number of freed slots. The
+    /// caller holds no stripe: destructors run here.
     pub(crate) fn reclaim(&self) -> u64 {
         self.reclaim_some(true)
     }
 
-    /// The same of `all`, or of what threads at work have passed.
+    /// The same for `all`, or for the slots that threads at work have passed.
     fn reclaim_some(&self, all: bool) -> u64 {
         let _reclaiming = Reclaiming::new();
         let readers = (&self.stripes, &self.stripe().reader);
@@ -85,14 +85,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         freed
     }
 
-    /// Lets threads go on that are about to drop what waits, where that is more than a quarter of
-    /// the weight: of many threads one may be suspended with limbo in hand, while the others bring
-    /// more. The caller protects nothing, which it would hold up meanwhile.
+    /// Yields to threads that are about to drop waiting entries, if these are more than a quarter
+    /// of the weight: of many threads one may be suspended with limbo in hand, while the others add
+    /// to it. The caller protects nothing, because it would hold that up meanwhile.
     #[inline(always)]
     pub(crate) fn wait_if_overweight(&self) {
         if self.weights.is_some()
             && OVERWEIGHT.with(Cell::get) == self.identity
-            // What a pin of its own holds up it would wait for in vain.
+            // It would wait without end for entries that its own pin holds up.
             && self.stripe().reader.depth.load(Relaxed) == 0
         {
             OVERWEIGHT.with(|overweight| overweight.set(0));
@@ -100,8 +100,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
     }
 
-    /// Takes over what threads have in hand that have written nothing while the cache was filled
-    /// anew: entries that nobody else could evict, and credit that nobody else could use.
+    /// Takes over the entries and credit of threads that have written nothing while the cache was
+    /// filled anew: other threads could not evict these entries or use this credit.
     #[cold]
     fn empty_idle(&self) {
         for stripe in
@@ -114,14 +114,15 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
     }
 
-    /// Takes over what all threads have in hand that are not at work: a heavy fence for each.
+    /// Takes over the entries and credit of all threads that are not at work: a heavy fence for
+    /// each.
     pub(crate) fn empty_all(&self) {
         for mut held in self.stripes.claims() {
             self.empty(&mut held);
         }
     }
 
-    /// Sends all that a stripe has in hand to where others find it.
+    /// Publishes everything that a stripe has in hand.
     fn empty(&self, held: &mut Held<'_, H::Local>) {
         self.with_queue_ctx(held, |ctx| self.order.flush(ctx));
         let buffers = &mut **held;
@@ -134,8 +135,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
     }
 
-    /// Lets threads go on that are suspended while they reclaim, with slots in hand that nobody
-    /// reads. False if there are none, or none has got on. The caller holds no stripe.
+    /// Yields to threads suspended while they reclaim, with slots in hand that no thread reads.
+    /// False if there are none, or none has made progress. The caller holds no stripe.
     #[cold]
     pub(crate) fn outwait_reclaimers(&self) -> bool {
         // In a destructor it would wait for itself.
@@ -152,19 +153,19 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         })
     }
 
-    /// Makes all that idle threads have in hand available; packs the queues if told to, or if dead
-    /// slots were left in them.
+    /// Publishes everything that idle threads have in hand; packs the queues if requested, or if
+    /// dead slots were left in them.
     #[cold]
     pub(crate) fn scavenge(&self, pack: bool) {
         self.empty_all();
-        // First, because it gives back segments, with which dead slots can be retired.
+        // First, because it frees segments, with which dead slots can be retired.
         self.reclaim();
         let mut held = self.hold();
         self.reclaim.pack_free(&self.segments, &mut held.traffic, pack);
         if !self.reclaim.takes_left_dead() && !pack {
             return;
         }
-        // The first time may give back the segments that the second needs.
+        // The first pass may free the segments that the second needs.
         let compact = |ctx: &mut QueueCtx<'_, Self>| self.order.compact(ctx);
         if !(self.with_queue_ctx(&mut held, compact) || self.with_queue_ctx(&mut held, compact)) {
             self.reclaim.note_left_dead();
@@ -178,7 +179,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
 impl<K, V, S, H: PerThread> Contents for Core<K, V, S, H> {
     #[inline(always)]
     fn has_any(&self) -> bool {
-        // Where holders are counted what comes here is vacant.
+        // With counted holders the slots that come here are vacant.
         !H::Refs::COUNTED && (Slab::<K, V, H::Refs>::NEEDS_DROP || self.weights.is_some())
     }
 
@@ -194,7 +195,7 @@ impl<K, V, S, H: PerThread> Contents for Core<K, V, S, H> {
             // Not to be weighed again.
             state.store(VACANT, Relaxed);
         } else if state.load(Relaxed) != VACANT {
-            // SAFETY: `run` shows slots that are retired and that nobody can reach.
+            // SAFETY: `run` passes slots that are retired and that no thread can reach.
             drop(unsafe { self.slab.vacate(slot) });
         }
     }
@@ -202,15 +203,15 @@ impl<K, V, S, H: PerThread> Contents for Core<K, V, S, H> {
 
 impl<K, V, S, H: PerThread> Drop for Core<K, V, S, H> {
     fn drop(&mut self) {
-        // Where holders are counted the last of them has dropped what there was.
+        // With counted holders the last of them has dropped the content.
         if !Slab::<K, V, H::Refs>::NEEDS_DROP || H::Refs::COUNTED {
             return;
         }
         let drop_all = |slots: &mut std::ops::Range<u32>| {
             for slot in slots {
                 if self.slab.header(slot).state.load(Relaxed) != VACANT {
-                    // SAFETY: the cache is exclusively borrowed, so nobody reads it; the slot
-                    // was handed out, so its header says whether it is occupied.
+                    // SAFETY: the cache is exclusively borrowed, so it has no readers; the slot was
+                    // handed out, so its header has whether it is occupied.
                     drop(unsafe { self.slab.vacate(slot) });
                 }
             }
@@ -244,8 +245,8 @@ mod tests {
         cache
     }
 
-    /// The next reclamation comes when half as much has come again as a pin held up the last
-    /// time, and the stripes of the threads are gathered once.
+    /// The next reclamation comes after half as many more slots as a pin held up the last time, and
+    /// the stripes of the threads are gathered once.
     #[test]
     fn a_pin_that_has_shown_all_makes_no_removal_dearer() {
         let works: [fn(&Tested); 3] = [
@@ -292,8 +293,8 @@ mod tests {
         }
     }
 
-    /// Threads that insert by turns pass each other's epochs: none needs the heavy fence, however
-    /// few the entries.
+    /// Threads that insert alternately pass each other's epochs: none needs the heavy fence, even
+    /// with few entries.
     #[test]
     fn insertions_into_few_entries_take_no_heavy_fence() {
         for entries in [16, 100, 1_000] {

@@ -68,7 +68,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         None
     }
 
-    /// Takes out what a look-up has found and protects. False if it has changed meanwhile.
+    /// Removes the entry that a look-up found and protects. False if it has changed meanwhile.
     pub(super) fn take_out_found<Q>(
         &self,
         mixed: Mixed,
@@ -111,7 +111,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Takes out a key, whatever is there.
+    /// Removes a key, with any entry.
     #[cfg(any(feature = "loading", feature = "measure"))]
     pub(crate) fn remove_any<Q>(&self, mixed: Mixed, key: &Q)
     where
@@ -127,8 +127,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         Found::new(cell, word, found.slot())
     }
 
-    /// Takes out what a look-up of a key would find if `found` went. Two threads may have
-    /// admitted it, and the one that is to settle which stays may not have come to it.
+    /// Removes the entry that a look-up of the key would find without `found`. Two threads may have
+    /// admitted the key, and the one that decides which entry stays may not have done so yet.
     #[cold]
     #[inline(never)]
     fn take_out_older<Q>(&self, protection: &impl Protect, mixed: Mixed, found: Found<'_>, key: &Q)
@@ -139,7 +139,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let own = (found.cell, found.word(), found.slot());
             let Some((older, first)) = self.duplicate(protection, mixed, own, key) else { return };
             if first {
-                // `older` comes before `found`, so it was admitted later: its thread takes `found` out.
+                // `older` comes before `found`, so it was admitted later: its thread takes `found`
+                // out.
                 return;
             }
             H::before_unlink(self, older.slot());
@@ -150,10 +151,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Sees to it that the key of a slot, just published in the cell `own` and not queued
-    /// yet, is there once. Two threads may have admitted it, or one may have replaced what
-    /// the other has admitted: the word that a look-up meets first stays. As long as it is
-    /// not queued no eviction takes it away and shows what is older.
+    /// Ensures that the key of a slot, just published in the cell `own` and not queued yet, is
+    /// present once. Two threads may have admitted it, or one may have replaced the other's entry:
+    /// the word that a look-up finds first stays. As long as it is not queued no eviction takes it
+    /// away and uncovers an older one.
     #[cold]
     #[inline(never)]
     pub(super) fn take_out_duplicates(
@@ -163,11 +164,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         own: &AtomicU32,
         (slot, newcomer, found): (u32, &Newcomer, Option<Found<'_>>),
     ) {
-        // As it was published: nobody else takes it out, or it is settled that it goes.
+        // As it was published: no other thread takes it out, unless it is decided that it leaves.
         let own = (own, self.index.table().word(mixed, slot));
         let outside = Outside::new(held.outside());
-        // Keys are compared: should that panic, this one goes, so that none is there twice,
-        // and is queued all the same, for whoever dequeues it.
+        // Compares keys. If that panics, this slot is removed, so that no key is present twice, and
+        // queued nevertheless, for the thread that dequeues it.
         let unsettled = Ensure::new(held, |held| {
             H::before_unlink(self, slot);
             if self.index.unlink_cell(mixed, own.0, own.1) {
@@ -198,7 +199,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         own: (&AtomicU32, u32),
         slot: u32,
     ) {
-        // SAFETY: published, but not queued, so nobody can take it, let alone retire it.
+        // SAFETY: published, but not queued, so no thread can take or retire it.
         let key = unsafe { self.slab.key(slot) };
         for _ in 0..ATTEMPTS {
             let own = (own.0, own.1, slot);

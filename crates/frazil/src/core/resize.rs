@@ -1,18 +1,16 @@
-//! The capacity at run time, and what hangs on it.
+//! The capacity at run time, and what depends on it.
 //!
-//! Table, slots and queues grow with what is in them (`docs/design/growth.md`).
-//! How much of that there may be is a matter of credit: to grow is to put credit into
-//! circulation, to shrink is to take it out, first what is free or in threads' hands, then
-//! what evictions give back. At every moment the residents and what is in circulation
-//! beside them come to the capacity in force, which a shrinking lowers by what it has taken
-//! out. So the bound never gives way: it is the old one at first, and the new one when the
-//! call returns.
+//! Table, slots and queues grow with the number of entries (`docs/design/growth.md`). Credit bounds
+//! the entries. To grow the capacity puts credit into circulation. To shrink it takes credit out:
+//! first free credit and that in threads' hands, then the credit that evictions give back. At every
+//! moment the weight of residents and the credit in circulation add up to the capacity in force,
+//! which a shrinking lowers by the credit that it has taken out. So the bound always holds: it is
+//! the old one at first, and the new one when the call returns.
 //!
-//! The evictions are the policy's own, as for a newcomer, [`AT_ONCE`] while the stripe is
-//! held; between them other threads get on, the listener is told, and what went is
-//! reclaimed. No mutex is held meanwhile, because they run code of the user's: calls that
-//! meet are kept apart by *turns*. The call that began last decides; an earlier one finds
-//! that its turn is over and returns.
+//! Evictions follow the policy, as for a new entry, [`AT_ONCE`] while the stripe is held. Between
+//! these batches other threads proceed, the listener is called, and evicted entries are reclaimed.
+//! No mutex is held meanwhile, because evictions run user code. *Turns* keep concurrent calls
+//! apart: the call that began last decides; an earlier one finds that its turn is over and returns.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -31,31 +29,32 @@ const AT_ONCE: u32 = if CHECKED { 2 } else { 32 };
 /// Evictions by which an insertion goes on with a call that has left more in force than it was to.
 const FURTHER: u32 = 4;
 
-/// How often such an insertion takes what idle threads have in hand.
+/// Times that such an insertion takes over the entries and credit of idle threads.
 const GATHER_EVERY: u32 = if CHECKED { 1 } else { 256 };
 
-/// The most that may be in force, or resident, beyond what was asked for: sums of a few such are below 2^64.
+/// The largest excess of the capacity in force, or of residents, over the requested capacity: sums
+/// of a few such are below 2^64.
 pub(crate) const EXCESS_MAX: u64 = 1 << 60;
 
 /// Evictions of one call, for each slot there is: where all weigh something and others
 /// insert no faster, one is enough.
 const PASSES: u64 = 4;
 
-/// Entries of a cache for each that a thread may have in hand, where a segment has room.
+/// Entries of a cache for each entry that a thread may have in hand, within a segment.
 const STEP_FROM: u64 = if CHECKED { 4 } else { 512 };
-/// Weight of a cache for each that a thread may have in hand.
+/// Weight of a cache for each unit that a thread may have in hand.
 pub(crate) const WEIGHT_STEP_FROM: u64 = 1024;
 
-/// How many entries a thread may have in hand at the end of a queue, in a cache of so
-/// many: they are hidden from the others. A power of two up to 16.
+/// The most entries that a thread may have in hand at the end of a queue, in a cache of so many:
+/// they are hidden from the others. A power of two up to 16.
 pub(crate) fn fitting_step(entries: u64) -> usize {
     1 << (entries / STEP_FROM).clamp(1, 16).ilog2()
 }
 
-/// How many entries there may be, at most, where the table has room for so many.
+/// The most entries of a cache whose table has capacity for so many.
 pub(crate) fn entries_max_for(capacity: u64, room: u64, weighted: bool) -> u64 {
     match (capacity, weighted) {
-        // What weighs nothing would fit into nothing.
+        // An entry of weight 0 would fit into capacity 0.
         (0, _) => 0,
         (_, true) => room,
         (_, false) => capacity.min(room),
@@ -68,24 +67,23 @@ std::thread_local! {
     static FOLLOWED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Who changes the capacity, and how far it can go.
+/// The right to change the capacity, and its range.
 #[derive(Debug)]
 pub(crate) struct Resize {
     /// The most entries that there can be, at most 2^29.
     room: u32,
-    /// How many are expected, no more: what threads may have in hand depends on it.
+    /// The expected number of entries; the buffers of threads depend on it.
     expected: u32,
-    /// How many calls there were. Whoever changes the capacity holds the lock, and runs no
-    /// code of the user's.
+    /// Number of calls. A thread that changes the capacity holds the lock, and runs no user code.
     turn: Mutex<u64>,
-    /// The capacity that all which hangs on it knows of.
+    /// The capacity last passed to all dependent parts.
     followed: AtomicU64,
-    /// Insertions that went on with a call.
+    /// Insertions that continued a call.
     further: AtomicU32,
 }
 
 impl Resize {
-    /// The most entries that there can be, whatever the capacity.
+    /// The most entries at any capacity.
     pub(crate) fn room(&self) -> u64 {
         self.room.into()
     }
@@ -106,7 +104,7 @@ impl Resize {
     }
 }
 
-/// What a call wants to come to.
+/// The target of a call.
 #[derive(Clone, Copy)]
 struct Goal {
     turn: u64,
@@ -114,7 +112,7 @@ struct Goal {
     entries_max: u64,
 }
 
-/// What became of an attempt to take credit out of circulation.
+/// The result of an attempt to withdraw credit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
     /// None is too much any more, or another call decides.
@@ -124,19 +122,19 @@ enum Progress {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
-    /// Changes the capacity as far as can be, and returns what is in force then. Panics of the
-    /// user's code wait in `steps`.
+    /// Changes the capacity as far as possible, and returns the capacity then in force. Panics of
+    /// user code wait in `steps`.
     pub(crate) fn set_capacity(&self, steps: &Steps<'_>, capacity: u64) -> u64 {
         let goal = self.begin_resize(capacity);
         self.shrink(steps, &goal);
-        // What went is of no use here, and its slots may be needed.
+        // The evicted entries are not needed here, but their slots may be.
         steps.take(|| self.reclaim());
         self.capacity()
     }
 
-    /// Puts so much more credit into circulation than the capacity has, for what is to be admitted all the
-    /// same. False if there may be nothing, or there would be too much. Who asks sees to it that it is
-    /// [taken back](Self::shrink_further).
+    /// Puts more credit into circulation than the capacity, for entries admitted beyond it. False
+    /// if the capacity is 0, or there would be too much. The caller ensures that it is
+    /// [withdrawn](Self::shrink_further) later.
     #[cold]
     pub(crate) fn exceed(&self, weight: u64) -> bool {
         let _turn = self.resize.turn.lock();
@@ -151,14 +149,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         may_exceed
     }
 
-    /// Whether a newcomer of this weight can't be admitted, whatever goes.
+    /// Whether a new entry of this weight cannot be admitted, whatever is evicted.
     #[inline(always)]
     pub(crate) fn is_too_heavy(&self, weight: u64) -> bool {
         let entries_max = self.entry_budget.capacity();
         entries_max == 0 || self.weights.as_ref().is_some_and(|weights| weight > weights.capacity())
     }
 
-    /// Takes a turn; raises the capacity if it is to be higher.
+    /// Takes a turn; raises the capacity if the target is higher.
     fn begin_resize(&self, capacity: u64) -> Goal {
         let held = self.hold();
         let mut turn = self.resize.turn.lock();
@@ -176,12 +174,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         goal
     }
 
-    /// Lets all that hangs on the capacity know it. The caller has the turn.
+    /// Passes the capacity to all dependent parts. The caller has the turn.
     fn follow(&self, held: &Held<'_, H::Local>, goal: &Goal) {
         #[cfg(test)]
         FOLLOWED.set(FOLLOWED.get() + 1);
         self.resize.followed.store(goal.capacity, Relaxed);
-        // Nobody knows how many there will be of those that are weighed.
+        // The number of weighed entries is not known beforehand.
         let weighted = self.weights.is_some();
         let entries =
             if weighted { goal.entries_max.min(self.resize.expected()) } else { goal.entries_max };
@@ -195,7 +193,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Takes out of circulation what is too much, and evicts for it.
+    /// Withdraws the excess credit, and evicts for it.
     fn shrink(&self, steps: &Steps<'_>, goal: &Goal) {
         if self.is_settled(goal) {
             return;
@@ -222,13 +220,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 Progress::Ended => return,
                 Progress::Some => idle = 0,
                 Progress::None if evicted > 0 => {}
-                // Behind what is held there may be others: once around, and those that were used again.
+                // Behind the held entries there may be others: one lap, and those that were used
+                // again.
                 Progress::None
                     if H::Refs::COUNTED && refused && passed <= 2 * self.reclaim.slots() =>
                 {
                     passed += u64::from(self.held_max());
                 }
-                // Others have the rest in hand.
+                // Other threads have the rest in hand.
                 Progress::None if idle < SCAVENGES => {
                     steps.take(|| self.scavenge(idle > 0));
                     idle += 1;
@@ -239,8 +238,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.follow_in_force(&self.hold(), goal, |_, _| true);
     }
 
-    /// Lets all that hangs on the capacity know the one that a call has come to, if that `is_far` from the one
-    /// they know.
+    /// Passes the capacity that a call has reached to all dependent parts, if it `is_far` from
+    /// their present one.
     fn follow_in_force(
         &self,
         held: &Held<'_, H::Local>,
@@ -254,8 +253,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Goes on with the last call, by a few evictions, where that has left more in force than was `asked`
-    /// for. The caller holds no stripe.
+    /// Goes on with the last call, by a few evictions, where that has left more in force than was
+    /// `asked` for. The caller holds no stripe.
     #[cold]
     #[inline(never)]
     pub(crate) fn shrink_further(&self, asked: impl FnOnce() -> u64) {
@@ -265,8 +264,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let entries_max = entries_max_for(capacity, room, self.weights.is_some());
             Goal { turn: *turn, capacity, entries_max }
         };
-        // Before anything is evicted for it. Not each time: it is a heavy fence for each thread there is, and where
-        // all is held every insertion comes here.
+        // Before anything is evicted for it. Not each time: it is a heavy fence for each thread
+        // there is, and where all is held every insertion comes here.
         if self.resize.further.fetch_add(1, Relaxed).is_multiple_of(GATHER_EVERY) {
             self.empty_all();
         }
@@ -276,7 +275,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             self.evict_some(&mut held, &goal, FURTHER);
             self.take_back(&mut held, &goal);
         }
-        // S3-FIFO's ghost is walked over for that, under the turn: not for each insertion.
+        // That walks S3-FIFO's ghost, under the turn, so it is not done for each insertion.
         self.follow_in_force(&held, &goal, |capacity, followed| match capacity == goal.capacity {
             true => capacity != followed,
             false => capacity / 2 > followed || capacity < followed / 2,
@@ -286,7 +285,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         drop(operation);
     }
 
-    /// What threads have in hand to admit with is cheaper than what is resident.
+    /// Credit in the hands of threads is cheaper than resident entries.
     fn gather_credit(&self) {
         for mut held in self.stripes.claims() {
             let buffers = &mut *held;
@@ -303,8 +302,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.entry_budget.surplus(goal.entries_max) == 0 && weight == 0
     }
 
-    /// Evicts what its credit is wanted for, at most so many. How many, and whether the policy has
-    /// refused to go on.
+    /// Evicts at most so many entries for their credit. Returns their number, and whether the
+    /// policy has refused to continue.
     fn evict_some(&self, held: &mut Held<'_, H::Local>, goal: &Goal, most: u32) -> (u32, bool) {
         for evicted in 0..most {
             let weight = self.weights.as_ref().map_or(0, |weights| weights.surplus(goal.capacity));
@@ -330,7 +329,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         (most, false)
     }
 
-    /// Takes out of circulation what there is too much of, in hand and free.
+    /// Withdraws excess credit, in hand and free.
     fn take_back(&self, held: &mut Held<'_, H::Local>, goal: &Goal) -> Progress {
         let buffers = &mut **held;
         let turn = self.resize.turn.lock();

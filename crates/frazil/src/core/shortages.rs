@@ -6,17 +6,17 @@ use crate::core::hooks::PerThread;
 use crate::events::event;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What has been told of shortages.
+/// The shortages reported so far.
 #[derive(Debug, Default)]
 pub(super) struct Shortages {
-    /// How often a newcomer was refused because nothing could be evicted or reclaimed.
+    /// Number of new entries refused because nothing could be evicted or reclaimed.
     refusals: AtomicU64,
-    /// How many slots pins held up when that was told last.
+    /// Number of slots that pins held up at the last report.
     held_up: AtomicU64,
 }
 
 impl<K, V, S, H: PerThread> Core<K, V, S, H> {
-    /// Tells that a newcomer was refused because nothing could be evicted or reclaimed.
+    /// Reports that a new entry was refused because nothing could be evicted or reclaimed.
     #[cold]
     pub(super) fn tell_of_shortage(&self) {
         let refusals = self.shortages.refusals.fetch_add(1, Relaxed) + 1;
@@ -26,8 +26,8 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         }
     }
 
-    /// Tells, after a reclamation, if what pins have shown takes more than half of the spare
-    /// slots. Once for each doubling.
+    /// Reports, after a reclamation, if entries that pins have returned take more than half of the
+    /// spare slots. Once for each doubling.
     pub(super) fn tell_of_pins(&self) {
         let spare = spare_slots(self.entry_budget.capacity());
         let held_up = self.reclaim.held_up();

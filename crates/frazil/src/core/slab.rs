@@ -24,27 +24,27 @@ use crate::sync::{CHECKED, ZeroDefault};
 pub(crate) const VACANT: u8 = 0;
 /// The slot holds a key and a value.
 pub(crate) const OCCUPIED: u8 = 1;
-/// Removed or replaced by a thread that could not take it out of its queue: whoever
+/// Removed or replaced by a thread that could not take it out of its queue: the thread that
 /// dequeues it retires it.
 pub(crate) const DEAD: u8 = 2;
-/// Its residency is about to end, or has ended. With those below only in caches that set entries aside,
-/// and beside `OCCUPIED` or alone.
+/// Its residency is about to end, or has ended. With those below only in caches that set entries
+/// aside, and beside `OCCUPIED` or alone.
 #[cfg(feature = "freezing")]
 pub(crate) const LEAVING: u8 = 4;
-/// It is to be left alone by the queue it lies in, which drops it when it comes to it. A policy
-/// under a lock keeps its place.
+/// Its queue must leave it alone, and drops it when it reaches it. A policy under a lock keeps its
+/// place.
 pub(crate) const ASIDE: u8 = 8;
-/// It was dropped, and lies in no queue: whoever takes this flag away has it in hand.
+/// It was dropped, and is in no queue: the thread that clears this flag has it in hand.
 pub(crate) const LOOSE: u8 = 16;
 
-/// What a policy keeps beside an entry.
+/// A policy's data beside an entry.
 #[derive(Debug, Default)]
 pub(crate) struct Header {
     /// Where the slot lies: see `Position` in `core/order/position.rs`. Policies under a lock keep
     /// their own kind of place here.
     pub(crate) position: AtomicU32,
-    /// `visited`, or a small count. Of policies under a lock other than SIEVE, the epoch in
-    /// which they heard of a hit last: see `order/locked/notes.rs`.
+    /// `visited`, or a small count. For policies under a lock other than SIEVE, the epoch of the
+    /// last reported hit: see `order/locked/notes.rs`.
     pub(crate) mark: Mark,
     /// [`VACANT`], [`OCCUPIED`] or [`DEAD`], and flags.
     pub(crate) state: AtomicU8,
@@ -53,20 +53,20 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Declares it dead. Whether it lies in no queue, so that the caller has it in hand.
+    /// Declares it dead. Returns whether it is in no queue, so that the caller has it in hand.
     #[inline]
     pub(crate) fn die(&self) -> bool {
         // Release: partner is the Acquire of `QueueCtx::pop`. Acquire: partner is `loosen`.
         self.state.swap(DEAD, AcqRel) & LOOSE != 0
     }
 
-    /// Declares it dead, and leaves it to whoever comes to it in a queue or takes it back.
+    /// Declares it dead, and leaves it to the thread that reaches it in a queue or takes it back.
     pub(crate) fn die_later(&self) {
         // Release: as in `die`.
         let _ = self.state.fetch_update(Release, Relaxed, |state| Some(DEAD | state & LOOSE));
     }
 
-    /// A queue has come to it: whether it is dropped.
+    /// A queue has reached it. Returns whether the queue drops it.
     pub(crate) fn loosen(&self) -> bool {
         self.exchange(ASIDE, LOOSE)
     }
@@ -80,7 +80,7 @@ impl Header {
     /// Exchanges one flag for another, if it is there.
     #[inline]
     fn exchange(&self, one: u8, other: u8) -> bool {
-        // Acquire and Release: who has it in hand passes it on.
+        // Acquire and Release: its holder passes it on.
         let exchanged = |state| (state & one != 0).then_some(state & !one | other);
         self.state.fetch_update(AcqRel, Acquire, exchanged).is_ok()
     }
@@ -93,7 +93,7 @@ pub(crate) struct SlotRef<'s> {
     pub(crate) header: &'s Header,
 }
 
-/// What sets aside does.
+/// The work of setting aside.
 #[cfg(feature = "freezing")]
 impl Header {
     /// Whether it is there and is to stay.
@@ -127,7 +127,8 @@ impl Header {
         self.state.compare_exchange(OCCUPIED, OCCUPIED | ASIDE, AcqRel, Relaxed).is_ok()
     }
 
-    /// It is left alone no more. Whether it lay in no queue, so that the caller has it in hand.
+    /// It is no longer left alone. Returns whether it was in no queue, so that the caller has it in
+    /// hand.
     pub(crate) fn take_back(&self) -> bool {
         // If it is dropped between the two the second sees it.
         !self.exchange(ASIDE, 0) && self.take_loose()
@@ -140,7 +141,7 @@ const _: () = assert!(size_of::<Header>() == 8);
 
 struct Content<K, V, R: SlotRefs> {
     header: Header,
-    /// Of no size where nobody is counted.
+    /// Of size zero in caches without counted holders.
     refs: R,
     key: MaybeUninit<K>,
     value: MaybeUninit<V>,
@@ -199,7 +200,7 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
         At(unsafe { NonNull::new_unchecked(self.entry(slot).cast()) }, PhantomData)
     }
 
-    /// What the policy keeps of a slot of this slab.
+    /// The policy's data of a slot of this slab.
     #[inline(always)]
     pub(crate) fn header_at(&self, at: At<'_>) -> &Header {
         // SAFETY: it came from `at`, of this slab, and otherwise as in `header`.
@@ -235,11 +236,10 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     /// The caller alone knows the slot, and does this once.
     pub(crate) unsafe fn prepare(&self, slot: u32) {
         self.entries.ensure(slot);
-        // Memory comes zeroed, and so are a header and what counts holders: `header_if_made` and
-        // `refs_if_made` may be looking at them. What a checker has in the place of atomics is not.
+        // Memory comes zeroed, and so do a header and the count of holders: `header_if_made` and
+        // `refs_if_made` may be reading them. A checker's atomics are not zeroed.
         #[cfg(any(loom, shuttle))]
-        // SAFETY: in bounds, inside a cell, and nobody else knows the slot (the caller's
-        // promise).
+        // SAFETY: in bounds, inside a cell, and the slot is not shared (the caller's promise).
         unsafe {
             (&raw mut (*self.entry(slot)).header).write(Header::default());
             (&raw mut (*self.entry(slot)).refs).write(R::default());
@@ -256,32 +256,32 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
             return None;
         }
         let cell = self.entries.get(slot)?;
-        // SAFETY: the chunk is made, and zeroed: a header, all atomics, which nobody writes otherwise.
+        // SAFETY: the chunk is made, and zeroed: a header, all atomics, without other writers.
         Some(unsafe { &(*cell.0.get().cast::<Content<K, V, R>>()).header })
     }
 
-    /// What the policy keeps of a slot.
+    /// The policy's data of a slot.
     #[inline(always)]
     pub(crate) fn header(&self, slot: u32) -> &Header {
-        // SAFETY: prepared before its number went to anyone; never unmapped; all atomics.
+        // SAFETY: prepared before its number was handed out; never unmapped; all atomics.
         unsafe { &(*self.entry(slot)).header }
     }
 
-    /// Who holds a slot.
+    /// The holders of a slot.
     #[inline(always)]
     pub(crate) fn refs(&self, slot: u32) -> &R {
         // SAFETY: as in `header`.
         unsafe { &(*self.entry(slot)).refs }
     }
 
-    /// Who holds a slot that may never have been prepared; `None` if there is no memory for it. Under a
-    /// checker only of one that was.
+    /// The holders of a slot that may never have been prepared; `None` if it has no memory. Under a
+    /// checker only for a prepared one.
     pub(crate) fn refs_if_made(&self, slot: u32) -> Option<&R> {
         if CHECKED {
             return Some(self.refs(slot));
         }
         let cell = self.entries.get(slot)?;
-        // SAFETY: the chunk is made, and zeroed; all atomics, which nobody writes otherwise.
+        // SAFETY: the chunk is made, and zeroed; all atomics, without other writers.
         Some(unsafe { &(*cell.0.get().cast::<Content<K, V, R>>()).refs })
     }
 
@@ -300,25 +300,26 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     ///
     /// # Safety
     ///
-    /// The address came from [`value_address`](Self::value_address), and otherwise as for [`Slab::key`].
+    /// The address came from [`value_address`](Self::value_address), and otherwise as for
+    /// [`Slab::key`].
     pub(crate) unsafe fn key_beside<'s>(value: NonNull<V>) -> &'s K {
-        // SAFETY: it lies so far inside a slot, and there is a key (the caller's promise).
+        // SAFETY: it lies at this offset inside a slot, and there is a key (the caller's promise).
         unsafe {
             let entry = value.byte_sub(std::mem::offset_of!(Content<K, V, R>, value));
             (*entry.cast::<Content<K, V, R>>().as_ptr()).key.assume_init_ref()
         }
     }
 
-    /// What is kept of who holds the slot that a value lies in.
+    /// The holders of the slot that a value lies in.
     ///
     /// # Safety
     ///
     /// The address came from [`value_address`](Self::value_address) of a slab that is there.
     #[inline(always)]
     pub(crate) unsafe fn refs_beside<'s>(value: NonNull<V>) -> &'s R {
-        // SAFETY: it lies so far inside a slot (the caller's promise).
+        // SAFETY: it lies at this offset inside a slot (the caller's promise).
         let entry = unsafe { value.byte_sub(std::mem::offset_of!(Content<K, V, R>, value)) };
-        // SAFETY: it is that of a slot (the caller's promise), and otherwise as in `header`.
+        // SAFETY: it belongs to a slot (the caller's promise), and otherwise as in `header`.
         unsafe { &(*entry.cast::<Content<K, V, R>>().as_ptr()).refs }
     }
 
@@ -342,7 +343,7 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     #[inline(always)]
     pub(crate) unsafe fn fill(&self, slot: u32, key: K, value: V, weight: u64) -> SlotRef<'_> {
         let entry = self.entry(slot);
-        // SAFETY: the caller owns the slot, so nobody reads it, and it lies in a cell. The
+        // SAFETY: the caller owns the slot, so it has no readers, and it lies in a cell. The
         // header, which others may read, is not written. As in `header`.
         let header = unsafe {
             (&raw mut (*entry).key).write(MaybeUninit::new(key));
@@ -405,8 +406,8 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     /// There are some, and they are the caller's, who drops them once.
     pub(crate) unsafe fn drop_content(&self, slot: u32) {
         let entry = self.entry(slot);
-        // SAFETY: there are some, and nobody else looks at them (the caller's promise). The value as well
-        // if dropping the key panics.
+        // SAFETY: key and value exist, and no other thread uses them (the caller's promise). The
+        // value is dropped too if dropping the key panics.
         let content =
             unsafe { ((*entry).key.assume_init_read(), (*entry).value.assume_init_read()) };
         drop(content);
@@ -421,7 +422,7 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
         debug_assert_ne!(self.header(slot).state.load(Relaxed), VACANT);
         self.header(slot).state.store(VACANT, Relaxed);
         let entry = self.entry(slot);
-        // SAFETY: occupied, and nobody else can reach it (the caller's promise).
+        // SAFETY: occupied, and no other thread can reach it (the caller's promise).
         unsafe { ((*entry).key.assume_init_read(), (*entry).value.assume_init_read()) }
     }
 

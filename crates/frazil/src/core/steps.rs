@@ -9,7 +9,7 @@ use crate::core::hooks::PerThread;
 
 pub(crate) type Panic = Box<dyn Any + Send>;
 
-/// Panics that wait until the outermost operation of a thread is over.
+/// Panics that wait for the end of a thread's outermost operation.
 #[derive(Debug, Default)]
 pub(crate) struct Panics {
     /// Operations of this thread that are under way, one inside the other.
@@ -17,7 +17,7 @@ pub(crate) struct Panics {
     first: RefCell<Option<Panic>>,
 }
 
-// SAFETY: reached by the thread whose stripe it lies in, and nobody else.
+// SAFETY: only the thread whose stripe it lies in reaches it.
 unsafe impl Sync for Panics {}
 
 impl Panics {
@@ -26,7 +26,7 @@ impl Panics {
         self.nesting.set(self.nesting.get() + 1);
     }
 
-    /// It is over, but for [`Panics::go_on`].
+    /// It has ended, except for [`Panics::go_on`].
     pub(crate) fn leave(&self) {
         self.nesting.set(self.nesting.get() - 1);
     }
@@ -53,7 +53,7 @@ impl Panics {
 /// An operation of several steps: the first panic of one goes on when this is dropped.
 pub(crate) struct Steps<'c> {
     panics: &'c Panics,
-    /// With what a step has panicked first.
+    /// The payload of the first panic of a step.
     panic: RefCell<Option<Panic>>,
 }
 

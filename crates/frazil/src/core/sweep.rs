@@ -11,9 +11,9 @@ use crate::core::{Core, Ending};
 use crate::smr::protect::Protect;
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
-    /// Removes all entries of which `is_doomed` says so, and those that have is_lapsed. It is
-    /// shown slots, which are protected. What it panics with ends the sweep; else it is over
-    /// when it has come to all, and answers how many were to be found no more.
+    /// Removes all entries for which `is_doomed` is true, and lapsed ones. `is_doomed` gets
+    /// protected slots, and its panic ends the sweep. Otherwise the sweep ends when it has visited
+    /// all. Returns the number of lapsed entries.
     pub(crate) fn sweep(&self, steps: &Steps<'_>, mut is_doomed: impl FnMut(u32) -> bool) -> u64 {
         let mut lapsed = 0;
         let mut tour = Tour::of(&self.index);
@@ -47,7 +47,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             if !tour.take(slot) {
                 continue;
             }
-            // Nobody's to judge: it is absent.
+            // It is not passed to `is_doomed`, because it counts as absent.
             let is_lapsed = steps.take(|| !H::is_live(self, slot)).unwrap_or(false);
             let ending = match is_lapsed {
                 true => Ending::Lapsed,
@@ -56,7 +56,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             };
             // SAFETY: published, and protected until the next one is.
             let key = unsafe { self.slab.key(slot) };
-            // One that cannot be hashed cannot be found by its word: it stays.
+            // An entry that cannot be hashed cannot be found by its word, so it stays.
             let Some((_, mixed)) = steps.take(|| self.hashes(key)) else { continue };
             lapsed += u64::from(self.take_out_slot(mixed, slot, ending) && is_lapsed);
         }
@@ -122,8 +122,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// By slot: from 1, its place in an order; 0 for those of which nothing is known. A slot
-    /// may be used again meanwhile, by an entry of another rank.
+    /// By slot: from 1, its place in an order; 0 if unknown. A slot may be reused meanwhile, by an
+    /// entry of another rank.
     pub(crate) fn ranks(&self, order: &[u32]) -> Vec<u32> {
         let mut ranks = vec![0; self.reclaim.used().end as usize];
         for (rank, &slot) in (1..).zip(order) {

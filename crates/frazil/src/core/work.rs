@@ -10,14 +10,14 @@ use crate::smr::stripe::{Traffic, add};
 use crate::smr::thread;
 
 impl<K, V, S, H: PerThread> Core<K, V, S, H> {
-    /// A stripe's buffers: the thread's own, or if those are in use, that of a number which
-    /// no thread has.
+    /// A stripe's buffers: the thread's own, or, if those are in use, those of a number that no
+    /// thread has.
     #[inline(always)]
     pub(crate) fn hold(&self) -> Held<'_, H::Local> {
         self.hold_of(self.stripe())
     }
 
-    /// The same for a thread that has its stripe at hand.
+    /// The same for a thread that already has its stripe.
     #[inline(always)]
     pub(super) fn hold_of<'c>(&'c self, stripe: &'c Stripe<H::Local>) -> Held<'c, H::Local> {
         stripe.reader.progress.pass(self.reclaim.epoch());
@@ -31,14 +31,13 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         }
     }
 
-    /// For a thread whose stripe another is taking things out of, or that is at work
-    /// already and was called back by code of the user's. Nobody waits: there are more
-    /// numbers than threads.
+    /// For a thread whose stripe another thread is emptying, or that is already at work and was
+    /// called back by user code. No thread waits: there are more numbers than threads.
     #[cold]
     fn hold_another(&self) -> Held<'_, H::Local> {
         let mut leases = Vec::new();
         loop {
-            // For who replaces the table, and for nobody else.
+            // Only for a thread that replaces the table.
             self.stripes.wait();
             if let Some(held) = self.stripe().own().filter(|_| !self.stripes.is_stopped()) {
                 return held;
@@ -51,14 +50,14 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
                     continue;
                 }
                 held.traffic.retries += 1;
-                // Whoever gets the number next finds the stripe busy.
+                // The next owner of the number finds the stripe busy.
                 return held;
             }
             leases.push(lease);
         }
     }
 
-    /// Gives back credit beyond what a thread may keep, and counts what it did to shared lines.
+    /// Returns credit beyond a thread's limit, and counts its writes to shared lines.
     #[inline(always)]
     pub(crate) fn settle(&self, held: &mut Held<'_, H::Local>) {
         let buffers = &mut **held;
@@ -76,7 +75,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
-    /// Lets a policy work with the buffers in hand.
+    /// Lets a policy work with these buffers.
     #[inline(always)]
     pub(crate) fn with_queue_ctx<R>(
         &self,
@@ -86,7 +85,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         work(&mut self.queue_ctx(held))
     }
 
-    /// What it works with, itself: a closure may not be inlined.
+    /// The context itself, because a closure may not be inlined.
     #[inline(always)]
     pub(super) fn queue_ctx<'h>(&'h self, held: &'h mut Held<'_, H::Local>) -> QueueCtx<'h, Self> {
         let outside = held.outside();

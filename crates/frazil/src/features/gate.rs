@@ -1,12 +1,12 @@
-//! The gate: which keys' operations are observed, by a recording or by the learner of how much to
-//! freeze. An operation compares its hash with one word, whoever asks,
-//! and while nobody does it goes no further.
+//! The keys whose operations take the long way because a recording, or learning which share to
+//! freeze, observes them. An operation compares its hash with one word for both observers. While
+//! nothing observes, it does no more.
 
 use crate::core::index::mix;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Who looks at operations.
+/// The observers of operations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Asker {
     #[cfg(feature = "recording")]
@@ -17,7 +17,7 @@ pub(crate) enum Asker {
     Timing,
 }
 
-/// One word, and what it is made of.
+/// One word, and its parts.
 #[derive(Debug)]
 pub(crate) struct Gate {
     /// Keys whose mixed hash is below this take the long way; 0: none do.
@@ -47,7 +47,7 @@ impl Gate {
         Gate { threshold: AtomicU64::new(0), asked: Mutex::new([0; 3]) }
     }
 
-    /// Whether anybody may want to see operations on a key with this hash.
+    /// Whether an observer may want operations on a key with this hash.
     #[inline(always)]
     pub(crate) fn wants(&self, hash: u64) -> bool {
         mix(hash) < self.threshold.load(Relaxed)
@@ -58,8 +58,8 @@ impl Gate {
         self.set(&mut self.asked.lock(), asker, threshold);
     }
 
-    /// Closes it for an asker, unless somebody else is about to change it: for those who look
-    /// up, and wait for nobody. Whether it did.
+    /// Closes it for an observer, unless another thread is about to change it: for look-ups, which
+    /// wait for no thread. Returns whether it did.
     #[cfg(feature = "freezing")]
     pub(crate) fn try_close(&self, asker: Asker) -> bool {
         let asked = self.asked.try_lock();

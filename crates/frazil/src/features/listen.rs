@@ -1,27 +1,27 @@
-//! Listeners, which are told of every entry that goes, and why.
+//! Listeners: calls of the user's function for every entry that leaves, with the cause.
 //!
-//! A *residency* begins when an entry is admitted or replaces another, and ends once:
-//! with the exchange that takes its word out of the index. Whoever makes that exchange
-//! notes the slot and the cause (`note`) in a list of its thread's, and the
-//! listener is called when the operation has given its stripe back. Until then, and while
-//! the listener reads, a pin keeps the slots that were noted: so nothing is cloned, and
-//! nothing is locked.
+//! A *residency* begins when an entry is admitted or replaces another. It ends once: with the
+//! exchange that takes its word out of the index. The thread that makes this exchange notes slot
+//! and cause (`note`) in its own list, and calls the listener when the operation has released its
+//! stripe. Until the listener returns, a pin protects the noted slots. So nothing is cloned, and no
+//! lock is held.
 //!
-//! Only the outermost operation of a thread tells. What the listener itself ends, or code
-//! of the user's under a stripe, joins the list: no recursion, however a listener behaves.
-//! And no endless loop either: what has gone stays pinned until all is told, so a listener
-//! that inserts as much as it is told of finds no slot in the end, and is refused.
+//! Only the outermost operation of a thread calls the listener. Residencies that end in the
+//! listener, or in other code of the user under a stripe, join the list, so there is no recursion,
+//! whatever a listener does. Nor is there an endless loop: noted slots stay pinned until the list
+//! is done, so a listener that inserts as many entries as it is called for finds no free slot in
+//! the end, and its insertion is refused.
 //!
-//! A listener that panics stops nothing: the others are told, an operation of several steps
-//! takes them all ([`Steps`]), and then the first panic goes on to who has called it.
+//! A panic in a listener stops nothing: the other calls are made, an operation of several steps
+//! finishes all of them ([`Steps`]), and then the first panic continues to the caller.
 //!
-//! A newcomer that is *refused* was never in the index, and has no slot: its operation still
-//! owns it, and tells of it last ([`Telling::refuse`]). Only the outermost operation does, or a
-//! listener that tries again whatever is refused would never come to an end.
+//! A *refused* entry was never in the index, and has no slot. Its operation still owns it, and
+//! calls the listener for it last ([`Telling::refuse`]). Only the outermost operation does:
+//! otherwise a listener that inserts refused entries again would not end.
 //!
-//! Without a listener a write pays a branch for each thing it does, 4 to 7 instructions in
-//! a hundred, and a hit nothing. With one an insertion into a full cache executes 940
-//! instructions instead of 690: a pin, a list, a call that panics are caught from.
+//! Without a listener a write pays a branch for each of its steps, 4 to 7 instructions in a
+//! hundred, and a hit pays nothing. With one, an insertion into a full cache executes 940
+//! instructions instead of 690: for a pin, a list, and a call whose panics are caught.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
@@ -61,7 +61,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// What a listener is told of an ending.
+    /// The listener's data of an ending.
     fn of(ending: Ending) -> Self {
         match ending {
             Ending::Evicted => Cause::Size,
@@ -85,17 +85,17 @@ impl Cause {
 
 pub(crate) type Listener<K, V> = Box<dyn Fn(&K, &V, Cause) + Send + Sync>;
 
-/// What is kept for each thread. Nobody else looks at it.
+/// The data of each thread, used only by it.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
-    /// What it has to tell the listener.
+    /// Its pending calls of the listener.
     departed: OnceCell<Box<Departed>>,
 }
 
 // SAFETY: `departed` is reached here alone, through the stripe of the calling thread.
 unsafe impl Sync for Local {}
 
-/// What operations of a thread have ended and not told yet. Its thread's alone.
+/// Endings of a thread's operations that are not reported yet. Used only by that thread.
 #[derive(Debug, Default)]
 struct Departed {
     slots: RefCell<VecDeque<(u32, Cause)>>,
@@ -105,15 +105,15 @@ struct Departed {
     calling: Cell<bool>,
 }
 
-/// An operation that may end residencies. When it is dropped, which must be after the
-/// stripe was given back, the listener has heard of all of them.
+/// An operation that may end residencies. Its drop, which must come after the stripe is released,
+/// reports all of them to the listener.
 pub(crate) struct Telling<'c, K, V, S> {
     cache: &'c Featured<K, V, S>,
     /// Where they are noted.
     departed: &'c Departed,
-    /// What keeps them.
+    /// Their protection.
     pinned: Option<Pinned<'c>>,
-    /// A newcomer that this operation has not admitted.
+    /// A new entry that this operation has not admitted.
     refused: Option<(K, V)>,
 }
 
@@ -158,7 +158,7 @@ impl<K, V, S> Featured<K, V, S> {
         // Without a pin the slot could be in other hands before it is read.
         debug_assert!(departed.depth.get() > 0, "an operation that does not tell");
         if departed.depth.get() > 0 {
-            // Before it is declared dead, so nobody has retired it yet.
+            // Before it is declared dead, so it is not retired yet.
             self.stripe().reader.name(slot);
             departed.slots.borrow_mut().push_back((slot, cause));
         }
@@ -179,12 +179,12 @@ impl<'c, K, V, S> Telling<'c, K, V, S> {
         self.cache.panics()
     }
 
-    /// Notes a newcomer that is not admitted, to be told after what has gone.
+    /// Notes a new entry that is not admitted, to report it after the removed ones.
     pub(crate) fn refuse(&mut self, key: K, value: V) {
         self.refused = Some((key, value));
     }
 
-    /// Tells of a newcomer that is not admitted, and hands it back. The caller holds no stripe.
+    /// Reports a new entry that is not admitted, and returns it. The caller holds no stripe.
     pub(crate) fn conclude(mut self, key: K, value: V) -> (K, V) {
         self.refuse(key, value);
         self.pause();
@@ -193,8 +193,8 @@ impl<'c, K, V, S> Telling<'c, K, V, S> {
         refused.expect("it was noted above")
     }
 
-    /// Tells what has gone so far and lets go of it, so that the caller, who holds no
-    /// stripe, can reclaim it. Nothing may be taken out before it is resumed.
+    /// Reports the removed entries so far and releases them, so that the caller, which holds no
+    /// stripe, can reclaim them. No entry may be removed before it is resumed.
     pub(crate) fn pause(&mut self) {
         if self.pinned.is_none() {
             return;
@@ -208,7 +208,7 @@ impl<'c, K, V, S> Telling<'c, K, V, S> {
         self.pinned = None;
     }
 
-    /// Calls the listener. A panic of it is kept, so that the others are told all the same.
+    /// Calls the listener. Its panic is kept, so that the other calls are made.
     fn call(&self, key: &K, value: &V, cause: Cause) {
         let Some(listener) = &self.cache.hooks.listener else { return };
         self.departed.calling.set(true);
@@ -231,7 +231,7 @@ impl<'c, K, V, S> Telling<'c, K, V, S> {
         departed.slots.borrow_mut().shrink_to(KEPT);
     }
 
-    /// Tells of the newcomer that was refused, and what the listener ends meanwhile.
+    /// Reports the refused new entry, and residencies that the listener ends meanwhile.
     fn tell_refused(&mut self) {
         if let Some((key, value)) = &self.refused {
             self.call(key, value, Cause::Refused);

@@ -1,11 +1,11 @@
 //! The features of a cache, beside keeping entries.
 //!
 //! Each feature has its own state, for the cache in [`Features`] and for each thread in [`Local`],
-//! and stands on the core: what it does at the steps of an operation it does in the hooks below
+//! and builds on the core: the hooks below do its work at the steps of an operation
 //! (`docs/design/layers.md`).
 //!
-//! Each can be left out when the crate is compiled. A module of `off/` takes its place then, with
-//! types of no size and functions that do nothing, so that the hooks are the same.
+//! Each can be left out at compile time. A module of `off/` then takes its place, with types of
+//! size zero and empty functions, so that the hooks stay the same.
 
 #[cfg_attr(not(feature = "expiry"), path = "off/expiry.rs")]
 pub(crate) mod expiry;
@@ -58,7 +58,7 @@ impl<K, V> Features<K, V> {
 /// A core with all features.
 pub(crate) type Featured<K, V, S> = Core<K, V, S, Features<K, V>>;
 
-/// What features keep for each thread. Written by it alone.
+/// The features' data of each thread, written only by it.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
     pub(crate) frozen: frozen::Local,
@@ -134,7 +134,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Features<K, V> {
 
     #[inline(always)]
     fn admitting<S>(core: &Featured<K, V, S>, slot: u32, term: &Term) {
-        // Asked only now: whoever gave the slot a deadline before has made them known.
+        // Read only now: a thread that gave the slot a deadline before has published them.
         if let Some(deadlines) = core.hooks.expiry.deadlines() {
             deadlines.begin(slot, *term, &core.slab.header(slot).hint);
         }

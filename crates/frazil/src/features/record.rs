@@ -1,10 +1,10 @@
 //! Recording: a sample of the requests, written to a file that `frazil simulate` reads.
 //!
-//! Keys are chosen by their hash, so that all requests of a chosen key are recorded: a cache
-//! of a hundredth of the size, asked for a hundredth of the keys, misses about as often.
-//! While nothing is recorded an operation pays one load and one comparison.
+//! Keys are chosen by hash, so every request of a chosen key is recorded: a cache of a hundredth of
+//! the capacity, with the requests for a hundredth of the keys, has about the same miss ratio.
+//! While nothing is recorded, an operation pays one load and one comparison.
 //!
-//! An operation on a chosen key takes a note, which [`frazil_recording::Recorder`] has written.
+//! An operation on a chosen key makes a note, which [`frazil_recording::Recorder`] writes.
 
 use std::io;
 use std::path::Path;
@@ -56,7 +56,7 @@ impl Recorder {
         gate::is_below(hash, self.threshold.load(Relaxed))
     }
 
-    /// What decides which operations are looked at.
+    /// The gate that selects observed operations.
     #[cfg(feature = "freezing")]
     pub(crate) fn gate(&self) -> &Gate {
         &self.gate
@@ -78,8 +78,8 @@ impl Recorder {
         }
     }
 
-    /// Notes an insertion of an entry that lives so long, if somebody looks at operations on keys
-    /// of this hash.
+    /// Notes an insertion of an entry with this lifetime, if operations on keys of this hash are
+    /// observed.
     #[inline(always)]
     pub(crate) fn note_insertion(&self, hash: u64, weight: u64, term: &Term) {
         if self.wants(hash) {
@@ -134,7 +134,7 @@ pub struct Recording<'c> {
 }
 
 impl Recording<'_> {
-    /// Ends the recording and says what it came to. Waits until all is written.
+    /// Ends the recording and returns its result. Waits until everything is written.
     ///
     /// # Errors
     /// When the file could not be written, now or at any time since the beginning. Its whole
@@ -160,7 +160,7 @@ impl Recording<'_> {
 impl Drop for Recording<'_> {
     fn drop(&mut self) {
         if !self.finished {
-            // Whoever wants to know of errors asks with `finish`.
+            // `finish` returns errors.
             let _ = self.end();
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Counts since the cache was built, summed over its threads.
 ///
-/// What belongs to a feature that is [left out](crate#cargo-features) is 0.
+/// Counts of a feature that is [left out](crate#cargo-features) are 0.
 ///
 /// Every thread counts for itself, without a locked instruction and without a line that
 /// another thread writes; so counting costs about a nanosecond. Read while threads are
@@ -118,7 +118,7 @@ impl<K, V, S> Featured<K, V, S> {
 }
 
 impl<K, V, S, H: PerThread> Core<K, V, S, H> {
-    /// What all threads have counted, added up.
+    /// The counts of all threads, summed.
     pub(crate) fn counted(&self) -> Stats {
         let mut stats = Stats {
             waiting: self.reclaim.waiting(),
@@ -144,7 +144,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
             ] {
                 *sum = sum.wrapping_add(count.load(Relaxed));
             }
-            // What hits under a lock add to those of writers.
+            // The additions of hits under a lock to the counts of writers.
             for (sum, count) in [
                 (&mut stats.retries, &reads.retries),
                 (&mut stats.shared_writes, &reads.shared_writes),

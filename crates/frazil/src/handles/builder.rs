@@ -51,7 +51,7 @@ impl<K, V> HandleBuilder<K, V> {
 }
 
 impl<K, V, S> HandleBuilder<K, V, S> {
-    /// What decides which entries go: Mobius unless set, or FIFO, CLOCK, S3-FIFO or LRU.
+    /// The eviction policy: Mobius by default; FIFO, CLOCK, S3-FIFO or LRU.
     ///
     /// ```
     /// use frazil::{HandleCache, Policy};
@@ -63,12 +63,14 @@ impl<K, V, S> HandleBuilder<K, V, S> {
         self
     }
 
-    /// Whether an entry that cannot be admitted is given back where it is to be held, and what is held is
-    /// charged against the capacity until it is dropped, so that [`usage`](HandleCache::usage) never
-    /// exceeds it. Not unless set.
+    /// Whether the cache is strict: held entries are charged against the capacity until they are
+    /// dropped, so [`usage`](HandleCache::usage) never exceeds it, and
+    /// [`insert_held`](HandleCache::insert_held) returns an entry that cannot be admitted. By
+    /// default it is not.
     ///
-    /// An entry that replaces another is then charged beside it until the other is dropped. Without room for both the
-    /// other is removed first, so the key is absent until the new entry is admitted.
+    /// An entry that replaces another is then charged beside it until the other is dropped. Without
+    /// room for both the other is removed first, so the key is absent until the new entry is
+    /// admitted.
     ///
     /// ```
     /// use frazil::HandleCache;
@@ -84,8 +86,8 @@ impl<K, V, S> HandleBuilder<K, V, S> {
         self
     }
 
-    /// When the hottest entries are frozen: set aside for a while from what the policy decides. Never
-    /// unless set; see [`HandleCache::freeze`].
+    /// When the hottest entries are frozen: kept for a while, independent of the policy. By default
+    /// never; see [`HandleCache::freeze`].
     ///
     /// ```
     /// use frazil::{Freezing, HandleCache};
@@ -137,8 +139,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleBuilder<K, V, S> {
     ///
     /// # Panics
     ///
-    /// If the policy is none of those whose entries can be held: see [`BuildError::CannotHold`], which
-    /// [`try_build`](Self::try_build) answers.
+    /// If the policy is none of those whose entries can be held: see [`BuildError::CannotHold`],
+    /// which [`try_build`](Self::try_build) answers.
     #[track_caller]
     pub fn build(self) -> HandleCache<K, V, S> {
         match self.try_build() {
@@ -157,7 +159,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleBuilder<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`BuildError::CannotHold`], if the policy forgets what it knows of an entry when it chooses it.
+    /// [`BuildError::CannotHold`], if the policy loses its data of an entry when it chooses it.
     pub fn try_build(self) -> Result<HandleCache<K, V, S>, BuildError> {
         let overlay = self.overlay();
         let HandleBuilder { capacity, policy, strict, hasher, .. } = self;
@@ -177,7 +179,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleBuilder<K, V, S> {
             expected: capacity.min((1 << 16).max(capacity / 256)).min(ENTRIES_MAX),
             batch: 16,
             detects_runs: true,
-            // Each insertion says what its entry is charged.
+            // Each insertion gives its entry's charge.
             weigher: Some(Box::new(|_: &K, _: &V| 1)),
             hasher,
             clock: Clock::new(None),

@@ -1,4 +1,4 @@
-//! Freezing in a cache whose values can be held: by hand, and from a thread that learns what is worth it.
+//! Freezing in a cache with handles: on request, and by a thread that learns which share pays.
 
 use std::borrow::Borrow;
 use std::hash::{BuildHasher, Hash};
@@ -15,19 +15,18 @@ use crate::features::handles::Counting;
 use crate::freezing::spawn;
 
 impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
-    /// Freezes the hottest entries, a share of what is there from 0 to 1, until
-    /// [`thaw`](Self::thaw) is called, and returns how many they are. What was frozen before is
-    /// thawed first.
+    /// Freezes the hottest entries, a share of all from 0 to 1, until [`thaw`](Self::thaw) is
+    /// called, and returns their number. Entries frozen before are thawed first.
     ///
-    /// The policy does not hear of a hit of a frozen entry, and it is not evicted. It is held as others are, and
-    /// where many threads hold it each counts for itself. It can be replaced and removed as ever. With
-    /// a share of 1 nothing is evicted any more: while the cache is full of what is frozen, [`insert`](Self::insert)
-    /// is refused, and what [`insert_held`](Self::insert_held) brings stays until it is
-    /// [released](Self::release).
+    /// The policy does not learn of hits of a frozen entry, and the entry is not evicted. It is
+    /// held like others, and each of many threads counts its own holds. It can be replaced and
+    /// removed as usual. With a share of 1 nothing is evicted any more: while the cache is full of
+    /// frozen entries, [`insert`](Self::insert) is refused, and an entry of
+    /// [`insert_held`](Self::insert_held) stays until it is [released](Self::release).
     ///
-    /// Runs beside other threads, O(entries). Returns 0 where the cache was not built with
-    /// [`freezing`](crate::HandleBuilder::freezing), while another thread freezes or thaws, and while more is
-    /// in force than the capacity that was asked for.
+    /// Runs concurrently with other threads, O(entries). Returns 0 if the cache was not built with
+    /// [`freezing`](crate::HandleBuilder::freezing), while another thread freezes or thaws, and
+    /// while the capacity in force exceeds the requested one.
     ///
     /// ```
     /// use frazil::{Freezing, HandleCache};
@@ -47,7 +46,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         entries
     }
 
-    /// Hands what is frozen back to the policy, as its hottest entries. Who holds one holds it as before.
+    /// Returns the frozen entries to the policy, as its hottest entries. Handles of them stay
+    /// valid.
     ///
     /// Runs beside other threads, O(entries). Does nothing while another thread freezes or
     /// thaws.
@@ -67,7 +67,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         self.core().thaw();
     }
 
-    /// What the freezing of this cache is doing. `None` unless it was built with
+    /// The state of this cache's freezing. `None` unless it was built with
     /// [`Freezing::Learned`](crate::Freezing::Learned).
     ///
     /// ```
@@ -94,10 +94,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         self.core().step_freezing(now)
     }
 
-    /// Freezes as much as it is learnt to be worth, from a thread of its own, until what is returned
-    /// is dropped, as [`Cache::control_freezing`](crate::Cache::control_freezing) does. The cache may be
-    /// a part of something larger that is shared. If that goes while the thread is at work it is the
-    /// thread that drops it: who wants to drop it himself drops what is returned here first.
+    /// Learns the best share and freezes it, in its own thread, until the returned handle is
+    /// dropped, like [`Cache::control_freezing`](crate::Cache::control_freezing). The cache may be
+    /// a part of a larger shared object. If the last owner drops that object while the thread is at
+    /// work, the thread drops it. To avoid that, drop the returned handle first.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -113,7 +113,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ///
     /// # Errors
     ///
-    /// Those of [`Cache::control_freezing`](crate::Cache::control_freezing).
+    /// Errors of [`Cache::control_freezing`](crate::Cache::control_freezing).
     pub fn control_freezing<T>(shared: &Arc<T>) -> io::Result<FreezingControl>
     where
         T: Borrow<Self> + Send + Sync + 'static,

@@ -1,4 +1,4 @@
-//! A value that is held.
+//! Handles: values that stay readable while a handle exists.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -11,7 +11,7 @@ use crate::core::slab::Slab;
 use crate::features::handles::Counting;
 use crate::smr::refs::{Refs, SlotRefs as _};
 
-/// What became of an entry that [`HandleCache::insert_held`](crate::HandleCache::insert_held) has brought.
+/// The outcome of an insertion by [`HandleCache::insert_held`](crate::HandleCache::insert_held).
 ///
 /// ```
 /// use frazil::{HandleCache, Outcome};
@@ -25,15 +25,15 @@ pub enum Outcome {
     New,
     /// It has taken the place of another entry of its key.
     Replaced,
-    /// It was not admitted: nobody finds it, and it is dropped when it is held no more.
+    /// It was not admitted: no look-up finds it, and it is dropped with its last handle.
     Detached,
 }
 
-/// A value of a [`HandleCache`](crate::HandleCache) that stays for as long as this, or a clone of it, is there:
-/// though it is replaced or removed, and though the cache is dropped.
+/// A value of a [`HandleCache`](crate::HandleCache) that stays for as long as this, or a clone of
+/// it, is there: though it is replaced or removed, and though the cache is dropped.
 ///
-/// 16 bytes. A clone and a drop are a locked instruction each; the drop of the last one runs the destructors of key
-/// and value if the entry is not resident any more.
+/// 16 bytes. A clone and a drop are a locked instruction each; the drop of the last one runs the
+/// destructors of key and value if the entry is not resident any more.
 ///
 /// ```
 /// let cache: frazil::HandleCache<u64, String> = frazil::HandleCache::builder(100).build();
@@ -56,16 +56,17 @@ unsafe impl<K: Send + Sync, V: Send + Sync, S: Send + Sync> Sync for Held<K, V, 
 impl<K, V, S> Held<K, V, S> {
     /// # Safety
     ///
-    /// It is the value of a slot of this core, in which somebody is counted for this, who lets go of it no more.
+    /// It is the value of a slot of this core, in which a holder is counted for this handle that
+    /// does not release it otherwise.
     #[inline(always)]
     pub(super) unsafe fn new(core: NonNull<Counting<K, V, S>>, value: NonNull<V>) -> Self {
         Held { core, value, owns: PhantomData }
     }
 
-    /// What counts it.
+    /// The word that counts it.
     #[inline(always)]
     pub(super) fn refs(&self) -> &Refs {
-        // SAFETY: the value of a slot, whose core is there as long as somebody is counted in it.
+        // SAFETY: the value of a slot, whose core exists as long as a holder is counted in it.
         unsafe { Slab::<K, V, Refs>::refs_beside(self.value) }
     }
 
@@ -75,8 +76,8 @@ impl<K, V, S> Held<K, V, S> {
         std::ptr::eq(self.core.as_ptr(), core)
     }
 
-    /// The address of the value, which stays held until [`HandleCache::from_raw`] has made a handle of it
-    /// again: for a foreign interface, where a handle has to be one word.
+    /// The address of the value, which stays held until [`HandleCache::from_raw`] has made a handle
+    /// of it again: for a foreign interface in which a handle must be one word.
     ///
     /// ```
     /// use frazil::{HandleCache, Held};
@@ -101,11 +102,11 @@ impl<K, V, S> Held<K, V, S> {
     /// assert_eq!(*cache.insert_held(1, 10, 1).unwrap().held.key(), 1);
     /// ```
     pub fn key(&self) -> &K {
-        // SAFETY: its content is there as long as somebody is counted.
+        // SAFETY: its content exists as long as a holder is counted.
         unsafe { Slab::<K, V, Refs>::key_beside(self.value) }
     }
 
-    /// What the entry is charged.
+    /// The entry's charge.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -130,7 +131,7 @@ impl<K, V, S> Clone for Held<K, V, S> {
     #[inline]
     fn clone(&self) -> Self {
         let refs = self.refs();
-        // SAFETY: the core is there as long as somebody is counted.
+        // SAFETY: the core exists as long as a holder is counted.
         if !unsafe { self.core.as_ref() }.hold_more(refs) {
             refs.hold_more();
         }
@@ -141,7 +142,7 @@ impl<K, V, S> Clone for Held<K, V, S> {
 impl<K, V, S> Drop for Held<K, V, S> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: somebody is counted for this, and this is the last look.
+        // SAFETY: a holder is counted for this handle, and this is its last access.
         unsafe { Counting::release(self.core, self.refs()) };
     }
 }

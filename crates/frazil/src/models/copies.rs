@@ -34,7 +34,7 @@ impl Copies {
             stripes: Stripes::default(),
             copied: UnsafeCell::new(0),
         };
-        // Made before the threads begin: who makes it is not what is looked at.
+        // Made before the threads begin: its creation is not part of the model.
         let _ = copies.stripes.of(0);
         copies.fill(1);
         copies
@@ -84,7 +84,7 @@ fn explore(read: fn(&Copies) -> bool) {
     large_model(move || {
         let copies = Arc::new(Copies::new());
         together(&copies, &[Copies::refreeze, read]);
-        // When all have gone, nobody is in the way.
+        // When all have ended, nothing holds the copies up.
         assert!(copies.refreeze() && read(&copies));
     });
 }

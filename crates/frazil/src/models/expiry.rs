@@ -29,13 +29,13 @@ fn used_until(tick: u64) -> Arc<Deadlines> {
     Arc::new(deadlines)
 }
 
-/// What an insertion does with the slot that it has filled.
+/// The work of an insertion with the slot that it has filled.
 fn insert(deadlines: &Deadlines, tick: u64) {
     let term = deadlines.term(BEGINNING, (tick - 1) * BEGINNING);
     deadlines.begin(SLOT, term, &AtomicU16::new(0));
 }
 
-/// What a writer does, but for taking out what has expired. Whether it had the slot.
+/// The work of a writer, without the removal of expired entries. Returns whether it had the slot.
 fn turn(deadlines: &Deadlines) -> bool {
     let Some(batch) = deadlines.take_due(NOW) else { return false };
     fence::heavy();
@@ -149,7 +149,7 @@ fn take_share(queued: &Queued) -> bool {
         && generations.share().contains(&SLOT)
         && generations.is_stale(SLOT)
         && word.load(Acquire) == SLOT
-        // What was taken may be another entry than was meant.
+        // The slot taken may have another entry than intended.
         && generations.is_stale(SLOT)
 }
 

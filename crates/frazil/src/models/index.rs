@@ -16,7 +16,7 @@ use crate::sync::atomic::{AtomicU32, Ordering::Acquire};
 const HASH: u64 = 7;
 const OTHER: u64 = 8;
 
-/// An index whose table has words of so many slots.
+/// An index whose table has words for so many slots.
 fn with_room(slots: u32) -> Index {
     let index = Index::new(slots.into());
     while index.limits(slots.into(), slots).1 < slots {
@@ -83,11 +83,11 @@ fn a_residency_ends_once() {
     });
 }
 
-/// Slots in a table that is too small for them, with one key that is asked for.
+/// Slots in a table that is too small for them, with one requested key.
 struct Growing {
     index: Index,
     stripes: Stripes,
-    /// What is in the slot.
+    /// The content of the slot.
     entry: UnsafeCell<u32>,
 }
 
@@ -116,7 +116,7 @@ impl Growing {
         stopped.is_some()
     }
 
-    /// Looks the key up as a `get` does: what is found is seen twice.
+    /// Looks the key up as a `get` does: the word is read twice.
     fn finds(&self) -> bool {
         let again = |cell: &AtomicU32, word, _| {
             fence::light();
@@ -131,13 +131,13 @@ impl Growing {
         held.is_some() && self.index.unlink(self.index.mix(HASH), 1)
     }
 
-    /// The same as one who takes over what an idle thread has.
+    /// The same as a thread that takes over an idle thread's slots.
     fn take_over(&self) -> bool {
         let held = self.stripes.claim(self.stripes.of(0));
         held.is_some() && self.index.unlink(self.index.mix(HASH), 1)
     }
 
-    /// Grows, takes the key out, and drops what is in the slot if no hazard names it.
+    /// Grows, removes the key, and drops the content of the slot if no hazard names it.
     fn reclaim(&self) -> bool {
         assert!(self.grow() && self.index.unlink(self.index.mix(HASH), 1));
         fence::heavy();
@@ -150,7 +150,7 @@ impl Growing {
         is_named
     }
 
-    /// Looks the key up under a hazard, and reads what is in the slot.
+    /// Looks the key up under a hazard, and reads the content of the slot.
     fn read(&self) -> bool {
         let hazard = Hazard::of(&self.stripes.of(0).reader).expect("one look-up at a time");
         let look = |cell: &AtomicU32, word, slot| {

@@ -21,7 +21,7 @@ mod stripe;
 
 use std::sync::Arc;
 
-/// Runs `threads` at the same time, and hands back what they return.
+/// Runs `threads` at the same time, and returns their results.
 fn together<S, R>(shared: &Arc<S>, threads: &[fn(&S) -> R]) -> Vec<R>
 where
     S: Send + Sync + 'static,

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use super::together;
 use crate::smr::names::Names;
 
-/// The one that was named before anyone reads.
+/// The slot named before any thread reads.
 const HELD: u32 = 2;
 /// Named again and again. Sorted before the other, which so changes its place with each copy.
 const AGAIN: u32 = 1;
 const OTHER: u32 = 3;
 
-/// Whether the names are read, and the one that is held up is not among them.
+/// Whether the names were read without the slot that is held up.
 fn misses(names: &Names) -> bool {
     let mut found = false;
     let read = names.read(|slot| found |= slot == HELD);

@@ -122,15 +122,15 @@ fn a_slot_is_taken_by_the_evictor_or_the_removal() {
                 queued.order.detach(&mut queued.bench.ctx(&mut buffers), 1)
             };
             let detached = together(&queued, &[evictor, removal]).contains(&true);
-            // The evictor retires what it takes, dead or alive; the removal has not.
+            // The evictor retires the slot that it takes, dead or alive; the removal has not.
             assert_eq!(u64::from(detached) + queued.bench.reclaim.waiting(), 1);
             assert!(queued.drain().is_empty());
         });
     }
 }
 
-/// A removal may come before the slot is queued, where nobody evicts: it is taken all the same, by
-/// one of the two.
+/// A removal may come before the slot is queued, without evictions: one of the two takes it
+/// nevertheless.
 #[test]
 fn a_slot_that_dies_before_it_is_queued_is_taken_once() {
     for policy in [Policy::Fifo, Policy::Mobius] {

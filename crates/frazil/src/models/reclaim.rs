@@ -21,7 +21,7 @@ use crate::sync::atomic::{
 
 /// The only slot that is published.
 const SLOT: u32 = 1;
-/// A slot of which nothing is known but its word.
+/// A slot known only by its word.
 const ELSEWHERE: u32 = 2;
 
 struct Store {
@@ -39,7 +39,7 @@ struct Store {
 // SAFETY: whether `entry` is reached by one at a time is what loom looks for.
 unsafe impl Sync for Store {}
 
-/// Slots up to the one that there is.
+/// Slots up to the existing one.
 struct OneSlot;
 
 impl Supply for OneSlot {
@@ -78,7 +78,7 @@ impl Store {
             elsewhere: AtomicU32::new(ELSEWHERE),
             entry: UnsafeCell::new(0),
         };
-        // Made before the threads begin: who makes it is not what is looked at.
+        // Made before the threads begin: its creation is not part of the model.
         let _ = (store.stripes.of(0), store.stripes.of(1));
         store.publish(&mut Buffers::default());
         store
@@ -130,8 +130,8 @@ impl Store {
         self.reclaim.run(&self.segments, readers, all, self)
     }
 
-    /// As under a hazard, but without the light fence, which is a full one here and would hide what
-    /// is missing beside it.
+    /// As under a hazard, but without the light fence, which is a full fence here and would hide
+    /// other missing orders.
     fn look_without_fence(&self) {
         let reader = &self.stripes.of(0).reader;
         let word = self.word.load(Acquire);
@@ -158,7 +158,7 @@ impl Store {
         shown
     }
 
-    /// What a look has shown.
+    /// The result of a look-up.
     fn read(&self) {
         // SAFETY: loom looks whether it is.
         assert_ne!(self.entry.with(|entry| unsafe { *entry }), 0);
@@ -191,7 +191,7 @@ fn a_hazard_keeps_the_slot() {
     check(&[|store| _ = store.look(&store.hazard()), Store::replace]);
 }
 
-/// The second look overwrites the hazard of the first; what that read must be over.
+/// The second look-up overwrites the hazard of the first, whose reads must have ended.
 #[test]
 fn a_hazard_that_is_named_anew_orders_what_was_read_before() {
     check(&[
@@ -247,7 +247,7 @@ fn a_second_pin_orders_what_was_read_under_the_first() {
     ]);
 }
 
-/// What a pin names hides that the one before it has let go.
+/// A pin's name hides that the previous pin has released its own.
 #[test]
 fn a_name_that_is_given_anew_orders_what_was_read_before() {
     check(&[
@@ -259,7 +259,8 @@ fn a_name_that_is_given_anew_orders_what_was_read_before() {
     ]);
 }
 
-/// What comes to limbo while a reclamation finds nothing else to let go makes the next worth it.
+/// A slot that comes to limbo while a reclamation finds nothing else to free makes the next one
+/// due.
 #[test]
 fn a_reclamation_that_missed_a_slot_was_not_in_vain() {
     loom::model(|| {
@@ -276,7 +277,7 @@ fn a_reclamation_that_missed_a_slot_was_not_in_vain() {
     });
 }
 
-/// Whoever is first may not be the one who finds the slot in limbo.
+/// The first thread may not be the one that finds the slot in limbo.
 #[test]
 fn two_reclaimers_let_a_slot_go_once() {
     large_model(|| {
@@ -296,7 +297,7 @@ fn a_thread_that_wakes_needs_no_heavy_fence() {
     check(&[Store::look_without_fence, |store| store.replace_and(Store::reclaim_some)]);
 }
 
-/// What it has looked at before is named, or its later looks find the slot unlinked.
+/// The slot that it read before is named, or its later look-ups find the slot unlinked.
 #[test]
 fn a_thread_that_passes_needs_no_heavy_fence() {
     check(&[
@@ -312,7 +313,7 @@ fn a_thread_that_passes_needs_no_heavy_fence() {
     ]);
 }
 
-/// It is asleep for the second reclamation, whoever has let it fall asleep before that.
+/// It is asleep for the second reclamation, independent of the cause of its sleep.
 #[test]
 fn a_thread_that_fell_asleep_wakes_at_its_next_look() {
     large_model(|| {

@@ -1,8 +1,8 @@
 //! The word of a slot with handles: what is held stays, and what is in a slot is dropped once.
 //!
-//! One slot, one word of the index, one cell for key and value. loom reports if reading what is in the cell
-//! and dropping it, or filling it anew, are not ordered. Whoever drops it says so, and the slot is used
-//! again when its queue has let go of it as well.
+//! One slot, one word of the index, one cell for key and value. loom reports if reading what is in
+//! the cell and dropping it, or filling it anew, are not ordered. Whoever drops it says so, and the
+//! slot is used again when its queue has let go of it as well.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// The word of the slot, and one that leads elsewhere.
+/// The index word of the slot, and one that leads elsewhere.
 const SLOT: u32 = 1;
 const ELSEWHERE: u32 = 2;
 
@@ -24,19 +24,20 @@ struct Store {
     open: Open,
     /// The index: a word, or 0.
     word: AtomicU32,
-    /// What is in the slot: 0 if nothing is.
+    /// The content of the slot: 0 if it is empty.
     content: UnsafeCell<u32>,
-    /// What its queue knows of it: whether it is there.
+    /// The state of its queue: whether it has the slot.
     queued: UnsafeCell<bool>,
-    /// What all parts of the core are, of which nobody may look at any once it is freed.
+    /// Stands for all parts of the core, which no thread may use once it is freed.
     core: UnsafeCell<bool>,
-    /// Contents made and dropped, and how often the slot was given back.
+    /// Contents made and dropped, and the number of times that the slot was given back.
     made: AtomicU32,
     dropped: AtomicU32,
     given_back: AtomicU32,
-    /// Whether it is to be had.
+    /// Whether the slot is available.
     free: AtomicU32,
-    /// Whether what an entry has paid is kept until its content is dropped, and how often it was paid back.
+    /// Whether an entry's charge is kept until its content is dropped, and the number of times that
+    /// it was returned.
     charges: bool,
     paid_back: AtomicU32,
 }
@@ -71,14 +72,14 @@ impl Store {
         store
     }
 
-    /// Fills a vacant slot, and lets go of it.
+    /// Fills a vacant slot, and releases it.
     fn publish(&self) {
         let made = self.made.fetch_add(1, Relaxed) + 1;
         // SAFETY: loom looks whether it is.
         self.content.with_mut(|content| unsafe { *content = made });
         self.queue(true);
         self.refs.publish();
-        // Whoever looks again finds this, or that it was unlinked.
+        // The next look-up finds this, or that it was unlinked.
         self.word.store(SLOT, Release);
         self.let_go();
     }
@@ -109,7 +110,7 @@ impl Store {
         }
     }
 
-    /// Drops what is the caller's, and gives the slot back if its queue has let go of it.
+    /// Drops content that the caller owns, and gives the slot back if its queue has released it.
     fn drop_owned(&self) {
         self.drop_content();
         if self.refs.dropped() {
@@ -143,7 +144,7 @@ impl Store {
         assert_ne!(self.content.with(|content| unsafe { *content }), 0, "it is held");
     }
 
-    /// Holds it, reads it twice, lets go.
+    /// Holds it, reads it twice, releases it.
     fn hold(&self) {
         if self.find() {
             self.read();
@@ -166,7 +167,7 @@ impl Store {
         }
     }
 
-    /// Evicts it, if nobody holds it. It is this thread's that takes it out of its queue.
+    /// Evicts it, if it is not held. The thread that takes it out of its queue owns it.
     fn evict(&self) {
         if self.refs.claim() {
             self.read();
@@ -210,19 +211,19 @@ impl Store {
         self.exchange(ELSEWHERE);
     }
 
-    /// Uses the slot again, if it was given back.
+    /// Reuses the slot, if it was given back.
     fn reuse(&self) {
         if self.free.swap(0, Acquire) == 1 {
             self.publish();
         }
     }
 
-    /// Lets go of what it is counted in, as a handle does.
+    /// Releases the slot in which it is counted, as a handle does.
     fn release(&self) {
         self.read();
         // SAFETY: loom looks whether it is.
         let look = || self.core.with(|core| assert!(unsafe { *core }));
-        // Before it lets go the core is there.
+        // Before the release the core exists.
         look();
         let seen = self.refs.look();
         if self.refs.release_at_once(seen) {
@@ -258,7 +259,7 @@ impl Store {
         self.leave(1);
     }
 
-    /// All that was made is dropped once, and the slot was given back as often as that, and what was paid.
+    /// Every content made is dropped once, and the slot and the charge were returned as often.
     fn check(&self) {
         let count = |count: &AtomicU32| count.load(Relaxed);
         let resident = u32::from(count(&self.word) == SLOT);
@@ -271,8 +272,8 @@ impl Store {
     }
 }
 
-/// A model of two threads, that lose the processor three times as often: who is counted for a moment only
-/// matters where both do.
+/// A model of two threads, that lose the processor three times as often: who is counted for a
+/// moment only matters where both do.
 fn deep_model(work: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.map(|bound| 3 * bound);
@@ -349,13 +350,13 @@ fn a_slot_that_is_used_again_is_held_as_what_it_is_now() {
     }
 }
 
-/// Who finds it ended and comes last drops it, though it never held it.
+/// A thread that finds it ended and leaves last drops it, although it never held it.
 #[test]
 fn two_that_find_it_ended_drop_it_once() {
     large_model(|| run(&[Store::hold, Store::hold, Store::erase]));
 }
 
-/// A handle of a resident, or of an orphan, is let go of while the cache is dropped.
+/// A handle of a resident, or of an orphan, is released while the cache is dropped.
 #[test]
 fn who_comes_last_frees_the_core() {
     for is_orphan in [false, true] {
@@ -378,7 +379,7 @@ fn who_comes_last_frees_the_core() {
     }
 }
 
-/// An orphan that the capacity is charged for, by who drops it; and what comes into the slot then is none.
+/// A charged orphan, by the thread that drops it; the slot's next content is no orphan.
 #[test]
 fn what_was_paid_is_paid_back_once() {
     for end in [Store::evict, Store::erase] {

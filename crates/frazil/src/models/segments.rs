@@ -12,7 +12,7 @@ use crate::sync::atomic::Ordering::Relaxed;
 struct Stacked {
     segments: Segments,
     stack: SegmentStack,
-    /// What goes with segment 1.
+    /// The data of segment 1.
     content: UnsafeCell<u32>,
 }
 
@@ -54,7 +54,7 @@ impl Stacked {
         taken
     }
 
-    /// Writes what goes with segment 1, which the caller has.
+    /// Writes the data of segment 1, which the caller has.
     fn change(&self) {
         // SAFETY: loom looks whether another thread is at it.
         self.content.with_mut(|content| unsafe { *content += 1 });
@@ -146,7 +146,7 @@ fn no_segment_is_handed_out_twice() {
             segments.take(&mut Traffic::default())
         };
         let mut taken = together(&segments, &[take, give_and_take]);
-        // Two for two: nobody is turned away.
+        // Two for two: no thread goes without.
         taken.sort_unstable();
         assert_eq!(taken, [Some(1), Some(2)]);
     });

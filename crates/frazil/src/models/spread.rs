@@ -1,4 +1,5 @@
-//! Holders of one slot that each thread counts for itself: what is held stays, and is dropped once, by the last.
+//! Holders of one slot that each thread counts for itself: what is held stays, and is dropped once,
+//! by the last.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// The slot, one that is spread beside it, and a word that leads elsewhere.
+/// The slot, a spread one beside it, and a word that leads elsewhere.
 const SLOT: u32 = 1;
 const BESIDE: u32 = 2;
 const ELSEWHERE: u32 = 3;
@@ -25,7 +26,7 @@ struct Store {
     owns: [Own; 3],
     /// The index: a word, or 0.
     word: AtomicU32,
-    /// What is in the slot: 0 if nothing is.
+    /// The content of the slot: 0 if it is empty.
     content: UnsafeCell<u32>,
     dropped: AtomicU32,
 }
@@ -37,7 +38,7 @@ unsafe impl Sync for Store {}
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Word,
-    /// As where threads meet.
+    /// As after meetings of threads.
     Threads,
     /// As where it is frozen.
     Frozen,
@@ -159,7 +160,7 @@ impl Store {
         }
     }
 
-    /// Evicts it if nobody holds it; a spread one it has recounted, and comes again.
+    /// Evicts it if it is not held; recounts a spread one, and tries again.
     fn evict(&self) {
         for _ in 0..2 {
             self.evict_at_once();
@@ -168,7 +169,7 @@ impl Store {
         }
     }
 
-    /// Evicts it if the word says that nobody holds it.
+    /// Evicts it if its word has no holders.
     fn evict_at_once(&self) {
         if self.refs.claim() {
             self.word.store(0, Release);
@@ -192,7 +193,7 @@ impl Store {
         }
     }
 
-    /// In the end the word says who is counted, and what is over was dropped once.
+    /// In the end the word is exact, and ended contents were dropped once.
     fn check(&self) {
         while !self.recount(true) {}
         let seen = self.refs.look();
@@ -242,7 +243,7 @@ fn a_slot_that_is_used_again_is_not_taken_for_what_it_was() {
     loom::model(|| run(Store::new(At::Threads), &[HOLDS[0], Store::use_again]));
 }
 
-/// One holds it in its own line, and another lets go of that.
+/// One thread holds it in its own line, and another releases that hold.
 #[test]
 fn a_handle_goes_to_another_thread() {
     let erase: fn(&Store) = Store::erase;
@@ -254,7 +255,8 @@ fn a_handle_goes_to_another_thread() {
     });
 }
 
-/// A freeze, and then a thaw: what is erased meanwhile is dropped by the last, and what is not is as it was.
+/// A freeze, and then a thaw: the last holder drops an entry erased meanwhile; otherwise the entry
+/// is unchanged.
 #[test]
 fn what_is_frozen_is_counted_as_what_is_spread() {
     let (erase, use_again): (fn(&Store), fn(&Store)) = (Store::erase, Store::use_again);
@@ -283,7 +285,7 @@ fn what_is_frozen_is_counted_as_what_is_spread() {
     loom::model(move || run(Store::new(At::Frozen), &[HOLDS[0], again]));
 }
 
-/// Frozen, held in one thread's line, and let go of in another's.
+/// Frozen, held in one thread's line, and released in another's.
 #[test]
 fn a_handle_of_what_is_frozen_goes_to_another_thread() {
     let erase: fn(&Store) = Store::erase;

@@ -9,7 +9,7 @@ use crate::smr::stripe::Stripe;
 
 struct Guarded {
     stripe: Stripe,
-    /// Written by whoever has the stripe.
+    /// Written by the holder of the stripe.
     content: UnsafeCell<u32>,
 }
 
@@ -47,7 +47,7 @@ fn check(threads: &'static [fn(&Guarded) -> u32]) {
         let worked: u32 = together(&guarded, threads).iter().sum();
         // SAFETY: the threads have ended.
         assert_eq!(guarded.content.with(|content| unsafe { *content }), worked);
-        // Whoever gave up has left no flag behind.
+        // A thread that gave up has left no flag.
         assert_eq!((guarded.own(), guarded.claim()), (1, 1));
     });
 }

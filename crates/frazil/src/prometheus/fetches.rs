@@ -28,7 +28,7 @@ fn histogram(
 /// From a microsecond to 69 seconds, by fours.
 const TIMES: std::ops::RangeInclusive<u32> = 10..=36;
 
-/// What is told of loads and fetches beside what all counts tell.
+/// Metrics of loads and fetches beside the counts.
 pub(super) fn measure(stats: FetchStats) -> [Metric; 10] {
     let FetchStats {
         latency,

@@ -3,7 +3,7 @@
 use super::{Metric, Sample};
 use crate::{FreezingPhase, FreezingState};
 
-/// What is told of a cache that freezes by itself; of others the same metrics, without a sample.
+/// Metrics of a cache that freezes by itself; for other caches the same metrics, without samples.
 pub(super) fn measure(state: Option<&FreezingState>) -> [Metric; 8] {
     type Value = fn(&FreezingState) -> String;
     let one = |name, kind, help, value: Value| {
@@ -57,19 +57,19 @@ pub(super) fn measure(state: Option<&FreezingState>) -> [Metric; 8] {
         one(
             "frazil_freezing_latency_seconds",
             gauge,
-            "What a request took of late, by timed samples.",
+            "Recent latency of a request, by timed samples.",
             |state| format!("{:.9}", state.latency_ns / 1e9),
         ),
         one(
             "frazil_freezing_threshold_seconds",
             gauge,
-            "What it may take while something is frozen.",
+            "Limit of that latency while a share is frozen.",
             |state| format!("{:.9}", state.threshold_ns / 1e9),
         ),
     ]
 }
 
-/// The phases of a cache that freezes by itself, by their names here.
+/// The phases of a cache that freezes by itself, with their names here.
 const PHASES: [(FreezingPhase, &str); 6] = [
     (FreezingPhase::Waiting, "waiting"),
     (FreezingPhase::Learning, "learning"),

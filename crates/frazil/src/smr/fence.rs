@@ -1,19 +1,18 @@
 //! The asymmetric fence: free for readers, expensive for whoever reclaims.
 //!
-//! A reader writes what it is about to read (a hazard, a pin), then looks again whether
-//! it is still there. Between the two the processor must not reorder, and a SeqCst
-//! fence for that costs 9 ns on every hit. With [`light`] the reader only keeps the
-//! compiler from reordering, and [`heavy`] makes every running thread of the process
-//! execute a full fence: `membarrier`, 0.2 to 4 µs, paid once for hundreds of
-//! retirements. Either the reader's second look comes after the heavy fence and sees
-//! what was unlinked before it, or its first write came before and is seen after it.
+//! A reader announces the slot that it will read (in a hazard or a pin), then checks that the slot
+//! is still in the index. The processor must not reorder the two, and a SeqCst fence for that costs
+//! 9 ns on every hit. With [`light`] the reader keeps only the compiler from reordering. [`heavy`]
+//! makes every running thread of the process execute a full fence: `membarrier`, 0.2 to 4 µs, paid
+//! once for hundreds of retirements. Either the reader's check comes after the heavy fence and sees
+//! what was unlinked before it, or its announcement comes before the fence and is seen after it.
 //!
-//! Where the system has no such call, and under checkers that cannot know it, both are
-//! SeqCst fences. So are they from the moment on when the system refuses a call that it has allowed
-//! before, as in a sandbox that is entered late. Readers learn it from the flag that [`light`] asks
-//! anyway. One that has asked just before has only kept its compiler from reordering: for
-//! those the first heavy fences wait 10 ms, in which each processor has long made what it
-//! stored visible to the others, or has changed threads, which is a full fence.
+//! On systems without such a call, and under checkers that do not know it, both are SeqCst fences.
+//! They become so, too, when the system refuses the call after it has allowed it, as in a sandbox
+//! that is entered late. Readers learn that from the flag that [`light`] reads anyway. A reader
+//! that read the flag just before has only kept its compiler from reordering. For such readers the
+//! first heavy fences wait 10 ms: long before that, each processor has made its stores visible to
+//! the others, or has switched threads, which is a full fence.
 
 use crate::sync::atomic::{Ordering::SeqCst, fence};
 
@@ -26,7 +25,7 @@ mod system {
     const PRIVATE_EXPEDITED: libc::c_int = 1 << 3;
     const REGISTER_PRIVATE_EXPEDITED: libc::c_int = 1 << 4;
 
-    /// Ten thousand times what a processor takes to make a store visible.
+    /// Ten thousand times the time in which a processor makes a store visible.
     const DRAIN: Duration = Duration::from_millis(10);
 
     /// Set once, by [`prepare`], before any cache exists; lowered once, if the system changes its

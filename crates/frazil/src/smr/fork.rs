@@ -1,15 +1,16 @@
-//! A process that is forked.
+//! Forked processes.
 //!
-//! In the child there is one thread, the one that has forked. What the others had named or pinned
-//! nobody reads there, and nobody will ever let go of it: a cache would keep it for good. So the
-//! child notes which threads are lost, and each cache forgets what they held up before it
-//! reclaims something. Slots that a lost thread had in hand at that moment are lost with it.
+//! The child has one thread, the one that forked. Nobody there reads what the other threads had
+//! named or pinned, and nobody will release it, so a cache would keep it for ever. So the child
+//! notes which threads are lost, and each cache discards what they held up before it reclaims.
+//! Slots that a lost thread had in hand at that moment are lost with it.
 //!
-//! A table that is replaced is half copied, and all writers wait: so nobody forks meanwhile, but
-//! waits until that is over ([`Unforked`]).
+//! While a table is replaced it is half copied, and all writers wait. So a fork waits until that is
+//! over ([`Unforked`]).
 //!
-//! Thread numbers say who is lost: the child hands out none that the parent had. So all below the
-//! first new one are those of lost threads, but for that of the thread that has forked.
+//! Thread numbers tell which threads are lost: the child hands out none that the parent had used.
+//! So all numbers below the first new one are those of lost threads, except that of the thread that
+//! forked.
 
 #[cfg(not(any(loom, shuttle)))]
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -47,13 +48,13 @@ pub(crate) fn has_lost(_thread: u32) -> bool {
     false
 }
 
-/// Held while the process must not be forked: whoever wants to waits.
+/// Held while the process must not fork: a thread that wants to fork waits.
 pub(crate) struct Unforked {
     #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
     _lock: std::sync::RwLockReadGuard<'static, ()>,
 }
 
-/// Taken to write by who forks. The standard library's, as that of thread numbers.
+/// A fork takes it to write. The standard library's lock, like that of thread numbers.
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 static UNFORKED: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
@@ -66,7 +67,7 @@ impl Unforked {
         }
     }
 
-    /// The same, unless the process is being forked: for who waits for nobody.
+    /// The same, unless the process is being forked: for threads that must not wait.
     pub(crate) fn try_new() -> Option<Self> {
         #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
         return match UNFORKED.try_read() {
@@ -103,7 +104,7 @@ pub(crate) fn prepare() {
     }
 
     extern "C" fn before() {
-        // Before the numbers, which others need to come to an end.
+        // Before the numbers, which other threads need to finish.
         let lock = || UNFORKED.write().unwrap_or_else(PoisonError::into_inner);
         // A thread that forks while its variables are destroyed does without.
         _ = FORKING.try_with(|forking| forking.set(Some(lock())));
@@ -126,9 +127,9 @@ pub(crate) fn prepare() {
 
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // SAFETY: functions of ours, which live as long as the program; the last runs while its
-        // thread is alone, and neither waits nor allocates. A system that is short of memory
-        // refuses, and then all is as if nobody forked.
+        // SAFETY: our functions, which live as long as the program; the last runs while its thread
+        // is alone, and neither waits nor allocates. A system short of memory refuses, and then the
+        // cache behaves as if no process forked.
         unsafe { pthread_atfork(Some(before), Some(in_parent), Some(in_child)) };
     });
 }

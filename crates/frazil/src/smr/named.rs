@@ -1,11 +1,11 @@
-//! The slots that readers name at one moment, which a reclamation must keep.
+//! The slots that readers name at one moment, which a reclamation must not free.
 
 use crate::smr::names::Names;
 use crate::smr::segments::Segments;
 use crate::smr::stripe::{Reader, Stripe, Stripes};
 use crate::sync::atomic::Ordering::Acquire;
 
-/// What readers keep of what they have passed, or when a heavy fence has been executed.
+/// The protections of readers for slots that they have passed, or after a heavy fence.
 pub(super) struct Named<'s> {
     /// In order, each with the names of its thread if its pins have shown it.
     slots: Vec<(u32, Option<&'s Names>)>,
@@ -15,7 +15,7 @@ pub(super) struct Named<'s> {
     bits: Vec<u64>,
     /// Whether some may be missing.
     pub(super) unsure: bool,
-    /// By what this changes: see [`readers_of`].
+    /// The state on which this depends: see [`readers_of`].
     pub(super) readers: u64,
 }
 
@@ -60,16 +60,16 @@ impl<'s> Named<'s> {
     fn finds(&self, slot: u32) -> bool {
         let from = self.slots.partition_point(|&(named, _)| named < slot);
         let named = self.slots[from..].iter().take_while(|&&(named, _)| named == slot);
-        // Each of their threads has to say when it lets go.
+        // Each of their threads must report when it releases them.
         named.inspect(|(_, names)| names.iter().for_each(|names| names.blame())).count() > 0
     }
 }
 
-/// What a reader holds up changes only if this does: hazards, and turns.
+/// The slots that a reader holds up change only if this does: hazards, and turns.
 #[inline]
 fn held_by(reader: &Reader) -> [u64; 3] {
-    // Acquire: partner is the Release with which a reader clears its hazard; what it read, it has
-    // read before the slot is written again.
+    // Acquire: partner is the Release with which a reader clears its hazard; its reads come before
+    // the slot is written again.
     let hazards = [reader.hazard.load(Acquire), reader.second.load(Acquire)];
     // Before its names are read.
     let [first, second] = hazards.map(u64::from);
@@ -88,7 +88,8 @@ fn mix(mixed: u64, parts: [u64; 3]) -> u64 {
         .fold(mixed, |mixed: u64, part| (mixed ^ part).wrapping_mul(MULTIPLIER).rotate_left(29))
 }
 
-/// What decides whether a reclamation may let go of anything: it is in vain if this was so before.
+/// The state that decides whether a reclamation may free anything: it is in vain if this has not
+/// changed.
 pub(super) fn outlook(epoch: u64, waiting: u64, readers: u64) -> u64 {
     mix(0, [epoch, waiting, readers])
 }

@@ -37,14 +37,14 @@ const FIRST: usize = if CHECKED { 1 } else { 256 };
 /// Names for which a log grows whether they differ or not: to sort as many costs a look 60
 /// instructions.
 const LONG: usize = if CHECKED { 1 } else { 4_096 };
-/// What copies are counted in, and what is added while the next is being written.
+/// The unit in which copies are counted, and the addition while the next one is being written.
 const COPY: u64 = 2;
 const WRITING: u64 = 1;
 /// How often the names of a thread are read that copies them meanwhile. Once where each reading
 /// multiplies the interleavings.
 const READS: u32 = if CHECKED { 1 } else { 8 };
 
-/// What one thread's pins have shown. Written by that thread alone, while there is one.
+/// The slots that one thread's pins have returned. Written only by that thread, while it exists.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Names {
@@ -59,29 +59,29 @@ pub(crate) struct Names {
     room: AtomicU32,
     /// Whether a reclamation has found something held up by them. Written by others as well.
     blamed: AtomicBool,
-    /// Null until there is a first name. Asked for by others if there is any.
+    /// Null until there is a first name. Other threads read it if there is one.
     logs: AtomicPtr<Logs>,
 }
 
-/// Two of the same length, of which one is in use.
+/// Two of the same length; one is in use.
 #[derive(Debug)]
 struct Logs {
-    /// In use by turns: the first after an even number of copies.
+    /// Used alternately: the first after an even number of copies.
     slots: [Box<[AtomicU32]>; 2],
     /// The state from which on they are in use.
     since: u64,
-    /// Shorter ones, or null. Who has begun to read them may go on.
+    /// Shorter ones, or null. Readers that have begun with them may continue.
     shorter: *mut Logs,
 }
 
 impl Logs {
-    /// Of this length at least.
+    /// A log of at least this length.
     fn of(length: usize, since: u64, shorter: *mut Logs) -> Box<Logs> {
         let log = || (0..length.max(FIRST)).map(|_| AtomicU32::new(0)).collect();
         Box::new(Logs { slots: [log(), log()], since, shorter })
     }
 
-    /// The one that is in use in a state.
+    /// The log in use in a state.
     fn slots(&self, state: u64) -> &[AtomicU32] {
         &self.slots[(state / COPY % 2) as usize]
     }
@@ -112,21 +112,21 @@ impl Names {
         }
         // SAFETY: there is room for one more, and it stays where it is as long as the names do.
         let name = unsafe { &*self.first.load(Relaxed).add(count as usize) };
-        // Release: what was read of the slot that had its name here before; partner is the Acquire
-        // of `read`.
+        // Release: reads of the slot previously named here; partner is the Acquire of `read`.
         name.store(slot, Release);
         // Release: as in `copy`, whose count it hides.
         self.count.store(count + 1, Release);
     }
 
-    /// Copies the names to where there is room for more. An allocator that uses the cache may come here
-    /// as well, and name slots when memory is allocated and when it is freed: so who adds looks again.
+    /// Copies the names to where there is room for more. An allocator that uses the cache may come
+    /// here as well, and name slots when memory is allocated and when it is freed: so who adds
+    /// looks again.
     #[cold]
     #[inline(never)]
     fn make_room(&self) {
         let state = self.state.load(Relaxed);
         let logs = self.logs.load(Relaxed);
-        // SAFETY: what is not null was made below, and stays until the names are dropped.
+        // SAFETY: a pointer that is not null was made below, and stays until the names are dropped.
         let used = unsafe { logs.as_ref() }.map_or(&[][..], |logs| logs.slots(state));
         let mut names: Vec<u32> = used.iter().map(|name| name.load(Relaxed)).collect();
         if names.len() >= LONG {
@@ -143,13 +143,13 @@ impl Names {
     /// Copies the names to the log of the next copy, perhaps of a longer pair.
     fn copy(&self, state: u64, names: &[u32], longer: Option<Box<Logs>>) {
         if let Some(longer) = longer {
-            // Release: what it is; partner is the Acquire of `read`.
+            // Release: its content; partner is the Acquire of `read`.
             self.logs.store(Box::into_raw(longer), Release);
         }
         // SAFETY: it is not null, because the first pair is longer than none; and as above.
         let free = unsafe { &*self.logs.load(Relaxed) }.slots(state + COPY);
-        // Release: the names of this state, for who finds that they are being copied and not yet that
-        // they were; partner is the Acquire of `read`.
+        // Release: the names of this state, for who finds that they are being copied and not yet
+        // that they were; partner is the Acquire of `read`.
         self.state.store(state + WRITING, Release);
         // Release: that it is written over, which who may be reading it then finds; partner is the
         // Acquire of `read`.
@@ -187,7 +187,7 @@ impl Names {
     fn forget(&self) {
         // Release: all that was read; partner is the Acquire of `read`.
         self.count.store(0, Release);
-        // Release: after the names have gone; partner is the Acquire of `turns`.
+        // Release: after the names are cleared; partner is the Acquire of `turns`.
         self.turns.store(self.turns.load(Relaxed).wrapping_add(1), Release);
     }
 
@@ -202,8 +202,9 @@ impl Names {
         self.forget();
     }
 
-    /// Has the thread say when it lets go of what it holds up. For others. Late by a moment, it
-    /// says so after its next pin: a reclamation in vain.
+    /// Makes the thread report when it releases the slots that it holds up. Called by other
+    /// threads. If it comes a moment late, the thread reports after its next pin, and one
+    /// reclamation is in vain.
     pub(crate) fn blame(&self) {
         if !self.blamed.load(Relaxed) {
             self.blamed.store(true, Relaxed);
@@ -216,35 +217,36 @@ impl Names {
         self.count.load(Relaxed)
     }
 
-    /// How often they were forgotten. If it is what it was before they were read, none of those has
-    /// gone.
+    /// Number of times that they were forgotten. If it has not changed since before they were read,
+    /// none of those has been dropped.
     pub(crate) fn turns(&self) -> u32 {
         // Acquire: partner is the Release of `forget`.
         self.turns.load(Acquire)
     }
 
-    /// Hands all names to `take`, some of them more than once. False if the thread has copied them
-    /// so often meanwhile that some may be missing. For others, after a heavy fence, or after the
-    /// thread has passed: a name that is not seen, or not counted yet, is one that is looked at
-    /// later.
+    /// Passes all names to `take`, some of them more than once. False if the thread has copied them
+    /// so often meanwhile that some may be missing. Called by other threads, after a heavy fence,
+    /// or after the thread has passed: a name that is not seen, or not counted yet, belongs to a
+    /// slot that is checked later.
     #[must_use]
     pub(crate) fn read(&self, mut take: impl FnMut(u32)) -> bool {
         (0..READS).any(|_| {
             // Acquire: partner is the Release of `copy`.
             let state = self.state.load(Acquire) / COPY * COPY;
-            // Acquire: partners are the Releases of `forget`, as what was looked at under names that
-            // have gone was read before a slot is written again, of `add` and of `copy`: who
-            // reads a later count reads below that there was a copy.
+            // Acquire: partners are the Releases of `forget`, so that reads under dropped names
+            // come before a slot is written again, of `add` and of `copy`: a thread that reads a
+            // later count sees below that there was a copy.
             let count = self.count.load(Acquire) as usize;
             // A log that was copied meanwhile is full, and the count may be that of the copy.
-            // Acquire: names that were added to it; partner is the Release of `copy`.
+            // Acquire: names added to it; partner is the Release of `copy`.
             let is_full = self.state.load(Acquire) > state;
             if count == 0 && !is_full {
                 return true;
             }
             // Acquire: partner is the Release of `copy`.
             let mut logs = self.logs.load(Acquire);
-            // SAFETY: what is not null stays until the names are dropped, and so what is shorter.
+            // SAFETY: a pointer that is not null stays until the names are dropped, and so do
+            // shorter logs.
             while let Some(later) = unsafe { logs.as_ref() }.filter(|logs| logs.since > state) {
                 logs = later.shorter;
             }
@@ -271,7 +273,7 @@ impl Drop for Names {
     fn drop(&mut self) {
         let mut logs = self.logs.load(Relaxed);
         while !logs.is_null() {
-            // SAFETY: made by `make_room` from a box, and nobody else has the stripe any more.
+            // SAFETY: made by `make_room` from a box, and this is the last owner of the stripe.
             logs = unsafe { Box::from_raw(logs) }.shorter;
         }
     }
@@ -317,7 +319,7 @@ mod tests {
         }
     }
 
-    /// However often the same are shown.
+    /// However often the same slots are returned.
     #[test]
     fn looks_take_no_memory_where_slots_are_the_same() {
         let names = Names::default();
@@ -328,7 +330,7 @@ mod tests {
         assert!(names.heap_bytes() < 200_000, "{}", names.heap_bytes());
     }
 
-    /// Who reads while they are copied again and again misses none that was there before.
+    /// A reader misses none that existed before, even if they are copied repeatedly meanwhile.
     #[test]
     fn no_name_is_missing_while_they_are_copied() {
         let names = Names::default();

@@ -8,8 +8,8 @@
 //!
 //! A thread that only reads passes nothing. It is *awake* from its first look on, and holds
 //! everything up, until a reclaimer executes the heavy fence instead and lets it fall asleep; a
-//! thread that is *asleep* is asked for nothing. Its next look finds that it is, and executes a full
-//! fence between naming a slot and looking whether it is still there:
+//! thread that is *asleep* is asked for nothing. Its next look finds that it is, and executes a
+//! full fence between naming a slot and looking whether it is still there:
 //!
 //! ```text
 //! thread that looks                  reclaimer
@@ -68,10 +68,11 @@ impl Progress {
 
     #[inline(always)]
     fn advance(&self, epoch: u64) {
-        // Release: what was named before; partner is the Acquire of `passed`.
+        // Release: earlier names; partner is the Acquire of `passed`.
         self.0.store(epoch, Release);
-        // Who was asleep, or is taken for asleep by who reads this late, looks behind this fence.
-        // Partner: the fence of `Reclaim::run` before it asks who has passed.
+        // A thread that was asleep, or that a late reader of this word takes for asleep, makes its
+        // look-up behind this fence. Partner: the fence of `Reclaim::run` before it reads which
+        // threads have passed.
         fence(SeqCst);
     }
 

@@ -1,11 +1,11 @@
 //! Protection of an entry from reclamation while a thread looks at it.
 //!
-//! A `get` names the one slot that it reads in its thread's hazard. A pin names each slot that
-//! it shows among its thread's [names](crate::smr::names). So either holds up what its thread may be
-//! looking at and nothing else, however long that is suspended. Code of the user's that runs inside
-//! a `get` (`Clone`, `Eq`) and calls the cache again finds the hazard in use and pins.
+//! A `get` names the one slot that it reads in its thread's hazard. A pin names each slot that it
+//! shows among its thread's [names](crate::smr::names). So either holds up only what its thread may
+//! be reading, however long the thread is suspended. If user code inside a `get` (`Clone`, `Eq`)
+//! calls the cache again, it finds the hazard in use, and pins.
 //!
-//! Frozen copies have no slot to name: a pin notes the epoch for them, and holds up all that
+//! Frozen copies have no slot to name. For them a pin notes the epoch, and holds up all copies that
 //! were withdrawn since.
 
 use crate::smr::fence;
@@ -19,11 +19,11 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// What a hazard names that reads the frozen copies: no slot's number.
+/// The name in a hazard for reads of the frozen copies: no slot has this number.
 #[cfg(feature = "freezing")]
 pub(crate) const COPIES: u32 = u32::MAX;
 
-/// Protection of what its thread looks at.
+/// Protection of the entry that its thread reads.
 ///
 /// The two kinds are types and not cases of one, so that a hit through a pin has no trace
 /// of a hazard in its instructions.
@@ -34,14 +34,14 @@ pub(crate) trait Protect {
     /// `cell` is one from which a slot is taken out before it is retired.
     fn protects(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool;
 
-    /// Whether the entry that was asked for last is not to be found, though its word is there: an
-    /// eviction has claimed it.
+    /// Whether the last requested entry counts as absent although its word is present: an eviction
+    /// has claimed it.
     #[inline(always)]
     fn has_ended(&self) -> bool {
         false
     }
 
-    /// The same of the frozen copies, of which `publication` was just `published`.
+    /// The same for the frozen copies, whose `publication` was just `published`.
     #[cfg(feature = "freezing")]
     fn protects_copies(&self, published: &AtomicU64, publication: u64) -> bool;
 }
@@ -59,7 +59,7 @@ impl<'c> Hazard<'c> {
         Hazard::unless_in_use(&reader.hazard, reader)
     }
 
-    /// The one for what is compared with what the other names.
+    /// The hazard for an entry compared with the one that the other hazard names.
     #[inline(always)]
     pub(crate) fn second(reader: &'c Reader) -> Option<Self> {
         Hazard::unless_in_use(&reader.second, reader)
@@ -67,7 +67,7 @@ impl<'c> Hazard<'c> {
 
     #[inline(always)]
     fn unless_in_use(named: &'c AtomicU32, reader: &'c Reader) -> Option<Self> {
-        // Made only if it is free: one that is made and dropped clears what is named.
+        // Made only if it is free: a dropped guard clears the name.
         (named.load(Relaxed) == 0).then(|| Hazard { named, progress: &reader.progress })
     }
 }
@@ -75,12 +75,11 @@ impl<'c> Hazard<'c> {
 impl Protect for Hazard<'_> {
     #[inline(always)]
     fn protects(&self, cell: &AtomicU32, word: u32, slot: u32) -> bool {
-        // Release: what was read under the last hazard; partner is the Acquire in
-        // `Reclaim::run`.
+        // Release: reads under the last hazard; partner is the Acquire in `Reclaim::run`.
         self.named.store(slot, Release);
-        // Either this second look sees that the slot was unlinked, or the reclaimer sees
-        // the hazard. Partner: the heavy fence of `Reclaim::quiesce`; where that makes do without,
-        // `wake_if_asleep` is what it makes do with.
+        // Either this second look sees that the slot was unlinked, or the reclaimer sees the
+        // hazard. Partner: the heavy fence of `Reclaim::quiesce`; without that fence it relies on
+        // `wake_if_asleep`.
         fence::light();
         self.progress.wake_if_asleep();
         cell.load(Acquire) == word
@@ -119,8 +118,8 @@ impl<'c> Pinned<'c> {
     pub(crate) fn new(reader: &'c Reader, reclaim: &'c Reclaim) -> Self {
         let depth = reader.depth.load(Relaxed);
         if depth == 0 {
-            // Release: what was read under the last pin, whose clearing this may hide;
-            // partner is the Acquire of `Reclaim::is_past`.
+            // Release: reads under the last pin, whose clearing this may hide; partner is the
+            // Acquire of `Reclaim::is_past`.
             reader.pinned.store(reclaim.epoch(), Release);
             // Before copies are looked up. Partner: the heavy fence of `Shown::withdraw`.
             fence::light();
@@ -129,8 +128,8 @@ impl<'c> Pinned<'c> {
         Pinned { reader, reclaim }
     }
 
-    /// Keeps a slot, of which the caller knows that it is not retired before this returns, or
-    /// looks at its word again.
+    /// Protects a slot. The caller knows that it is not retired before this returns, or reads its
+    /// word again.
     #[inline(always)]
     pub(crate) fn keep(&self, slot: u32) {
         self.reader.name(slot);

@@ -1,11 +1,10 @@
-//! When a slot may be used again.
+//! Reclamation: when a slot may be used again.
 //!
-//! A slot that was unlinked from the index and taken out of its queue is *retired*. A reader may
-//! still look at it: a `get` or a pin, which has named it. Retired slots go through limbo in
-//! segments; from time to time some thread takes all that is there, raises the epoch, and lets go
-//! every slot that nobody names, and that all threads that are awake have
-//! [passed](crate::smr::progress). The rest goes back to limbo. If too much waits for threads that
-//! pass nothing, the heavy fence takes their place.
+//! A slot that was unlinked from the index and taken out of its queue is *retired*. A reader that
+//! has named it, a `get` or a pin, may still read it. Retired slots go through limbo in segments.
+//! From time to time a thread takes all of limbo, raises the epoch, and frees every slot that no
+//! reader names and that all awake threads have [passed](crate::smr::progress). The rest goes back
+//! to limbo. If too much waits for threads that pass nothing, a heavy fence replaces their passing.
 //!
 //! ```text
 //! fresh ─► vacant (in hand) ─► filled, published, queued ─► unlinked, taken ─► retired
@@ -13,11 +12,12 @@
 //!            └── free ◄── reclaimed: key and value dropped ◄── limbo ◄───────────┘
 //! ```
 //!
-//! What waits is bounded by number and, where entries are weighed, by weight: a thread keeps
-//! at most a segment and a 1,024th of the capacity to itself, and limbo is gone through as soon as a
-//! few slots or a small share of the capacity have come to it, with the heavy fence when it is a batch
-//! or a large share. What a reader names waits for that reader: the next time is when half as much has
-//! come again as was held up, but sooner where more weight may wait than readers may hold up.
+//! What waits is bounded by number and, in caches with weights, by weight. A thread keeps at most a
+//! segment and a 1,024th of the capacity to itself. A thread goes through limbo as soon as a few
+//! slots or a small share of the capacity have come to it; for a batch or a large share it executes
+//! the heavy fence. A slot that a reader names waits for that reader. The next attempt comes when
+//! half as much as was held up has been added, or sooner if more weight could wait than readers may
+//! hold up.
 
 mod at_once;
 
@@ -38,30 +38,31 @@ const BATCH_MAX: u64 = 512;
 const BATCH_MIN: u64 = if CHECKED { 2 } else { 64 };
 /// A batch is such a share of the entries.
 const BATCH_SHARE: u64 = if CHECKED { 16 } else { 8 };
-/// What limbo is gone through for without that fence: short, but more where many stripes are asked,
+/// Slots for which limbo is searched without that fence: few, but more if many stripes must be
+/// read,
 const ROUND_MIN: u64 = 64;
-/// and no more than such a share of a batch: what came last can be let go the next time, so
-/// were a round a batch, each would be with the fence.
+/// and at most this share of a batch: the latest slots can be freed only in the next round, so if a
+/// round were a batch, each would need the fence.
 const ROUNDS_PER_BATCH: u64 = if CHECKED { 1 } else { 4 };
 const ROUND_PER_STRIPE: u64 = 8;
-/// Nor for fewer slots than so many names are read for, 20 ns each.
+/// Nor for fewer slots than this share of the names to read, 20 ns each.
 const NAMES_PER_SLOT: u64 = 4;
-/// The share of the weight that a heavy fence is executed for, for which limbo is gone through.
+/// The share of a heavy fence's weight for which limbo is searched.
 const ROUND_SHARE: u64 = 4;
-/// What is free is packed when one in so many of all segments has come there partly filled.
+/// Free slots are packed when one in so many of all segments has come there partly filled.
 const FRAGMENTS_SHARE: u32 = 8;
 /// Slots that become free while a thread must do nothing to be taken for idle, at least.
 const TURNOVER_MIN: u64 = 1024;
-/// Of the capacity, the weight that may wait in limbo: a share of one in so many, of entries that
-/// are many or heavy, and of others. A thread may be suspended with all of it in hand while the
-/// next share comes; but a fence for a few light entries is dear.
+/// The weight that may wait in limbo, one in so many of the capacity: if entries are many or heavy,
+/// and if not. A thread may be suspended with all of it in hand while the next share comes; but a
+/// fence for a few light entries is expensive.
 const LIMBO_SHARE: u64 = 64;
 const LIMBO_SHARE_OF_FEW: u64 = 16;
 const MANY: u64 = 1024;
 const HEAVY: u64 = 4096;
 /// The same in the hands of one thread.
 const HAND_SHARE: u64 = 1024;
-/// The same that readers may hold up before newcomers are refused.
+/// The same share that readers may hold up before new entries are refused.
 const CROWD_SHARE: u64 = 4;
 
 /// The slots that hold nothing, and those that wait.
@@ -69,26 +70,26 @@ const CROWD_SHARE: u64 = 4;
 pub(crate) struct Reclaim {
     free: SegmentStack,
     limbo: SegmentStack,
-    /// What is in limbo, without what is in the stripes' hands.
+    /// Slots in limbo, without those in the hands of stripes.
     waiting: OwnLine<Waiting>,
-    /// Raised by every reclamation; the stamp of what it found unlinked. From 1.
+    /// Raised by every reclamation; the stamp of the slots that it found unlinked. From 1.
     epoch: OwnLine<AtomicU64>,
     /// Segments that came to `free` with less than all words filled, since those there were packed.
     fragments: AtomicU32,
-    /// Whether slots lie in queues that are to be retired.
+    /// Whether queues contain slots to retire.
     left_dead: AtomicBool,
     /// The first slot never handed out.
     fresh: OwnLine<AtomicU32>,
     batch: u64,
-    /// What may wait in limbo and in a thread's hands; `u64::MAX` where nothing is weighed.
+    /// The weight that may wait in limbo and in a thread's hands; `u64::MAX` without weights.
     weight_in_limbo: AtomicU64,
     weight_in_hand: AtomicU64,
-    /// What readers may hold up before newcomers are refused.
+    /// The weight that readers may hold up before new entries are refused.
     weight_held_up: AtomicU64,
     entries: u64,
-    /// What readers held up when limbo was gone through last.
+    /// The slots that readers held up at the last search of limbo.
     held_up: Crowd,
-    /// What it was like when nothing of limbo could be let go last: a hash, [`outlook`].
+    /// The state at the last search that freed nothing: a hash, [`outlook`].
     vain: AtomicU64,
     /// Slots that have become free since the stripes of idle threads were emptied, and how many
     /// are to before they are again.
@@ -96,40 +97,41 @@ pub(crate) struct Reclaim {
     turnover: u64,
     /// The forks of the process that this cache has followed.
     forks: AtomicU64,
-    /// Whether what is retired is free at once.
+    /// Whether retired slots are free at once.
     frees_at_once: bool,
 }
 
-/// What readers hold up. Read with each insertion of weighed entries, and seldom written.
+/// The weight that readers hold up. Read with each insertion of weighed entries, and rarely
+/// written.
 #[derive(Debug, Default)]
 struct Crowd {
     slots: AtomicU64,
-    /// Whether it is so much weight that nothing more may be let go.
+    /// Whether that is so much that nothing more may be removed.
     full: AtomicBool,
 }
 
 /// Where slots come from that were never used.
 pub(crate) trait Supply {
-    /// How many there may be before room is to be made for more, and how many at most.
+    /// The number of slots before the table must grow, and the maximum.
     fn limits(&self) -> (u32, u32);
 
     /// Makes the header of a slot that was never used.
     fn prepare(&self, slot: u32);
 }
 
-/// What is in the slots.
+/// The content of the slots.
 pub(crate) trait Contents {
     /// Whether there is anything to weigh or to drop.
     fn has_any(&self) -> bool;
 
-    /// What a slot weighs, 0 if it is vacant.
+    /// The weight of a slot, 0 if it is vacant.
     fn retired_weight(&self, slot: u32) -> u64;
 
-    /// Drops key and value, if it has any. Of one that is retired, and that nobody can reach.
+    /// Drops key and value, if it has any, of a retired slot that no thread can reach.
     fn vacate(&self, slot: u32);
 }
 
-/// What waits, and how much makes it worth a fence.
+/// The waiting slots, and the number that pays for a fence.
 #[derive(Debug, Default)]
 struct Waiting {
     slots: AtomicU64,
@@ -141,14 +143,14 @@ struct Waiting {
     weight_overdue: AtomicU64,
     /// How many names were read for the last reclamation.
     names: AtomicU64,
-    /// How often readers have said that they let go of something.
+    /// Number of times that readers have reported a release.
     released: AtomicU64,
     /// Writes of reclamations to lines that all threads write.
     shared_writes: AtomicU64,
 }
 
 impl Reclaim {
-    /// Of a cache of so many `entries`, and of a capacity where they are weighed.
+    /// For a cache of so many `entries`, and this capacity if they have weights.
     pub(crate) fn new(entries: u64, capacity: Option<u64>) -> Self {
         let batch = (entries / BATCH_SHARE).clamp(BATCH_MIN, BATCH_MAX);
         let waiting = Waiting {
@@ -196,7 +198,7 @@ impl Reclaim {
         self.weight_held_up.store(weight / CROWD_SHARE, Relaxed);
         self.waiting.0.weight_due.store(limbo / ROUND_SHARE, Relaxed);
         self.waiting.0.weight_overdue.store(limbo, Relaxed);
-        // What is held up is judged anew.
+        // The slots held up are judged anew.
         self.vain.store(0, Relaxed);
     }
 
@@ -214,7 +216,7 @@ impl Reclaim {
         u64::from(self.fresh.0.load(Relaxed) - 1)
     }
 
-    /// Takes slots up to `last` as handed out, to whoever asks.
+    /// Treats slots up to `last` as handed out.
     #[cfg(test)]
     pub(crate) fn hand_out(self, last: u32) -> Self {
         self.fresh.0.store(last + 1, Relaxed);
@@ -227,24 +229,24 @@ impl Reclaim {
         self.waiting.0.slots.load(Relaxed)
     }
 
-    /// What they weigh, where entries are weighed.
+    /// Their total weight, if entries have weights.
     pub(crate) fn waiting_weight(&self) -> u64 {
         self.waiting.0.weight.load(Relaxed)
     }
 
-    /// What reclamations wrote to lines that every thread writes.
+    /// Writes of reclamations to lines that every thread writes.
     pub(crate) fn shared_writes(&self) -> u64 {
         self.waiting.0.shared_writes.load(Relaxed)
     }
 
-    /// Whether more waits than readers held up when limbo was gone through last, and the free slots
-    /// in the segment of theirs that is not full. To who has just gone through it: whether another
-    /// thread has the rest in hand.
+    /// Whether more waits than readers held up at the last search of limbo, plus the free slots in
+    /// their partly filled segment. For the thread that has just searched: whether another thread
+    /// has the rest in hand.
     pub(crate) fn is_in_hand(&self, segments: &Segments) -> bool {
         self.waiting() > self.held_up.slots.load(Relaxed) + u64::from(segments.length())
     }
 
-    /// Whether enough waits to be gone through.
+    /// Whether enough slots wait for a search.
     #[inline(always)]
     pub(crate) fn due(&self) -> bool {
         let Waiting { slots_due, weight_due, .. } = &self.waiting.0;
@@ -252,15 +254,15 @@ impl Reclaim {
             || self.waiting_weight() > weight_due.load(Relaxed)
     }
 
-    /// Whether enough waits to be worth a heavy fence.
+    /// Whether enough slots wait to pay for a heavy fence.
     fn overdue(&self) -> bool {
         let Waiting { slots_overdue, weight_overdue, .. } = &self.waiting.0;
         self.waiting() >= slots_overdue.load(Relaxed)
             || self.waiting_weight() > weight_overdue.load(Relaxed)
     }
 
-    /// A vacant slot, if one can be had without reclaiming; else one that was never used, of those
-    /// that `supply` has.
+    /// A vacant slot, if there is one without reclaiming; else one of the slots of `supply` that
+    /// was never used.
     #[inline(always)]
     pub(crate) fn vacant<W>(
         &self,
@@ -288,8 +290,8 @@ impl Reclaim {
         }
     }
 
-    /// Takes back the slot that was vacant last, unused. The buffers are those it came
-    /// from, and have been in hand since.
+    /// Returns the last vacant slot, unused. The buffers are those that it came from, and have been
+    /// in hand since.
     #[inline]
     pub(crate) fn hand_back<W>(&self, segments: &Segments, buffers: &mut Buffers<W>, slot: u32) {
         let cursor = &mut buffers.vacant;
@@ -316,7 +318,7 @@ impl Reclaim {
             if count == 0 {
                 return None;
             }
-            // Whoever has them is to see to it that there will be others.
+            // The thread that has them must ensure that there will be others.
             buffers.flushed |= fresh + count > enough;
             match self.fresh.0.compare_exchange(fresh, fresh + count, Relaxed, Relaxed) {
                 Ok(_) => {
@@ -344,8 +346,8 @@ impl Reclaim {
         self.weight_in_hand.load(Relaxed) != u64::MAX
     }
 
-    /// Retires a slot that the caller has unlinked, or found unlinked, and taken; and has added
-    /// to the weight of what is retired, where entries are weighed.
+    /// Retires a slot that the caller has unlinked, or found unlinked, and taken; if entries have
+    /// weights, the caller has added its weight to the retired weight.
     #[inline(always)]
     pub(crate) fn retire<W>(&self, segments: &Segments, buffers: &mut Buffers<W>, slot: u32) {
         if buffers.retired.segment == 0 {
@@ -360,7 +362,7 @@ impl Reclaim {
         }
     }
 
-    /// Sends what a stripe has retired to limbo.
+    /// Moves the slots that a stripe has retired to limbo.
     pub(crate) fn flush_retired<W>(&self, segments: &Segments, buffers: &mut Buffers<W>) {
         let Cursor { segment, next } = std::mem::take(&mut buffers.retired);
         let weight = std::mem::take(&mut buffers.retired_weight);
@@ -380,8 +382,8 @@ impl Reclaim {
         }
     }
 
-    /// Sends what a stripe has retired to limbo if it weighs too much to be kept, where entries
-    /// are weighed. At the end of an operation.
+    /// Moves a stripe's retired slots to limbo if their weight is too large to keep, if entries
+    /// have weights. At the end of an operation.
     #[inline(always)]
     pub(crate) fn settle<W>(&self, segments: &Segments, buffers: &mut Buffers<W>) {
         if buffers.retired_weight > self.weight_in_hand.load(Relaxed) {
@@ -389,7 +391,7 @@ impl Reclaim {
         }
     }
 
-    /// Sends the vacant slots that a stripe has in hand to all.
+    /// Publishes the vacant slots that a stripe has in hand.
     pub(crate) fn flush_vacant<W>(&self, segments: &Segments, buffers: &mut Buffers<W>) {
         let Cursor { segment, next } = std::mem::take(&mut buffers.vacant);
         if segment != 0 && next > 0 {
@@ -400,7 +402,7 @@ impl Reclaim {
         }
     }
 
-    /// Notes that a slot lies in a queue that is to be retired, where nobody may come to it.
+    /// Notes that a queue contains a slot to retire that no thread may reach.
     #[cold]
     pub(crate) fn note_left_dead(&self) {
         // Release: it was declared dead and queued before; partner is the Acquire of
@@ -413,9 +415,10 @@ impl Reclaim {
         self.left_dead.swap(false, Acquire)
     }
 
-    /// Packs what is free into as few segments as it needs, and gives the others back; unless only a
-    /// few are partly filled, or `always`. Who takes slots one by one, and has each reclaimed by
-    /// itself, would have all segments in here in the end. O(segments), and O(1) for each that came.
+    /// Packs free slots into as few segments as possible, and frees the others, unless only a few
+    /// are partly filled; or `always`. A user that takes slots one by one, and has each reclaimed
+    /// separately, would otherwise put all segments in here. O(segments), and O(1) for each that
+    /// came.
     pub(crate) fn pack_free(&self, segments: &Segments, traffic: &mut Traffic, always: bool) {
         let fragments = self.fragments.load(Relaxed);
         if fragments == 0 || !always && fragments < segments.count() / FRAGMENTS_SHARE {
@@ -424,7 +427,7 @@ impl Reclaim {
         self.fragments.store(0, Relaxed);
         let length = segments.length() as usize;
         let mut slots = Vec::with_capacity(2 * length);
-        // Empty, and kept for what is left in the end.
+        // Empty, and kept for the rest at the end.
         let mut spare = 0;
         let mut next = self.free.take_all(traffic);
         while next != 0 {
@@ -448,11 +451,12 @@ impl Reclaim {
         }
     }
 
-    /// Lets go what nobody can be reading: `all` of it, or what needs no heavy fence unless too much
-    /// has come for that. `reader` is the calling thread's. Dropping `contents` runs the user's code,
-    /// so the caller holds no lock. How many slots became free.
+    /// Frees slots that no thread can be reading: `all` of them, or those that need no heavy fence
+    /// unless too many have come. `reader` is the calling thread's. Dropping `contents` runs user
+    /// code, so the caller holds no lock. Returns the number of freed slots.
     ///
-    /// A pass over the stripes, and at most one heavy fence; what waits is bounded.
+    /// A pass over the stripes, and at most one heavy fence; the number of waiting slots is
+    /// bounded.
     pub(crate) fn run<L: Default, W: Default>(
         &self,
         segments: &Segments,
@@ -470,8 +474,8 @@ impl Reclaim {
         let next = self.limbo.take_all(&mut traffic);
         let mut chain = Chain { next, reclaim: self, segments };
         if next == 0 {
-            // Another thread has it in hand, and may be suspended: the others need not come again
-            // for each slot.
+            // Another thread has it in hand, and may be suspended: the others need not return for
+            // each slot.
             let names = self.waiting.0.names.load(Relaxed);
             self.set_due(&Left { names, ..Left::default() });
             self.doubt();
@@ -484,7 +488,7 @@ impl Reclaim {
         let (quiet, asked) = self.quiesce(stripes, stamp, all || self.overdue());
         let released = self.waiting.0.released.load(Relaxed);
         let named = Named::by(stripes);
-        // What may be named waits for the next time.
+        // Slots that may be named wait for the next time.
         let quiet = if named.unsure { 0 } else { quiet };
         let mut left = Left { stripes: asked, names: named.count, ..Left::default() };
         self.waiting.0.names.store(left.names, Relaxed);
@@ -511,7 +515,7 @@ impl Reclaim {
             traffic.writes += 1;
             let vacated = match kept {
                 0 => occupied,
-                // Of those that were gathered, what was exchanged for them.
+                // For the gathered slots: the words exchanged for them.
                 _ if held_up.gather(segment, kept) => segments.occupied(segment).count_ones(),
                 _ => continue,
             };
@@ -527,13 +531,13 @@ impl Reclaim {
         (left.slots, left.weight) = (held_up.slots, held_up.weight);
         if !left.young {
             self.hold_up(left.slots, left.weight);
-            // All that waits, and nothing came or went.
+            // Everything waits, and nothing has changed.
             if freed == 0 && judged == waiting && self.waiting() == waiting {
                 self.vain.store(outlook(stamp + 1, waiting, named.readers), Relaxed);
             }
         }
         self.set_due(&left);
-        // Who has let go meanwhile says so once.
+        // A reader that has released meanwhile reports it once.
         if self.waiting.0.released.load(Relaxed) != released {
             self.hasten();
         }
@@ -543,7 +547,7 @@ impl Reclaim {
         freed
     }
 
-    /// Drops what is in the slots of a segment but those that are `kept`, and weighs all.
+    /// Drops the content of a segment's slots except the `kept` ones, and sums the weight of all.
     fn release(
         &self,
         segment: u32,
@@ -553,7 +557,7 @@ impl Reclaim {
         gone: &mut Gone<'_>,
     ) {
         let segments = held_up.segments;
-        // Whatever happens in a destructor, no slot is lost.
+        // No slot is lost, even if a destructor panics.
         let unfinished = Ensure::new(gone, |_| self.put_back(segments, segment));
         for (at, slot) in segments.slots(segment) {
             let weight = contents.retired_weight(slot);
@@ -567,16 +571,16 @@ impl Reclaim {
         unfinished.waive();
     }
 
-    /// Waits until all that was unlinked before the epoch that has just begun after `stamp` can be
-    /// judged by what is named; or, unless it is `urgent`, says up to which stamp it can. And how many
-    /// stripes were asked.
+    /// Waits until all slots unlinked before the epoch that has just begun after `stamp` can be
+    /// judged by names; or, unless it is `urgent`, returns the stamp up to which they can. Also
+    /// returns the number of stripes read.
     fn quiesce<L: Default, W: Default>(
         &self,
         stripes: &Stripes<L, W>,
         stamp: u64,
         urgent: bool,
     ) -> (u64, u64) {
-        // After what was unlinked. Partner: the fence of a thread that wakes or passes.
+        // After the unlinking. Partner: the fence of a thread that wakes or passes.
         atomic::fence(SeqCst);
         let (mut quiet, mut asked) = (u64::MAX, 0);
         for stripe in stripes.iter() {
@@ -602,7 +606,8 @@ impl Reclaim {
         freed >= self.turnover && self.freed.compare_exchange(freed, 0, Relaxed, Relaxed).is_ok()
     }
 
-    /// Lets go of what threads were reading when the process was forked, in which they are not.
+    /// Releases the slots that threads were reading when the process forked, because those threads
+    /// do not exist in the child.
     #[inline]
     fn forget_lost_threads<L: Default, W: Default>(&self, stripes: &Stripes<L, W>) {
         let forks = fork::count();
@@ -613,18 +618,19 @@ impl Reclaim {
         }
     }
 
-    /// Says when limbo is to be gone through again: not before as much has come as is worth it, and
-    /// half of what readers hold up. What waits now is what was kept, and what another thread has in
-    /// hand, which says so again when it is done.
+    /// Decides when to search limbo again: not before enough slots have come, and half as many as
+    /// readers hold up. The slots that wait now were kept, or are in the hand of another thread,
+    /// which decides again when it has finished.
     fn set_due(&self, left: &Left) {
         let Waiting { slots_due, weight_due, slots_overdue, weight_overdue, .. } = &self.waiting.0;
         let (waiting, waiting_weight) = (self.waiting(), self.waiting_weight());
         let most = self.weight_in_limbo.load(Relaxed);
-        // Not when readers hold up much more than they may; nor for less than reading names is worth.
+        // Not when readers hold up much more than they may; nor for fewer slots than reading the
+        // names pays for.
         let till_full = self.weight_held_up.load(Relaxed).saturating_sub(waiting_weight);
         let least = (left.weight / 8).max(most / ROUND_SHARE);
         let after = |weight: u64| waiting_weight.saturating_add(weight.min(till_full.max(least)));
-        // Where not all was gone through, readers hold up what they did the last time, or more.
+        // If the search was partial, readers hold up as many as the last time, or more.
         let before = if left.young { self.held_up.slots.load(Relaxed) } else { 0 };
         let (slots, weight) = (left.slots.max(before) / 2, left.weight / 2);
         let round = self.round(left.stripes, left.names);
@@ -636,7 +642,7 @@ impl Reclaim {
         }
     }
 
-    /// How many slots are worth it that so many stripes and names are read for.
+    /// The number of slots that pays for reading so many stripes and names.
     fn round(&self, stripes: u64, names: u64) -> u64 {
         let by_names = (names / NAMES_PER_SLOT).min(self.batch.max(self.entries / 8));
         ROUND_MIN.max(stripes * ROUND_PER_STRIPE).min(self.batch / ROUNDS_PER_BATCH).max(by_names)
@@ -654,9 +660,9 @@ impl Reclaim {
         }
     }
 
-    /// Takes back that readers hold up too much, if not even so much waits. Who has said it may have
-    /// done so late, when others had let it go: and where newcomers are refused for it nothing may
-    /// ever be retired again.
+    /// Withdraws the statement that readers hold up too much, if even less waits. A thread may have
+    /// made it late, after others had freed the slots; and if new entries are refused because of
+    /// it, nothing may ever be retired again.
     fn doubt(&self) {
         let full = &self.held_up.full;
         if full.load(Relaxed) && self.waiting_weight() <= self.weight_held_up.load(Relaxed) {
@@ -664,14 +670,14 @@ impl Reclaim {
         }
     }
 
-    /// A reader has let go of what it held up: limbo is worth going through.
+    /// A reader has released the slots that it held up: a search of limbo pays.
     #[cold]
     pub(crate) fn named_no_more(&self) {
         self.waiting.0.released.fetch_add(1, Relaxed);
         self.hasten();
     }
 
-    /// Has the next writer go through limbo, if as much is there as was worth it without readers.
+    /// Makes the next writer search limbo, if it has enough slots for a search without readers.
     fn hasten(&self) {
         let Waiting { slots_due, weight_due, slots_overdue, weight_overdue, .. } = &self.waiting.0;
         let (slots, weight) = (self.batch, self.weight_in_limbo.load(Relaxed));
@@ -681,7 +687,7 @@ impl Reclaim {
         weight_overdue.store(weight, Relaxed);
     }
 
-    /// How many slots readers held up when limbo was gone through last.
+    /// Number of slots that readers held up at the last search of limbo.
     #[cfg(feature = "tracing")]
     pub(crate) fn held_up(&self) -> u64 {
         self.held_up.slots.load(Relaxed)
@@ -692,7 +698,7 @@ impl Reclaim {
         self.waiting_weight() > self.weight_held_up.load(Relaxed)
     }
 
-    /// Whether readers hold up so much weight that nothing more may be let go for what comes.
+    /// Whether readers hold up so much weight that nothing more may be removed for new entries.
     #[inline(always)]
     pub(crate) fn is_crowded(&self) -> bool {
         self.held_up.full.load(Relaxed)
@@ -702,7 +708,7 @@ impl Reclaim {
         self.limbo.push(segments, segment, &mut Traffic::default());
     }
 
-    /// Ends an epoch for what was withdrawn from all at once, and says which.
+    /// Ends an epoch for data withdrawn from all readers at once, and returns it.
     #[cfg(feature = "freezing")]
     pub(crate) fn end_epoch(&self) -> u64 {
         // Release: the withdrawal is seen by pins that begin at a later epoch (Acquire in
@@ -710,7 +716,7 @@ impl Reclaim {
         self.epoch.0.fetch_add(1, AcqRel)
     }
 
-    /// Whether nobody reads copies any more that were withdrawn in an epoch, before a heavy fence.
+    /// Whether copies withdrawn in an epoch, before a heavy fence, have no readers any more.
     #[cfg(feature = "freezing")]
     pub(crate) fn is_past<L: Default, W: Default>(
         &self,
@@ -718,8 +724,8 @@ impl Reclaim {
         stripes: &Stripes<L, W>,
     ) -> bool {
         self.forget_lost_threads(stripes);
-        // Acquire: partner is the Release with which a reader clears its hazard or pin; what it
-        // read, it has read before the copies are written again.
+        // Acquire: partner is the Release with which a reader clears its hazard or pin; its reads
+        // come before the copies are written again.
         stripes.iter().map(|stripe| &stripe.reader).all(|reader| {
             let pinned = reader.pinned.load(Acquire);
             (pinned == 0 || pinned > epoch) && reader.hazard.load(Acquire) != super::protect::COPIES
@@ -737,10 +743,10 @@ impl Reclaim {
     }
 }
 
-/// What a reclamation has left in limbo.
+/// The slots that a reclamation has left in limbo.
 #[derive(Default)]
 struct Left {
-    /// Held up by readers, of what was gone through.
+    /// Held up by readers, of those searched.
     slots: u64,
     weight: u64,
     /// Whether some was not, because threads had not passed it.
@@ -750,7 +756,7 @@ struct Left {
     names: u64,
 }
 
-/// Segments taken out of limbo; what is not used goes back.
+/// Segments taken out of limbo; unused ones return.
 struct Chain<'r> {
     next: u32,
     reclaim: &'r Reclaim,
@@ -795,8 +801,8 @@ impl<'r> HeldUp<'r> {
         HeldUp { segment: 0, kept: 0, slots: 0, weight: 0, reclaim, segments }
     }
 
-    /// Exchanges the words of a segment that are to be `kept` for vacated ones. True if it has
-    /// no others then; else it is not the caller's any more.
+    /// Exchanges the words of a segment to be `kept` for vacated ones. True if it has no others
+    /// then; else the caller no longer owns it.
     fn gather(&mut self, segment: u32, mut kept: u32) -> bool {
         self.slots += u64::from(kept.count_ones());
         let all = (1 << self.segments.length()) - 1;
@@ -807,7 +813,7 @@ impl<'r> HeldUp<'r> {
                 (self.segment, self.kept) = (segment, kept);
                 return false;
             }
-            // Of the later of the two.
+            // The result of the later of the two.
             let [stamp, own] = [segment, self.segment].map(|of| self.segments.stamp(of));
             own.store(own.load(Relaxed).max(stamp.load(Relaxed)), Relaxed);
             let (from, to) = (kept.trailing_zeros(), room.trailing_zeros());
@@ -836,7 +842,7 @@ impl Drop for HeldUp<'_> {
     }
 }
 
-/// What waits no more, counted when all is done or a destructor panics.
+/// Slots that no longer wait, counted at the end or when a destructor panics.
 struct Gone<'r> {
     slots: u64,
     weight: u64,
@@ -938,7 +944,8 @@ mod tests {
         }
     }
 
-    /// What it has not shown goes; who holds something up says when it does no more.
+    /// Slots that it has not returned are freed; a reader that holds slots up reports when it no
+    /// longer does.
     #[test]
     fn a_pin_keeps_what_it_has_shown_however_much() {
         let rig = Rig::new(40);
@@ -956,7 +963,7 @@ mod tests {
         assert!(!rig.reclaim.due(), "it held up nothing");
     }
 
-    /// Of as many slots as the last time, but heavy ones.
+    /// For as many slots as the last time, but heavy ones.
     #[test]
     fn what_readers_hold_up_is_judged_by_its_weight() {
         let rig = Rig::new(40);
@@ -975,8 +982,8 @@ mod tests {
         assert!(rig.reclaim.is_crowded(), "30 of 100, and as many slots as before");
     }
 
-    /// One that has gone through limbo says late what was held up then, after another has found that
-    /// nothing is any more. Newcomers are refused because of that, so nobody retires anything.
+    /// A thread that has searched limbo reports late how much was held up, after another has found
+    /// that nothing is any more. New entries are refused because of that, so nothing is retired.
     #[test]
     fn what_is_said_late_of_readers_that_have_gone_refuses_nobody() {
         let rig = Rig::new(40);
@@ -987,7 +994,7 @@ mod tests {
         assert_eq!((rig.run(), rig.waiting()), (40, (0, 0)));
         rig.reclaim.hold_up(40, 8_200);
         assert!(rig.reclaim.is_crowded());
-        // As whoever finds no room does.
+        // As an insertion without free capacity does.
         assert_eq!(rig.run(), 0);
         assert!(!rig.reclaim.is_crowded());
     }

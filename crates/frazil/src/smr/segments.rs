@@ -37,7 +37,7 @@ pub(crate) const SECOND: u32 = 1 << 30;
 /// The bits of a word that number the slot.
 pub(crate) const SLOT: u32 = SECOND - 1;
 
-/// What threads share of each segment beside its words.
+/// Shared data of each segment beside its words.
 #[derive(Debug, Default)]
 struct Tail {
     /// The segment below in a stack, or 0.
@@ -58,8 +58,8 @@ pub(crate) struct Segments {
     tails: Chunks<Tail>,
     /// Words in a segment, a power of two.
     length: u32,
-    /// How many of them a thread keeps to itself. Fewer than all where the capacity is
-    /// small beside what the cache was laid out for.
+    /// Number of them that a thread keeps. Fewer than all if the capacity is small compared with
+    /// the cache's planned size.
     step: AtomicU32,
     /// The first that was never handed out.
     fresh: OwnLine<AtomicU32>,
@@ -105,7 +105,7 @@ impl Segments {
         self.count.load(Relaxed)
     }
 
-    /// Allows for so many segments, unless there may be more already.
+    /// Permits so many segments, unless more are permitted already.
     pub(crate) fn allow(&self, count: u32) {
         self.count.fetch_max(count, Relaxed);
     }
@@ -184,12 +184,12 @@ impl Segments {
         (self.length..self.fresh.0.load(Acquire)).step_by(self.length as usize)
     }
 
-    /// Those that hold nothing and are in no hands.
+    /// Empty segments in no thread's hands.
     pub(crate) fn empty(&self) -> &SegmentStack {
         &self.empty
     }
 
-    /// Gives back a segment whose words are all 0.
+    /// Frees a segment whose words are all 0.
     #[inline]
     pub(crate) fn give(&self, segment: u32, traffic: &mut Traffic) {
         self.empty.push(self, segment, traffic);
@@ -268,7 +268,7 @@ impl SegmentStack {
         0
     }
 
-    /// Its segments, and no more than there are. Nobody else may use them.
+    /// Its segments, at most the existing ones. No other thread may use them.
     pub(crate) fn segments<'s>(&self, segments: &'s Segments) -> impl Iterator<Item = u32> + 's {
         let mut segment = self.head.0.load(Acquire) as u32;
         let next = move || {
@@ -325,19 +325,19 @@ impl Segments {
 
 /// Segments in a thread's hands that hold nothing: as many as one operation can need.
 ///
-/// An operation stocks them before it begins. It may then leave a segment of either
-/// queue, one of retired and one of vacant slots partly filled, and nothing it does
-/// later can fail for want of a segment: whatever more it fills, it has emptied before.
+/// An operation stocks them before it begins. It may then leave a segment of either queue, one of
+/// retired and one of vacant slots partly filled, and no later step can fail for lack of a segment:
+/// it has emptied every further segment that it fills.
 #[derive(Debug, Default)]
 pub(crate) struct Spares {
     segments: [u32; SPARES_MAX],
     count: u32,
 }
 
-/// What one operation can need.
+/// The most that one operation needs.
 const SPARES: u32 = 4;
-/// What is kept: enough for segments to go round within the thread, without a locked
-/// instruction for each.
+/// The number kept: enough to reuse segments within the thread, without a locked instruction for
+/// each.
 const SPARES_MAX: usize = 12;
 
 impl Spares {

@@ -1,11 +1,11 @@
-//! Holders of a slot that each thread counts for itself (`docs/design/handles.md`).
+//! Holders of a slot that each thread counts by itself (`docs/design/handles.md`).
 //!
-//! Where threads hold the same slot again and again, the line of its word goes from one processor to the
-//! other twice a hold. So the word of such a slot is *spread*: it has a share that stands for all who are
-//! counted elsewhere, and each thread counts in a line of its own, without a locked instruction. What is frozen
-//! is spread at once, because it will be held often. An exact
-//! count is had by *recounting*: the word says that it is spread no more, threads that looked at it before
-//! have passed, and the sum of what they have counted takes the place of the share.
+//! If threads hold the same slot again and again, the line of its word moves between processors
+//! twice a hold. So the word of such a slot is *spread*: it contains a share that stands for all
+//! holders counted elsewhere, and each thread counts in a line of its own, without a locked
+//! instruction. Frozen entries are spread at once, because they will be held often. *Recounting*
+//! gives an exact count: it takes the mark off the word, waits until threads that saw the mark have
+//! passed, and replaces the share by the sum of the threads' counts.
 
 use std::ops::{Deref, DerefMut};
 
@@ -21,26 +21,28 @@ use crate::sync::atomic::{
 };
 use crate::sync::{CHECKED, Mutex, MutexGuard, thread};
 
-/// Slots that may be spread at once because threads meet there. 2 KiB for each thread that holds one.
+/// Slots that may be spread at once because threads contend for them. 2 KiB for each thread that
+/// holds one.
 const PLACES: usize = if CHECKED { 2 } else { 256 };
 
-/// Slots beside those that may be spread at once because they are frozen: their places come behind. 512 KiB
-/// for each thread that holds them, of which those are mapped that it has held.
+/// Frozen slots that may be spread at once; their places follow the others. 512 KiB of addresses
+/// for each thread that holds some, mapped where it has held one.
 const ASIDE_PLACES: usize = if CHECKED { 2 } else { 1 << 16 };
 
 /// Places for which a word says which are due.
 const A_WORD: usize = u64::BITS as usize;
 
-/// How often who recounts looks at a thread that has not passed, before it leaves it to the next.
+/// How often a recount looks at a thread that has not passed, before it leaves the rest to the next
+/// recount.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 1_000 };
 
-/// What one thread counts, and alone writes. It has only atomics, so it may be freed while a reference to it, which
-/// is not used any more, still exists.
+/// The counts of one thread, which alone writes them. It has only atomics, so it may be freed while
+/// an unused reference to it still exists.
 #[derive(Debug)]
 pub(crate) struct Own {
-    /// Odd while the thread looks at a word, and counts.
+    /// Odd while the thread reads a word and counts.
     section: AtomicU64,
-    /// Those that it has let in, less those that it has let go, by place, in lines of its own. They wrap.
+    /// Holds less releases of this thread, by place, in lines of its own. They wrap.
     counts: OnceBox<Chunks<AtomicU64>>,
 }
 
@@ -57,48 +59,50 @@ impl Default for Own {
 }
 
 impl Own {
-    /// Counts one more. False if the word is not spread any more, and nothing was done.
+    /// Counts a hold. False, and nothing is counted, if the word is no longer spread.
     #[inline(always)]
     pub(crate) fn hold(&self, refs: &Refs) -> bool {
         self.count(refs, 1)
     }
 
-    /// Counts the caller no more. False if the word is not spread any more, and nothing was done. Else it looks
-    /// at nothing from here on.
+    /// Counts a release. False, and nothing is counted, if the word is no longer spread. Otherwise
+    /// it reads nothing afterwards.
     #[inline(always)]
     pub(crate) fn release(&self, refs: &Refs) -> bool {
         self.count(refs, u64::MAX)
     }
 
-    // Apart: what it needs took registers of all look-ups, which are of words that are not spread, and a sixth more
-    // instructions.
+    // Not inlined: its registers cost all look-ups, most of which are of words that are not spread,
+    // a sixth more instructions.
     #[inline(never)]
     fn count(&self, refs: &Refs, amount: u64) -> bool {
         let Some(counts) = self.counts.get() else { return self.count_first(refs, amount) };
         let section = self.section.load(Relaxed);
-        // Release: what was counted before, for who waits until it is not what it was, and finds this; partner is
-        // the Acquire of `has_passed`.
+        // Release: the counts before this, for a recount that sees this section instead of an
+        // earlier one; partner is the Acquire of `has_passed`.
         self.section.store(section + 1, Release);
-        // Partner: the heavy fence of `recount`. Either this finds the word recounted, or the other waits for it.
+        // Partner: the heavy fence of `recount`. Either this reads the recounted word, or the
+        // recount waits for it.
         fence::light();
         let place = refs.place();
         let counter = place.and_then(|place| counts.get(place));
         if let Some(counter) = counter {
             add(counter, amount);
         }
-        // Release: the count, and what was read of the content; partner is the Acquire of `has_passed`.
+        // Release: the count, and the reads of the content before it; partner is the Acquire of
+        // `has_passed`.
         self.section.store(section + 2, Release);
         counter.is_some() || place.is_some() && self.count_first(refs, amount)
     }
 
-    /// The same where there is no memory for it yet.
+    /// The same when the counter is not allocated yet.
     #[cold]
     #[inline(never)]
     fn count_first(&self, refs: &Refs, amount: u64) -> bool {
-        // Not in a section, for which others wait.
+        // Allocates outside of the section, for which others wait.
         match refs.place() {
             Some(place) if (place as usize) < PLACES + ASIDE_PLACES => self.make(place),
-            // Nor if its link leads to another slot: then it was recounted since the word was looked at.
+            // Its link leads to another slot: it was recounted since the word was read.
             _ => return false,
         }
         self.count(refs, amount)
@@ -118,12 +122,14 @@ impl Own {
         counter.map_or(0, |counter| counter.load(Relaxed))
     }
 
-    /// Whether the thread of this number does not count by what it saw before the caller's heavy fence.
+    /// Whether the thread of this number no longer counts by a word that it read before the
+    /// caller's heavy fence.
     fn has_passed(&self, number: u32) -> bool {
         // Acquire: partner is the Release of `count`.
         let first = self.section.load(Acquire);
         if first.is_multiple_of(2) || fork::has_lost(number) {
-            // What a lost thread was about to let go of is held for good, as all that it held.
+            // A lost thread will release nothing: what it held, or was about to release, stays held
+            // for ever.
             return true;
         }
         for _ in 0..LOOKS {
@@ -141,9 +147,9 @@ impl Own {
 struct Place {
     /// 0 for none.
     slot: u32,
-    /// What had been counted here before.
+    /// The sum of counts at the last recount of this place.
     base: u64,
-    /// Whether the word says that it is spread no more.
+    /// Whether the word is no longer spread.
     is_over: bool,
 }
 
@@ -151,13 +157,13 @@ struct Place {
 #[derive(Debug)]
 pub(crate) struct Spread {
     table: Mutex<Table>,
-    /// Whether there is one that is to be recounted.
+    /// Whether some slot is due for a recount.
     due: AtomicBool,
-    /// Which those are of what is frozen: a bit for each place. The others' words are looked at.
+    /// Frozen slots that are due: a bit for each place. For other slots, their words tell.
     due_aside: Box<[AtomicU64]>,
 }
 
-/// The table, of who is at it. It is given back first, and only then may the process be forked.
+/// The locked table. Its lock is released before the process may fork: fields drop in this order.
 pub(crate) struct Locked<'s> {
     table: MutexGuard<'s, Table>,
     _unforked: fork::Unforked,
@@ -179,22 +185,22 @@ impl DerefMut for Locked<'_> {
 
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Those for what threads meet at, and behind them as many for what is frozen as there ever were at once.
+    /// Places of contended slots, then as many for frozen ones as there ever were at once.
     places: Vec<Place>,
-    /// Where the next place is looked for that what is frozen may have.
+    /// Where the search for the next place of a frozen slot begins.
     #[cfg(feature = "freezing")]
     next_aside: usize,
-    /// Places whose words say that they are spread no more.
+    /// Places whose words are no longer spread.
     over: Vec<usize>,
-    /// How often there was no place since all were recounted.
+    /// Attempts that found no place since the last recount of all.
     refused: u32,
-    /// Whether all that threads have met at are to be recounted.
+    /// Whether all contended slots are due.
     is_all_due: bool,
-    /// Whether none is to be spread any more.
+    /// Whether slots are no longer spread.
     is_closed: bool,
 }
 
-/// Refusals after which all that threads have met at is recounted, because it may be hot no more.
+/// Refusals after which all contended slots are recounted, because they may have become cold.
 const REFUSED_MAX: u32 = if CHECKED { 2 } else { 1 << 12 };
 
 impl Spread {
@@ -212,27 +218,28 @@ impl Spread {
         Spread { table: Mutex::new(table), due: AtomicBool::new(false), due_aside }
     }
 
-    /// Whether something is to be recounted.
+    /// Whether some slot is due.
     #[inline(always)]
     pub(crate) fn is_due(&self) -> bool {
         self.due.load(Relaxed)
     }
 
-    /// A slot that is spread is to be recounted: it was not used of late, or its residency is over.
+    /// Makes a spread slot due: it was not used lately, or its residency is over.
     #[cold]
     pub(crate) fn recount_soon(&self, refs: &Refs) {
         let at = refs.recount_soon().and_then(|place| (place as usize).checked_sub(PLACES));
-        // No place at all, where it was recounted since the word said that it is due, and its link leads to another
-        // slot by now. A bit too many does no harm: the word is asked.
+        // No place if it was recounted since its word became due, and its link leads to another
+        // slot by now. An extra bit does no harm: the recount reads the word.
         if let Some((at, word)) = at.and_then(|at| Some((at, self.due_aside.get(at / A_WORD)?))) {
-            // Release: that it is due, which its word says; partner is the Acquire of `recount`.
+            // Release: the word that says that it is due; partner is the Acquire of `recount`.
             word.fetch_or(1 << (at % A_WORD), Release);
         }
         self.set_due();
     }
 
     fn set_due(&self) {
-        // An exchange, and Release: who takes it away finds what is due. Partner: the Acquire of `recount`.
+        // An exchange with Release: a recount that clears the flag finds the due slots. Partner:
+        // the Acquire of `recount`.
         self.due.swap(true, Release);
     }
 
@@ -243,25 +250,25 @@ impl Spread {
         places * size_of::<Place>() + over * size_of::<usize>() + size_of_val(&*self.due_aside)
     }
 
-    /// The process is not forked meanwhile.
+    /// Locks the table, and keeps the process from forking meanwhile.
     pub(crate) fn table(&self) -> Locked<'_> {
         let unforked = fork::Unforked::new();
         Locked { table: self.table.lock(), _unforked: unforked }
     }
 
-    /// The same, for who waits for nobody.
+    /// The same without waiting: none if the table is in use.
     pub(crate) fn try_table(&self) -> Option<Locked<'_>> {
-        // First, as above: else a child would find the table locked.
+        // In this order: otherwise a child could find the table locked.
         let unforked = fork::Unforked::try_new()?;
         Some(Locked { table: self.table.try_lock()?, _unforked: unforked })
     }
 
-    /// Spreads a slot in which the caller is counted, if it is resident, there is a place, and nobody else
-    /// is at it. Waits for nobody, and drops nothing.
+    /// Spreads a slot in which the caller is counted, if it is resident, there is a place, and no
+    /// other thread uses the table. Waits for no thread, and drops nothing.
     #[cold]
     pub(crate) fn spread(&self, slot: u32, refs: &Refs) {
         let Some(mut table) = self.try_table() else { return };
-        // If another was faster, or it is being recounted.
+        // Another thread was faster, or it is being recounted.
         if table.is_closed || refs.look().has_share() {
             return;
         }
@@ -284,7 +291,7 @@ fn sum<'o>(owns: impl Iterator<Item = (u32, &'o Own)>, place: usize) -> u64 {
 }
 
 impl Table {
-    /// Whether somebody is counted in a slot, wherever, and there is something for that.
+    /// Whether a slot has a holder, counted in its word or by a thread, and content.
     pub(crate) fn is_held<'o>(
         &self,
         slot: u32,
@@ -301,19 +308,19 @@ impl Table {
         }
     }
 
-    /// None is spread from here on.
+    /// From now on no slot is spread.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Others are frozen from here on: their places are looked for from the first.
+    /// Begins a new set of frozen slots: the search for their places starts from the first.
     #[cfg(feature = "freezing")]
     pub(crate) fn begin_aside(&mut self) {
         self.next_aside = PLACES;
     }
 
-    /// Spreads a slot in which the caller is counted, and which is frozen, if it is resident. False if there is no place
-    /// for it, nor for others.
+    /// Spreads a frozen slot in which the caller is counted, if it is resident. False if there is
+    /// no place left for frozen slots.
     #[cfg(feature = "freezing")]
     pub(crate) fn spread_aside(&mut self, slot: u32, refs: &Refs) -> bool {
         let is_taken = |place: &Place| place.slot != 0;
@@ -333,7 +340,7 @@ impl Table {
         true
     }
 
-    /// Says in the word of a place that it is spread no more, if it is due, or in any case.
+    /// Ends the spreading in the word of a place, if the slot is due, or `in_any_case`.
     fn end<'r>(&mut self, at: usize, in_any_case: bool, refs: impl Fn(u32) -> &'r Refs) {
         let Some(place) = self.places.get_mut(at) else { return };
         if place.slot != 0 && !place.is_over && refs(place.slot).recount(in_any_case) {
@@ -342,8 +349,9 @@ impl Table {
         }
     }
 
-    /// Recounts what is due, or all, of these threads, and shows each slot with what letting go of the share
-    /// has come to. False if a thread has not passed: then some is left to the next.
+    /// Recounts slots that are due, or all, from the counts of these threads. Calls `recounted` for
+    /// each slot with the result of releasing its share. False if a thread has not passed: then the
+    /// rest is left to the next recount.
     pub(crate) fn recount<'r, 'o, O: Iterator<Item = (u32, &'o Own)>>(
         &mut self,
         spread: &Spread,
@@ -383,7 +391,7 @@ impl Table {
             let slot = std::mem::take(&mut place.slot);
             place.is_over = false;
             let counted = sum(owns(), at).wrapping_sub(place.base);
-            // Nobody counts here until it is another's place.
+            // No thread counts here until the place belongs to another slot.
             place.base = place.base.wrapping_add(counted);
             recounted(slot, refs(slot).take_back_share(counted));
         }
@@ -396,8 +404,8 @@ mod tests {
     use super::*;
     use crate::smr::refs::SlotRefs as _;
 
-    /// A slot that is spread, whose link leads to another slot: as a thread finds it that was kept from running since it
-    /// has looked at the word, while others have recounted the slot and come to own what is in it.
+    /// A spread slot whose link leads to another slot: what a thread finds that was suspended after
+    /// it read the word, while others recounted the slot and came to own its content.
     fn overtaken(spread: &Spread) -> Refs {
         let refs = Refs::default();
         refs.prepare(1);

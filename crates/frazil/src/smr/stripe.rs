@@ -37,8 +37,8 @@ use crate::sync::atomic::{
 };
 use crate::sync::{CHECKED, Mutex, MutexGuard};
 
-/// What a thread is reading. Written by that thread, read by all: what every reclamation asks of each
-/// lies in the first line.
+/// The slots that a thread is reading. Written by that thread, read by all: the first line has the
+/// words that every reclamation reads.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Reader {
@@ -50,15 +50,14 @@ pub(crate) struct Reader {
     pub(crate) depth: AtomicU64,
     /// The epoch at which the first of them began, or 0.
     pub(crate) pinned: AtomicU64,
-    /// What it has seen unlinked.
+    /// Its progress past unlinked slots.
     pub(crate) progress: Progress,
     /// The slots that they have shown.
     pub(crate) names: Names,
 }
 
 impl Reader {
-    /// Names a slot that a pin shows. What is looked at from here on is looked at later. For the
-    /// thread itself.
+    /// Names a slot that a pin returns. Reads from here on come later. For the thread itself.
     #[inline(always)]
     pub(crate) fn name(&self, slot: u32) {
         self.names.add(slot);
@@ -68,7 +67,7 @@ impl Reader {
         self.progress.wake_if_asleep();
     }
 
-    /// Lets go of all that a thread was reading which does not exist.
+    /// Releases everything that a thread was reading which no longer exists.
     pub(crate) fn forget(&self) {
         self.hazard.store(0, Relaxed);
         self.second.store(0, Relaxed);
@@ -92,25 +91,25 @@ pub(crate) struct Cursor {
     pub(crate) next: u32,
 }
 
-/// What slots pass through on their way between threads, and what the layer above keeps with it.
+/// The buffers through which slots pass between threads, with the data of the layer above.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers<W = ()> {
     /// Free slots in hand.
     pub(crate) vacant: Cursor,
-    /// Slots that wait to be reclaimed, and what they weigh where entries are weighed.
+    /// Slots that wait to be reclaimed, and their weight if entries have weights.
     pub(crate) retired: Cursor,
     pub(crate) retired_weight: u64,
-    /// Whether some have gone to limbo since someone asked, or slots become few.
+    /// Whether some have moved to limbo since the last query, or slots become few.
     pub(crate) flushed: bool,
-    /// Segments in hand that hold nothing.
+    /// Empty segments in hand.
     pub(crate) spares: Spares,
-    /// What has not been counted yet.
+    /// Writes not counted yet.
     pub(crate) traffic: Traffic,
-    /// Of the layer above.
+    /// Data of the layer above.
     pub(crate) above: W,
 }
 
-/// What an operation does to lines that every thread writes.
+/// Writes of an operation to lines that every thread writes.
 #[derive(Debug, Default)]
 pub(crate) struct Traffic {
     /// Attempts that another thread's progress made vain.
@@ -119,8 +118,8 @@ pub(crate) struct Traffic {
     pub(crate) writes: u64,
 }
 
-/// Per-thread state of one cache: what its thread reads, the buffers of its writers, and what the
-/// layers above keep beside them, `L` for all to read and `W` for who holds the buffers.
+/// Per-thread state of one cache: the slots that its thread reads, the buffers of its writers, and
+/// the data of the layers above, `L` for all readers and `W` for the holder of the buffers.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
 pub(crate) struct Stripe<L = (), W = ()> {
@@ -130,10 +129,10 @@ pub(crate) struct Stripe<L = (), W = ()> {
     busy: AtomicBool,
     /// Whether another thread wants to be, or is.
     claimed: AtomicBool,
-    /// Whether whoever is at work runs code of the user's, for which nobody may wait.
+    /// Whether the thread at work runs user code, for which no thread may wait.
     outside: AtomicBool,
-    /// What its writers had done when it was looked at last, and when it was emptied because
-    /// they did nothing more.
+    /// Its writers' counts at the last check, and when it was emptied because they did nothing
+    /// more.
     seen: AtomicU32,
     emptied: AtomicU32,
     /// The thread that has claimed it last, or that has worked with it without being its owner: its
@@ -142,8 +141,8 @@ pub(crate) struct Stripe<L = (), W = ()> {
     buffers: UnsafeCell<Buffers<W>>,
 }
 
-// SAFETY: `buffers` is reached through `Held` alone, and `own` and `claim` see to it that
-// there is one at a time.
+// SAFETY: `buffers` is reached only through `Held`, and `own` and `claim` ensure that there is one
+// at a time.
 unsafe impl<L: Sync, W: Send> Sync for Stripe<L, W> {}
 
 impl<L, W> Stripe<L, W> {
@@ -151,7 +150,7 @@ impl<L, W> Stripe<L, W> {
     /// another thread has.
     #[inline(always)]
     pub(crate) fn own(&self) -> Option<Held<'_, L, W>> {
-        // Acquire: partner is the Release of whoever had the number before.
+        // Acquire: partner is the Release of the number's previous owner.
         if self.busy.load(Acquire) {
             return None;
         }
@@ -166,8 +165,8 @@ impl<L, W> Stripe<L, W> {
         Some(Held { stripe: self, flag: &self.busy })
     }
 
-    /// Whether nobody has written to it since this was asked last, and something may be in its
-    /// buffers. Its writers have `done` so much.
+    /// Whether no thread has written to it since the last query, and its buffers may have content.
+    /// Its writers' count is `done`.
     pub(crate) fn has_rested(&self, done: u32) -> bool {
         if self.seen.load(Relaxed) != done {
             self.seen.store(done, Relaxed);
@@ -196,18 +195,17 @@ impl<L, W> Stripe<L, W> {
         (!self.busy.load(Acquire)).then_some(held)
     }
 
-    /// Whether somebody is at work with the buffers. For who has told all to stop, and has executed
-    /// a heavy fence since. `owner` is the number of the stripe.
+    /// Whether a thread is at work with the buffers. For the thread that has stopped all, and has
+    /// executed a heavy fence since. `owner` is the number of the stripe.
     fn is_in_use(&self, owner: u32) -> bool {
         // Acquire: partner is the Release with which a writer leaves.
         let (busy, claimed) = (self.busy.load(Acquire), self.claimed.load(Acquire));
         if !busy && !claimed {
             return false;
         }
-        // A thread that was lost in a fork does nothing any more, and nobody else comes by its
-        // flag. But who has forked may have been at work under a number that counts as lost, in
-        // code of the user's. A claimant that is not seen here yet sees after its heavy fence that
-        // it is to stop.
+        // A thread lost in a fork does nothing any more, and no other thread uses its flag. But the
+        // forking thread may have been at work under a number that counts as lost, in user code. A
+        // claimant not seen here yet sees after its heavy fence that it must stop.
         let claimant = self.claimant.load(Relaxed).checked_sub(1);
         let claimant_lives = claimant.is_some_and(|number| !fork::has_lost(number));
         match busy {
@@ -225,12 +223,12 @@ impl<L, W> Stripe<L, W> {
 /// The buffers of a stripe, while held.
 pub(crate) struct Held<'s, L = (), W = ()> {
     stripe: &'s Stripe<L, W>,
-    /// What to lower when it is over.
+    /// The flag to clear at the end.
     flag: &'s AtomicBool,
 }
 
 impl<'s, L, W> Held<'s, L, W> {
-    /// What the layers above keep beside these buffers, for all to read.
+    /// The data of the layers above beside these buffers, for all readers.
     #[inline(always)]
     pub(crate) fn local(&self) -> &'s L {
         &self.stripe.local
@@ -293,8 +291,8 @@ const FIRST: u32 = if CHECKED { 1 } else { 8 };
 /// Eight million stripes: no system has as many threads.
 const CHUNKS: usize = 20;
 
-/// How often who stops the writers looks whether one has ended, before it gives up. Under loom,
-/// which lets others go on first, two are enough.
+/// Checks whether a writer has ended, before the stopping thread gives up. Under loom, which runs
+/// other threads first, two are enough.
 const LOOKS: u32 = if cfg!(loom) { 2 } else { 1_000 };
 
 /// The stripes of a cache, made when their threads first come.
@@ -303,7 +301,7 @@ pub(crate) struct Stripes<L = (), W = ()> {
     /// The first of each chunk, or null. Not a checker's business: whose chunk it is does not
     /// matter.
     chunks: [std::sync::atomic::AtomicPtr<Stripe<L, W>>; CHUNKS],
-    /// Whether nobody is to begin to write.
+    /// Whether no thread may begin to write.
     stopped: AtomicBool,
     /// Taken by who stops the writers, and by those who wait for it.
     stopping: Mutex<()>,
@@ -333,7 +331,7 @@ pub(crate) struct Stopped<'s> {
 
 impl Drop for Stopped<'_> {
     fn drop(&mut self) {
-        // Release: what was done meanwhile; partner is the Acquire of `is_stopped`.
+        // Release: the work done meanwhile; partner is the Acquire of `is_stopped`.
         self.stopped.store(false, Release);
     }
 }
@@ -355,7 +353,7 @@ impl<L: Default, W: Default> Stripes<L, W> {
         // Acquire: partner is the Release of `make`.
         let first = self.chunks[chunk].load(Acquire);
         let count = (FIRST as usize) << chunk;
-        // SAFETY: what is not null was made with so many, and lives as long as this.
+        // SAFETY: a pointer that is not null was made with so many, and lives as long as this.
         (!first.is_null()).then(|| unsafe { std::slice::from_raw_parts(first, count) })
     }
 
@@ -368,7 +366,7 @@ impl<L: Default, W: Default> Stripes<L, W> {
         let place = &self.chunks[chunk];
         // Release: the stripes; partner is the Acquire of `chunk`.
         if place.compare_exchange(std::ptr::null_mut(), made.cast(), Release, Relaxed).is_err() {
-            // SAFETY: made above, and known to nobody.
+            // SAFETY: made above, and not shared.
             drop(unsafe { Box::from_raw(made) });
         }
         self.chunk(chunk).expect("it was made just now")
@@ -388,19 +386,19 @@ impl<L: Default, W: Default> Stripes<L, W> {
         })
     }
 
-    /// The buffers of all stripes that nobody is at work with, one after the other: an
-    /// owner whose stripe is claimed makes do with another, and must find one.
+    /// The buffers of all idle stripes, one after the other: an owner whose stripe is claimed uses
+    /// another, and must find one.
     pub(crate) fn claims(&self) -> impl Iterator<Item = Held<'_, L, W>> {
         self.iter().filter_map(|stripe| self.claim(stripe))
     }
 
-    /// The buffers of a stripe that nobody is at work with, unless the writers are stopped.
+    /// The buffers of an idle stripe, unless the writers are stopped.
     pub(crate) fn claim<'s>(&self, stripe: &'s Stripe<L, W>) -> Option<Held<'s, L, W>> {
         // After the heavy fence of `claim`, whose partner is that of `stop`.
         stripe.claim().filter(|_| !self.is_stopped())
     }
 
-    /// Whether who has just taken a stripe has to give it back, and to [wait](Self::wait).
+    /// Whether a thread that has just taken a stripe must release it and [wait](Self::wait).
     #[inline(always)]
     pub(crate) fn is_stopped(&self) -> bool {
         // Acquire: partner is the Release of who has stopped the writers before.
@@ -414,9 +412,9 @@ impl<L: Default, W: Default> Stripes<L, W> {
         }
     }
 
-    /// Lets whoever stops the writers finish first.
+    /// Lets the thread that stops the writers finish first.
     pub(crate) fn stopping(&self) -> Stopping<'_> {
-        // First: nobody is to wait for the mutex in a process that is forked.
+        // First: no thread may wait for the mutex in a forked process.
         let unforked = fork::Unforked::new();
         Stopping { _alone: self.stopping.lock(), _unforked: unforked }
     }
@@ -428,7 +426,7 @@ impl<L: Default, W: Default> Stripes<L, W> {
         let stopped = Stopped { stopped: &self.stopped, _stopping: stopping };
         // Partner: the light fence of `own`, after which its caller looks whether it is to stop.
         fence::heavy();
-        // Those that are made from here on are of threads that find them stopped.
+        // Stripes made from here on belong to threads that find them stopped.
         let mut looks = 0;
         for (number, stripe) in self.numbered() {
             while stripe.is_in_use(number) {
@@ -442,7 +440,7 @@ impl<L: Default, W: Default> Stripes<L, W> {
         Some(stopped)
     }
 
-    /// Bytes of the stripes, and of what pins have shown.
+    /// Bytes of the stripes, and of the names of pins.
     pub(crate) fn heap_bytes(&self) -> usize {
         let stripes: usize =
             (0..CHUNKS).filter_map(|chunk| self.chunk(chunk)).map(size_of_val).sum();
@@ -456,7 +454,7 @@ impl<L, W> Drop for Stripes<L, W> {
             let first = *self.chunks[chunk].get_mut();
             if !first.is_null() {
                 let stripes = std::ptr::slice_from_raw_parts_mut(first, (FIRST as usize) << chunk);
-                // SAFETY: they came from a box of so many, and nobody else has this any more.
+                // SAFETY: they came from a box of so many, and this is the last owner.
                 drop(unsafe { Box::from_raw(stripes) });
             }
         }

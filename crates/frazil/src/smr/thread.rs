@@ -1,8 +1,8 @@
 //! A small number for each living thread, so that it can own a stripe of each cache.
 //!
-//! Numbers are handed out lowest first and given back when the thread ends, so tables
-//! indexed by them stay as short as the most threads that ever lived at once. Handing
-//! on a number goes through a lock, so all that its last owner wrote is seen by the next.
+//! The lowest free number is handed out, and given back when the thread ends, so tables indexed by
+//! thread are as short as the most threads alive at once. A lock guards handing on a number, so its
+//! next owner sees everything that its last owner wrote.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::smr::fork;
 use crate::smr::stripe::{Stripe, Stripes};
 
-/// Numbers given back, and the first never handed out.
+/// Returned numbers, and the first never handed out.
 type Numbers = (BinaryHeap<Reverse<u32>>, u32);
 
 /// The standard library's mutex, which in a forked process can be unlocked although threads wait
@@ -28,7 +28,7 @@ fn numbers() -> MutexGuard<'static, Numbers> {
 pub(crate) struct Lease(u32);
 
 impl Lease {
-    /// The lowest number that nobody has.
+    /// The lowest free number.
     pub(crate) fn new() -> Self {
         let mut numbers = numbers();
         let number = numbers.0.pop().map(|Reverse(number)| number).unwrap_or_else(|| {
@@ -90,7 +90,7 @@ struct OfThread(ManuallyDrop<Lease>);
 
 impl Drop for OfThread {
     fn drop(&mut self) {
-        // What the thread remembers goes before the number does.
+        // The thread's data are dropped before its number is returned.
         let _ = CURRENT.try_with(|current| current.set(0));
         let _ = LAST.try_with(|last| last.set((0, std::ptr::null())));
         // A pin that outlives this, in a variable of the thread's or forgotten, still
@@ -124,7 +124,8 @@ pub(crate) fn stripe<L: Default, W: Default>(
 ) -> &Stripe<L, W> {
     let (last, stripe) = LAST.with(Cell::get);
     if last == identity {
-        // SAFETY: see `LAST`: it is one of `stripes`, which never moves them; so it is of their type.
+        // SAFETY: see `LAST`: it is one of `stripes`, which never moves them; so it is of their
+        // type.
         return unsafe { &*stripe.cast() };
     }
     let stripe = stripes.of(number());
@@ -167,8 +168,8 @@ mod at_fork {
         _ = SEIZED.try_with(|seized| seized.set(Some(numbers())));
     }
 
-    /// Hands out no number any more that was ever handed out, in a process of which only this
-    /// thread is left, and which has them seized. The first that is new, and this thread's.
+    /// Stops handing out numbers that were ever handed out, in a process with only this thread
+    /// left, which has seized them. Returns the first new number, and this thread's.
     pub(crate) fn restart_numbers() -> (u32, Option<u32>) {
         let first = SEIZED.try_with(|seized| {
             let mut numbers = seized.take();

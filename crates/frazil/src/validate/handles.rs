@@ -8,12 +8,12 @@ use crate::handles::HandleCache;
 use crate::smr::refs::SlotRefs as _;
 
 impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
-    /// Whether the cache's parts agree with each other; if not, what is wrong. Nobody lets go of a handle
-    /// meanwhile. For tests.
+    /// Checks that the cache's parts agree with each other, and returns the errors. No handle may
+    /// be released meanwhile. For tests.
     ///
     /// # Errors
     ///
-    /// A list of what does not fit, a line each.
+    /// A list of inconsistencies, one on each line.
     #[doc(hidden)]
     pub fn validate(&mut self) -> Result<(), String> {
         let core = self.core();
@@ -33,7 +33,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
-    /// What is in no queue and not free.
+    /// The slots that are in no queue and not free.
     fn survey_held(&self, survey: &mut Survey) {
         for slot in self.lost_slots() {
             survey.slot(slot, Whereabouts::Lost);
@@ -51,7 +51,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
         }
     }
 
-    /// What those residents weigh that the capacity is not charged for.
+    /// Total weight of uncharged residents.
     fn check_uncharged(&self, survey: &mut Survey, indexed: &[bool]) {
         let residents = self.reclaim.used().filter(|&slot| indexed[slot as usize]);
         let uncharged = residents.filter(|&slot| !self.slab.refs(slot).is_charged());
@@ -59,8 +59,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
         survey.expect("not charged for", self.uncharged_weight(), weight);
     }
 
-    /// The word of each slot says where it is. What orphans weigh that the capacity is charged for, and what
-    /// those and residents weigh that it is not.
+    /// Each slot is where its word says. Returns the weight of charged orphans, and that of
+    /// uncharged orphans and residents.
     fn check_words(&self, survey: &mut Survey, indexed: &[bool]) -> (u64, u64) {
         let due = self.due_slots();
         let (mut charged, mut uncharged) = (0u64, 0u64);

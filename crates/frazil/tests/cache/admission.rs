@@ -21,7 +21,7 @@ fn an_insertion_says_what_it_did() {
         let forever = Duration::MAX;
         assert_eq!(cache.try_insert_for(2, 5, forever), Ok(Admitted::New), "{policy}");
         assert_eq!(cache.try_insert_for(2, 6, forever), Ok(Admitted::Replaced), "{policy}");
-        // What has expired is not there.
+        // An expired entry is absent.
         assert_eq!(cache.try_insert_for(2, 6, Duration::ZERO), Ok(Admitted::Replaced), "{policy}");
         assert_eq!(cache.try_insert(2, 6), Ok(Admitted::New), "{policy}");
         let refused = cache.try_insert(1, 101).expect_err("it is too heavy");
@@ -163,7 +163,7 @@ fn each_refusal_is_told_once() {
     }
 }
 
-/// What the listener itself tries in vain is not told: it would never come to an end.
+/// Refused insertions of the listener itself are not reported; otherwise it would never end.
 #[test]
 fn a_listener_that_is_refused_is_not_told_of_that() {
     let home: Arc<OnceLock<Weak<Cache<u64, u64>>>> = Arc::default();
@@ -174,7 +174,7 @@ fn a_listener_that_is_refused_is_not_told_of_that() {
         let home = asked.get().and_then(Weak::upgrade).expect("in use");
         if cause == Cause::Refused {
             assert!(home.try_insert(*key, *value).is_err());
-            // What it ends is told as ever.
+            // Residencies that it ends are reported as usual.
             assert!(home.invalidate(&2));
         }
     };

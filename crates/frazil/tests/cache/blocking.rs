@@ -103,8 +103,8 @@ fn two_workers_that_block_for_a_task_leave_one_to_poll_it() {
     }
 }
 
-/// One worker has polled a task and blocks for a thread's loader, and the other is that thread, whose
-/// loader asks for what the task loads.
+/// One worker has polled a task and blocks for a thread's loader, and the other is that thread,
+/// whose loader asks for what the task loads.
 #[test]
 fn a_thread_that_others_wait_for_does_not_wait_for_a_task() {
     let cache: Arc<Tested> = Arc::new(Cache::builder(100).build());

@@ -211,7 +211,7 @@ fn among_writers(policy: Policy, light: bool, room: u64) {
         let mut bound = room;
         let mut looks = 0;
         let mut look = |most: u64| {
-            // Who takes out what is not counted yet may be counted first.
+            // The removal of an entry that is not counted yet may be counted first.
             if let Some(weight) = cache.weight_at_once().map(u64::cast_signed) {
                 assert!(weight <= most.cast_signed(), "{policy}: {weight} of {most}");
                 looks += 1;
@@ -237,7 +237,7 @@ fn among_writers(policy: Policy, light: bool, room: u64) {
         }
         assert!(cfg!(miri) || looks > 100, "{policy}: {looks}");
     });
-    // Nobody has anything in hand any more.
+    // No thread has anything in hand any more.
     for wanted in [room / 7, room, 5] {
         assert_eq!(cache.set_capacity(wanted), wanted, "{policy}");
         assert!(cache.weight() <= wanted, "{policy}");
@@ -372,10 +372,10 @@ impl Hash for Shrinking {
     }
 }
 
-/// A newcomer that was not too heavy when it came does not empty the cache.
+/// A new entry that was not too heavy when it came does not empty the cache.
 #[test]
 fn the_capacity_may_fall_while_room_is_made() {
-    // Those that refuse nobody.
+    // Policies that refuse no entries.
     for policy in [Policy::Fifo, Policy::Mobius, Policy::Sieve, Policy::Lru, Policy::Arc] {
         let cache = Arc::new(
             Cache::builder(100).policy(policy).weigher(|_: &Shrinking, &weight| weight).build(),

@@ -201,7 +201,7 @@ fn bursts() -> Vec<u64> {
     keys
 }
 
-/// What is guarded waits less than LRU where MAD does, and no longer where MAD waits longer.
+/// The guarded policy waits less than LRU where MAD does, and not longer where MAD waits longer.
 #[test]
 fn who_guards_mad_hears_of_fetches() {
     let latency = |policy, keys: &[u64]| replay(policy, 20, keys).latency as f64;

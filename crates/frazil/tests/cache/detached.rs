@@ -70,7 +70,7 @@ fn impatient_callers_get_an_answer_in_the_end() {
     assert_eq!((stats.loads, stats.load_failures), (1, 0));
 }
 
-/// Who waits goes on with it, of whatever kind, but a thread, which cannot poll it for its task.
+/// A waiter of any kind continues it, except a thread, which cannot poll it for its task.
 #[test]
 fn who_waits_goes_on_with_it() {
     let (cache, _) = cache(OnError::Retry);
@@ -162,7 +162,7 @@ fn errors_are_theirs_who_go_on() {
             OnError::Share => [of(5), of(5), of(5)],
         };
         assert_eq!(errors, expected);
-        // Of another kind: it begins its own.
+        // Another kind of caller begins its own.
         let origin = Origin::default();
         assert!(impatiently(cache.entry(2).or_fetch_detached(origin.ask(Err(5)))).is_none());
         origin.answer.give();

@@ -67,7 +67,7 @@ fn who_waits_for_a_computation_no_longer_than_it_is_told_changes_nothing() {
     assert_eq!(within(Duration::MAX), Ok(Computed::Replaced(9)));
 }
 
-/// Each thread takes away what others put in: what was put in is taken out once.
+/// Each thread removes entries that others insert: each entry is removed once.
 #[test]
 fn what_is_removed_was_put_in_once() {
     let cache: Cache<u64, u64> = Cache::builder(100).build();

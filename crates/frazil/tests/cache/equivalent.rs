@@ -64,7 +64,7 @@ fn what_is_frozen_is_found_so_too() {
     }
 }
 
-/// What is loaded is found by what asks for its removal.
+/// A removal by an equivalent key finds the key being loaded.
 #[test]
 fn a_removal_overtakes_a_load() {
     let cache: Cache<Key, u64> = Cache::builder(10).build();

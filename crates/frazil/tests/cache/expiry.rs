@@ -112,7 +112,8 @@ fn an_entry_is_there_until_its_time_to_live_is_over() {
     }
 }
 
-/// What sweeps and batches come by is as absent as for a get: not shown, and told as expired.
+/// For sweeps and batches an expired entry is as absent as for a get: not returned, and reported as
+/// expired.
 #[test]
 fn what_is_over_is_nobodys_to_judge() {
     let sweeps: [fn(&Cache<u64, u64>); 3] = [
@@ -151,7 +152,7 @@ fn a_replacement_begins_a_new_life() {
         time.pass(SEC - NS);
         assert_eq!((cache.get(&1), cache.stats().replacements), (Some(11), 1));
         time.pass(NS);
-        // What has expired is not replaced: it is gone, and another comes.
+        // An expired entry is not replaced: it is removed, and another is inserted.
         cache.insert(1, 12);
         let stats = cache.stats();
         assert_eq!((stats.replacements, stats.expirations, stats.insertions), (1, 1, 2));
@@ -269,7 +270,7 @@ fn any_cache_takes_an_entry_with_a_lifetime() {
         assert!(there(0) && !there(1) && there(2) && !there(3) && there(4), "{policy}");
         assert_eq!(cache.purge(), 2);
         time.pass(2 * SEC);
-        // Writers take out what is due.
+        // Writers remove due entries.
         cache.insert(5, 5);
         assert_eq!(cache.stats().expirations, 4);
         // Without a lifetime now.
@@ -353,7 +354,7 @@ fn the_system_clock_is_believed() {
         cache.insert_for(key, key, lifetime);
         inserted.push((key, before + lifetime, Instant::now() + lifetime));
     }
-    // All have gone some 3 s later.
+    // All are removed some 3 s later.
     while inserted.iter().any(|(key, ..)| cache.peek(key).is_some()) {
         for &(key, earliest, latest) in &inserted {
             let before = Instant::now();
@@ -368,7 +369,7 @@ fn the_system_clock_is_believed() {
     assert!(inserted.iter().all(|(key, ..)| cache.get(key).is_none()));
 }
 
-/// Readers, writers that reload what is gone, and a clock that runs.
+/// Readers, writers that reload missing entries, and a running clock.
 #[test]
 fn values_are_neither_lost_nor_seen_too_late_among_threads() {
     for policy in policies() {
@@ -448,8 +449,8 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool, time: &TestClock) {
     assert_eq!(census.living(), 0);
 }
 
-/// What one thread keeps for long must be there, whatever expires around it: a slot that a
-/// wheel has handed out may be another entry's by the time it is taken.
+/// An entry that one thread keeps must stay present while others expire: a slot that a wheel has
+/// handed out may have another entry by the time it is taken.
 #[test]
 fn no_entry_goes_in_the_place_of_another() {
     for (policy, time) in policies_and_clocks() {
@@ -507,7 +508,7 @@ fn code_of_the_users_may_panic_or_call_the_cache() {
     validate(&mut cache);
 }
 
-/// What a thread does before it has read the clock (true) or after.
+/// A thread's action before it reads the clock (true) or after.
 type Stop = (bool, Box<dyn FnOnce()>);
 
 thread_local! {
@@ -546,7 +547,7 @@ fn at_the_time_of<T>(clock: Option<&Clock>, act: impl FnOnce() -> T) -> T {
 /// Whether an entry is there.
 type Look = fn(&Cache<u64, u64>) -> bool;
 
-/// A use that is slow does not bring back what another thread has found gone.
+/// A slow use does not revive an entry that another thread has found expired.
 #[test]
 fn what_was_seen_as_over_does_not_come_back() {
     let looks: [(&str, Look); 8] = [

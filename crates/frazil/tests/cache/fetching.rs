@@ -38,7 +38,7 @@ fn failed(error: &'static str) -> Fetched {
     Err(FetchError::Failed(Arc::new(error)))
 }
 
-/// What came of many callers of one key.
+/// The results of many callers of one key.
 struct Crowd {
     answers: Vec<Fetched>,
     fetches: usize,
@@ -77,7 +77,8 @@ fn crowd(
     drop(tasks);
     assert_eq!(cache.flights(), 0);
     let waits = counts.idle.get() - before.get();
-    // Once to ask and once for the answer; who fetches, when all have asked and when time has passed.
+    // Once to ask and once for the answer; who fetches, when all have asked and when time has
+    // passed.
     let (polls, most) = (counts.polls.get(), 2 * CALLERS as u64 + 3 * fetches.get() as u64);
     assert!(polls <= most, "{polls} polls: somebody asks again and again whether it is there");
     Crowd { answers: outputs, fetches: fetches.get(), waits }
@@ -151,7 +152,7 @@ fn an_origin_that_fails_three_times_fails_three_crowds_if_errors_are_shared() {
     assert_eq!((cache.stats().loads, cache.stats().load_failures), (1, 3));
 }
 
-/// Those who asked before get what was fetched, which is not stored.
+/// Earlier callers get the fetched value, which is not stored.
 #[test]
 fn a_write_in_between_wins_over_what_thousands_get() {
     type Write = fn(&Small);
@@ -271,7 +272,7 @@ fn a_waiter_that_knows_another_type_of_error_fetches_by_itself() {
         // In the place of the other, that one is remembered now.
         assert_eq!(cache.get_or_fetch(&1, pending()).await, error);
     });
-    // Who loads knows no errors of others.
+    // A loading caller does not get the errors of others.
     tasks.spawn(async {
         let load = async {
             count();
@@ -399,7 +400,7 @@ fn waiters_are_capped() {
     let crowded = Err(FetchError::TooManyWaiters);
     assert_eq!(tasks.run(), [&[crowded.clone(), crowded][..], &[const { Ok(7) }; 4]].concat());
     assert_eq!(cache.fetch_stats().too_many_waiters, 2);
-    // Who leaves makes room.
+    // A caller that leaves frees its place.
     let mut tasks = Tasks::new();
     (0..4).for_each(|_| tasks.spawn(cache.get_or_fetch(&2, endless())));
     assert!(tasks.run_until(Instant::now() + Duration::from_millis(5)).is_empty());
@@ -463,7 +464,7 @@ fn wait_twice(timeout: Duration) -> Duration {
     let mut waiter = Tasks::new();
     waiter.spawn(cache.get_or_fetch(&1, endless()));
     assert!(waiter.run_until(began + timeout / 2).is_empty());
-    // What it waits for is overtaken and fails, and another fetch has begun.
+    // Its awaited fetch is overtaken and fails, and another has begun.
     cache.invalidate(&1);
     assert!(second.run_until(Instant::now() + timeout / 20).is_empty());
     drop(first);

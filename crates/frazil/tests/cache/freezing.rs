@@ -69,7 +69,7 @@ impl Bench {
         Bench::lasting(policy, capacity, 20)
     }
 
-    /// What is frozen lasts so many constructions.
+    /// A frozen share lasts so many constructions.
     fn lasting(policy: &str, capacity: u64, lifetime: u32) -> Self {
         let time = Arc::new(Time::default());
         let told = time.clone();
@@ -128,8 +128,8 @@ impl Bench {
         panic!("{:?}", self.seen);
     }
 
-    /// What is frozen has been looked at. The first step only begins to time requests: what
-    /// comes right after a construction is slow.
+    /// The frozen share has been checked. The first step only begins to time requests: those right
+    /// after a construction are slow.
     fn checked(&mut self, mut key: impl FnMut() -> u64) -> FreezingState {
         for _ in 0..2 {
             while Duration::from_nanos(self.time.now.load(Relaxed)) - self.stepped < self.idle {
@@ -150,8 +150,8 @@ impl Bench {
     }
 }
 
-/// Figure 18: an LRU list with a marker. What is hit behind it goes before it, newcomers come
-/// right behind it, and what goes is the last.
+/// Figure 18: an LRU list with a marker. A hit behind it moves before it, new entries come right
+/// behind it, and the last is evicted.
 struct Marked {
     before: HashMap<u64, ()>,
     behind: VecDeque<u64>,
@@ -255,7 +255,7 @@ fn learn_by_rank(bench: &mut Bench, zipf: &mut Zipf, hottest: Vec<u64>, toleranc
                 }
             } else {
                 misses += 1;
-                // When it comes again it is a newcomer.
+                // When it returns it is a new entry.
                 ranks.remove(&key);
             }
         });
@@ -270,7 +270,7 @@ fn learn_by_rank(bench: &mut Bench, zipf: &mut Zipf, hottest: Vec<u64>, toleranc
     for (step, point) in curve.iter().enumerate() {
         sum += hits[step];
         assert_eq!(point.requests, requests, "{policy}");
-        // Of the hits of newcomers so many are lost as there is less room for them.
+        // New entries lose as many of their hits as they lose capacity.
         let missed = misses as f64 + (newcomers as f64 * ((step + 1) as f64 / 50.0)).round();
         let off = (point.misses - missed / requests as f64).abs();
         assert!(off < tolerance, "{policy} {point:?}: {missed}");

@@ -38,7 +38,7 @@ const POLICIES: [&str; 14] = [
 /// Of what is counted, one in so many is left under Miri.
 const SCALE: u64 = if cfg!(miri) { 20 } else { 1 };
 
-/// Where what is frozen is found.
+/// The place where frozen entries are found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kept {
     Index,
@@ -89,7 +89,7 @@ fn what_is_frozen_stays_and_the_rest_goes() {
             assert_eq!(hits.len(), there.len());
             // With copies or, for want of room for a few, without.
             assert_eq!(cache.stats().frozen_hits - before.frozen_hits, frozen, "{policy} {kept:?}");
-            // More newcomers than there is room for.
+            // More new entries than fit.
             (10_000..20_000).for_each(|key| cache.insert(key, key));
             cache.validate().unwrap();
             let left = there.iter().filter(|key| cache.contains_key(*key)).count() as u64;
@@ -126,7 +126,7 @@ fn batches_find_what_is_frozen() {
         assert!((0..).zip(&found).all(|(key, value)| *value == expected(key)), "{policy}");
         let stats = cache.stats();
         assert_eq!((stats.hits - before.hits, stats.misses - before.misses), (99, 2), "{policy}");
-        // What replaces a frozen entry is frozen where the policy keeps its place.
+        // The replacement of a frozen entry is frozen if the policy keeps its place.
         let frozen = 98 + u64::from(keeps_places(policy));
         assert_eq!(stats.frozen_hits - before.frozen_hits, frozen, "{policy} {kept:?}");
     }
@@ -193,7 +193,7 @@ fn no_read_is_older_than_the_last_write() {
                         for key in (writer..KEYS).step_by(2) {
                             if (round + key) % 5 == 0 {
                                 cache.remove(&key);
-                                // Nothing may be seen but what comes next.
+                                // Only the next value may be seen.
                                 floors[key as usize].store(round + 1, Release);
                             } else {
                                 cache.insert(key, round);
@@ -447,7 +447,7 @@ fn what_is_to_expire_is_not_copied() {
     }
 }
 
-/// What a pin has found is there while it lives, whatever is frozen meanwhile.
+/// Entries found by a pin exist while it lives, whatever is frozen meanwhile.
 #[test]
 fn copies_stay_while_a_pin_reads_them() {
     const ENTRIES: u64 = 300 / SCALE;
@@ -463,7 +463,7 @@ fn copies_stay_while_a_pin_reads_them() {
         assert_eq!(cache.freeze(1.0), 0, "{policy}: they would be written over");
         assert!((0..).zip(&found).all(|(key, value)| **value == key));
         drop(pin);
-        // A newcomer that found no slot, because the pin held them up, was not admitted.
+        // A new entry that found no slot, because the pin held them up, was not admitted.
         assert!(!cache.is_empty() && cache.freeze(1.0) == cache.len() as u64, "{policy}");
         // One that began when nothing was shown any more is not waited for.
         cache.thaw();
@@ -552,7 +552,7 @@ fn a_cleared_cache_is_not_frozen() {
 }
 
 thread_local! {
-    /// Hashes of this thread until one stops, and what it does there.
+    /// Hashes of this thread until one stops, and its action there.
     static STOP: RefCell<(u64, Option<Act>)> = const { RefCell::new((0, None)) };
 }
 
@@ -601,8 +601,8 @@ fn freeze_and(
     })
 }
 
-/// What is cleared, or removed, while a freezer is at work leaves nothing for it to freeze; what
-/// comes then is admitted and evicted as ever.
+/// Entries cleared or removed while a freezer is at work are not frozen; later entries are admitted
+/// and evicted as usual.
 #[test]
 #[cfg_attr(miri, ignore = "thousands of entries")]
 fn newcomers_find_room_after_a_removal_during_a_freeze() {
@@ -627,7 +627,7 @@ fn newcomers_find_room_after_a_removal_during_a_freeze() {
                     let before = cache.stats();
                     (1_000..3_000).for_each(|key| cache.insert(Stopping(key), key));
                     let refusals = cache.stats().refusals - before.refusals;
-                    // These weigh newcomers against what would go for them.
+                    // These compare new entries with their victims.
                     let may_refuse = ["w-tinylfu", "gdsf"].contains(&policy);
                     assert!(refusals == 0 || may_refuse, "{what}: {refusals} are refused");
                     assert_eq!(cache.len(), 100, "{what}");
@@ -640,7 +640,7 @@ fn newcomers_find_room_after_a_removal_during_a_freeze() {
     }
 }
 
-/// Where nothing is evicted, what takes the place of a removed entry is not there to stay.
+/// Without evictions the successor in a removed entry's place does not stay for ever.
 #[test]
 fn what_comes_into_a_cache_frozen_whole_goes_again() {
     for (policy, kept) in all_kinds() {

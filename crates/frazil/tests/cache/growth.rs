@@ -221,8 +221,9 @@ fn a_capacity_is_raised_again_and_again() {
     cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
 }
 
-/// A capacity that has fallen below half of it asks for slots of fewer bits, though there is no room
-/// for what it still allows: a larger table does not tell more of a key than the one before has kept.
+/// A capacity that has fallen below half of it asks for slots of fewer bits, though there is no
+/// room for what it still allows: a larger table does not tell more of a key than the one before
+/// has kept.
 #[test]
 #[cfg_attr(miri, ignore)]
 fn a_table_is_replaced_after_the_capacity_was_lowered() {

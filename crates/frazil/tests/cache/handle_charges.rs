@@ -1,4 +1,5 @@
-//! Charges of entries that can be held, and the capacity: the largest charges, and what keeps a capacity up.
+//! Charges of entries that can be held, and the capacity: the largest charges, and what keeps a
+//! capacity up.
 
 use std::sync::mpsc::channel;
 
@@ -87,7 +88,7 @@ fn an_insertion_finds_what_lies_behind_many_that_are_held() {
     }
 }
 
-/// What an idle thread may admit without an eviction is taken out of circulation as well.
+/// Credit with which an idle thread may admit without an eviction is withdrawn as well.
 #[test]
 fn a_capacity_that_comes_down_takes_the_credit_of_idle_threads() {
     const CAPACITY: u64 = 1 << 20;
@@ -137,7 +138,7 @@ fn what_is_held_may_be_asked_while_the_cache_grows() {
     }
 }
 
-/// What the policy does not take is found while it is held, and nothing goes for it.
+/// An entry that the policy refuses is found while it is held, and nothing is evicted for it.
 #[test]
 fn hot_entries_stay_beside_a_held_block_that_is_not_wanted() {
     const HOT: u64 = 200;

@@ -1,4 +1,5 @@
-//! Entries whose holders are counted by their threads: they are held, evicted, removed and dropped as others are.
+//! Entries whose holders are counted by their threads: they are held, evicted, removed and dropped
+//! as others are.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
@@ -71,7 +72,7 @@ fn what_is_not_used_any_more_is_evicted() {
         drop(spread(&cache, &dropped, 1));
         for key in 100..200 {
             _ = cache.insert(key, Counting(dropped.clone()), 1);
-            // Twice: what nobody uses goes first, with Mobius and S3-FIFO.
+            // Twice: with Mobius and S3-FIFO unused entries are evicted first.
             (0..2).for_each(|_| drop(cache.hold(&key)));
         }
         assert!(cache.hold(&1).is_none(), "{policy}");
@@ -94,7 +95,7 @@ fn a_handle_outlives_the_cache() {
     }
 }
 
-/// That nobody holds it is found out before the newcomer is refused.
+/// Before the new entry is refused the count shows that it is not held.
 #[test]
 fn what_nobody_holds_makes_room_at_once() {
     for policy in POLICIES {

@@ -14,7 +14,8 @@ use crate::tracked::{Census, Chance, Tracked};
 
 type Tested = HandleCache<u64, Counting>;
 
-/// A cache that is full of entries that weigh one, all of which are frozen; and how many were dropped.
+/// A cache that is full of entries that weigh one, all of which are frozen; and how many were
+/// dropped.
 fn frozen(policy: Policy, capacity: u64) -> (Tested, Arc<AtomicU64>) {
     let builder = HandleCache::builder(capacity).policy(policy).freezing(Freezing::ByHand);
     let (cache, dropped): (Tested, Arc<AtomicU64>) = (builder.build(), Arc::default());
@@ -31,7 +32,7 @@ fn insert(cache: &Tested, key: u64, dropped: &Arc<AtomicU64>) -> bool {
 fn churn(cache: &Tested, dropped: &Arc<AtomicU64>) {
     for key in 1_000..1_000 + 20 * cache.capacity() {
         insert(cache, key, dropped);
-        // Twice: what nobody uses goes first, with Mobius and S3-FIFO.
+        // Twice: with Mobius and S3-FIFO unused entries are evicted first.
         (0..2).for_each(|_| drop(cache.hold(&key)));
     }
 }
@@ -84,7 +85,8 @@ fn the_policy_does_not_hear_of_a_hold_of_what_is_frozen() {
     }
 }
 
-/// Whatever becomes of an entry, and of the overlay, it is dropped once, when the last lets go of it.
+/// Whatever becomes of an entry, and of the overlay, it is dropped once, when the last lets go of
+/// it.
 #[test]
 fn what_was_frozen_is_dropped_by_its_last_release() {
     type Way = fn(&Tested, &Arc<AtomicU64>);
@@ -163,7 +165,7 @@ fn what_is_frozen_outlives_the_cache_while_it_is_held() {
     }
 }
 
-/// Nothing goes for a newcomer while all is frozen: it stays while it is held, and no longer.
+/// Nothing is evicted for a new entry while everything is frozen: it stays only while it is held.
 #[test]
 fn where_all_is_frozen_newcomers_are_held_beyond_the_capacity() {
     for policy in POLICIES {
@@ -175,7 +177,7 @@ fn where_all_is_frozen_newcomers_are_held_beyond_the_capacity() {
             drop(refused);
             let new = cache.insert_held(key, Counting(dropped.clone()), 1).expect("not strict");
             assert_eq!((new.outcome, cache.usage()), (Outcome::New, 21), "{policy}");
-            // A release of what is frozen does not end that.
+            // A release of a frozen entry does not end that.
             assert!(!cache.release(cache.hold(&3).expect("it is frozen"), false), "{policy}");
             assert!(cache.hold(&key).is_some(), "{policy}");
             assert!(cache.release(new.held, false), "{policy}: it is too much");
@@ -193,7 +195,7 @@ fn where_all_is_frozen_newcomers_are_held_beyond_the_capacity() {
     }
 }
 
-/// What goes with who holds it is not frozen with the others.
+/// An entry that leaves with its last holder is not frozen with the others.
 #[test]
 fn what_the_capacity_is_not_charged_for_is_not_frozen() {
     for policy in POLICIES {
@@ -210,7 +212,7 @@ fn what_the_capacity_is_not_charged_for_is_not_frozen() {
     }
 }
 
-/// Each thread counts its holders of what is frozen, however many entries those are.
+/// Each thread counts its own holds of frozen entries, for any number of entries.
 #[test]
 fn what_is_frozen_is_held_without_a_change_of_its_word() {
     const ENTRIES: u64 = if cfg!(miri) { 500 } else { 20_000 };
@@ -245,7 +247,7 @@ impl BuildHasher for Giving {
     }
 }
 
-/// One that is spread for all who may hold it is held by nobody all the same.
+/// An entry that is spread for possible holders may still have none.
 #[test]
 fn what_is_frozen_while_all_is_cleared_that_nobody_holds_goes() {
     for policy in POLICIES {
@@ -360,7 +362,7 @@ fn freeze(cache: &HandleCache<u64, Tracked<'_>>, capacity: u64, over: &AtomicBoo
     }
 }
 
-/// What threads hold is what they have found, and each value is dropped once.
+/// Threads hold the values that they have found, and each value is dropped once.
 #[test]
 fn all_is_dropped_once_though_it_is_frozen_again_and_again() {
     let mut frozen_hits = 0;
@@ -398,7 +400,7 @@ fn all_is_dropped_once_though_it_is_frozen_again_and_again() {
     assert!(frozen_hits > 0, "nothing was frozen when it was hit");
 }
 
-/// The controller tries what it gains to freeze, and what it has frozen is held as ever.
+/// The controller tries freezing, and frozen entries are held as usual.
 #[test]
 #[cfg_attr(miri, ignore = "a million requests, of one thread")]
 fn it_learns_what_to_freeze() {

@@ -9,7 +9,7 @@ use frazil::{Freezing, HandleCache, Held, Insertion, Outcome, Policy, Priority};
 
 use crate::tracked::Chance;
 
-/// Those whose entries can be held.
+/// Policies whose entries can be held.
 pub(crate) const POLICIES: [Policy; 5] =
     [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius, Policy::S3Fifo, Policy::Lru];
 
@@ -50,7 +50,7 @@ impl Drop for Noted {
     }
 }
 
-/// What has become of a value.
+/// The state of a value.
 struct Fate {
     key: u64,
     charge: u64,
@@ -68,8 +68,8 @@ pub(crate) struct Model {
     current: BTreeMap<u64, u64>,
     held: Vec<Held<u64, Noted>>,
     next: u64,
-    /// What may be resident, or in a strict cache in use: what was, or the capacity where that is more,
-    /// and what was admitted beyond it since.
+    /// What may be resident, or in a strict cache in use: what was, or the capacity where that is
+    /// more, and what was admitted beyond it since.
     bound: u64,
     /// Those held at their insertion that the policy may not have taken: nothing goes for them.
     beside: BTreeSet<u64>,
@@ -133,7 +133,7 @@ impl Model {
         self.settle();
     }
 
-    /// What was known to be frozen goes.
+    /// An entry known to be frozen leaves.
     fn forget_frozen(&mut self) {
         self.frozen.iter_mut().for_each(BTreeSet::clear);
     }
@@ -152,7 +152,7 @@ impl Model {
         self.held.iter().any(|held| held.0 == serial)
     }
 
-    /// Takes note of what was dropped; none of it may be held.
+    /// Notes the dropped values; none of them may be held.
     fn settle(&mut self) {
         let dropped = DROPPED.with_borrow_mut(std::mem::take);
         for serial in dropped {
@@ -166,7 +166,7 @@ impl Model {
             }
         }
         let Some(cache) = &self.cache else { return };
-        // What is neither resident nor held was dropped at once.
+        // Values that are neither resident nor held were dropped at once.
         let residents: BTreeSet<u64> = self.current.values().copied().collect();
         for serial in self.living.keys() {
             assert!(residents.contains(serial) || self.is_held(*serial), "{serial} waits");
@@ -271,7 +271,7 @@ impl Model {
         }
     }
 
-    /// All are shown once, with what they are charged.
+    /// All are passed once, with their charges.
     fn look_at_all(&self) {
         let mut shown = BTreeMap::new();
         self.cache().for_each(|key, value, charge| {
@@ -320,7 +320,7 @@ impl Model {
                         self.current.values().filter(held).count()
                     });
                 }
-                // What has left while the cache was not strict is not charged for when it is.
+                // Entries that left while the cache was not strict are not charged once it is.
                 1 if self.living.len() == self.current.len() => {
                     self.strict = !self.strict;
                     self.cache().set_strict(self.strict);

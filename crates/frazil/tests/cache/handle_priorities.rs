@@ -1,4 +1,5 @@
-//! Priorities of entries that can be held: which of them are evicted first, and that none stays for ever.
+//! Priorities of entries that can be held: which of them are evicted first, and that none stays for
+//! ever.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -7,7 +8,7 @@ use frazil::{HandleCache, Policy, Priority};
 
 use crate::handle_model::validate;
 
-/// Those that heed priorities.
+/// Policies with priorities.
 const POLICIES: [Policy; 5] = [
     Policy::Clock { bits: 1 },
     Policy::Clock { bits: 2 },
@@ -63,8 +64,8 @@ fn key(number: u64, priority: Priority) -> u64 {
     10 * number + priority as u64
 }
 
-/// Entries that nobody uses: all of a priority go before any of a higher one, and those of the
-/// highest go too.
+/// Unused entries: all of a priority are evicted before any of a higher one, and those of the
+/// highest too.
 #[test]
 fn high_outlives_low_outlives_bottom_and_all_leave() {
     const EACH: u64 = 8;
@@ -97,7 +98,7 @@ fn high_outlives_low_outlives_bottom_and_all_leave() {
 fn a_scan_of_the_lowest_priority_evicts_nothing_else() {
     for policy in POLICIES {
         let mut cache = cache(policy, 100);
-        // Nobody uses them.
+        // They are not used.
         (0..90).for_each(|key| insert(&cache, key, Priority::Low));
         (1_000..5_000).for_each(|key| insert(&cache, key, Priority::Bottom));
         assert!((0..90).all(|key| cache.hold(&key).is_some()), "{policy}");
@@ -197,7 +198,8 @@ fn s3_fifo_forgets_what_came_with_the_lowest_priority() {
     }
 }
 
-/// Where each entry is published by itself, one that leaves the bottom queue takes a segment of its own.
+/// Where each entry is published by itself, one that leaves the bottom queue takes a segment of its
+/// own.
 #[test]
 fn the_lowest_may_go_to_nothing_though_all_were_hit() {
     for policy in POLICIES {

@@ -33,7 +33,7 @@ fn what_is_held_stays_and_all_else_is_dropped_at_once() {
     }
 }
 
-/// The capacity falls to what is held, and no further; and rises again.
+/// The capacity falls to the charge of held entries, not further; and rises again.
 #[test]
 fn the_capacity_falls_as_far_as_nothing_is_held() {
     for policy in POLICIES {
@@ -116,7 +116,7 @@ fn where_all_is_held_insertions_are_refused_and_go_on() {
     }
 }
 
-/// What is erased while it is held takes nothing from others, however much of it there is.
+/// Entries erased while they are held take nothing from others, in any number.
 #[test]
 fn orphans_keep_no_slot_from_others() {
     for policy in POLICIES {
@@ -155,7 +155,7 @@ fn policies_that_forget_what_they_choose_are_refused() {
     }
 }
 
-/// Slots are used again, whoever has dropped what was in them.
+/// Slots are reused, whichever thread dropped their content.
 #[test]
 fn memory_does_not_grow_with_what_was_held() {
     for policy in POLICIES {
@@ -180,7 +180,8 @@ fn memory_does_not_grow_with_what_was_held() {
     }
 }
 
-/// Threads that do all there is, a quarter of what they find they hold for long. How many operations.
+/// Threads that do all there is, a quarter of what they find they hold for long. How many
+/// operations.
 fn at_work(policy: Policy, strict: bool, threads: u64, operations: u64) -> u64 {
     const KEYS: u64 = 2_000;
     let census = Census::default();
@@ -288,7 +289,7 @@ fn handles_outlive_the_cache_in_any_thread() {
 }
 
 thread_local! {
-    /// What keys hash as: themselves, something else, or they panic.
+    /// Hashes of keys: the keys themselves, another value, or a panic.
     static HASHED_AS: std::cell::Cell<Hashed> = const { std::cell::Cell::new(Hashed::Itself) };
 }
 
@@ -312,7 +313,7 @@ impl std::hash::Hash for Fickle {
     }
 }
 
-/// What an eviction has claimed and cannot unlink is there as before, and may be held.
+/// An entry that an eviction claimed and cannot unlink is present as before, and may be held.
 #[test]
 fn an_eviction_in_vain_leaves_all_as_it_was() {
     for policy in POLICIES {
@@ -390,7 +391,7 @@ fn a_destructor_that_panics_loses_nothing_else() {
     }
 }
 
-/// A capacity that what was held has kept up comes down with the insertions after it was let go of.
+/// A capacity kept up by held entries comes down with the insertions after their release.
 #[test]
 fn the_capacity_comes_down_when_what_was_held_is_let_go_of() {
     for policy in POLICIES {
@@ -406,7 +407,7 @@ fn the_capacity_comes_down_when_what_was_held_is_let_go_of() {
             drop(held);
             (1_000..1_900).for_each(|key| _ = cache.insert(key, key, 1));
             assert!(cache.usage() <= 100, "{policy}: {}", cache.usage());
-            // What was asked for last counts.
+            // The last requested capacity counts.
             let held: Vec<_> =
                 (0..100).map(|key| cache.insert_held(key, key, 1).map(|new| new.held)).collect();
             _ = cache.set_capacity(10);
@@ -450,7 +451,7 @@ fn a_cache_of_no_capacity_shows_what_is_held() {
     }
 }
 
-/// However many lie in front of what nobody holds.
+/// However many held entries lie in front of others.
 #[test]
 fn a_lower_capacity_looks_behind_what_is_held() {
     for policy in POLICIES {
@@ -466,7 +467,8 @@ fn a_lower_capacity_looks_behind_what_is_held() {
     }
 }
 
-/// In a strict cache as well, what is replaced and nobody holds makes room for what replaces it.
+/// In a strict cache as well, a replaced entry without holders frees its charge for the
+/// replacement.
 #[test]
 fn what_nobody_holds_is_replaced_in_a_strict_cache() {
     for policy in POLICIES {
@@ -509,7 +511,8 @@ fn one_destructor_that_panics_leaves_no_other_to_later_operations() {
     }
 }
 
-/// What an operation takes out while its thread unwinds is dropped at once as well, though a destructor panics.
+/// What an operation takes out while its thread unwinds is dropped at once as well, though a
+/// destructor panics.
 #[test]
 fn what_goes_while_a_thread_unwinds_is_dropped_at_once() {
     struct Panics<'c>(#[expect(dead_code, reason = "it is counted")] Tracked<'c>);
@@ -543,8 +546,8 @@ fn what_goes_while_a_thread_unwinds_is_dropped_at_once() {
     }
 }
 
-/// Handles that a thread's own variables hold are let go of when the thread has lost its number, and
-/// nothing is lost by that.
+/// Handles that a thread's own variables hold are let go of when the thread has lost its number,
+/// and nothing is lost by that.
 #[test]
 fn a_thread_may_end_with_what_it_holds() {
     use std::sync::Arc;
@@ -598,7 +601,7 @@ fn s3_fifo_takes_nothing_new_that_is_more_than_a_tenth() {
 }
 
 thread_local! {
-    /// What a hash does before it answers, unless it is inside another.
+    /// The action of a hash before its result, unless it is inside another.
     static MEDDLES: RefCell<Option<Meddler>> = const { RefCell::new(None) };
 }
 
@@ -657,7 +660,8 @@ impl Meddler {
     }
 }
 
-/// Hashes that hold, let go, insert, remove and change the capacity while an operation is under way.
+/// Hashes that hold, let go, insert, remove and change the capacity while an operation is under
+/// way.
 #[test]
 fn a_hash_may_work_with_what_is_held() {
     for policy in POLICIES {

@@ -39,7 +39,7 @@ fn validate<K: std::hash::Hash + Eq, V>(cache: &mut Cache<K, V>) {
 }
 
 thread_local! {
-    /// What a read or an update answers; nothing: what is left.
+    /// The answer of a read or an update; `None`: the rest of the lifetime.
     static ANSWER: Cell<Option<Option<Duration>>> = const { Cell::new(None) };
     /// What was asked: how often a read, how often an update, and what was left the last time.
     static ASKED: Cell<(u32, u32, Option<Duration>)> = const { Cell::new((0, 0, None)) };
@@ -118,7 +118,7 @@ fn a_read_keeps_prolongs_shortens_and_ends_a_life() {
     }
 }
 
-/// What leaves no trace asks nothing, nor does what finds nothing.
+/// Calls without a trace do not call the function, nor do calls that find nothing.
 #[test]
 fn what_is_no_read_does_not_ask() {
     let time = TestClock::default();
@@ -278,7 +278,7 @@ fn a_function_may_use_the_cache_and_panic() {
     assert!(cache.len() <= 100 && cache.stats().refusals == 0);
 }
 
-/// A function that is slow does not bring back what another thread has found gone.
+/// A slow function does not revive an entry that another thread has found expired.
 #[test]
 fn a_slow_answer_does_not_bring_back_what_was_seen_as_over() {
     let looks: [Look; 4] = [
@@ -375,7 +375,7 @@ fn a_share_that_is_none_is_refused() {
     assert!(all.lifetime_left(&1).is_none_or(|left| left <= SEC));
 }
 
-/// What is asked of a cache.
+/// The calls of a cache.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Insert(u64, Said),
@@ -392,7 +392,7 @@ enum Step {
 /// What the function answers: nothing for what is left, else nanoseconds, or for ever.
 type Said = Option<Option<u64>>;
 
-/// What a builder is told, in nanoseconds.
+/// The builder's settings, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 struct Told {
     live: Option<u64>,

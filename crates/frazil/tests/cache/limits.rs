@@ -14,7 +14,7 @@ use frazil::{Cache, Cause, Policy};
 /// Miri is a thousand times slower.
 const SCALE: u64 = if cfg!(miri) { 100 } else { 1 };
 
-/// Whether it weighs a newcomer against what would go for it.
+/// Whether it compares a new entry with its victims.
 fn may_refuse(policy: Policy) -> bool {
     matches!(policy, Policy::WTinyLfu | Policy::Gdsf | Policy::LaCache { .. })
 }
@@ -77,7 +77,7 @@ fn weights_may_be_as_large_as_numbers_are() {
     }
 }
 
-/// What waits for a reclamation, in caches as small as these.
+/// Slots that wait for a reclamation, in caches as small as these.
 const WAITING: u64 = 32;
 
 /// Slots beyond those of the entries.
@@ -87,7 +87,7 @@ fn spare_slots(capacity: u64) -> u64 {
 
 #[test]
 fn a_pin_that_is_held_keeps_what_it_has_shown_and_refuses_nobody() {
-    // Those which turn newcomers away by themselves are left out.
+    // Policies that refuse new entries are left out.
     for policy in policies().into_iter().filter(|&policy| !may_refuse(policy)) {
         for capacity in [4, turns(1_500) / SCALE] {
             let census = Census::default();
@@ -115,7 +115,7 @@ fn a_pin_that_is_held_keeps_what_it_has_shown_and_refuses_nobody() {
     }
 }
 
-/// A value that stops whoever clones it, once.
+/// A value that stops its first cloning thread.
 struct Stops {
     arrived: Mutex<Option<Sender<()>>>,
     held: Mutex<Option<Receiver<()>>>,
@@ -253,13 +253,13 @@ fn a_weight_bounds_what_waits_to_be_dropped() {
     }
 }
 
-/// What a pin has shown is kept, and beside it the capacity is: what is too much of both is refused,
-/// until the pin is dropped.
+/// What a pin has shown is kept, and beside it the capacity is: what is too much of both is
+/// refused, until the pin is dropped.
 #[test]
 fn a_pin_that_shows_heavy_values_costs_refusals_and_no_memory() {
-    // Those which turn newcomers away by themselves are left out.
+    // Policies that refuse new entries are left out.
     for policy in policies().into_iter().filter(|&policy| !may_refuse(policy)) {
-        // What is heavier than its queue for newcomers, a tenth, S3-FIFO refuses by itself.
+        // S3-FIFO refuses entries heavier than its small queue, a tenth.
         for heavy in [1 << 16, 1 << 18] {
             let (capacity, census): (u64, _) = (1 << 22, Census::default());
             let mut cache: Cache<u64, Tracked<'_>> =
@@ -403,8 +403,8 @@ fn entries_do_not_lift_the_capacity() {
     assert!(cache.is_empty());
 }
 
-/// A removal may come upon an entry that its inserter has not queued yet. Such an entry
-/// is left for whoever evicts; here nobody does.
+/// A removal may come upon an entry that its inserter has not queued yet. Such an entry is left for
+/// an eviction; here there is none.
 #[test]
 fn entries_that_come_and_go_leave_nothing_behind() {
     for policy in policies() {
@@ -470,8 +470,8 @@ fn entries_that_end_before_they_are_queued_are_dropped() {
     assert_eq!(census.living(), 0);
 }
 
-/// Each flush publishes a segment with one entry in it, until there are hardly any left. An insertion
-/// that finds none packs them; a removal does not.
+/// Each flush publishes a segment with one entry in it, until there are hardly any left. An
+/// insertion that finds none packs them; a removal does not.
 #[test]
 fn what_is_flushed_one_by_one_is_dropped_all_the_same() {
     alone("limits::what_is_flushed_one_by_one_is_dropped_all_the_same", || {

@@ -23,7 +23,7 @@ const CAPACITIES: &[u64] = if cfg!(miri) { &[1, 5] } else { &[0, 1, 2, 7, 64, 70
 
 type Told = Vec<(u64, Cause)>;
 
-/// What a listener has heard, by the numbers of the values.
+/// The calls of a listener, by the numbers of the values.
 #[derive(Default)]
 struct Ledger(Mutex<HashMap<u64, Cause>>);
 
@@ -177,7 +177,7 @@ fn every_operation_tells_its_cause() {
         let causes = taken();
         assert_eq!(causes.len(), left);
         assert!(causes.iter().all(|&(_, cause)| cause == Cause::Removed), "{policy} {causes:?}");
-        // What is there when the cache is dropped is not told.
+        // Entries present when the cache is dropped are not reported.
         cache.insert(1, 1);
         drop(cache);
         assert_eq!(taken(), [], "{policy}");
@@ -248,7 +248,7 @@ fn a_listener_may_use_the_cache() {
     }
 }
 
-/// It ends, because what has gone is held up until all is told.
+/// It ends, because removed entries are held up until all are reported.
 #[test]
 fn a_listener_that_always_evicts_comes_to_an_end() {
     for policy in policies() {
@@ -380,7 +380,7 @@ fn a_panic_is_passed_on_and_loses_nothing() {
             );
         }
         assert!(cfg!(miri) || panics > turn_count / 10, "{policy}: {panics}");
-        // These weigh a newcomer against what would go for it.
+        // These compare a new entry with its victims.
         let may_refuse = matches!(policy, Policy::WTinyLfu | Policy::Gdsf | Policy::LaCache { .. });
         assert!(may_refuse || cache.stats().refusals == 0, "{policy}");
         cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
@@ -417,7 +417,7 @@ fn a_panic_within_a_panic_is_kept_quiet() {
 /// Where a thread is held up in its listener, and who lets it go.
 type Stuck = Mutex<Receiver<()>>;
 
-/// A listener that does not come back holds up what it is told of, and nobody.
+/// A listener that does not return holds up the reported entries, but no thread.
 #[test]
 fn a_listener_that_is_stuck_stops_nobody() {
     const STUCK: u64 = u64::MAX;

@@ -5,10 +5,12 @@ use std::process::Command;
 /// Set in a process that is to run one test.
 const ALONE: &str = "FRAZIL_TEST_ALONE";
 
-/// Runs the work of a test, named as the program lists it, in a process of its own; Miri starts none.
+/// Runs the work of a test, named as the program lists it, in a process of its own; Miri starts
+/// none.
 ///
-/// For what the system does to a whole process, and for tests of a single thread with very many heavy fences: each
-/// interrupts every core that runs a thread of the process, 45 us instead of 4 if another test runs there.
+/// For what the system does to a whole process, and for tests of a single thread with very many
+/// heavy fences: each interrupts every core that runs a thread of the process, 45 us instead of 4
+/// if another test runs there.
 pub(crate) fn alone(test: &str, work: impl FnOnce()) {
     if cfg!(miri) || std::env::var(ALONE).is_ok_and(|alone| alone == test) {
         return work();

@@ -16,7 +16,7 @@ use crate::tracked::{Census, Chance, Tracked};
 use frazil::{Cache, Freezing, Policy};
 
 const CAPACITY: u64 = 2_000;
-/// What waits for a reclamation, and what threads have in hand.
+/// Slots that wait for a reclamation, and those that threads have in hand.
 const WAITING: u64 = 1_000;
 fn fill<'c>(cache: &Cache<u64, Tracked<'c>>, census: &'c Census, keys: std::ops::Range<u64>) {
     for key in keys {
@@ -93,7 +93,7 @@ fn fork(work: impl FnOnce()) -> bool {
     }
 }
 
-/// A value that stops whoever clones it.
+/// A value that stops threads that clone it.
 struct Stops<'c>(Tracked<'c>, &'c Mutex<Option<(Sender<()>, Receiver<()>)>>);
 
 impl Clone for Stops<'_> {
@@ -156,7 +156,7 @@ fn a_process_that_forks_while_others_read_refuses_nothing() {
     });
 }
 
-/// Where the thread that was writing or growing the table is not, nobody waits for it.
+/// No thread waits for a lost thread that was writing or growing the table.
 #[test]
 fn a_process_that_forks_while_others_write_lets_its_table_grow() {
     const CACHES: usize = 60;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use frazil::{Cache, Policy, RestoreError};
 use frazil_policy::Rng;
 
-/// A folder of its own, gone with its test.
+/// A separate folder, removed with its test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -149,7 +149,7 @@ fn what_is_restored_goes_in_the_same_order() {
     assert_eq!(folder.count(), 1, "nothing is left beside the snapshot");
 }
 
-/// What is restored lets go of old and new as the original does from there on. Of Mobius that
+/// The restored cache evicts old and new entries as the original does from there on. Of Mobius that
 /// is so until its queues have traded places.
 #[test]
 fn a_copy_goes_on_as_the_original() {
@@ -265,7 +265,7 @@ fn lifetimes_go_on() {
     let warm = cache();
     assert_eq!(warm.restore(&path, decode).expect("it is whole"), 3);
     let left = warm.lifetime_left(&1).expect("it is there");
-    // What passes on the clock on the wall is deducted.
+    // Time that passes on the wall clock is deducted.
     assert!(left <= Duration::from_secs(990) && left > Duration::from_secs(900), "{left:?}");
     assert_eq!(warm.lifetime_left(&3), Some(Duration::MAX));
     time.store(2_000, Relaxed);
@@ -343,7 +343,7 @@ fn an_unfinished_file_of_another_process_is_in_nobodys_way() {
     assert_eq!(folder.count(), 1_001, "what is another's stays");
 }
 
-/// What is there throughout is in every snapshot, whatever others do.
+/// An entry present throughout is in every snapshot, whatever other threads do.
 #[test]
 fn a_snapshot_beside_writers_holds_what_stays() {
     let folder = Folder::new("writers");

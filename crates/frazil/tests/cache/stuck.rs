@@ -138,7 +138,7 @@ fn run(policy: Policy, spot: Spot, stuck: usize) -> (f64, f64) {
         for thread in 0..stuck {
             let (cache, census, trap) = (&cache, &census, &trap);
             scope.spawn(move || {
-                // The first hash of an insertion is the newcomer's own.
+                // The first hash of an insertion is the new entry's own.
                 TRAP.set(Some((spot, if spot == Spot::Hash { 1 } else { 0 })));
                 let mut turn = 0;
                 while TRAP.get().is_some() {

@@ -1,8 +1,8 @@
-//! Values that are held, against evictions, removals, replacements, the capacity and the end of the cache,
-//! under chosen interleavings.
+//! Values that are held, against evictions, removals, replacements, the capacity and the end of the
+//! cache, under chosen interleavings.
 //!
-//! What is held stays what it was; a look-up finds what is held and was not removed; each value is dropped
-//! once, and none waits in the end.
+//! What is held stays what it was; a look-up finds what is held and was not removed; each value is
+//! dropped once, and none waits in the end.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
@@ -141,8 +141,8 @@ fn the_capacity_falls_though_all_is_being_frozen() {
     }
 }
 
-/// One of two who let go of the same entry at once ends its residency, where more is in use than the capacity,
-/// or that is asked for.
+/// One of two who let go of the same entry at once ends its residency, where more is in use than
+/// the capacity, or that is asked for.
 #[test]
 fn one_of_two_releases_finds_that_it_is_the_last() {
     for erases in [false, true] {

@@ -1,6 +1,6 @@
-//! The crate `lru` behind a mutex, as a host: what is written when no cache is at hand.
+//! The crate `lru` behind a mutex, as a host: the code that programs use without a cache library.
 //!
-//! A list of that crate can't be cut, so what is set aside moves to a second one, entry by entry.
+//! A list of that crate can't be cut, so entries set aside move to a second one, one by one.
 
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ pub(crate) struct LruMutex<K: Hash + Eq, V> {
 }
 
 impl<K: Hash + Eq, V> LruMutex<K, V> {
-    /// So many entries, of which hits are promoted or not.
+    /// A cache of so many entries, whose hits are promoted or not.
     pub(crate) fn new(capacity: usize, promotes: bool) -> Self {
         let list = || LruCache::unbounded_with_hasher(RandomState::default());
         let lists = Lists { dynamic: list(), aside: list() };

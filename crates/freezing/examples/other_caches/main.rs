@@ -1,13 +1,13 @@
-//! FrozenHot on caches that are not ours: what it gains, and where the paper's figures 15 to 17 lead
-//! one to expect it.
+//! FrozenHot on caches that are not ours: its gains, beside the expectations from the paper's
+//! figures 15 to 17.
 //!
 //!     cargo run --release -p frazil-freezing --example other_caches -- PART [--quick]
 //!
-//! PART is `hits`, `sizes`, `misses`, `policies`, `mixes`. Two hosts: the crate `lru` behind a mutex, and
-//! a sharded map with lists as HHVM has it. Each table comes from one process, whose rounds take
-//! turns; shown is their median, and after ± by how much they differ. L is mean latency ×
-//! throughput over threads, which must be 1; a `!` says that it was not in some round. A `*` says
-//! that the cores were disturbed in some round.
+//! PART is `hits`, `sizes`, `misses`, `policies`, `mixes`. Two hosts: the crate `lru` behind a
+//! mutex, and a sharded map with lists like HHVM's. Each table comes from one process with
+//! alternating rounds; it has their median, and after ± their spread. L is mean latency ×
+//! throughput over threads, which must be 1; a `!` marks a row in which it was not in some round. A
+//! `*` marks a row with disturbed cores in some round.
 
 mod lru_mutex;
 mod relaxed_lru;
@@ -24,12 +24,12 @@ use sides::{Freezing, Kilobyte, Load, Outcome, Payload, Plan, Side, compare};
 type Error = Box<dyn std::error::Error>;
 
 const KEYS: u64 = 200_000;
-/// Of a stream.
+/// Requests of a stream.
 const OPERATIONS: usize = 1 << 20;
-/// Turns that ask for something else each.
+/// Number of turns with different requests.
 const RUNS: usize = 8;
 const ALPHA: f64 = 0.99;
-/// What the paper's miss takes, its device being an Optane disk.
+/// Latency of the paper's miss; its device is an Optane disk.
 const MISS: Duration = Duration::from_micros(5);
 
 /// Both hosts, plain and with an overlay.
@@ -99,7 +99,7 @@ fn hits(plan: &mut Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// One row: what both hosts do, plain and with what the controller freezes.
+/// One row: both hosts, without freezing and with the controller's.
 fn row(title: &str, capacity: usize, load: &Load, plan: &mut Plan) -> Result<(), Error> {
     let sides = pairs::<u64>(capacity, Freezing::Learned)?;
     let outcomes = compare(&sides, load, capacity as u64, plan)?;
@@ -140,7 +140,7 @@ fn sizes(plan: &mut Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Figure 16b: throughput by what a miss takes.
+/// Figure 16b: throughput by latency of a miss.
 fn misses(plan: &mut Plan) -> Result<(), Error> {
     println!("figure 16b: Zipf {ALPHA} of {KEYS} keys, a quarter fits, 2 threads; million/s");
     row_titles("miss");
@@ -203,7 +203,7 @@ fn mixes(plan: &mut Plan) -> Result<(), Error> {
     for (name, updates) in [("A, 50 % updates", 50u32), ("B, 5 % updates", 5), ("C, reads", 0)] {
         let mix = Mix { resident: KEYS as u32, newcomers: 0.0, again: 0 };
         let stream = |numbers: Vec<u32>| {
-            // By place, which has nothing to do with the key.
+            // By position, which is independent of the key.
             let ask =
                 |at: usize| if at as u32 * 61 % 100 < updates { Ask::Insert } else { Ask::Get };
             let operation = |(at, number)| Operation::new(ask(at), number);

@@ -1,7 +1,8 @@
-//! A sharded hash map with lists, as a host: the relaxed LRU of HHVM, which paper 2 puts its overlay on.
+//! A sharded hash map with lists, as a host: the relaxed LRU of HHVM, which paper 2 puts its
+//! overlay on.
 //!
 //! A look-up reads the map of a shard under a lock that readers share, and moves the entry to the
-//! head of the shard's list, unless another thread has that list. Who writes has both.
+//! head of the shard's list, unless another thread has that list. A writer takes both locks.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
@@ -142,7 +143,7 @@ impl<K, V> Shard<K, V> {
 }
 
 pub(crate) struct RelaxedLru<K, V> {
-    /// Of a shard.
+    /// State of a shard.
     capacity: usize,
     hasher: RandomState,
     shards: Box<[Shard<K, V>]>,
@@ -181,7 +182,8 @@ where
         let map = shard.read();
         let entry = map.get(key)?;
         hit(&entry.mark);
-        // The lock of the map keeps the entry where it is. Who has the list is not waited for.
+        // The lock of the map keeps the entry in place. This does not wait for a thread that has
+        // the list.
         if let Ok(mut lists) = shard.lists.try_lock()
             && !lists.node(entry.node).is_aside
         {

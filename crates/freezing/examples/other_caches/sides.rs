@@ -1,4 +1,5 @@
-//! What is compared: a cache as it is, and with an overlay, driven by the same loop; rounds in turn.
+//! The sides compared: a cache without and with an overlay, driven by the same loop in alternating
+//! rounds.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ impl Payload for u64 {
     }
 }
 
-/// A kilobyte, all of which is read.
+/// A kilobyte, which is read completely.
 #[derive(Clone)]
 pub(crate) struct Kilobyte(Arc<[u64; 128]>);
 
@@ -100,18 +101,16 @@ impl<H: Host<Key = u64, Value: Payload>> Engine for Frozen<H> {
     }
 }
 
-/// What threads ask for, and what a miss takes.
+/// The requests of threads, and the latency of a miss.
 pub(crate) struct Load {
-    /// By thread and turn: what one turn asks for is not what the next one asks for, and the same for
-    /// all sides.
+    /// By thread and turn: turns have different requests, but all sides have the same.
     streams: Vec<Stream>,
     threads: usize,
     miss: Option<Duration>,
 }
 
 impl Load {
-    /// Of so many threads. The streams are enough for as many turns as they are threads' worth; then
-    /// they come again.
+    /// The requests of so many threads. After as many turns as the streams last, they repeat.
     pub(crate) fn new(streams: Vec<Stream>, threads: usize, miss: Option<Duration>) -> Self {
         Load { streams, threads, miss }
     }
@@ -136,7 +135,7 @@ pub(crate) enum Freezing {
     Nothing,
     /// By hand, as soon as it is warm.
     All,
-    /// What the controller says.
+    /// The controller's state.
     Learned,
 }
 
@@ -148,7 +147,7 @@ pub(crate) struct Side {
     pub(crate) name: String,
     drive: Driven,
     preload: Box<dyn Fn(u64)>,
-    /// Called when it is warm. Whether all is frozen that is to be by hand.
+    /// Called when it is warm. Returns whether everything to freeze by hand is frozen.
     freeze: Box<dyn Fn() -> bool>,
     /// Phase and share.
     state: Box<dyn Fn() -> Option<(Phase, f64)>>,
@@ -200,8 +199,8 @@ impl Side {
         })
     }
 
-    /// Fills it, asks until it is warm, and until its controller has made up its mind. How long that
-    /// took.
+    /// Fills it, asks until it is warm, and until its controller has made up its mind. How long
+    /// that took.
     fn warm(&self, load: &Load, keys: u64, seconds: f64) -> Result<Duration, String> {
         let began = Instant::now();
         (self.preload)(keys);
@@ -234,7 +233,7 @@ impl Side {
     }
 }
 
-/// What rounds of a side came to.
+/// The results of a side's rounds.
 pub(crate) struct Outcome {
     pub(crate) name: String,
     /// Million requests a second, the median of the rounds, and what share of it they differ by.
@@ -248,7 +247,7 @@ pub(crate) struct Outcome {
     pub(crate) little_holds: bool,
     /// Rounds of whose runs none was undisturbed.
     pub(crate) disturbed: usize,
-    /// What its controller did in most rounds, and what was frozen then.
+    /// The controller's phase in most rounds, and the frozen share then.
     pub(crate) state: Option<(Phase, f64)>,
 }
 
@@ -273,7 +272,7 @@ fn usual(states: &[(Phase, f64)]) -> Option<(Phase, f64)> {
     Some((usual, shares.sum::<f64>() / count(usual) as f64))
 }
 
-/// Warms all sides, equally long, then measures them in turn.
+/// Warms all sides, equally long, then measures them alternately.
 pub(crate) fn compare(
     sides: &[Side],
     load: &Load,
@@ -319,8 +318,8 @@ pub(crate) fn compare(
     Ok(sides.iter().zip(runs).zip(disturbed).zip(states).map(outcome).collect())
 }
 
-/// One run of a side, on cores as near to each other as all others', each thread with its core.
-/// What a round asks for is the same for all sides, unless a run of one has to be repeated.
+/// One run of a side, on cores with the same latency between them as in all other runs, each thread
+/// on its core. A round's requests are the same for all sides, unless a run must be repeated.
 fn measure(side: &Side, load: &Load, round: usize, plan: &mut Plan) -> (Measured, bool) {
     let mut attempt = 1;
     loop {
@@ -329,7 +328,7 @@ fn measure(side: &Side, load: &Load, round: usize, plan: &mut Plan) -> (Measured
         let turn = 1 + round + (attempt - 1) * plan.rounds;
         let measured = (side.drive)(load, turn, plan.seconds);
         let has_cores = measured.cpu_share.is_none_or(|share| share >= CPU_SHARE);
-        // Who waits for a backend may give its core away.
+        // A thread that waits for a backend may yield its core.
         let is_undisturbed = plan.distance.is_kept() && (has_cores || load.miss.is_some());
         if is_undisturbed || attempt == ATTEMPTS || !plan.distance.has_patience() {
             return (measured, !is_undisturbed);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What requests come to, and what they take, in nanoseconds.
+/// The results of requests, and their latencies in nanoseconds.
 #[derive(Clone, Copy)]
 struct Workload {
     /// Shares of requests while nothing is frozen: the misses.
@@ -17,7 +17,7 @@ struct Workload {
     requests: u64,
 }
 
-/// Hits that cost five times as much as those of what is frozen, and few misses.
+/// Hits that cost five times as much as frozen ones, and few misses.
 const PAYS: Workload = Workload {
     misses: 0.01,
     frozen_hits: |share| 0.95 * share.sqrt(),
@@ -28,7 +28,7 @@ const PAYS: Workload = Workload {
     requests: 10_000,
 };
 
-/// Misses of which each takes as long as thousands of hits.
+/// Misses that each take as long as thousands of hits.
 const SLOW_MISSES: Workload = Workload { miss_ns: 2e6, ..PAYS };
 
 struct Run {
@@ -36,7 +36,7 @@ struct Run {
     now: Duration,
     observed: Observed,
     actions: Vec<Action>,
-    /// How many entries a freeze comes to.
+    /// Number of entries of a freeze.
     freezes: u64,
     frozen: f64,
     /// Whether what lies behind the marker goes.
@@ -123,7 +123,7 @@ impl Run {
         panic!("still {:?}, because {:?}", self.controller.phase(), self.controller.reason);
     }
 
-    /// A verdict that contradicts the reason helps nobody.
+    /// A verdict must not contradict the reason.
     fn tells_that_it_does_not_pay(&self) {
         let verdict = self.controller.verdict().map(|it| it.to_string()).unwrap_or_default();
         assert!(verdict.contains("It does not pay"), "{verdict}");
@@ -189,7 +189,7 @@ fn it_waits_for_the_marker_and_not_for_ever() {
     run.observed.totals.gone += 1_000;
     run.until(Phase::Learning, &Workload { requests: 1_000, ..PAYS });
     assert_eq!(run.controller.reason, Reason::Renewed);
-    // Before half a second is over the latencies are not known well.
+    // In the first half second the latencies are not known well.
     assert!(run.now >= Duration::from_millis(600), "{:?}", run.now);
 }
 
@@ -284,7 +284,7 @@ fn what_outlives_its_time_is_frozen_anew_without_learning() {
     assert_eq!(run.controller.sleep, Tuning::default().sleep_min);
 }
 
-/// Whoever drives it may say any time, and never to freeze anew.
+/// Its driver may pass any time, and a setting never to freeze anew.
 #[test]
 fn no_time_and_no_lifetime_is_too_long() {
     let lasting = Tuning { lifetime: u32::MAX, ..Tuning::default() };
@@ -310,7 +310,7 @@ fn what_is_faster_is_not_frozen_anew_more_often() {
     run.until(Phase::Constructing, &faster);
     assert_eq!(run.controller.reason, Reason::Outlived);
     assert!((run.now - begun).as_secs() >= 20, "{:?}", run.now - begun);
-    // And where hardly anybody asks not by time alone.
+    // And with few requests not by time alone.
     let mut run = Run::frozen(&PAYS);
     run.seconds(60, &Workload { requests: PAYS.requests / 10, ..PAYS });
     assert_eq!(run.controller.phase(), Phase::Frozen);
@@ -321,7 +321,7 @@ fn what_becomes_slow_is_thawed_soon_and_a_sleep_follows() {
     let mut run = Run::frozen(&PAYS);
     run.seconds(1, &PAYS);
     let begun = run.now;
-    // The working set has moved: what is frozen is hit no more.
+    // The working set has moved: frozen entries are no longer hit.
     let moved = Workload { frozen_hits: |_| 0.1, frozen_misses: |_| 0.6, ..PAYS };
     run.until(Phase::Sleeping, &moved);
     assert_eq!(run.controller.reason, Reason::Degraded);
@@ -344,7 +344,7 @@ fn what_is_a_little_slower_fades() {
     assert_eq!(run.controller.record.refreshes, 1);
 }
 
-/// The workload with hits beside what is frozen that make its requests take so long.
+/// The workload with other hits beside the frozen ones such that a request takes this long.
 fn taking(latency: f64, run: &Run) -> Workload {
     let share = run.controller.share;
     let (hits, misses) = ((PAYS.frozen_hits)(share), (PAYS.frozen_misses)(share));
@@ -379,7 +379,7 @@ fn what_fades_again_and_again_is_learnt_anew() {
     assert_eq!((run.controller.phase(), run.controller.reason), (Phase::Waiting, Reason::Faded));
     assert_eq!(run.controller.record.refreshes, u64::from(fades) - 1);
     assert_eq!(run.controller.record.failures, 0);
-    // What was learnt then fades as well: it is not learnt anew so soon.
+    // A share learned then fades as well: the next learning comes later.
     for _ in 0..fades {
         run.until(Phase::Frozen, &PAYS);
         run.seconds(5, &PAYS);
@@ -494,7 +494,7 @@ fn learning_ends_when_the_marker_has_passed_or_all_is_known() {
     let mut run = learning();
     run.observed.curve = vec![point(0.3, 0.4, 0.1)];
     assert_eq!(run.controller.step(run.now, &run.observed), Action::Nothing);
-    // All that was behind the marker was hit, or has gone.
+    // Everything behind the marker was hit or evicted.
     run.observed.totals.passed += 400.0;
     run.observed.totals.gone += 600;
     assert_eq!(run.controller.step(run.now, &run.observed), Action::Freeze(1.0));
@@ -545,7 +545,7 @@ fn what_wins_fresh_loses_to_what_lasts() {
         frozen_misses: |share| if share > 0.9 { 0.01 } else { 0.01 + 0.03 * share },
         ..PAYS
     };
-    // Below the threshold still, but not below what the other came to.
+    // Still below the threshold, but not below the other's result.
     let stale = Workload {
         frozen_hits: |share| if share > 0.9 { 0.925 } else { 0.8 * share.min(0.5).sqrt() },
         frozen_misses: |share| if share > 0.9 { 0.075 } else { 0.01 + 0.03 * share },
@@ -563,8 +563,8 @@ fn what_wins_fresh_loses_to_what_lasts() {
     assert_eq!(run.controller.record.failures, 0);
 }
 
-/// Before the trial requests were slow for a while: what comes after it shows that it was not the
-/// freezing that made them faster.
+/// Before the trial requests were slow for a while: the time after it shows that freezing did not
+/// make them faster.
 #[test]
 fn a_trial_must_beat_what_comes_after_it() {
     let slow = Workload { misses: 0.2, frozen_misses: |_| 0.1, frozen_hits: |_| 0.8, ..PAYS };
@@ -576,8 +576,8 @@ fn a_trial_must_beat_what_comes_after_it() {
     assert_eq!(run.controller.record.constructions, 0);
 }
 
-/// What is faster only by what hits is thawed soon, to be measured without, and later each time
-/// that it has paid.
+/// A share that is faster only by more hits is thawed soon, to measure without it, and later each
+/// time that it has paid.
 #[test]
 fn what_pays_by_hits_alone_has_to_prove_it() {
     let scan = Workload {
@@ -596,7 +596,7 @@ fn what_pays_by_hits_alone_has_to_prove_it() {
         lived.push((run.now - begun).as_secs());
     }
     assert_eq!(lived, [2, 4, 8, 16, 20, 20]);
-    // It does not pay any more, but nobody could tell while it was frozen.
+    // It no longer pays, but that cannot be measured while it is frozen.
     run.until(Phase::Frozen, &scan);
     run.until(Phase::Constructing, &scan);
     run.until(Phase::Sleeping, &Workload { misses: 0.5, ..scan });
@@ -604,7 +604,7 @@ fn what_pays_by_hits_alone_has_to_prove_it() {
     run.tells_that_it_does_not_pay();
 }
 
-/// Where hardly anything hits without, no hit can be lost that would have to be missed.
+/// If hardly anything hits without freezing, freezing can lose no hits.
 #[test]
 fn what_has_nothing_to_lose_need_not_prove_it() {
     let scan = Workload {

@@ -5,17 +5,17 @@ use crate::{Slot, Windows};
 
 /// Without fetches that take time a miss waits for one tick.
 const AT_ONCE: u64 = 1;
-/// Bursts that are over, and one window without any beside them, as for LRU and ARC where
-/// `frazil reproduce delayed-hits` has them wait least.
+/// Ended bursts, and one window without a burst: the setting of LRU and ARC with the shortest waits
+/// in `frazil reproduce delayed-hits`.
 const WINDOWS: Windows = Windows::Ended;
 const PRIOR: f64 = 1.0;
 
-/// What a miss of each object costs. Times are in ticks of the host's clock, and a fetch takes
-/// `None` where a miss is served at once.
+/// The cost of a miss of each object. Times are in ticks of the host's clock, and a fetch has the
+/// duration `None` if a miss is served at once.
 pub trait MissCosts: Clone + Default + Send + 'static {
-    /// What is kept of an object while it is fetched.
+    /// State of an object while it is fetched.
     type Flight: Copy + Send;
-    /// Whether every miss costs 1. Then the rest is never asked for.
+    /// Whether every miss costs 1. Then the other functions are not called.
     const ARE_ONE: bool;
 
     /// An object that is not there is requested.
@@ -26,11 +26,11 @@ pub trait MissCosts: Clone + Default + Send + 'static {
     fn insert(&mut self, slot: Slot, flight: Self::Flight, took: Option<u64>);
     /// A resident is requested.
     fn hit(&mut self, slot: Slot, now: u64);
-    /// What a miss of a resident would cost; above 0.
+    /// The cost of a miss of a resident; above 0.
     fn of(&self, slot: Slot) -> f32;
 }
 
-/// Every miss costs 1: what is wanted is hits. It keeps nothing.
+/// Every miss costs 1: the aim is hits. It keeps nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EqualCosts;
 
@@ -52,8 +52,8 @@ impl MissCosts for EqualCosts {
     }
 }
 
-/// A miss costs what all requests that come during its fetch wait together: the mean aggregate
-/// delay of the object, as MAD estimates it. 40 bytes a slot.
+/// A miss costs the sum of the waits of all requests during its fetch: the mean aggregate delay of
+/// the object, as MAD estimates it. 40 bytes a slot.
 #[derive(Clone, Debug, Default)]
 pub struct DelayCosts {
     keep: OfResidents,
@@ -85,7 +85,7 @@ impl MissCosts for DelayCosts {
     }
 }
 
-/// A miss costs what the object's last fetch took: from a column of the trace, or by its
+/// A miss costs the duration of the object's last fetch: from a column of the trace, or by its
 /// backend. 4 bytes a slot.
 #[derive(Clone, Debug, Default)]
 pub struct FetchCosts {

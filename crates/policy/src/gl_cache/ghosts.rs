@@ -5,9 +5,9 @@ const SAMPLE_BITS: u32 = 14;
 const SAMPLE: u64 = (1 << SAMPLE_BITS) - 1;
 const LEAST_ROOM: usize = 64;
 
-/// A set of hashes, each with its sample and what a miss of it costs. An entry is one word of 8
-/// bytes, 4 more where costs differ, and the table is at most half full. Hashes that agree in the
-/// upper 50 bits are one.
+/// A set of hashes, each with its sample and the cost of a miss. An entry is one word of 8 bytes, 4
+/// more if costs differ, and the table is at most half full. Hashes that agree in the upper 50 bits
+/// are one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ghosts {
     /// Open addressing by the lowest bits of the rest of the hash; 0 is no entry.
@@ -91,7 +91,7 @@ impl Ghosts {
             return None;
         }
         let cost = self.cost(hole);
-        // What follows without a gap moves up, unless it would come before its home.
+        // Entries that follow without a gap move up, unless they would come before their home.
         let last = self.table.len() - 1;
         let mut place = hole;
         loop {

@@ -11,7 +11,8 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) const HEIR: u32 = NONE - 1;
 /// Number of features.
 pub(super) const FEATURES: usize = 7;
-/// Features by how many are shown where all are not: requests, age, mean size, active objects, rates.
+/// Features by how many are shown where all are not: requests, age, mean size, active objects,
+/// rates.
 const SHOWN_FIRST: [usize; FEATURES] = [5, 4, 3, 6, 0, 1, 2];
 /// Fewer groups than these leave a ranking no choice: in a small cache groups are smaller.
 const LEAST_GROUPS: u32 = 32;
@@ -22,7 +23,7 @@ const ACTIVE: u32 = 1 << 31;
 const CONDEMNED: u32 = ACTIVE - 1;
 /// In place of a place: not resident.
 const ABSENT: u32 = ACTIVE - 2;
-/// A place whose object has gone.
+/// A place whose object has left.
 const HOLE: Slot = Slot(u32::MAX);
 
 /// An object as the policy knows it.
@@ -40,8 +41,8 @@ impl Object {
     }
 }
 
-/// What a hit changes of a group, and reads. Apart from the rest, so that those of all groups fit
-/// in the first levels of the processor's cache: 12 bytes a group instead of 60.
+/// The fields of a group that a hit reads and writes. Separate from the rest, so that those of all
+/// groups fit into the first levels of the processor's cache: 12 bytes a group instead of 60.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tally {
     /// Fractions once groups were merged.
@@ -109,7 +110,8 @@ pub(super) struct Groups {
     pub(super) oldest: u32,
     /// Where the next merge begins while there is no model; [`NONE`] at the oldest.
     pub(super) cursor: u32,
-    /// The newest group, which takes what is written; [`NONE`] if that would be a new one.
+    /// The newest group, which takes written objects; [`NONE`] if the next object opens a new
+    /// group.
     pub(super) open: u32,
     newest: u32,
     /// Groups that are not open.
@@ -161,8 +163,8 @@ impl Groups {
         features
     }
 
-    /// What a group begins with that others are merged into: the mean of each of theirs, but for
-    /// its active objects, which are counted when they are there.
+    /// The initial fields of a group into which others are merged: the mean of theirs, except the
+    /// active objects, which are counted when they arrive.
     pub(super) fn mean(&self, merged: &[u32]) -> (Group, Tally) {
         let (mut mean, mut tally) = (Group::new(0.0), EMPTY);
         for &number in merged {
@@ -343,7 +345,7 @@ impl Groups {
         self.objects[slot.index()].place = CONDEMNED;
     }
 
-    /// An object has gone.
+    /// An object has left.
     #[inline]
     pub(super) fn forget(&mut self, slot: Slot) {
         self.objects[slot.index()].place = ABSENT;

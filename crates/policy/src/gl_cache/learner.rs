@@ -8,7 +8,7 @@ use crate::{Boosting, Samples};
 #[derive(Clone, Debug)]
 pub(super) struct Learner {
     most: usize,
-    /// Groups as they were at the last snapshot, and their utility so far.
+    /// Groups at the last snapshot, and their utility since then.
     current: Samples<FEATURES>,
     /// Requests that are added to the time until an object is requested.
     grace: f32,
@@ -30,8 +30,8 @@ impl Learner {
         }
     }
 
-    /// An object of a sample is requested for the first time since the snapshot; a miss of it costs
-    /// so much.
+    /// An object of a sample is requested for the first time since the snapshot; `cost` is that of
+    /// a miss.
     #[inline]
     pub(super) fn add_utility(&mut self, sample: u32, cost: f32, now: u32, size: u64) {
         let until_next = now.wrapping_sub(self.since).max(1) as f32 + self.grace;
@@ -57,7 +57,7 @@ impl Learner {
         }
     }
 
-    /// Keeps what was collected of the last snapshot.
+    /// Keeps the samples of the last snapshot.
     pub(super) fn collect(&mut self) {
         self.model.collect(&mut self.current);
     }

@@ -6,8 +6,8 @@ use crate::{BoostedTrees, Boosting, Samples};
 
 /// Every so manyth sample is held back to see when training is of no more use.
 const VALID_EVERY: usize = 10;
-/// A model is made anew once one in so many of its samples would be new. Small caches, which turn
-/// over fast and have few groups, would do nothing but train without it.
+/// A model is made anew once one in so many of its samples would be new. Without this bound small
+/// caches, whose content changes fast and which have few groups, would train all the time.
 const FRESH_PART: usize = 4;
 /// Fewer samples teach nothing.
 pub(super) const LEAST_SAMPLES: u32 = 32;
@@ -40,14 +40,15 @@ pub struct GroupModel {
 }
 
 impl GroupModel {
-    /// No model yet, and at most so many samples.
+    /// A trainer without a model, with at most so many samples.
     pub fn new(most: u32, boosting: Boosting) -> Self {
         let samples = Samples::default();
         GroupModel { most: most as usize, boosting, samples, fresh: 0, trees: None, error: None }
     }
 
-    /// Takes the samples of a snapshot, in place of the oldest where there are too many. Their utilities
-    /// are divided by the largest of them; if that is 0 they say nothing and stay where they are.
+    /// Takes the samples of a snapshot, in place of the oldest where there are too many. Their
+    /// utilities are divided by the largest of them; if that is 0 they say nothing and stay where
+    /// they are.
     pub fn collect(&mut self, snapshot: &mut Samples<FEATURES>) {
         // Utilities of snapshots differ by how long each was watched, and how busy it was then.
         let scale = snapshot.labels.iter().fold(0.0_f32, |most, &label| most.max(label));
@@ -68,8 +69,8 @@ impl GroupModel {
         self.fresh * FRESH_PART >= self.samples.rows.len()
     }
 
-    /// Makes a new model of what was collected. Without rounds, or with fewer than 32 samples, there
-    /// is none. Every tenth sample is held back. Takes as long as [`BoostedTrees::fit`].
+    /// Makes a new model from the collected samples. Without rounds, or with fewer than 32 samples,
+    /// there is none. Every tenth sample is held back. Takes as long as [`BoostedTrees::fit`].
     pub fn train(&mut self) {
         let all = &self.samples;
         if all.rows.len() < LEAST_SAMPLES as usize || self.boosting.rounds == 0 {
@@ -94,8 +95,8 @@ impl GroupModel {
         self.trees.as_ref()
     }
 
-    /// The model's error where samples were held back, root mean square: utilities are shares of the
-    /// largest of their snapshot.
+    /// The model's error where samples were held back, root mean square: utilities are shares of
+    /// the largest of their snapshot.
     pub fn error(&self) -> Option<f64> {
         self.error
     }
@@ -105,8 +106,8 @@ impl GroupModel {
         self.samples.rows.len()
     }
 
-    /// How much of what the model gained each feature's comparisons gained, as shares; all 0 where
-    /// there is no model. [`GroupLearning::FEATURES`](crate::GroupLearning::FEATURES) names them.
+    /// Each feature's share of the model's gain; all 0 without a model.
+    /// [`GroupLearning::FEATURES`](crate::GroupLearning::FEATURES) names them.
     pub fn importance(&self) -> [f64; FEATURES] {
         let shares = self.trees.as_ref().map(BoostedTrees::importance);
         shares.and_then(|shares| shares.try_into().ok()).unwrap_or_default()

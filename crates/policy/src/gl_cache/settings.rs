@@ -11,20 +11,20 @@ use crate::{Boosting, SpecError};
 /// The paper's two settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupMode {
-    /// Efficiency: small groups, half of what is merged stays. The default.
+    /// Efficiency: small groups; half of the merged objects stay. The default.
     #[default]
     Efficiency,
-    /// Throughput: large groups, a fifth of what is merged stays.
+    /// Throughput: large groups; a fifth of the merged objects stay.
     Throughput,
 }
 
 /// When a new model is trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Interval {
-    /// When a snapshot is over, if a quarter of the samples would be new. The default.
+    /// At the end of a snapshot, if a quarter of the samples would be new. The default.
     #[default]
     Snapshot,
-    /// So many requests.
+    /// After so many requests.
     Requests(u64),
     /// So long by the times of the trace, in nanoseconds. Without times a second is a request.
     Time(u64),
@@ -32,7 +32,7 @@ pub enum Interval {
     Share(f64),
 }
 
-/// What is wanted few of: what utility is weighted with.
+/// The aim to minimise: the weight in the utility.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Aim {
     /// Misses. The default.
@@ -44,10 +44,10 @@ pub enum Aim {
     Cost,
 }
 
-/// Whether a choice is made by what is known or by what is to come.
+/// Whether a choice uses the past or the future.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sight {
-    /// By what is known: the model, and when an object was last requested.
+    /// The past: the model, and an object's last request.
     #[default]
     Past,
     /// By when objects are requested next: the oracles of the paper's figure 5.
@@ -59,7 +59,7 @@ pub enum Sight {
 pub struct GroupLearning {
     /// Where the defaults of the next three come from.
     pub mode: GroupMode,
-    /// What utility is weighted with.
+    /// The weight in the utility.
     pub aim: Aim,
     /// Most objects in a group: S_group.
     pub segment: u32,
@@ -67,13 +67,13 @@ pub struct GroupLearning {
     pub merge: u32,
     /// Share of the ranked groups that one ranking serves: F_eviction.
     pub fraction: f64,
-    /// How long the groups of a snapshot are watched: until so many times as many objects were
-    /// written as the cache held, or a model is trained.
+    /// The time for which the groups of a snapshot are watched: until so many times the cache's
+    /// objects were written, or a model is trained.
     pub horizon: f64,
     /// From one model to the next.
     pub interval: Interval,
-    /// What is added to the time until an object's next request, in utility: a share of the number
-    /// of residents, as requests. What comes so soon would hit whatever is decided.
+    /// Addition to the time until an object's next request in the utility, as a share of the number
+    /// of residents, in requests. Requests sooner than that hit under any decision.
     pub grace: f64,
     /// Most groups that a model is trained on.
     pub samples: u32,
@@ -84,9 +84,9 @@ pub struct GroupLearning {
     pub features: u32,
     /// How trees are grown.
     pub boosting: Boosting,
-    /// What groups are ranked by.
+    /// The rank of groups.
     pub utility: Sight,
-    /// What decides which objects of merged groups stay.
+    /// The choice of the objects of merged groups that stay.
     pub retention: Sight,
 }
 
@@ -140,7 +140,8 @@ impl GroupLearning {
         }
     }
 
-    /// The names of the features, in the order of [`GlCache::importance`](crate::GlCache::importance).
+    /// The names of the features, in the order of
+    /// [`GlCache::importance`](crate::GlCache::importance).
     pub const FEATURES: [&'static str; FEATURES] =
         ["request rate", "write rate", "miss ratio", "mean size", "age", "requests", "active"];
 

@@ -1,8 +1,8 @@
 //! What LRB knows of objects: when they were requested, how large they are, and which of their
 //! samples still wait for a label.
 //!
-//! Records are in a list by their last request, but for residents that were not requested within the
-//! memory window: those are in a list of their own, which goes first.
+//! Records are in a list by their last request, but for residents that were not requested within
+//! the memory window: those are in a list of their own, which goes first.
 
 use crate::{Rng, Samples, Slot};
 
@@ -32,7 +32,7 @@ struct Record {
     sample: u32,
     /// Where it is, if it is resident.
     slot: u32,
-    /// Its neighbours in the list that it is in, and which that is.
+    /// Its neighbours in its list, and the list.
     older: u32,
     newer: u32,
     is_set_aside: bool,
@@ -61,7 +61,7 @@ struct Pending {
 pub(super) struct Records {
     records: Vec<Record>,
     vacant: Vec<u32>,
-    /// Those that are not vacant, in no order.
+    /// The records in use, in no order.
     known: Vec<u32>,
     by_request: List,
     set_aside: List,
@@ -83,7 +83,7 @@ impl Default for Records {
     }
 }
 
-/// By how much each count decays in so many requests. The slowest is a power, and each faster one the
+/// Decay of each count in so many requests. The slowest is a power, and each faster one is the
 /// square of the next: one logarithm instead of ten.
 fn decays(requests: u32) -> [f32; COUNTS] {
     let mut decays = [0.0; COUNTS];
@@ -251,7 +251,7 @@ impl Records {
     }
 
     /// Labels the samples of a record: `distance` tells how long after each its request came. They
-    /// join what is trained on, the last first.
+    /// join the training data, the last first.
     pub(super) fn settle(
         &mut self,
         record: u32,
@@ -269,8 +269,8 @@ impl Records {
         }
     }
 
-    /// The features of a record at a moment after its last request. Times between requests that there
-    /// were not are twice the window.
+    /// The features of a record at a moment after its last request. Missing times between requests
+    /// are twice the window.
     pub(super) fn features(&self, record: u32, now: u32, window: u32) -> [f32; FEATURES] {
         let known = self.of(record);
         let age = now.wrapping_sub(known.last);

@@ -18,7 +18,7 @@ pub struct ObjectLearning {
     pub candidates: u32,
     /// How trees are grown.
     pub boosting: Boosting,
-    /// Of the draws.
+    /// Seed of the random draws.
     pub seed: u64,
 }
 

@@ -43,8 +43,7 @@ fn steps(resizes: u32) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..300)
 }
 
-/// Steps with ids from `first_id` up, in weights up to `heaviest`. Says what was hit, or
-/// what was wrong.
+/// Steps with ids from `first_id` up, in weights up to `heaviest`. Returns the hits, or the error.
 fn drive<P: Policy>(
     cache: &mut Cache<P>,
     steps: &[Step],
@@ -171,10 +170,10 @@ fn settled(hits: &[bool]) -> f64 {
     late.iter().filter(|&&hit| hit).count() as f64 / late.len() as f64
 }
 
-/// In the long run a policy that was led to a capacity hits no less often than one that
-/// was made for it, whatever it has learned on the way. Not LFU: what was asked for often
-/// once it keeps for ever. Nor LA-Cache: newcomers that it has not seen four times rank below
-/// what was asked for often once, and it forgets them sooner.
+/// In the long run a policy that was led to a capacity hits no less often than one that was made
+/// for it, whatever it has learned on the way. Not LFU: it keeps objects that were once frequent
+/// for ever. Nor LA-Cache: new objects with fewer than four requests rank below once frequent ones,
+/// and it forgets them sooner.
 #[test]
 fn in_the_long_run_the_way_is_forgotten() {
     let skewed = |seed: u64, count: u64| -> Vec<Step> {

@@ -21,7 +21,7 @@ fn policies() -> impl Iterator<Item = Online> {
     Online::ALL.into_iter().filter(Online::can_freeze).chain(variants)
 }
 
-/// What is to be done with a policy that can freeze.
+/// The test of a policy that can freeze.
 trait Trial {
     type Output;
     fn run<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Self::Output;
@@ -96,7 +96,7 @@ impl<P: HotFirst + Clone> Freezer<P> {
         self.ids(walk.take(self.cache.index.len() + 1).collect())
     }
 
-    /// True on a hit. What is frozen the policy does not hear of, but for its weight.
+    /// True on a hit. The policy gets no reports of frozen entries, except their weight.
     fn request(&mut self, id: u64, weight: u64) -> bool {
         if !self.frozen.contains(&id) {
             return self.cache.request(id, weight);
@@ -160,7 +160,7 @@ impl<P: HotFirst + Clone> Freezer<P> {
         false
     }
 
-    /// What is wrong, if anything is.
+    /// The error, if there is one.
     fn check(&self) -> Result<(), String> {
         let sorted = |mut ids: Vec<u64>| {
             ids.sort_unstable();
@@ -222,7 +222,7 @@ struct Undone<'a> {
     share: Option<usize>,
 }
 
-/// What can be seen of a course: hits, the order at its end, and that of evictions.
+/// The observable results of a course: hits, the order at its end, and that of evictions.
 #[derive(Debug, PartialEq)]
 struct Seen {
     /// Before and after the freeze.

@@ -11,7 +11,7 @@ use frazil_policy::{
     Mobius, Policy, Random, S3Fifo, Sieve, Slot, Slru, TwoQueue, WTinyLfu, Work,
 };
 
-/// Keeps what was first, and refuses all that comes when it is full.
+/// Keeps the first entries, and refuses all others when it is full.
 #[derive(Default)]
 struct FirstCome(Lru);
 
@@ -44,7 +44,7 @@ fn a_newcomer_can_be_refused() {
         cache.request(id, 1);
     }
     assert!(cache.request(1, 1) && cache.request(2, 1) && !cache.request(3, 1));
-    // Where nobody is incoming, refusal is not an answer: a shrinking cache shrinks.
+    // Without an incoming object it may not refuse: a shrinking cache shrinks.
     cache.set_capacity(1);
     assert_eq!(cache.used(), 1);
 }
@@ -184,7 +184,7 @@ fn eviction_ends_while_readers_mark() {
 
 #[test]
 fn s3_fifo_follows_the_capacity() {
-    // A newcomer heavier than the small queue is refused under pressure: the bound moves.
+    // A new object heavier than the small queue is refused under pressure: the bound moves.
     let mut cache = Cache::new(S3Fifo::new(20), 20);
     for id in 0..30 {
         cache.request(id, 1);
@@ -315,7 +315,7 @@ fn weights_and_capacity_change() {
     check(WTinyLfu::new(100));
 }
 
-/// What FrozenHot asks of a list: its hottest part cut off in one step, and back.
+/// FrozenHot's requirement on a list: its hottest part cut off in one step, and returned.
 trait HotFirst: Policy {
     type Frozen;
     fn cut(&mut self, last: Slot) -> Self::Frozen;

@@ -245,7 +245,7 @@ impl WTinyLfuModel {
     fn pop_main(&mut self) -> Option<u64> {
         self.probation.pop().or_else(|| self.protected.pop())
     }
-    /// Makes room for one newcomer in the window.
+    /// Frees space for one new object in the window.
     fn evict(&mut self) {
         for _ in 0..2 {
             if self.window.len() < self.window_capacity && self.main() > self.main_capacity() {
@@ -258,7 +258,7 @@ impl WTinyLfuModel {
                 self.pop_main();
                 return;
             };
-            // The candidate and the newcomer are not in it now.
+            // The candidate and the new object are not in it now.
             let fits = self.window.len() + 2 <= self.window_capacity;
             if !fits && self.main() < self.main_capacity() {
                 self.probation.insert(0, candidate);

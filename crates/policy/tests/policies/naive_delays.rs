@@ -38,7 +38,7 @@ struct MadModel {
     flights: Vec<(u64, u64)>,
     fetch: u64,
     capacity: usize,
-    /// Whether an eviction forgets what was known.
+    /// Whether an eviction drops the object's data.
     forgets: bool,
     estimate: Estimate,
     /// Times of the residents' commits.
@@ -121,7 +121,7 @@ impl MadModel {
         }
     }
 
-    /// Commits what is back at the end of a tick.
+    /// Commits the fetches that end in a tick, at its end.
     fn land(&mut self) -> Option<u64> {
         let (id, _) = *self.flights.iter().find(|&&(_, last)| last == self.now)?;
         self.commit(id);
@@ -152,7 +152,7 @@ impl MadModel {
         }
     }
 
-    /// The newcomer's set, or the next in which there is something.
+    /// The new object's set, or the next that is not empty.
     fn candidates(&self, id: u64) -> Vec<usize> {
         let set_of = |id: u64| object_hash(id, 1) % self.sets;
         let sets = (0..self.sets).map(|further| (set_of(id) + further) % self.sets);
@@ -352,8 +352,8 @@ fn phases() -> Vec<u64> {
     ids
 }
 
-/// Three caches: of LRU, of MAD, and the one that is guarded. What waits in the first two says
-/// whom the third follows.
+/// Three caches: of LRU, of MAD, and the one that is guarded. The waits in the first two decide
+/// which of them the third follows.
 #[test]
 fn guarded_it_is_the_model() {
     const FETCH: u64 = 90;

@@ -1,6 +1,6 @@
 //! LRB against a model written from its paper and `docs/design/gl-cache.md` in the plainest way: an
-//! object is the list of its requests, and every feature is computed from that list when it is asked
-//! for. Only the trees and the numbers by chance are the same.
+//! object is the list of its requests, and every feature is computed from that list when it is
+//! asked for. Only the trees and the numbers by chance are the same.
 
 use std::collections::BTreeMap;
 

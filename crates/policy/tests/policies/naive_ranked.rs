@@ -23,7 +23,7 @@ fn weight_of(id: u64) -> u64 {
     [1, 3, 7, 20, 0, 2][id as usize % 6]
 }
 
-/// What a request did.
+/// The effect of a request.
 #[derive(Debug, PartialEq)]
 struct Seen {
     hit: bool,
@@ -38,7 +38,7 @@ fn request<P: Policy>(cache: &mut Cache<P>, id: u64, weight: u64) -> Seen {
     Seen { hit, admitted: cache.index.contains_key(&id), victims }
 }
 
-/// GDSF as the paper's formula, with the newcomer as one of the candidates.
+/// GDSF by the paper's formula, with the new object as one of the candidates.
 struct GdsfModel {
     objects: Vec<GdsfObject>,
     inflation: f64,

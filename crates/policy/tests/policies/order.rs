@@ -77,7 +77,7 @@ struct Course<'a> {
     heaviest: u64,
 }
 
-/// What was predicted, and what came of it.
+/// The prediction, and the result.
 struct Outcome {
     listed: Vec<Slot>,
     /// The same asked of a host whose objects have become heavier without a word.

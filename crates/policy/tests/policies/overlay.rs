@@ -26,11 +26,11 @@ const WARM: usize = 40_000;
 
 #[derive(Debug, PartialEq)]
 struct Seen {
-    /// Of each request, whether it hit.
+    /// For each request, whether it hit.
     hits: Vec<bool>,
     frozen_hits: u64,
     frozen_misses: u64,
-    /// What there was when it was warm, and is there still.
+    /// The entries present when it became warm that are still present.
     kept: usize,
 }
 
@@ -85,7 +85,7 @@ fn all_frozen_never_changes_again() {
         let looks = seen.frozen_hits + seen.frozen_misses;
         assert!(looks >= WARM as u64, "{spec}: {looks} looks");
         assert!(seen.frozen_hits >= hits && hits > 0, "{spec}");
-        // No miss is hit again, so all hits since are of what is frozen.
+        // No miss is hit again, so all later hits are frozen hits.
         let since = &seen.hits[seen.hits.len() - looks as usize..];
         assert_eq!(since.iter().filter(|hit| **hit).count() as u64, seen.frozen_hits, "{spec}");
     }
@@ -122,7 +122,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 0..200)
 }
 
-/// What may come once something is frozen.
+/// Work that may be counted once entries are frozen.
 struct Anything<'a>(&'a [Step]);
 
 impl PolicyVisitor for Anything<'_> {

@@ -8,25 +8,26 @@
 //! # Ok::<(), rocksdb::Error>(())
 //! ```
 
-// What the block cache calls: C++ has its functions by name.
+// The functions that the block cache calls: C++ finds them by name.
 use frazil_rocksdb as _;
 
 unsafe extern "C" {
     safe fn frazil_register_block_cache();
 }
 
-/// The same options with a block cache of Frazil's, as described by a text: `capacity=1G;policy=s3-fifo`, and
-/// the other options of `docs/rocksdb.md`.
+/// The same options with a block cache of Frazil's, as described by a text:
+/// `capacity=1G;policy=s3-fifo`, and the other options of `docs/rocksdb.md`.
 ///
-/// Databases that are opened with these options share the cache. A later `set_block_based_table_factory`
-/// replaces it.
+/// Databases that are opened with these options share the cache. A later
+/// `set_block_based_table_factory` replaces it.
 ///
-/// The options that are answered keep nothing alive of what was set in `options` from Rust: keep those as long as the
-/// database, if they have an environment, a comparator, a compaction filter or a logger.
+/// The returned options do not keep alive the objects that Rust set in `options`. If these have an
+/// environment, a comparator, a compaction filter or a logger, keep `options` as long as the
+/// database.
 ///
 /// # Errors
 ///
-/// What RocksDB says of an option or a policy that there is not.
+/// RocksDB's error for an unknown option or policy.
 pub fn with_block_cache(
     options: &mut rocksdb::Options,
     cache: &str,

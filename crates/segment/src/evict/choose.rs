@@ -1,4 +1,4 @@
-//! Which segments go, or become one.
+//! Chooses the segments to drop or to merge.
 
 use super::{Evictor, RUN_MAX};
 use crate::Eviction;
@@ -13,22 +13,24 @@ const MERGE: usize = 4;
 const MERGE_LEARNED: usize = 3;
 /// Segments that are looked at for space to be won, before others are evicted.
 const SEARCH: usize = 64;
-/// Segments that are looked at for one that is over, or ends soon, before others are evicted: 64 KiB of what is
-/// known of segments, one after the other.
+/// Before an eviction so many segments are searched for one that has expired, or will soon: 64 KiB
+/// of segments' records, read in sequence.
 const SWEEP: u32 = 1024;
 /// Space is looked for when a share of this is not of live items.
 const GARBAGE_SHARE: u64 = 8;
 /// Segments that end next that are remembered.
 const ENDINGS: usize = 32;
 
-/// Where the next merge begins. In a class it stays among what was written last, where merges part what is asked
-/// for from what is not, and comes to what they have kept when nothing new is full: a hand that goes through all
-/// in turn merges segments of popular items as often, and hits less, after a change of what is popular too.
+/// Start of the next merge. In a class it stays among the segments written last, where merges
+/// separate requested items from others. It returns to merged segments when no new segment is full.
+/// A start that went through all segments in order would merge segments of popular items as often,
+/// and hit less, also after popularity changes.
 #[derive(Debug)]
 pub(super) struct Hand {
     pub(super) at: u32,
-    /// The class that it goes through, and the sequence of the last segment that was open when it came there.
-    /// What is newer waits until it comes again, or it would never leave the class that is written to.
+    /// The class that it goes through, and the sequence number of the last segment open when it
+    /// entered the class. Newer segments wait for the next round; otherwise it would never leave a
+    /// class that is being written.
     class: usize,
     last: u64,
 }
@@ -61,8 +63,8 @@ impl Hand {
     }
 }
 
-/// Segments with the nearest latest deadlines, of those that were looked at: when, which was written first,
-/// and which.
+/// Segments with the nearest latest deadlines, of those that were looked at: when, which was
+/// written first, and which.
 #[derive(Debug, Default)]
 pub(super) struct Endings {
     nearest: Vec<(u64, u64, u32)>,
@@ -78,7 +80,7 @@ impl Endings {
         state.is_quiet().then(|| (end, of.sequence.load(Relaxed), segment))
     }
 
-    /// The segment that ends first, of all where there are not too many, else of those looked at in turn.
+    /// The segment that expires first: of all if there are few, else of the next ones in order.
     fn first(&mut self, segments: &Segments) -> Option<u32> {
         self.nearest.retain(|&ending| Self::of(segments, ending.2) == Some(ending));
         for _ in 0..SWEEP.min(segments.count()) {
@@ -95,8 +97,8 @@ impl Endings {
 }
 
 impl Evictor {
-    /// A segment that was flushed or is past its latest deadline: the first of a class, or one of those
-    /// that are looked at in turn, as the order of writing is not that of deadlines.
+    /// A segment that was flushed or is past its latest deadline: the first of a class, or one of
+    /// the next ones in order, because the order of writing is not that of deadlines.
     pub(super) fn over(
         &mut self,
         segments: &Segments,
@@ -149,7 +151,7 @@ impl Evictor {
         None
     }
 
-    /// What the policy would have go.
+    /// The segments that the policy evicts next.
     pub(super) fn choose(&mut self, store: &Store, chains: &Chains) -> Vec<u32> {
         let segments = &store.segments;
         let is_quiet = |&segment: &u32| segments.get(segment).state().is_quiet();
@@ -208,8 +210,8 @@ impl Evictor {
         alone.into_iter().collect()
     }
 
-    /// The segment that is the least useful as the model predicts, and its neighbours. `None`: there is no
-    /// ranking, or all of it was used.
+    /// The segment that is the least useful as the model predicts, and its neighbours. `None`:
+    /// there is no ranking, or all of it was used.
     fn ranked(&mut self, store: &Store, chains: &Chains) -> Option<Vec<u32>> {
         let learner = store.learner.as_ref()?;
         loop {
@@ -236,8 +238,8 @@ impl Evictor {
     }
 }
 
-/// A segment and those written next after it, [`MERGE_LEARNED`] in all, or before it where none follow that
-/// are quiet. Half-empty ones count for what they hold.
+/// A segment and those written next after it, [`MERGE_LEARNED`] in all, or before it where none
+/// follow that are quiet. A half-empty segment counts as the share of it that is live.
 fn neighbours(store: &Store, chains: &Chains, segment: u32) -> Vec<u32> {
     let segments = &store.segments;
     let is_quiet = |segment: u32| segment != NONE && segments.get(segment).state().is_quiet();

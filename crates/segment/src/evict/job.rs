@@ -1,9 +1,9 @@
-//! A job: a run of segments is gone through, a batch of items at a time.
+//! A job: visits the items of a run of segments, a batch at a time.
 //!
-//! Of the items that a run has too many of those stay that have the most requests a byte since they were
-//! written or last moved, and none that nobody asked for; requests are halved as items move. With a learner
-//! those stay that were requested last for their size: the largest 1 / (size · age). To find the cut a share of
-//! the items is looked at first.
+//! If a run has too many items, those stay that had the most requests a byte since they were
+//! written or last moved; items without a request never stay. A move halves an item's count of
+//! requests. With a learner, the items stay that were requested last for their size: the largest 1
+//! / (size · age). A sample of the items, looked at first, gives the threshold.
 
 use crate::index::Word;
 use crate::item::Item;
@@ -21,15 +21,15 @@ pub(super) const RUN_MAX: usize = 8;
 const SAMPLE_ITEMS: u32 = 2048;
 /// How much faster a sample is taken than items are settled.
 const SAMPLE_SPEED: usize = 4;
-/// Classes of what an item is worth for its bytes: four to a doubling.
+/// Classes of an item's score per byte: four to a doubling.
 pub(super) const SCORES: usize = 128;
 
-/// What stays of a job's items.
+/// The items of a job that stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {
     Nothing,
     All,
-    /// What is above the score, and what has it as long as there is room.
+    /// Items above the score, and items of this score while they fit.
     From(usize),
 }
 
@@ -38,11 +38,11 @@ pub(super) struct Job {
     pub(super) class: usize,
     run: [u32; RUN_MAX],
     length: usize,
-    /// Which of the run is gone through, and from where on.
+    /// The segment of the run being processed, and the offset in it.
     current: usize,
     offset: usize,
     keep: Keep,
-    /// Every so many items are looked at first, to find the cut. 0: it is found.
+    /// To find the cut, one in so many items is scored first. 0: it is found.
     stride: u32,
     passed: u32,
     /// Whether a learner has chosen it.
@@ -50,7 +50,7 @@ pub(super) struct Job {
     /// Where the items go that stay, and how far it is filled.
     pub(super) merged: Option<u32>,
     pub(super) filled: usize,
-    /// What precedes the run in its chain.
+    /// The predecessor of the run in its chain.
     pub(super) previous: u32,
 }
 
@@ -129,7 +129,7 @@ impl Job {
                 self.settle(store, candidate);
             }
         }
-        // Where all but a few items are passed over, it goes four times as fast.
+        // If all but a few items are skipped, it goes four times as fast.
         let passed = (self.offset - begun) / if self.stride > 0 { SAMPLE_SPEED } else { 1 };
         (passed.max(1), self.offset >= end && self.next_segment(store, scores))
     }
@@ -144,7 +144,7 @@ impl Job {
         if self.stride == 0 {
             return true;
         }
-        // The cut: as much as fits is above it.
+        // The cut: the items above it fit.
         let room = store.segments.segment_bytes as u64 / u64::from(self.stride);
         let mut above = 0;
         let cut = (1..SCORES).rev().find(|&score| {
@@ -213,15 +213,15 @@ impl Job {
         to.deadline_ms.fetch_max(deadline.unwrap_or(0), Relaxed);
         let location = segments.start(merged) + self.filled as u64;
         self.filled += head.item_bytes();
-        // SAFETY: the merged segment is the job's, nothing leads to what is behind `filled`, and the
-        // item fits, as the caller has made sure.
+        // SAFETY: the job owns the merged segment, nothing refers to bytes beyond `filled`, and the
+        // caller has checked that the item fits.
         unsafe { store.lay(location, head, item.key, [item.value, &[]]) };
         location
     }
 }
 
-/// What an item is worth for its bytes, as one of [`SCORES`] classes: requests, 0 of what nobody asked for;
-/// or one part in its age.
+/// An item's score per byte, as one of [`SCORES`] classes: its requests, 0 if there were none; or
+/// the reciprocal of its age.
 fn score(store: &Store, word: Word, bytes: usize) -> usize {
     let density = match &store.learner {
         Some(learner) => (1 << 30) / (bytes as u64 * u64::from(learner.age(word.requests()))),

@@ -1,15 +1,16 @@
-//! The sampled keys requested since the snapshot, and the value of those that were not and have left
-//! their segment.
+//! The sampled keys requested since the snapshot, and the value of those that were not and have
+//! left their segment.
 //!
-//! A fixed table of words, eight to a line. A key's words all lie in one line, are filled from the first on and
-//! never emptied while keys are sampled, so two threads that note one key meet at the same word.
+//! A fixed table of words, eight to a line. All words of a key lie in one line. They are filled
+//! from the first on and never emptied while keys are sampled, so two threads that note one key
+//! meet at the same word.
 
 use crate::sync::atomic::AtomicU64;
 use crate::sync::atomic::Ordering::Relaxed;
 
 /// Words of a line.
 const LINE: usize = 8;
-/// An entry: the hash but for its lowest bits, a class of bytes, the row plus one.
+/// An entry: the hash without its lowest bits, a class of bytes, the row plus one.
 const TAG_SHIFT: u32 = 22;
 const CLASS_SHIFT: u32 = 14;
 const ROW: u64 = (1 << CLASS_SHIFT) - 1;
@@ -18,7 +19,7 @@ const SEEN: u64 = ROW;
 /// The most rows.
 pub(super) const ROWS_MAX: usize = 1 << 13;
 
-/// What was known of a key that is requested.
+/// The note of a key that is requested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Noted {
     /// Nothing; if it was to be marked it is now.
@@ -49,7 +50,7 @@ impl Notes {
         self.words.iter().filter(|word| word.load(Relaxed) != 0).count()
     }
 
-    /// Forgets all. Who notes something meanwhile may have it forgotten or not.
+    /// Forgets all. A note made meanwhile may be forgotten or not.
     pub(super) fn clear(&self) {
         self.words.iter().for_each(|word| word.store(0, Relaxed));
     }
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(notes.request(7 << 40, true), Noted::Seen);
         assert_eq!(notes.request(8 << 40, true), Noted::Absent);
         assert_eq!(notes.request(8 << 40, true), Noted::Seen);
-        // What was requested has nothing to give when it goes.
+        // A requested item adds nothing when it leaves.
         assert!(notes.note(8 << 40, 5, 9));
         assert_eq!((notes.request(8 << 40, false), notes.len()), (Noted::Seen, 2));
         notes.clear();
@@ -181,7 +182,7 @@ mod models {
         }
     }
 
-    /// A key leaves its segment while it is asked for: whoever comes first, there is one word for it.
+    /// A key leaves its segment while it is requested: in either order, it has one word.
     #[test]
     fn a_key_that_leaves_while_it_is_asked_for_is_noted_once() {
         loom::model(|| {

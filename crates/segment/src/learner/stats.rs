@@ -8,65 +8,67 @@ use super::{FEATURES, Learner};
 use crate::store::Store;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// What the learner of [`Eviction::GlCache`](crate::Eviction::GlCache) has done, and what came of it.
+/// The work of the learner of [`Eviction::GlCache`](crate::Eviction::GlCache), and its results.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LearnerStats {
-    /// Snapshots of segments, each of which is watched for a while.
+    /// Snapshots of segments. Each is watched for a while.
     pub snapshots: u64,
     /// Models made.
     pub trainings: u64,
     /// How long the last training took.
     pub training: Duration,
-    /// How old the model is; `None`: there is none yet, and neighbours are merged in turn.
+    /// Age of the model. `None`: there is none yet, and merges go through the segments in order.
     pub model_age: Option<Duration>,
     /// Segments that the model was made of, of the last snapshots.
     pub samples: u64,
-    /// The model's error where samples were held back, root mean square; 1 is the utility of the most
-    /// useful segment of a snapshot.
+    /// The model's error where samples were held back, root mean square; 1 is the utility of the
+    /// most useful segment of a snapshot.
     pub error: f64,
-    /// How much of what the model gained each feature gained, as shares, by [`LearnerStats::FEATURES`].
+    /// Each feature's share of the model's gain, in the order of [`LearnerStats::FEATURES`].
     pub importance: [f64; FEATURES],
     /// Rankings of all segments.
     pub rankings: u64,
-    /// Segments that were chosen as the least useful, each of which was merged with its neighbours.
+    /// Segments chosen as the least useful. Each was merged with its neighbours.
     pub chosen_segments: u64,
-    /// Mean of what those were predicted to save, in units of `error`.
+    /// Mean predicted utility of these, in units of `error`.
     pub chosen_utility: f64,
-    /// Entries that went in these merges.
+    /// Entries evicted in these merges.
     pub chosen_items: u64,
-    /// What that cost: look-ups of such entries that missed before the next snapshot, as far as the
-    /// sampled keys tell.
+    /// Cost of these evictions: look-ups of evicted entries that missed before the next snapshot,
+    /// estimated from the sampled keys.
     pub chosen_misses: u64,
     /// The share of all keys that are sampled.
     pub sampled_share: f64,
-    /// Sampled keys that are noted: requested since the snapshot, or gone from their segment.
+    /// Sampled keys that are noted: they were requested since the snapshot, or have left their
+    /// segment.
     pub noted_keys: u64,
-    /// Sampled keys that left their segment and were not noted for want of room.
+    /// Sampled keys that left their segment and were not noted because the table was full.
     pub unnoted_keys: u64,
 }
 
 impl LearnerStats {
-    /// What the model is shown of a segment, in the order of [`LearnerStats::importance`].
+    /// The model's features of a segment, in the order of [`LearnerStats::importance`].
     pub const FEATURES: [&'static str; FEATURES] = GroupLearning::FEATURES;
 }
 
-/// What a learner counts of a segment ([`SegmentStats::learned`](crate::SegmentStats::learned)).
+/// A learner's counts of a segment ([`SegmentStats::learned`](crate::SegmentStats::learned)).
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SegmentLearned {
-    /// Requests of its items; of a merged one what its parts had for as much.
+    /// Requests of its items. A merged segment begins with the mean of its parts, or with their sum
+    /// if all items were kept.
     pub requests: u64,
     /// Items that were requested since they were written.
     pub active_items: u32,
-    /// What it was predicted to save when segments were ranked last, in units of
-    /// [`LearnerStats::error`]; `None` if it was not ranked yet.
+    /// Its predicted utility at the last ranking, in units of [`LearnerStats::error`]; `None` if it
+    /// was not ranked yet.
     pub utility: Option<f32>,
 }
 
 impl Store {
-    /// What the learner has done; `None` if the store evicts without one. O(words of its table), at most a
-    /// 128th of the capacity and 8 MiB.
+    /// Statistics of the learner; `None` if the store evicts without one. O(words of its table), at
+    /// most a 128th of the capacity and 8 MiB.
     ///
     /// ```
     /// use frazil_segment::{Eviction, Store};

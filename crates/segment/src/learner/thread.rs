@@ -1,4 +1,4 @@
-//! The thread that learns: one for a store, which ends with it.
+//! The thread that learns: one a store. It ends with the store.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +20,8 @@ impl Thread {
     pub(super) fn start(shared: Arc<Shared>) -> io::Result<Thread> {
         let its = Arc::clone(&shared);
         let handle = thread::Builder::new().name("segment-learner".into()).spawn(move || {
-            // Who asks wakes after it has asked, so nothing is asked for while it sleeps.
+            // A requester sets the request first and then wakes the thread, so no request is missed
+            // while it sleeps.
             while !its.work() {
                 thread::park();
             }
@@ -36,7 +37,7 @@ impl Thread {
 }
 
 impl Drop for Thread {
-    /// Waits for what the thread is doing, some tens of milliseconds at most.
+    /// Waits for the thread's work, some tens of milliseconds at most.
     fn drop(&mut self) {
         // Release: partner of `Shared::work`.
         self.shared.asked.fetch_or(STOP, Release);

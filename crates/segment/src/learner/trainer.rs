@@ -14,7 +14,7 @@ pub(crate) struct Ranked {
     pub(crate) segment: u32,
     /// If it was freed since then, it is another.
     pub(crate) generation: u32,
-    /// What it was predicted to save.
+    /// Its predicted utility.
     pub(crate) utility: f32,
 }
 
@@ -40,8 +40,7 @@ impl Ranking {
     }
 }
 
-/// Of the segments that a ranking is to serve, so many times as many are told, for the time until there is
-/// another.
+/// A ranking names so many times the segments that it should serve, to last until the next ranking.
 const RESERVE: f64 = 4.0;
 const RANKED_MIN: usize = 16;
 
@@ -58,8 +57,9 @@ pub(super) struct Trainer {
     order: Vec<u32>,
 }
 
-/// Bytes of a trainer of so many rows: those of this snapshot and of earlier ones, 32 each, labels, 8, and
-/// what training takes, 100; bins of all features at eight nodes; the model and the one that it replaces.
+/// Bytes of a trainer of so many rows: rows of this snapshot and of earlier ones, 32 each; labels,
+/// 8; buffers of training, 100; bins of all features at eight nodes; the model and the one that it
+/// replaces.
 pub(super) fn bytes(rows: u32, boosting: &Boosting) -> usize {
     const NODES: usize = 8;
     let leaves = 1 << boosting.depth;
@@ -70,11 +70,11 @@ pub(super) fn bytes(rows: u32, boosting: &Boosting) -> usize {
 /// A comparison of a tree: a threshold, and which feature.
 const SPLIT_BYTES: usize = size_of::<f32>() + size_of::<u32>();
 
-/// Rankings that there are at once, each of a fifth of the segments: one that serves, one that waits, and one
-/// that is made.
+/// Rankings that exist at once, each of a fifth of the segments: one in use, one waiting, and one
+/// being made.
 const RANKINGS: usize = 3;
 
-/// What it takes for each segment.
+/// Its bytes for each segment.
 pub(super) const BYTES_BESIDE: usize = size_of::<(u64, u32)>()
     + size_of::<[f32; FEATURES]>()
     + size_of::<f32>()
@@ -86,7 +86,7 @@ impl Trainer {
         Trainer {
             model: GroupModel::new(settings.samples, settings.boosting),
             current: Samples::default(),
-            // A vector that grew would take up to twice as much.
+            // A vector that grows takes up to twice as much.
             quiet: Vec::with_capacity(segments),
             rows: Vec::with_capacity(segments),
             predicted: Vec::with_capacity(segments),
@@ -172,7 +172,7 @@ impl Trainer {
         }
         self.order.clear();
         self.order.extend(0..self.quiet.len() as u32);
-        // Of equals the older goes: they are in the order of writing.
+        // Of equals the older is evicted: they are in the order of writing.
         let utility = |index: u32| self.predicted[index as usize];
         self.order.sort_unstable_by(|&one, &other| {
             utility(one).total_cmp(&utility(other)).then(one.cmp(&other))

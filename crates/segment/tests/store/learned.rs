@@ -11,8 +11,8 @@ fn builder(eviction: Eviction) -> Builder {
     Store::builder(2 << 20).segment_bytes(16 << 10).eviction(eviction).seed(7)
 }
 
-/// Keys are written 200 at a time, and those of every other time are asked for, up to twenty times later.
-/// How many of these requests hit.
+/// Keys are written 200 at a time, and those of every other time are asked for, up to twenty times
+/// later. How many of these requests hit.
 fn waves(store: &Store, now_ms: &AtomicU64) -> u64 {
     let mut hits = 0;
     for wave in 0..200u64 {
@@ -117,13 +117,15 @@ fn a_thread_learns_and_ends_with_its_store() {
     drop(builder(Eviction::GlCache).build().unwrap());
 }
 
-/// A process that was forked has the store and not the thread: it evicts, and does not wait for anybody.
+/// A process that was forked has the store and not the thread: it evicts, and does not wait for
+/// anybody.
 #[test]
 #[cfg(all(target_os = "linux", not(miri)))]
 fn a_forked_process_goes_on_without_the_thread() {
     let store = builder(Eviction::GlCache).build().unwrap();
     waves(&store, &AtomicU64::new(0));
-    // SAFETY: the child calls nothing but the store, the allocator, which is sound after a fork, and `_exit`.
+    // SAFETY: the child calls nothing but the store, the allocator, which is sound after a fork,
+    // and `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         waves(&store, &AtomicU64::new(0));

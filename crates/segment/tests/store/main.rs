@@ -46,8 +46,8 @@ fn expect_end_of(child: libc::pid_t) {
     assert_eq!(status, 0, "the child was killed or failed");
 }
 
-/// The value of a key's version, of `length` bytes: its version and length, and bytes that follow from
-/// these and the key.
+/// The value of a key's version, of `length` bytes: its version and length, and bytes that follow
+/// from these and the key.
 fn value_of(key: &[u8], version: u64, length: usize) -> Vec<u8> {
     let mut value = version.to_le_bytes().to_vec();
     value.extend((length as u64).to_le_bytes());

@@ -1,7 +1,7 @@
 //! Sequences of operations against a naive map.
 //!
-//! The store may evict, so a key that the map has may be missing; what is there must be what the map has,
-//! and as many are missing as the store says that it has evicted.
+//! The store may evict, so a key that the map has may be missing; what is there must be what the
+//! map has, and as many are missing as the store says that it has evicted.
 
 use std::collections::HashMap;
 use std::sync::Arc;

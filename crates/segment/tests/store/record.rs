@@ -102,8 +102,8 @@ fn a_share_of_the_keys_is_recorded_from_all_threads() {
     assert!(store.record(&file.0, 0.0).is_err() && store.record(&file.0, 1.5).is_err());
 }
 
-/// A process that was forked has the recording and not the thread that writes it: it does not wait for that,
-/// and the file is the parent's.
+/// A process that was forked has the recording and not the thread that writes it: it does not wait
+/// for that, and the file is the parent's.
 #[test]
 #[cfg(all(target_os = "linux", not(miri)))]
 fn a_forked_process_leaves_a_recording_to_its_parent() {
@@ -111,7 +111,8 @@ fn a_forked_process_leaves_a_recording_to_its_parent() {
     let store = Store::builder(4 << 20).build().unwrap();
     let recording = store.record(&file.0, 1.0).unwrap();
     store.set(b"parent", b"1", Attributes::default()).unwrap();
-    // SAFETY: the child calls nothing but the store, the allocator, which is sound after a fork, and `_exit`.
+    // SAFETY: the child calls nothing but the store, the allocator, which is sound after a fork,
+    // and `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
         store.set(b"child", b"1", Attributes::default()).unwrap();

@@ -9,7 +9,7 @@ pub(super) struct Depths {
 }
 
 impl Depths {
-    /// Every depth by itself, for those that fit 32 bits: 8 bytes for each up to the deepest.
+    /// One count for each depth, for depths in 32 bits: 8 bytes for each up to the deepest.
     pub(super) fn exact() -> Self {
         Depths { bits: 32, counts: Vec::new() }
     }

@@ -27,13 +27,13 @@ use crate::{CapacityError, StreamError, Unit, full_capacity};
 use depths::Depths;
 use stack::LruStack;
 
-/// Parts of a sample that are samples by themselves.
+/// Parts of a sample, each a sample itself.
 const GROUPS: usize = 8;
 /// Records whose objects are looked up together.
 const LANES: usize = 16;
 /// Records of a trace in memory that are taken at a time.
 const BATCH: usize = 4096;
-/// So many have room in the stack's 32-bit positions.
+/// The most objects that the stack's 32-bit positions can address.
 const MOST_OBJECTS: usize = 1_000_000_000;
 
 /// Which objects a curve is made from.
@@ -43,11 +43,11 @@ pub enum CurveSample {
     All,
     /// A share of them.
     Rate(f64),
-    /// So many at most: a share that becomes smaller as more come. Memory is bounded then.
+    /// At most so many: the share shrinks as more objects come. Memory is bounded then.
     Objects(usize),
 }
 
-/// What a curve says of one capacity.
+/// A curve's figures for one capacity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CurvePoint {
     /// The capacity, in the curve's unit.
@@ -65,7 +65,7 @@ pub struct Curve {
     unit: Unit,
     /// Gets in the trace.
     pub requests: u64,
-    /// Distinct objects, or what the sample makes of them.
+    /// Distinct objects, or the sample's estimate.
     pub objects: u64,
     /// Sum of the objects' sizes, likewise; the objects themselves where there are no sizes.
     pub footprint_bytes: u64,
@@ -83,7 +83,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// What the curve says of some capacities, in their order. O(depths + capacities ×
+    /// The curve's figures for some capacities, in their order. O(depths + capacities ×
     /// log(capacities)).
     pub fn points(&self, capacities: &[u64]) -> Vec<CurvePoint> {
         let mut sorted = capacities.to_vec();
@@ -105,7 +105,7 @@ impl Curve {
     }
 }
 
-/// Of the mean of some numbers, as they differ.
+/// Standard error of the mean of some numbers, from their spread.
 fn standard_error(numbers: &[f64]) -> f64 {
     let count = numbers.len() as f64;
     let mean = numbers.iter().sum::<f64>() / count;
@@ -121,12 +121,12 @@ struct Share {
     depth: f64,
 }
 
-/// A stack, and what was counted in it.
+/// A stack, and its counts.
 struct Line {
     stack: LruStack,
     /// Gets by depth.
     gets: Depths,
-    /// Bytes asked for, by depth.
+    /// Requested bytes, by depth.
     bytes: Depths,
     /// Weights of all gets, and of the bytes they ask for.
     weight: f64,
@@ -177,9 +177,9 @@ impl Line {
 
 /// LRU's curve of the trace `spec` ([`crate::trace::load`]), without keeping its records.
 ///
-/// In bytes an object that is larger than the capacity is not admitted by a cache, and after an
-/// eviction there may be room left: there a curve is near to what a replay gives, and no more.
-/// Capacities and depths are those for all objects, of a recorded sample too.
+/// In bytes the curve only approximates a replay: a cache does not admit an object larger than its
+/// capacity, and after an eviction part of the capacity may stay free. Capacities and depths are
+/// those for all objects, also with a recorded sample.
 ///
 /// O(log(objects / 512)) a record. Memory: 21 bytes an object for the stack (twice in a sample),
 /// 26 to 42 for its number, and 8 for each depth of an exact curve.

@@ -39,7 +39,7 @@ pub(super) struct LruStack {
     sizes: Option<Sizes>,
 }
 
-/// Sizes of what is at the positions.
+/// Sizes of the objects at the positions.
 #[derive(Default)]
 struct Sizes {
     /// 0 where a position is free.
@@ -49,7 +49,7 @@ struct Sizes {
 }
 
 impl LruStack {
-    /// Nothing yet. Depths count objects, or what they have of `sizes`.
+    /// An empty stack. Depths count objects, or sum their `sizes`.
     pub(super) fn new(sizes: bool) -> Self {
         let mut stack = LruStack {
             last: Vec::new(),
@@ -65,8 +65,8 @@ impl LruStack {
         stack
     }
 
-    /// Makes room for objects that will be used next, and loads where they are: the cache misses
-    /// overlap.
+    /// Reserves space for the objects that will be used next, and loads their positions, so that
+    /// the processor's cache misses overlap.
     pub(super) fn expect(&mut self, objects: &[u32]) {
         if let Some(&most) = objects.iter().max()
             && most as usize >= self.last.len()
@@ -88,7 +88,7 @@ impl LruStack {
         let depth = match &self.sizes {
             _ if before == NONE => 0,
             None => u64::from(self.depth(before)),
-            // What has no size takes a byte's room: a depth of 0 means that it was not there.
+            // An object of size 0 counts as a byte: a depth of 0 means that it was absent.
             Some(sizes) => sizes.depth(before).max(1),
         };
         self.leave(before);
@@ -167,7 +167,7 @@ impl LruStack {
         }
     }
 
-    /// Moves what is taken to the front of a line with room for more.
+    /// Moves the used positions to the front of a line with free positions.
     fn push_together(&mut self) {
         let room = (self.live as usize * ROOM).max(LEAST_ROOM).next_multiple_of(BLOCK);
         let is_taken = |&position: &usize| self.taken[position / 64] >> (position % 64) & 1 == 1;

@@ -57,11 +57,11 @@ pub(super) fn parse_log_date(text: &[u8]) -> Option<u64> {
     since_1970(days_since_1970(year, month, day)?, of_day, 0, rest.offset()?)
 }
 
-/// What is left of a text.
+/// The rest of a text.
 struct Digits<'a>(&'a [u8]);
 
 impl Digits<'_> {
-    /// A number of exactly so many digits.
+    /// A number with exactly so many digits.
     fn number(&mut self, digits: usize) -> Option<i64> {
         let (number, rest) = self.0.split_at_checked(digits)?;
         if !number.iter().all(u8::is_ascii_digit) {
@@ -76,7 +76,7 @@ impl Digits<'_> {
         Some(())
     }
 
-    /// Decimals of a second, of which what a nanosecond cannot show is cut off.
+    /// Decimals of a second, cut off below a nanosecond.
     fn fraction_ns(&mut self) -> Option<u64> {
         let digits = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let shown = self.0.iter().take(digits.min(9));

@@ -37,9 +37,9 @@ pub(super) struct Columns {
 
 /// Decodes the records of one file.
 pub(super) trait Decode {
-    /// Decodes records from the start of `block` until the block, or the patience for one
-    /// batch, is at its end; returns the bytes used. What is left with room in the batch is
-    /// an incomplete record; in the `last` block, that is an error.
+    /// Decodes records from the start of `block` until the block, or the patience for one batch, is
+    /// at its end; returns the bytes used. If the batch is not full, the rest is an incomplete
+    /// record; in the `last` block, that is an error.
     fn decode(
         &mut self,
         block: &[u8],
@@ -50,12 +50,12 @@ pub(super) trait Decode {
     /// The columns; known once a record has been decoded.
     fn columns(&self) -> Columns;
 
-    /// What was odd in what has been read.
+    /// The oddities read so far.
     fn oddities(&self) -> Oddities {
         Oddities::default()
     }
 
-    /// What the file says of how it was recorded, once it has been read.
+    /// The recording in the file's header, once it has been read.
     fn recording(&self) -> Option<Recording> {
         None
     }
@@ -69,7 +69,7 @@ pub(super) trait LineFormat {
     /// The columns; known once a record has been decoded.
     fn columns(&self) -> Columns;
 
-    /// What was odd in what has been read.
+    /// The oddities read so far.
     fn oddities(&self) -> Oddities {
         Oddities::default()
     }
@@ -197,11 +197,11 @@ pub(super) struct Limited<'a> {
     sink: &'a mut dyn Sink,
     limit: u64,
     taken: u64,
-    /// `None` where nobody asks for lifetimes.
+    /// `None` unless lifetimes are requested.
     lifetimes: Option<LifetimeTally>,
-    /// The time of the last record, and how many were before that of theirs.
+    /// The time of the last record, and the number of records earlier than their predecessor.
     clock: (u64, u64),
-    /// Sum of all sizes: whatever adds up some of them then stays within 64 bits too.
+    /// Sum of all sizes, checked, so that every sum of some of them also stays within 64 bits.
     bytes: u64,
 }
 
@@ -265,8 +265,8 @@ impl Builder {
 }
 
 impl Builder {
-    /// Keeps the lifetimes from the first batch on that has one, and the times with them. What
-    /// was inserted before lives for ever, whenever that was.
+    /// Keeps the lifetimes from the first batch on that has one, and the times with them. Entries
+    /// inserted before live for ever, whatever their times.
     fn keep_lifetimes(
         &mut self,
         records: &[Record],
@@ -336,7 +336,7 @@ impl Sink for Builder {
 /// The usual sizes of blocks.
 pub(super) const BLOCK_SIZES: BlockSizes = BlockSizes { block: BLOCK_BYTES, room: MAX_LINE };
 
-/// What a file turned out to be.
+/// The detected format of a file.
 pub(super) struct Decoded {
     pub(super) format: Format,
     pub(super) recording: Option<Recording>,
@@ -695,7 +695,7 @@ mod tests {
         ) {
             for format in Format::ALL {
                 let file = Temporary::with(&damaged(sample(format), &changes, cut));
-                // A separator is guessed from the first block, so here that is told.
+                // A separator is guessed from the first block, so here it is given.
                 let csv = CsvLayout { separator: Some(b','), ..CsvLayout::default() };
                 let options = ReadOptions { csv, ..options(format) };
                 let whole = read_in(BLOCK_BYTES, &file.0, &options);

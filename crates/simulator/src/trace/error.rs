@@ -55,7 +55,7 @@ pub enum TraceError {
         compression: Compression,
         /// Bytes that could be decompressed.
         offset: u64,
-        /// What the decompressor said.
+        /// The decompressor's error.
         error: io::Error,
     },
     /// A line of a text format is not a record.
@@ -65,7 +65,7 @@ pub enum TraceError {
         file: String,
         /// Line number from 1.
         line: u64,
-        /// What was expected and what was found.
+        /// The expected and the actual content.
         problem: String,
     },
     /// The bytes of a binary format are not a record.
@@ -75,7 +75,7 @@ pub enum TraceError {
         file: String,
         /// Offset into the decompressed content.
         offset: u64,
-        /// What was expected and what was found.
+        /// The expected and the actual content.
         problem: String,
     },
     /// The file holds no record at all.
@@ -91,7 +91,7 @@ pub enum TraceError {
         file: String,
         /// How many.
         skipped_rows: u64,
-        /// The place of the first, and what is wrong with it.
+        /// The place of the first, and its error.
         first: String,
     },
     /// No format fits the content.
@@ -113,7 +113,7 @@ pub enum TraceError {
     /// The layout given for a CSV file is invalid.
     #[error("CSV layout: {problem}")]
     Layout {
-        /// What is wrong with it.
+        /// Its error.
         problem: String,
     },
     /// A generator's specification is wrong.
@@ -121,15 +121,15 @@ pub enum TraceError {
     Generator {
         /// The specification as given.
         spec: String,
-        /// What is wrong with it.
+        /// Its error.
         problem: String,
     },
-    /// A format can't hold what the trace has.
+    /// A format can't hold the trace's data.
     #[error("{format} cannot hold this trace: {problem}")]
     Unwritable {
         /// The format to write.
         format: Format,
-        /// What it can't hold.
+        /// The data that it can't hold.
         problem: String,
     },
     /// The output could not be written.
@@ -170,7 +170,7 @@ const EXCERPT: usize = 60;
 /// Foreign bytes for a message: escaped, on one line, and cut.
 pub(super) fn excerpt(bytes: &[u8]) -> String {
     let mut text = String::new();
-    // A byte takes at least one as shown, so what comes after these is beyond the excerpt.
+    // Each byte is shown as at least one character, so bytes after these are beyond the excerpt.
     for chunk in bytes[..bytes.len().min(2 * EXCERPT)].utf8_chunks() {
         let characters = chunk.valid().chars().map(|c| match c {
             c if c.is_control() || c == '"' || c == '\\' => c.escape_default().to_string(),
@@ -187,7 +187,7 @@ pub(super) fn excerpt(bytes: &[u8]) -> String {
     format!("\"{text}\"")
 }
 
-/// The usual message: what should have been there and what was.
+/// The usual message: the expected and the actual content.
 #[cold]
 pub(super) fn expected(what: &str, found: &[u8]) -> String {
     format!("expected {what}, found {}", excerpt(found))

@@ -290,7 +290,7 @@ pub(super) fn parse_operation(field: &Field<'_>) -> Result<Operation, String> {
     }
 }
 
-/// What some bytes are when read as an unsigned number.
+/// The result of reading bytes as an unsigned number.
 enum Number {
     Value(u64),
     TooLarge,

@@ -25,7 +25,7 @@ const INTERVAL_NS: u64 = 1_000;
 /// Most objects: what 32 bits can number.
 const MAX_OBJECTS: u64 = u32::MAX as u64 - 1;
 
-/// What kind of workload.
+/// The kind of workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Zipf { alpha: f64 },
@@ -200,11 +200,11 @@ fn parse_within(key: &str, text: &str, bounds: RangeInclusive<u64>) -> Result<u6
 
 /// Exponent of the popularity in a mix.
 const MIX_ALPHA: f64 = 0.9;
-/// A mix asks for an object that is never asked for again this often.
+/// Share of a mix's requests for objects that are requested only once.
 const ONE_HIT_SHARE: f64 = 0.2;
-/// A scan begins once per so many requests,
+/// A scan begins every so many requests,
 const SCAN_PERIOD: u64 = 50_000;
-/// and lasts so many, of which every other one is the scan's.
+/// and lasts so many; every other one belongs to the scan.
 const SCAN_REQUESTS: u64 = 10_000;
 /// The hot set has moved by this share of the objects when the trace ends.
 const DRIFT: f64 = 0.01;

@@ -18,8 +18,8 @@ const LINES: usize = 64;
 /// Binary records looked at.
 const RECORDS: usize = 1_000;
 
-/// The format of content that begins with `block`, or what was seen instead. `whole` says that
-/// there is no more.
+/// The format of content that begins with `block`, or the reason why none fits. `whole`: there is
+/// no more content.
 pub(super) fn guess(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<Format, String> {
     if block.starts_with(&frazil_recording::MAGIC) {
         return Ok(Format::Frazil);
@@ -37,7 +37,7 @@ pub(super) fn guess(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<For
     }
 }
 
-/// What else a file often is.
+/// Other kinds of files that users often pass.
 fn foreign(block: &[u8]) -> Option<&'static str> {
     Some(match block {
         [0xfe, 0xff, ..] | [0xff, 0xfe, ..] | [0, 0, 0xfe, 0xff, ..] => {
@@ -112,7 +112,7 @@ pub(super) fn complete(layout: &CsvLayout, block: &[u8], whole: bool) -> CsvLayo
     let records: Vec<&[u8]> = lines.iter().copied().filter(|line| !is_comment(line)).collect();
     let separator = layout.separator.unwrap_or_else(|| separator_of(&records));
     let commented = lines.first().is_some_and(|line| is_comment(line));
-    // Without a column of numbers among what is told, a decoder cannot know.
+    // Without a column of numbers among the user's columns, a decoder cannot know.
     let header = layout.header.or_else(|| {
         (layout.id.is_some() && !commented && has_header(&records, separator)).then_some(true)
     });
@@ -203,7 +203,7 @@ fn is_json(line: &[u8]) -> bool {
     line.strip_prefix(b"{").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\""))
 }
 
-/// What is wrong with lines of no known format, as the format sees it that they are most like.
+/// The error of lines in no known format, from the format that comes closest.
 fn nearest_format(lines: &[(u64, &[u8])], csv: Option<Trial>, layout: &CsvLayout) -> String {
     let first = lines.first().map_or(&b""[..], |(_, line)| *line).trim_ascii_start();
     if first.starts_with(b"[") {
@@ -218,7 +218,7 @@ fn nearest_format(lines: &[(u64, &[u8])], csv: Option<Trial>, layout: &CsvLayout
     } else {
         let strict = [Format::Msr, Format::Twitter, Format::Arc, Format::AdaptSize].map(of);
         let trials = strict.into_iter().chain(csv);
-        // Of several the last: all that some do not read has columns of another sort.
+        // Of several the last: the files that some formats refuse have columns of another kind.
         trials
             .filter(|trial| trial.good > 0 || trial.format == Format::Csv)
             .max_by_key(|it| it.good)
@@ -231,7 +231,7 @@ fn nearest_format(lines: &[(u64, &[u8])], csv: Option<Trial>, layout: &CsvLayout
     }
 }
 
-/// What a format makes of a few lines.
+/// The result of reading a few lines in a format.
 struct Trial {
     format: Format,
     good: usize,

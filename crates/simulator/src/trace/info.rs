@@ -28,10 +28,10 @@ pub struct TraceInfo {
     pub last_time_ns: Option<u64>,
     /// Exponent of the Zipf law nearest to the popularity; `None` for fewer than ten objects.
     ///
-    /// The slope of the least-squares line through log frequency over log rank. Ranks are taken
-    /// at even distances of the logarithm, so that the few hot ranks weigh as much as the many
-    /// cold ones, and only down to a frequency of 5 (where there are ten such objects): below,
-    /// frequencies are so few whole numbers that the line would follow the steps.
+    /// The slope of the least-squares line through log frequency over log rank. Ranks are taken at
+    /// even distances of the logarithm, so that the few hot ranks weigh as much as the many cold
+    /// ones. They end at a frequency of 5 (if ten objects have more): below it frequencies are so
+    /// few whole numbers that the line would follow the steps.
     pub zipf_alpha: Option<f64>,
     /// Objects requested exactly once, as a share of all objects.
     pub one_hit_wonder_share: f64,
@@ -108,7 +108,7 @@ fn requested_bytes(trace: &Trace) -> Option<u64> {
     (!trace.sizes.is_empty()).then(|| sizes.map(|(_, size)| size).sum())
 }
 
-/// Fewest objects that have a popularity worth a line.
+/// The fewest objects for which a line is fitted.
 const MIN_RANKS: usize = 10;
 /// The frequency down to which the line is fitted.
 const MIN_FREQUENCY: u64 = 5;

@@ -20,9 +20,9 @@ pub enum Lifetimes {
     /// None: nothing expires.
     #[default]
     Ignored,
-    /// Those in the trace, if it has any and has times.
+    /// The lifetimes in the trace, if it has any and has times.
     OfTrace,
-    /// The same for all, in nanoseconds from their insertion, whatever the trace has.
+    /// The same for all, in nanoseconds from their insertion, instead of the trace's.
     Fixed(u64),
 }
 

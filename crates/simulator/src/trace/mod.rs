@@ -73,7 +73,7 @@ pub struct Record {
     pub id: u64,
     /// Size of the object in bytes; 1 where the format has none.
     pub size: u64,
-    /// What is asked.
+    /// The operation.
     pub operation: Operation,
     /// Duration of a fetch that a miss of this record starts, in the unit of
     /// [`ReadOptions::latencies`]; 0 if the format has none.
@@ -174,7 +174,7 @@ impl Trace {
 /// a generated trace, the requests so far and in all.
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
 
-/// What to read, and how.
+/// The data to read, and the way to read them.
 ///
 /// ```
 /// use frazil_simulator::trace::{Format, ReadOptions};
@@ -200,8 +200,8 @@ pub struct ReadOptions<'a> {
     pub sizes: bool,
     /// Keep the durations of fetches, if the trace has them. By default they are not kept.
     pub latencies: Option<LatencyUnit>,
-    /// The lifetimes that the trace is to be replayed with, which decides what is kept: lifetimes,
-    /// and the times from the first record with one on; or all times. By default nothing.
+    /// The lifetimes for the replay, which decide what is kept: lifetimes, and the times from the
+    /// first record with one on; or all times. By default nothing.
     pub lifetimes: Lifetimes,
     /// Whether a bad line of a text format is skipped and counted ([`Oddities::skipped_rows`]). By
     /// default it is an error.
@@ -211,7 +211,7 @@ pub struct ReadOptions<'a> {
 }
 
 impl ReadOptions<'_> {
-    /// Whether all times are kept, whatever the trace says of lifetimes.
+    /// Whether all times are kept, even without lifetimes in the trace.
     fn keeps_times(&self) -> bool {
         self.times || matches!(self.lifetimes, Lifetimes::Fixed(_))
     }
@@ -233,7 +233,7 @@ impl Default for ReadOptions<'_> {
     }
 }
 
-/// What a column of latencies counts.
+/// Unit of a column of latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LatencyUnit {
     /// Requests: the numbers are kept as they are, cut to whole ones.
@@ -302,7 +302,7 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// What the number of gets in a sample must be multiplied by to be what it should be.
+    /// The factor from the number of gets in a sample to the expected number.
     ///
     /// A sample may hold the hottest keys of all, or not; their requests are hits in any cache,
     /// and are too many or too few, which would spoil every ratio. How many gets there were of
@@ -366,10 +366,9 @@ pub fn read(path: &Path, options: &ReadOptions<'_>) -> Result<Loaded, TraceError
 /// - `zipf:ALPHA[:objects=1M][:requests=20M][:seed=1]`: independent requests, the object of
 ///   rank r with probability proportional to r^-ALPHA;
 /// - `uniform[:objects=1M][:requests=20M][:seed=1]`: independent requests, all objects alike;
-/// - `loop[:objects=1M][:requests=20M]`: all objects in turn, again and again;
-/// - `mix[:objects=400K][:requests=4M][:seed=1]`: a little of everything a cache meets: a Zipf
-///   popularity whose hot set drifts, sequential scans, and objects asked for only once; with
-///   sizes.
+/// - `loop[:objects=1M][:requests=20M]`: all objects in order, repeatedly;
+/// - `mix[:objects=400K][:requests=4M][:seed=1]`: a mix of common patterns: a Zipf popularity whose
+///   hot set drifts, sequential scans, and objects requested only once; with sizes.
 ///
 /// Numbers may end in K, M or G (thousands). A seed gives the same trace on every run.
 /// Generated requests are 1 µs apart.
@@ -394,8 +393,8 @@ pub fn load(spec: &str, options: &ReadOptions<'_>) -> Result<Loaded, TraceError>
 /// Passes the records of a trace on, batch by batch, without keeping them: for traces that do
 /// not fit in memory. `spec` as for [`load`].
 ///
-/// `sink` is given each batch, and what holds for the whole trace.
-/// Memory is constant. Of the options, `sizes` has no effect.
+/// `sink` gets each batch, and the properties of the whole trace. Memory is constant. The option
+/// `sizes` has no effect.
 ///
 /// ```
 /// use frazil_simulator::trace::{ReadOptions, stream};
@@ -432,7 +431,7 @@ pub fn stream(
     load_into(spec, options, &mut Forward { sink, rate: 1.0 })
 }
 
-/// What holds for all records of a [`stream()`].
+/// Properties of all records of a [`stream()`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StreamTraits {
     /// Whether the trace has times.

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// What stands for the byte 0 where a byte is no UTF-8: a private character that no name has.
+/// The character for the byte 0 of bytes that are no UTF-8: a private character that no name has.
 #[cfg(unix)]
 const BYTES: u32 = 0x10_fe00;
 

@@ -38,7 +38,7 @@ impl KeySample {
         KeySample { most: (rate * 2f64.powi(64)) as u64 }
     }
 
-    /// The objects whose hash is below that of this one, which is in no sample of that kind.
+    /// The objects whose hash is below that of this object, which is in no such sample.
     pub(crate) fn below(hash: u64) -> Self {
         KeySample { most: hash.saturating_sub(1) }
     }
@@ -65,7 +65,7 @@ impl KeySample {
     }
 }
 
-/// What a sample may have of a trace at most.
+/// The bounds of a sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SampleBounds {
     /// Share of the objects.
@@ -76,7 +76,7 @@ pub struct SampleBounds {
     pub records: usize,
 }
 
-/// What a sample is of what was read.
+/// A sample and its rate, in relation to the trace read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampled {
     /// The share of the objects that it holds.
@@ -85,9 +85,9 @@ pub struct Sampled {
     pub gets: u64,
 }
 
-/// Reads a trace as [`super::load`] does, and keeps of its objects as many as fit the bounds: the
-/// share that is wanted, halved as often as need be. Where times were asked for,
-/// [`Origin::span_ns`](super::Origin::span_ns) says how much of it passes in all.
+/// Reads a trace as [`super::load`] does, and keeps as many objects as fit the bounds: the
+/// requested share, halved as often as necessary. If times were requested,
+/// [`Origin::span_ns`](super::Origin::span_ns) has the time span of the whole trace.
 ///
 /// Memory: 24 bytes a record that is kept, 8 more with lifetimes, and 40 an object; the other
 /// records leave nothing.
@@ -168,7 +168,7 @@ struct Kept {
     gets: u64,
     columns: Columns,
     wants_times: bool,
-    /// Of all records the earliest and the latest.
+    /// The earliest and the latest time of all records.
     times_ns: Option<(u64, u64)>,
 }
 
@@ -183,7 +183,7 @@ impl Sink for Kept {
             let (first, last) = self.times_ns.unwrap_or((time_ns, time_ns));
             self.times_ns = Some((first.min(time_ns), last.max(time_ns)));
         }
-        // They are read where they were asked for.
+        // They are read if they were requested.
         let lives = !self.lives.is_empty() || records.iter().any(|record| record.lifetime_ns > 0);
         if lives {
             self.lives.resize(self.records.len(), 0);

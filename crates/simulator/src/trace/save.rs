@@ -12,10 +12,9 @@ use super::{Format, Recording, Trace, TraceError, write};
 
 /// Writes a trace to the file `path`.
 ///
-/// A name that ends in `.zst`, `.gz` or `.xz` is compressed. The content goes to a
-/// new file beside it first, which takes its name when it is complete, so that
-/// nobody takes half a trace for a whole one. A link is followed; a pipe or a device
-/// is written to as it is.
+/// A name that ends in `.zst`, `.gz` or `.xz` is compressed. The content goes first to a new file
+/// beside it, which gets the name when it is complete, so that no reader finds half a trace. A link
+/// is followed; a pipe or a device is written to directly.
 ///
 /// ```
 /// use frazil_simulator::trace::{Format, ReadOptions, load, read, save};
@@ -51,7 +50,7 @@ pub fn save(
     })
 }
 
-/// What is written.
+/// The content to write.
 struct Content<'a> {
     trace: &'a Trace,
     recording: Option<Recording>,
@@ -89,7 +88,7 @@ fn create(
         std::fs::rename(&partial, target).map_err(output_error)
     });
     if saved.is_err() {
-        // What failed is told; that the remains can't be removed adds nothing.
+        // The first failure is reported; that the remains can't be removed adds nothing.
         let _ = std::fs::remove_file(&partial);
     }
     saved
@@ -192,7 +191,7 @@ mod tests {
         let file = |name: &str| folder.0.join(name);
         std::fs::write(file("out.partial"), "mine").unwrap();
         save(&two(), None, Format::Plain, &file("out")).unwrap();
-        // What the format can't hold is refused before anything is created.
+        // Data that the format can't hold are refused before anything is created.
         let sets = Trace { operations: vec![Operation::Set; 2], ..two() };
         save(&sets, None, Format::Plain, &file("refused")).unwrap_err();
         assert_eq!(folder.names(), ["out", "out.partial"]);

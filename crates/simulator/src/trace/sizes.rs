@@ -73,8 +73,8 @@ impl Sizes {
         }
     }
 
-    /// Replaces the size at a place, and returns the one that was there. O(1), but for the first of
-    /// 4 GiB or more.
+    /// Replaces the size at a place, and returns the previous one. O(1), except for the first of 4
+    /// GiB or more.
     ///
     /// # Panics
     ///

@@ -29,7 +29,7 @@ const BLOCKS: usize = 8;
 /// Bytes read from the file at a time.
 const READ_BYTES: usize = 128 << 10;
 #[cfg(feature = "xz")]
-/// Memory an xz stream may ask for, in KiB: that of `xz -9`, and something over.
+/// Memory that an xz stream may use, in KiB: that of `xz -9`, and a little more.
 const XZ_MEMORY_KIB: u32 = 128 << 10;
 
 /// How a file is compressed.
@@ -183,7 +183,7 @@ impl Blocks {
     }
 }
 
-/// What the reading thread works with.
+/// State of the reading thread.
 struct Filler {
     sizes: BlockSizes,
     read: Arc<AtomicU64>,
@@ -192,7 +192,7 @@ struct Filler {
 }
 
 impl Filler {
-    /// Fills blocks until the content ends, fails, or nobody wants more.
+    /// Fills blocks until the content ends, fails, or the reader stops.
     fn run(self, mut content: Box<dyn Read>) {
         let mut offset = 0;
         while let Ok(mut bytes) = self.empty.recv() {
@@ -213,7 +213,7 @@ impl Filler {
     }
 
     fn fail(&self, offset: u64, error: io::Error) {
-        // Nobody listens if the driver stopped early.
+        // Without a receiver the driver stopped early.
         let _ = self.full.send(Err(Failure { offset, error }));
     }
 }
@@ -253,7 +253,7 @@ fn decompress(content: impl Read + 'static, compression: Compression) -> io::Res
     })
 }
 
-/// Counts what is read of a file, for progress.
+/// Counts the bytes read of a file, for progress.
 struct Counted {
     inner: File,
     read: Arc<AtomicU64>,

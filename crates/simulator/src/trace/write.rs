@@ -17,10 +17,10 @@ use super::{FOR_EVER, Format, Operation, RecordedLifetimes, Recording, Trace, Tr
 ///   where they would pass 32 bits; sizes are 1 where the trace has none.
 /// - `frazil` has the rate and the date of `recording`, how `trace` was recorded; without it
 ///   the rate is 1.
-/// - `twitter` has lifetimes in whole seconds, rounded up, and cannot tell of a get that it inserts
+/// - `twitter` has lifetimes in whole seconds, rounded up, and cannot express a get that inserts
 ///   for ever. Other formats have none.
-/// - `twitter` and `msr` set what a trace doesn't tell (client, host, …) to 0; so do all formats
-///   with a time for a trace without.
+/// - `twitter` and `msr` set fields that a trace lacks (client, host, …) to 0; so do all formats
+///   with a time for a trace without times.
 ///
 /// ```
 /// use frazil_simulator::trace::{Format, ReadOptions, load, write};
@@ -33,7 +33,7 @@ use super::{FOR_EVER, Format, Operation, RecordedLifetimes, Recording, Trace, Tr
 /// ```
 ///
 /// # Errors
-/// When the output can't be written or the format can't carry what the trace holds.
+/// If the output can't be written or the format can't hold the trace's data.
 pub fn write(
     trace: &Trace,
     recording: Option<Recording>,
@@ -266,7 +266,7 @@ fn write_line(format: Format, row: &Row, out: &mut dyn Write) -> std::io::Result
             };
             writeln!(out, "{ticks},0,0,{kind},{id},{size},0")
         }
-        // The formats of bare ids; the others have writers of their own.
+        // The formats of bare ids; the others have their own writers.
         _ => writeln!(out, "{id}"),
     }
 }
@@ -392,7 +392,7 @@ mod tests {
     }
 
     proptest! {
-        /// What a format carries comes back.
+        /// The data that a format holds are read back unchanged.
         #[test]
         fn traces_round_trip(rows in any_trace(), has in 0..8u8) {
             for format in Format::ALL.into_iter().filter(|it| *it != Format::Log) {

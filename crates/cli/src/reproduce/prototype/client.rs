@@ -9,8 +9,8 @@ use super::origin::names;
 use super::pipe::{BATCH, Bell, Ends, Inlet, Over, WINDOW};
 use super::{Request, shard_of};
 
-/// How long the client sleeps once it has sent what is due and read what was answered; if it
-/// hurries, when there is neither.
+/// Sleep of the client after it has sent due requests and read replies; if it hurries, only without
+/// either.
 const PACE: Duration = Duration::from_micros(200);
 
 /// An object as it came from its origin.
@@ -24,7 +24,7 @@ pub(super) enum Outcome {
     Miss,
 }
 
-/// What the client gets for a request.
+/// The reply to a request.
 #[derive(Debug)]
 pub(super) struct Answer {
     /// The request's.
@@ -41,7 +41,7 @@ pub(super) struct Due {
     pub(super) key: u64,
 }
 
-/// What the client has noted.
+/// The client's notes.
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) hits: u64,
@@ -49,7 +49,7 @@ pub(super) struct Log {
     pub(super) misses: u64,
     /// From when each was due until its answer was read, in µs; in no order.
     pub(super) latencies_us: Vec<u32>,
-    /// Of the hits, together.
+    /// Total latency of the hits.
     pub(super) hits_us: u64,
     /// From when each was due until it was sent, together.
     pub(super) late_us: u64,
@@ -126,7 +126,7 @@ pub(super) fn replay(
         if over.is_over() {
             bail!("a part has ended before its time");
         }
-        // What is due next may as well go with others: each message wakes parts that sleep.
+        // Due requests are sent together, because each message wakes sleeping parts.
         let has_read = log.latencies_us.len() > answered;
         if sent - before < BATCH && !(hurries && has_read) {
             std::thread::sleep(PACE);

@@ -1,9 +1,9 @@
 //! The flow manager: for each object that is being fetched, the requests that wait for it.
 //!
-//! An object is fetched for the first request (a miss), the others wait in its queue (delayed hits).
-//! When it has come it is written into its shard, and once the shard says that this is done all who
-//! wait are answered. Requests that the shard sent in the meantime have come before that word, and
-//! are among them: no object is fetched a second time because its write was under way.
+//! An object is fetched for the first request (a miss), the others wait in its queue (delayed
+//! hits). When it has come it is written into its shard, and once the shard says that this is done
+//! all who wait are answered. Requests that the shard sent in the meantime have come before that
+//! word, and are among them: no object is fetched a second time because its write was under way.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -18,12 +18,12 @@ use super::Request;
 use super::client::{Answer, Object, Outcome};
 use super::pipe::{BATCH, Bell, Ends, Inlet, Over};
 
-/// What a shard says.
+/// A shard's message.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Told {
-    /// It has no such object. It will know the write by `fetch`, if it has not asked for it before.
+    /// It lacks the object. It recognises the write by `fetch`, if it has not requested it before.
     Absent { request: Request, fetch: u32 },
-    /// What was written is in its cache, if that has admitted it.
+    /// The written object is in its cache, if the cache admitted it.
     Written { flow: u32 },
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Fetch {
     pub(super) flow: u32,
 }
 
-/// What a fetch has brought.
+/// The result of a fetch.
 #[derive(Debug)]
 pub(super) struct Fetched {
     pub(super) flow: u32,
@@ -50,7 +50,7 @@ pub(super) struct Write {
     pub(super) object: Object,
 }
 
-/// Who waits for an object.
+/// The waiters for an object.
 #[derive(Default)]
 struct Flow {
     key: u64,
@@ -70,7 +70,7 @@ pub(super) struct Ways {
     pub(super) client: Inlet<Answer>,
 }
 
-/// What it has done.
+/// Counts of its work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fetches {
     pub(super) count: u64,
@@ -83,7 +83,7 @@ pub(super) struct Flows<'s> {
     ways: Ways,
     backends: Backends,
     delays: &'s [Duration],
-    /// By key. What is in flight is bounded by the client's window.
+    /// By key. The client's window bounds the requests in flight.
     by_key: HashMap<u64, u32>,
     flows: Vec<Flow>,
     idle: Vec<u32>,
@@ -96,7 +96,7 @@ impl<'s> Flows<'s> {
         Flows { ways, backends, delays, by_key, flows, idle, fetches: Fetches::default() }
     }
 
-    /// Works until all is over.
+    /// Works until the end of the run.
     pub(super) fn run(mut self, bell: &Bell, over: &Over) -> anyhow::Result<Fetches> {
         let _ends = Ends(over);
         while !over.is_over() {
@@ -111,7 +111,7 @@ impl<'s> Flows<'s> {
         Ok(self.fetches)
     }
 
-    /// Handles some of what has come. Whether there was anything.
+    /// Handles some of the messages. Returns whether there were any.
     fn step(&mut self) -> anyhow::Result<bool> {
         let mut moved = false;
         let now = Instant::now();

@@ -1,7 +1,7 @@
-//! Paper 5's prototype (§5.1, figure 13) again: a client, a load balancer, shards with a cache each,
-//! a flow manager and a network manager, in threads of their own that are joined by queues, before
-//! origins that answer after a set time. LRU against LRU-MAD, and the latencies that are measured
-//! beside those that the simulator predicts (figures 14 and 15).
+//! Paper 5's prototype (§5.1, figure 13) again: a client, a load balancer, shards with a cache
+//! each, a flow manager and a network manager, in threads of their own that are joined by queues,
+//! before origins that answer after a set time. LRU against LRU-MAD, and the latencies that are
+//! measured beside those that the simulator predicts (figures 14 and 15).
 //!
 //! The origins are processes on this machine (`origin.rs`) and not far away: what the paper's
 //! has of the network is their delay. A trace is replayed faster than it was recorded, so that a
@@ -39,21 +39,23 @@ use crate::progress::Progress;
 
 /// Los Angeles, the Netherlands and Singapore, seen from Pittsburgh.
 const ORIGINS: [(&str, f64); 3] = [("A", 68.0), ("B", 103.0), ("C", 226.0)];
-/// What LRU-MAD took off the mean latency with each of them, and with all three.
+/// The reduction of the mean latency by LRU-MAD with each of them, and with all three.
 const PAPER_GAINS: [f64; 4] = [12.4, 14.7, 18.3, 16.8];
 /// Sixty-four candidates, as the sets of the paper's cache have.
 const POLICIES: [&str; 2] = ["lru", "mad:sample=64"];
 const TRACE: &str = "libcachesim/twitter_cluster52_10m.csv.zst";
 const GENERATED: &str = "zipf:0.9:objects=400K:requests=4M:seed=5";
-/// Of the objects that are between their first and their last request at once, as in the paper.
+/// As a share of the objects that are between their first and their last request at once, as in the
+/// paper.
 const CAPACITY: &str = "5%peak";
-/// What the paper's bears, in requests a second: 1.2 million with 12 threads on as many cores.
+/// Requests a second for each core of the paper's prototype: 1.2 million with 12 threads on as many
+/// cores.
 const RATE: f64 = 100_000.0;
-/// What a shard should bear in a second of its thread's.
+/// Requests that a shard should serve in a second of its thread's processor time.
 const SHARD_RATE: f64 = 300_000.0;
 /// How far the simulation may be off.
 const TOLERANCE: f64 = 0.05;
-/// What other work may have of the processors.
+/// Share of the processors that other work may have.
 const OTHERS: f64 = 0.1;
 /// Points of a curve.
 const POINTS: u32 = 150;
@@ -74,7 +76,7 @@ struct Plan {
     requests: u64,
     /// Mean time between two requests.
     gap: Duration,
-    /// What the paper's delays are divided by.
+    /// The divisor of the paper's delays.
     shorter: f64,
     /// Replays of a policy before origins, at most, until other work leaves it alone.
     attempts: u32,
@@ -203,18 +205,18 @@ impl Cell {
     }
 }
 
-/// Whether other work had so much of the processors that nothing is compared.
+/// Whether other work had too much of the processors for a comparison.
 fn is_disturbed(others: Option<f64>) -> bool {
     others.is_some_and(|others| others > OTHERS)
 }
 
-/// What is said instead.
+/// The message instead of a comparison.
 fn refused(others: &[Option<f64>]) -> String {
     let most = others.iter().flatten().copied().fold(0.0, f64::max);
     format!("not compared, because other work had {} of the processors", output::percent(most))
 }
 
-/// What is replayed: all of it by the client, and the part of each shard in the simulator.
+/// The trace to replay: all of it by the client, and the part of each shard in the simulator.
 struct Load {
     name: String,
     requests: Vec<Due>,
@@ -420,7 +422,7 @@ pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure>
 /// By how much MAD's mean latency is below LRU's before some origins.
 struct Gain {
     origins: &'static str,
-    /// Measured; or what was said instead of it.
+    /// The measurement, or the message instead.
     seen: Result<f64, String>,
     foretold: f64,
 }
@@ -555,7 +557,7 @@ fn table(cells: &[Cell]) -> String {
     output::table(&headers, &["origin", "policy"], rows.collect())
 }
 
-/// What each part takes of the processors for a request.
+/// Processor time of each part for a request.
 fn costs(rates: &[Rate]) -> String {
     let row = |(part, name): (usize, &&str)| {
         let us = |rate: &Rate| rate.us(part).map_or("-".to_owned(), |us| format!("{us:.2}"));

@@ -14,7 +14,7 @@ use super::pipe::{BATCH, Bell, Ends, Inlet, Over};
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 18;
 
-/// Asks the origin for what is wanted, until all is over; then it hangs up.
+/// Requests objects from the origin until the end of the run; then closes the connection.
 pub(super) fn ask(
     mut wanted: Consumer<Fetch>,
     stream: TcpStream,
@@ -40,7 +40,7 @@ pub(super) fn ask(
     Ok(())
 }
 
-/// Ends a connection, so that who listens to it hears of the end.
+/// Closes a connection, so that its reader sees the end.
 struct HangUp(TcpStream);
 
 impl Drop for HangUp {
@@ -50,7 +50,7 @@ impl Drop for HangUp {
     }
 }
 
-/// Says what the origin answers, until it hangs up or the other thread does.
+/// Passes on the origin's replies, until the origin or the other thread closes the connection.
 pub(super) fn listen(
     mut stream: TcpStream,
     mut flows: Inlet<Fetched>,

@@ -17,7 +17,7 @@ use anyhow::{Context as _, anyhow};
 
 use crate::Done;
 
-/// Of each object, as in the paper.
+/// Size of each object, as in the paper.
 pub(super) const OBJECT_BYTES: usize = 1024;
 /// Key and number.
 pub(super) const REQUEST_BYTES: usize = 16;
@@ -30,7 +30,7 @@ const CHUNKS: usize = 1 << 16;
 /// Bytes that are read at once.
 const READ_BYTES: usize = 1 << 16;
 
-/// What has been read at once, and when the answers are due.
+/// Requests read at once, and the due time of their replies.
 type Chunk = (Instant, Vec<[u8; REQUEST_BYTES]>);
 
 /// Whether an object is this key's.

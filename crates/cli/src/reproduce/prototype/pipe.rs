@@ -1,8 +1,8 @@
 //! What joins the parts of the prototype: bounded queues of one producer and one consumer, and a
 //! bell for each thread that waits at several of them.
 //!
-//! Every message belongs to a request that is not answered yet, and no request has two of them, so a
-//! queue with room for all requests that may be under way ([`WINDOW`]) is never full, and nobody
+//! Every message belongs to a request that is not answered yet, and no request has two of them, so
+//! a queue with room for all requests that may be under way ([`WINDOW`]) is never full, and nobody
 //! waits for room: there are cycles among the parts, in which each could wait for the next. Who
 //! holds back is the client.
 
@@ -22,7 +22,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 pub(super) const WINDOW: usize = 1 << 17;
 /// Messages that are taken from one queue before the next is looked at.
 pub(super) const BATCH: usize = 256;
-/// For how long a part sleeps, at most. It looks then whether all is over.
+/// The longest sleep of a part. Afterwards it checks whether the run has ended.
 const NAP: Duration = Duration::from_millis(10);
 
 /// Wakes a thread that sleeps because its queues are empty.
@@ -39,8 +39,8 @@ impl Default for Bell {
 }
 
 impl Bell {
-    /// Sleeps until somebody rings, 10 ms at most. Not at all if there is something to do. By the
-    /// thread that did so first, alone.
+    /// Sleeps until another part rings, 10 ms at most; not at all if there is work. Only the thread
+    /// that called it first may call it.
     pub(super) fn wait(&self, has_work: impl FnOnce() -> bool) {
         self.thread.get_or_init(thread::current);
         // Partner: the swap of `ring`, which finds the thread.
@@ -96,7 +96,7 @@ pub(super) fn pipe<T>(bell: &Arc<Bell>) -> (Inlet<T>, Consumer<T>) {
     (Inlet { queue, bell: Arc::clone(bell), sent: false }, outlet)
 }
 
-/// Whether all is over: all requests are answered, or a part has failed.
+/// Whether the run has ended: all requests are answered, or a part has failed.
 #[derive(Default)]
 pub(super) struct Over(AtomicBool);
 

@@ -23,7 +23,7 @@ use super::client::{Answer, Object, Outcome};
 use super::flows::{Told, Write};
 use super::pipe::{BATCH, Bell, Ends, Inlet, Over};
 
-/// What is to be written by the flow manager, by the number of the fetch.
+/// Writes that the flow manager will send, by the number of the fetch.
 enum Awaited {
     Nothing,
     By(Waker),
@@ -35,7 +35,7 @@ enum Awaited {
 struct Fetches {
     awaited: RefCell<Vec<Awaited>>,
     idle: RefCell<Vec<u32>>,
-    /// The one that the task that is being polled has begun.
+    /// The fetch that the polled task has begun.
     begun: Cell<Option<u32>>,
 }
 
@@ -103,7 +103,7 @@ struct Tasks<F> {
     tasks: Vec<Task<F>>,
     idle: Vec<usize>,
     woken: Woken,
-    /// Those of the last round, kept for their room.
+    /// Messages of the last round; the buffer is kept for reuse.
     ringing: Vec<usize>,
 }
 
@@ -112,7 +112,7 @@ impl<F: Future<Output = Result<Object, FetchError<Infallible>>>> Tasks<F> {
         Tasks { tasks: Vec::new(), idle: Vec::new(), woken: Woken::default(), ringing: Vec::new() }
     }
 
-    /// Begins a request. The object, if it is over.
+    /// Begins a request. Returns the object, if the request is finished.
     fn begin(&mut self, future: F) -> anyhow::Result<Option<Object>> {
         let number = self.idle.pop().unwrap_or_else(|| {
             let rouser = Rouser { number: self.tasks.len(), woken: self.woken.clone() };
@@ -123,7 +123,7 @@ impl<F: Future<Output = Result<Object, FetchError<Infallible>>>> Tasks<F> {
         self.poll(number)
     }
 
-    /// Polls a task. The object, if it is over now.
+    /// Polls a task. Returns the object, if the task is finished.
     fn poll(&mut self, number: usize) -> anyhow::Result<Option<Object>> {
         let task = &mut self.tasks[number];
         let Some(future) = task.future.as_mut().as_pin_mut() else { return Ok(None) };
@@ -142,7 +142,7 @@ impl<F: Future<Output = Result<Object, FetchError<Infallible>>>> Tasks<F> {
     fn run(&mut self) -> anyhow::Result<()> {
         loop {
             let mut ringing = std::mem::take(&mut self.ringing);
-            // Given back at once: polled tasks wake others.
+            // Released at once: polled tasks wake others.
             std::mem::swap(
                 &mut ringing,
                 &mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner),
@@ -167,7 +167,7 @@ pub(super) struct Ways {
     pub(super) client: Inlet<Answer>,
 }
 
-/// Serves requests until all is over.
+/// Serves requests until the end of the run.
 pub(super) fn serve(
     (policy, capacity): (Policy, u64),
     mut ways: Ways,

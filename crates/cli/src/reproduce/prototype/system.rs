@@ -21,18 +21,18 @@ use super::shard;
 pub(super) const PARTS: [&str; 6] =
     ["client", "load balancer", "shards", "flow manager", "network manager", "origins"];
 
-/// What is put together.
+/// The parts of the system.
 pub(super) struct System<'s> {
     pub(super) policy: Policy,
-    /// Of each shard, in objects.
+    /// Capacity of each shard, in objects.
     pub(super) capacity: u64,
     pub(super) shards: usize,
-    /// Of each origin.
+    /// Latency of each origin.
     pub(super) delays: &'s [Duration],
     pub(super) backends: Backends,
 }
 
-/// What came of it.
+/// The result.
 pub(super) struct Measured {
     pub(super) log: Log,
     pub(super) fetches: Fetches,
@@ -42,7 +42,7 @@ pub(super) struct Measured {
     pub(super) times: [Option<Duration>; PARTS.len()],
 }
 
-/// A connection to an origin, for the thread that asks and for the one that listens.
+/// A connection to an origin, for the thread that sends and for the one that reads.
 struct Line(TcpStream, TcpStream);
 
 impl Line {
@@ -52,7 +52,7 @@ impl Line {
     }
 }
 
-/// What a part came to, and the processor time that it took.
+/// The result of a part, and its processor time.
 type Ended<T> = (anyhow::Result<T>, Option<Duration>);
 
 impl System<'_> {
@@ -83,7 +83,7 @@ impl System<'_> {
         over: &'e Over,
     ) -> anyhow::Result<Measured> {
         let bell = Arc::<Bell>::default;
-        // The client sleeps by the clock, and nobody wakes it.
+        // The client sleeps by the clock, and no part wakes it.
         let (for_balancer, for_flows, for_client) = (bell(), bell(), bell());
         let (first, to_balance) = pipe(&for_balancer);
         let (from_flows, answers) = pipe(&for_client);
@@ -116,7 +116,7 @@ impl System<'_> {
         let flows = timed(scope, move || flows.run(&for_flows, over));
         let balancer = timed(scope, move || balance(to_balance, to_shards, &for_balancer, over));
         let client = timed(scope, move || replay(requests, hurries, first, answers, over));
-        // Who fails ends all others; what it says is of more use than what they say.
+        // A part that fails ends all others; its error is more useful than theirs.
         let (client, balancer, flows) = (join(client), join(balancer), join(flows));
         let [shards, network] = [shards, network].map(together);
         network.0?;

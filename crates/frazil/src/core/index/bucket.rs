@@ -26,7 +26,7 @@ pub(crate) struct Bucket {
 unsafe impl ZeroDefault for Bucket {}
 
 impl Bucket {
-    /// One that holds nothing.
+    /// An empty bucket.
     #[cfg(not(any(loom, shuttle)))]
     pub(crate) const fn empty() -> Self {
         Bucket { words: [const { AtomicU32::new(0) }; WORDS], displaced: AtomicU16::new(0) }
@@ -42,7 +42,7 @@ impl Bucket {
     #[inline(always)]
     pub(crate) fn word(&self, at: u32) -> &AtomicU32 {
         debug_assert!((at as usize) < WORDS);
-        // SAFETY: callers number words by the bits of `matches`, of which there are WORDS.
+        // SAFETY: callers number words by the WORDS bits of `matches`.
         unsafe { self.words.get_unchecked(at as usize) }
     }
 
@@ -75,7 +75,7 @@ impl Bucket {
         }
     }
 
-    /// Counts a word that had passed and is gone.
+    /// Counts a displaced word that has been removed.
     pub(crate) fn settle(&self) {
         if self.displaced.load(Relaxed) < ALWAYS {
             self.displaced.fetch_sub(1, Release);
@@ -101,7 +101,7 @@ impl Bucket {
 }
 
 impl Bucket {
-    /// Stores `word` in an empty cell, if there is one. Nobody else knows the bucket.
+    /// Stores `word` in an empty cell, if there is one. The bucket is not shared yet.
     pub(crate) fn put(&self, word: u32) -> bool {
         let empty = self.matches(0, 0);
         if empty != 0 {
@@ -110,12 +110,12 @@ impl Bucket {
         empty != 0
     }
 
-    /// Writes to it, though nothing else than what is there. Nobody else knows the bucket.
+    /// Writes to it without changing its content. The bucket is not shared yet.
     pub(crate) fn touch(&self) {
         self.displaced.store(0, Relaxed);
     }
 
-    /// Takes out all words. The counts of those displaced are nobody's business any more.
+    /// Takes out all words. The counts of displaced words are no longer used.
     pub(crate) fn wipe(&self) {
         for word in &self.words {
             // Release: after the table was replaced; partner is the fence of `Index::has_left`.
@@ -140,9 +140,9 @@ mod scan {
     #[cfg_attr(not(debug_assertions), inline(always))]
     pub(super) fn matches(bucket: &Bucket, wanted: u32, bits: u32) -> u32 {
         let (mut a, mut b, mut c, mut d): (__m128i, __m128i, __m128i, __m128i);
-        // SAFETY: the 64 bytes of the bucket are readable and aligned. Other threads
-        // write them meanwhile: in assembly that is what a relaxed load of each word is,
-        // and x86 loads aligned words whole.
+        // SAFETY: the 64 bytes of the bucket are readable and aligned. Other threads write them
+        // meanwhile: in assembly this equals a relaxed load of each word, and x86 loads aligned
+        // words whole.
         unsafe {
             asm!(
                 "movdqa {a}, [{line}]",

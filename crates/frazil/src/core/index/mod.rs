@@ -1,13 +1,13 @@
 //! The concurrent hash table from keys to slots: reads take no lock.
 //!
-//! A bucket is one cache line: a header and 15 words of 32 bits, each a tag above and a
-//! slot below. A cache of a million entries has 12 bits of tag, and a look-up reads a wrong
-//! entry every 450 times; each doubling takes a bit, so one of 16 million has 8 and 28. The home bucket is chosen by the upper
-//! half of the hash, multiplied into range, so there may be any number of buckets.
-//! A word that finds its home full goes to the next bucket that is not, and is counted
-//! in the header of every bucket it passed, so a look-up reads on only where something
-//! was displaced. At most 60 % full: 1.02 buckets a look-up, where buckets of seven
-//! 64-bit words read 1.8 under churn. 7.1 bytes an entry at that load.
+//! A bucket is one cache line: a header and 15 words of 32 bits, each a tag above and a slot below.
+//! A cache of a million entries has 12 bits of tag, and a look-up reads a wrong entry every 450
+//! times; each doubling takes a bit, so one of 16 million has 8 and 28. The home bucket is chosen
+//! by the upper half of the hash, multiplied into range, so there may be any number of buckets. A
+//! word that finds its home full goes to the next bucket that is not, and is counted in the header
+//! of every bucket it passed, so a look-up reads on only where something was displaced. At most 60
+//! % full: 1.02 buckets a look-up, where buckets of seven 64-bit words read 1.8 under churn. 7.1
+//! bytes an entry at that load.
 //!
 //! **Writers** take no lock either; each change is one compare-exchange of the key's
 //! word: an admission (0 to the word), a replacement (old to new), a removal or an
@@ -35,9 +35,9 @@ use crate::sync::atomic::{
     fence,
 };
 
-/// By how much a table is larger than the one that it replaces.
+/// Factor between a table and the one that it replaces.
 const GROWTH: usize = 4;
-/// Buckets of the first table: so many, and fewer than [`GROWTH`] times as many.
+/// Buckets of the first table: at least so many, and fewer than [`GROWTH`] times that.
 const FIRST: usize = if CHECKED { 1 } else { 16 };
 
 /// A hash, as the index uses it: where to look, and for what. The same in every table.
@@ -45,16 +45,16 @@ const FIRST: usize = if CHECKED { 1 } else { 16 };
 pub(crate) struct Mixed(u64);
 
 impl Mixed {
-    /// What says the home.
+    /// The bits for the home.
     #[inline(always)]
     fn upper(self) -> u64 {
         self.0 >> 32
     }
 }
 
-/// Spreads the hashes of poor hashers over all bits, of which the upper say the home and the lower
-/// the tag. Both halves of the product, because bits of the hash move only upwards in it: keys
-/// `k << 32` would share all of the lower bits of its lower half.
+/// Spreads the hashes of poor hashers over all bits: the upper ones give the home, the lower ones
+/// the tag. It uses both halves of the product, because bits of the hash move only upwards in it:
+/// keys `k << 32` would share all lower bits of its lower half.
 #[inline(always)]
 pub(crate) fn mix(hash: u64) -> u64 {
     let product = u128::from(hash) * 0x9e37_79b9_7f4a_7c15;
@@ -73,7 +73,7 @@ pub(crate) struct Index {
     first: AtomicUsize,
 }
 
-/// What [`Index::find`] asks of its caller for each word with the right tag.
+/// The caller's part of [`Index::find`] for each word with the right tag.
 pub(crate) enum Seen<R> {
     /// This is the one.
     Match(R),
@@ -83,9 +83,9 @@ pub(crate) enum Seen<R> {
     Changed,
 }
 
-/// The highest slot of which a table has words that has `len` buckets, and comes after one with
-/// slots up to `before`; for so many words, of slots up to `last`. Never lower than before: the
-/// capacity may have fallen since, but of their tags words keep what they have kept.
+/// The highest slot in the words of a table that has `len` buckets and comes after one with slots
+/// up to `before`; for so many words, with slots up to `last`. Never lower than before: the
+/// capacity may have fallen since, but words keep only the tag bits that they had.
 fn last_of_next(before: u32, len: usize, (words, last): (u64, u32)) -> u32 {
     let most = u32::try_from(Table::most(len)).unwrap_or(u32::MAX);
     // Every bit that a slot needs less is one more to tell keys apart.
@@ -94,7 +94,7 @@ fn last_of_next(before: u32, len: usize, (words, last): (u64, u32)) -> u32 {
 }
 
 impl Index {
-    /// An empty index, that is expected to hold so many words in the end.
+    /// An empty index for an expected number of words.
     pub(crate) fn new(words: u64) -> Self {
         let mut first = Table::buckets_for(words);
         while first >= FIRST * GROWTH {
@@ -121,16 +121,16 @@ impl Index {
     /// The table, as it is now.
     #[inline(always)]
     pub(crate) fn table(&self) -> &Table {
-        // Acquire: partner is the Release of `show`.
-        // SAFETY: never null, and what it leads to lives as long as this.
+        // Acquire: partner is the Release of `show`. SAFETY: never null, and its target lives as
+        // long as this.
         unsafe { &*self.current.load(Acquire) }
     }
 
     /// Whether a table in which nothing was found is not the current one any more.
     #[inline(always)]
     pub(crate) fn has_left(&self, table: &Table) -> bool {
-        // Acquire: whoever has read a word that was wiped, sees what the table was replaced by;
-        // partner is the Release of `Bucket::wipe`.
+        // Acquire: a thread that has read a wiped word sees the replacement of the table; partner
+        // is the Release of `Bucket::wipe`.
         fence(Acquire);
         !std::ptr::eq(self.current.load(Relaxed), table)
     }
@@ -184,8 +184,8 @@ impl Index {
         self.homes.get_or_make(slot).store(mixed.upper() as u32, Relaxed);
     }
 
-    /// Where a key belongs, for a writer. The caller holds a stripe for as long as it is used, so that
-    /// the table is not replaced meanwhile, or asks again what it acts upon.
+    /// The home of a key, for a writer. The caller holds a stripe while it uses it, so that the
+    /// table is not replaced meanwhile, or checks its result again.
     #[inline(always)]
     pub(crate) fn home(&self, mixed: Mixed) -> Home<'_> {
         let table = self.table();
@@ -193,8 +193,8 @@ impl Index {
         Home { table, bucket, mixed }
     }
 
-    /// Exchanges the word of a resident slot for that of its replacement. False if it
-    /// has gone meanwhile. The caller holds a stripe.
+    /// Exchanges the word of a resident slot for that of its replacement. False if it was removed
+    /// meanwhile. The caller holds a stripe.
     #[inline(always)]
     pub(crate) fn replace(&self, mixed: Mixed, cell: &AtomicU32, word: u32, slot: u32) -> bool {
         self.table().replace(mixed, cell, word, slot)
@@ -274,7 +274,7 @@ impl Index {
     }
 
     fn show(&self, mut table: Table) {
-        // Who looks at the one before may do so for as long as this lives.
+        // Readers of the previous table may use it for as long as this lives.
         table.before = self.current.load(Relaxed);
         // Release: its buckets, and the words in them; partner is the Acquire of `table`.
         self.current.store(Box::into_raw(Box::new(table)), Release);
@@ -290,8 +290,8 @@ impl Index {
         made.filter(|table| !table.is_static())
     }
 
-    /// What does not fit together, of words whose mixed hashes `mixed_of` tells by their slots.
-    /// Nobody else may use the table.
+    /// The inconsistencies of words whose mixed hashes `mixed_of` gives by slot. No other thread
+    /// may use the table.
     pub(crate) fn check(&self, mixed_of: impl Fn(u32) -> Mixed) -> Result<(), String> {
         let table = self.table();
         for word in (0..table.len()).flat_map(|at| table.cells(at)) {
@@ -334,7 +334,7 @@ impl<'i> Home<'i> {
     }
 
     /// Whether no other word can be that of the key in the cell `own`. After `admit`, whether the
-    /// key is there once.
+    /// key is present once.
     #[inline(always)]
     pub(crate) fn is_alone(self, own: &AtomicU32) -> bool {
         // SeqCst: between storing a word and looking for another; partner is the same
@@ -351,7 +351,7 @@ impl<'i> Home<'i> {
 impl Drop for Index {
     fn drop(&mut self) {
         let mut table = self.current.load(Relaxed);
-        // SAFETY: those that are not static came from boxes, and nobody else has this any more.
+        // SAFETY: tables that are not static came from boxes, and this is their last owner.
         unsafe {
             while table.as_ref().is_some_and(|table| !table.is_static()) {
                 table = Box::from_raw(table).before;
@@ -363,10 +363,10 @@ impl Drop for Index {
 /// A way through all entries of an index, home by home, that goes on where it was when the table
 /// is replaced.
 ///
-/// The home of an entry is the same share of any table, so homes that were gone through in one are
-/// behind in the next. Only the one that was being gone through then is begun anew: of what was
-/// there when it was begun, what was not taken yet is shown again. So an entry that is in the index
-/// throughout is taken once, and what comes or is replaced meanwhile at most once.
+/// The home of an entry is the same share of any table, so homes already visited in one are also
+/// behind in the next. Only the home being visited is begun anew: entries present at its start and
+/// not taken yet are visited again. So an entry that is in the index throughout is taken once, and
+/// one that comes or is replaced meanwhile at most once.
 ///
 /// The words of a home are shown against the order of a look-up: should two threads have admitted
 /// one key just now, the older comes first.
@@ -374,7 +374,7 @@ impl Drop for Index {
 pub(crate) struct Tour<'i> {
     index: &'i Index,
     table: &'i Table,
-    /// The home that is being gone through.
+    /// The home being visited.
     home: usize,
     /// Slots that were there when it was begun, perhaps in a smaller table, and were not taken yet;
     /// of the homes before `end`.
@@ -420,7 +420,7 @@ impl<'i> Tour<'i> {
     pub(crate) fn next_within(&mut self, homes: usize) -> bool {
         for _ in 0..homes {
             if self.index.has_left(self.table) {
-                // What was shown last may have been wiped before it was looked at.
+                // The word returned last may have been wiped before it was read.
                 self.follow();
             } else if self.home < self.end {
                 self.home += 1;
@@ -452,7 +452,7 @@ impl<'i> Tour<'i> {
         self.table = larger;
     }
 
-    /// Finds the words of this home: all, or those of slots that are to be shown yet.
+    /// Finds the words of this home: all, or those of slots still to visit.
     fn gather(&mut self, all: bool) {
         self.cells.clear();
         let mut at = self.home;
@@ -478,7 +478,7 @@ impl<'i> Tour<'i> {
         }
     }
 
-    /// Whether the entry in a slot belongs to the home that is being gone through.
+    /// Whether the entry in a slot belongs to the home being visited.
     fn is_at_home(&self, slot: u32) -> bool {
         let upper = self.index.homes.get_or_make(slot).load(Relaxed);
         self.table.home_of(upper) == self.home
@@ -491,10 +491,10 @@ impl<'i> Tour<'i> {
         Some((self.table, cell))
     }
 
-    /// Takes what was found in the cell that was shown last, and is protected. False if it belongs
+    /// Takes the entry found in the cell returned last, which is protected. False if it belongs
     /// elsewhere.
     pub(crate) fn take(&mut self, slot: u32) -> bool {
-        // The last but for those that have gone.
+        // The last, without removed ones.
         if let Some(at) = self.rest.iter().rposition(|&rest| rest == self.shown) {
             self.rest.swap_remove(at);
         }
@@ -547,8 +547,7 @@ mod tests {
         }
     }
 
-    /// What a word has lost of its tag does not come back, whatever the capacity is when the next
-    /// table is made.
+    /// Tag bits that a word has lost do not return, at any capacity of the next table.
     #[test]
     fn slots_keep_their_bits_when_the_capacity_has_fallen() {
         let capacities = |step: u64| {
@@ -582,8 +581,8 @@ mod tests {
         assert!(fell > 10, "{fell}");
     }
 
-    /// An index with a table so large that its memory is given back when it is left, and with more
-    /// words of one home than a bucket has. The slots of those.
+    /// An index with a table so large that its memory is released when it is left, and with more
+    /// words of one home than a bucket has. Returns their slots.
     fn crowded(home: impl Fn(usize) -> usize) -> (Index, Vec<u32>) {
         const WORDS: u64 = 1 << 20;
         let index = Index::new(WORDS);
@@ -601,8 +600,8 @@ mod tests {
         (index, slots)
     }
 
-    /// Also where it was wiped before it was looked at, and where it lay in the first bucket because
-    /// the last was full.
+    /// Also where it was wiped before it was looked at, and where it lay in the first bucket
+    /// because the last was full.
     #[test]
     fn a_tour_leaves_out_nothing_that_lay_further_on_when_the_table_was_replaced() {
         for (home, last) in [(2_000, false), (0, true)] {

@@ -16,7 +16,7 @@ const LOAD_PERCENT: usize = 60;
 /// The most that it is filled where it cannot be replaced, as long as writers cannot be stopped.
 const MOST_PERCENT: usize = 85;
 
-/// One table. Whoever has a reference to it may use it for as long as the index lives.
+/// One table. A reference to it may be used for as long as the index lives.
 #[derive(Debug)]
 pub(crate) struct Table {
     buckets: NonNull<Bucket>,
@@ -48,7 +48,7 @@ impl Table {
         NonNull::from_ref(&EMPTY)
     }
 
-    /// Whether it is the one that no index owns.
+    /// Whether it is the static table, which no index owns.
     pub(super) fn is_static(&self) -> bool {
         #[cfg(not(any(loom, shuttle)))]
         return std::ptr::eq(self, &raw const EMPTY);
@@ -57,7 +57,7 @@ impl Table {
         false
     }
 
-    /// So many buckets, for words with slots up to `last`.
+    /// A table of so many buckets, for words with slots up to `last`.
     pub(super) fn new(len: usize, last: u32) -> Self {
         let (slot_mask, before) = (Table::mask(last), std::ptr::null_mut());
         let slot_bits = slot_mask.count_ones();
@@ -70,7 +70,7 @@ impl Table {
         (0..self.len).step_by(32).for_each(|at| self.bucket(at).touch());
     }
 
-    /// How many buckets there are to be for so many words.
+    /// The number of buckets for so many words.
     pub(super) fn buckets_for(words: u64) -> usize {
         (words * 100).div_ceil((WORDS * LOAD_PERCENT) as u64).max(1) as usize
     }
@@ -90,7 +90,7 @@ impl Table {
         u32::MAX >> (last | 1).leading_zeros()
     }
 
-    /// The highest slot of which it has words.
+    /// The highest slot in its words.
     pub(super) fn last(&self) -> u32 {
         self.slot_mask
     }
@@ -134,7 +134,7 @@ impl Table {
         ((mixed.upper() * self.len as u64) >> 32) as usize
     }
 
-    /// The tag of half a hash; never 0, which would be that of an empty word.
+    /// The tag of half a hash; never 0, which marks an empty word.
     #[inline(always)]
     fn tag_of(&self, lower: u32) -> u32 {
         (lower >> self.slot_bits).max(1)
@@ -266,7 +266,7 @@ impl Table {
 
     #[inline(always)]
     pub(super) fn unlink_cell(&self, mixed: Mixed, cell: &AtomicU32, word: u32) -> bool {
-        // Release: what was read under the word happened before it went.
+        // Release: reads under the word happened before its removal.
         let gone = cell.compare_exchange(word, 0, Release, Relaxed).is_ok();
         let home = self.home(mixed);
         if gone && !self.bucket(home).owns(cell) {
@@ -301,7 +301,7 @@ impl Table {
         self.find_further(mixed, look).unwrap_or(false)
     }
 
-    /// A displaced word has gone: it counts no more in the buckets that it passed.
+    /// A displaced word was removed: it no longer counts in the buckets that it passed.
     #[cold]
     fn settle_up_to(&self, home: usize, cell: &AtomicU32) {
         let mut at = home;
@@ -317,17 +317,17 @@ impl Table {
         self.bucket(bucket).words()
     }
 
-    /// Whether a word lies behind a bucket that would be in it, or before it, if there had been
-    /// room. Of a table that was left, perhaps not.
+    /// Whether a word lies behind a bucket although it would be in it, or before it, if there had
+    /// been a free cell. In a table that was left the answer may be wrong.
     pub(super) fn is_passed(&self, bucket: usize) -> bool {
         self.bucket(bucket).displaced()
     }
 
-    /// Stores a word of another table, of a slot whose key's hash has this upper half. That has slots
-    /// of no more bits. Nobody else knows the table.
+    /// Stores a word of another table, whose key's hash has this upper half. The slots of that
+    /// table have no more bits. The table is not shared yet.
     pub(super) fn take_over(&self, upper: u32, word: u32, slot: u32) {
         debug_assert!(slot <= self.slot_mask);
-        // What the other keeps of the tag this keeps too, or less.
+        // This table keeps the tag bits of the other one, or fewer.
         let word = self.word_of(word, slot);
         let home = self.home_of(upper);
         let mut at = home;
@@ -343,16 +343,16 @@ impl Table {
         for at in 0..self.len {
             self.bucket(at).wipe();
         }
-        // SAFETY: its words are all zero, and nothing is ever written to it again. The counts of
-        // what was displaced become zero too: who is on the way stops sooner, and looks whether it
-        // was left.
+        // SAFETY: its words are all zero, and it is never written again. The counts of displaced
+        // words become zero too: a search under way stops sooner, and checks whether the table was
+        // left.
         unsafe {
             crate::sync::give_back(self.buckets.as_ptr().cast(), self.len * size_of::<Bucket>())
         };
     }
 
-    /// What does not fit together, of words whose mixed hashes `mixed_of` tells by their slots.
-    /// Nobody else may use the table.
+    /// The inconsistencies of words whose mixed hashes `mixed_of` gives by slot. No other thread
+    /// may use the table.
     pub(super) fn check(&self, mixed_of: impl Fn(u32) -> Mixed) -> Result<(), String> {
         let mut displaced = vec![0u32; self.len];
         for at in 0..self.len {
@@ -388,8 +388,8 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // SAFETY: `new` has made so many, and nobody else has the table any more. The static one
-        // is never dropped.
+        // SAFETY: `new` has made so many, and this is the table's last owner. The static one is
+        // never dropped.
         unsafe { Block(self.buckets).free(self.len) };
     }
 }

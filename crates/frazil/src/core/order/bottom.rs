@@ -1,7 +1,8 @@
 //! The bottom queue: new entries of the lowest priority, in caches whose entries have priorities.
 //!
-//! Evictions take from it first. An entry that was hit leaves it, as a new entry of low priority. It is
-//! one more queue beside those of a lock-free policy; a policy under a lock keeps a list of its own.
+//! Evictions take from it first. An entry that was hit leaves it, as a new entry of low priority.
+//! It is one more queue beside those of a lock-free policy; a policy under a lock keeps a list of
+//! its own.
 
 use frazil_policy::Priority;
 
@@ -13,8 +14,8 @@ use crate::sync::CHECKED;
 /// How many held entries of it an eviction passes over before it asks the policy.
 pub(super) const HELD_FIRST: u32 = if CHECKED { 2 } else { 8 };
 
-/// Queues a new entry in it. False if the cache has none, or there is no segment: what an operation
-/// needs at most (`Spares`) does not include one for this.
+/// Queues a new entry in it. False if the cache has no bottom queue, or there is no segment: an
+/// operation's reserve (`Spares`) does not include one for this.
 #[inline(always)]
 pub(super) fn insert<H: Headers>(ctx: &mut QueueCtx<'_, H>, slot: SlotRef<'_>) -> bool {
     let Some(queue) = ctx.headers.bottom() else { return false };
@@ -71,8 +72,8 @@ impl Order {
         }
     }
 
-    /// The oldest entry of the bottom queue that nobody has used or holds. Gives up after so many
-    /// that are held.
+    /// The oldest entry of the bottom queue that was not hit and is not held. Gives up after a
+    /// number of held ones.
     fn evict_bottom<H: Headers>(
         &self,
         ctx: &mut QueueCtx<'_, H>,
@@ -87,7 +88,7 @@ impl Order {
                 break;
             }
             let Some(candidate) = ctx.pop(queue) else { break };
-            // What is not charged for stays, or the policy would take it for an entry of its own.
+            // Uncharged entries stay; otherwise the policy would treat them as its own.
             if ctx.headers.is_charged(candidate.slot) && candidate.header.mark.lower() {
                 let newcomer = Newcomer::new(0, ctx.headers.weight(candidate.slot));
                 self.enter(ctx, candidate, &newcomer, Priority::Low);

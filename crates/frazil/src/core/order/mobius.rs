@@ -16,11 +16,11 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed},
 };
 
-/// A queue of fewer segments is short. One that grows long again after all, because the
-/// cache has been cleared, must not keep a segment for each entry.
+/// A queue with fewer segments is short. A queue that grows long again after the cache was cleared
+/// must not keep a segment for each entry.
 const SHORT: u64 = 64;
 
-/// Turns in one eviction, at most: more means that other threads empty the queues.
+/// The most turns in one eviction: more means that other threads empty the queues.
 const TURNS_MAX: u32 = 16;
 
 #[derive(Debug)]
@@ -73,23 +73,23 @@ impl Mobius {
         &self.queues[(!pass >> 1 & 1) as usize]
     }
 
-    /// What is to be done where a thread finds the active queue empty and the other not.
+    /// The action if a thread finds the active queue empty and the other not.
     ///
-    /// Other threads may have the last of it in hand, and what they admit may never get
-    /// out of their hands: SIEVE's active queue can stay a few entries long for ever,
-    /// each of them evicted before the next comes. So the first to find it empty takes
-    /// over what the others hold, and from then on the queue is *short*: what is admitted
-    /// is published one by one. If it is empty all the same, the queues trade places.
+    /// Other threads may have its last entries in hand, and their new entries may never leave their
+    /// hands: SIEVE's active queue can stay a few entries long for ever, each evicted before the
+    /// next comes. So the first thread to find it empty takes over the entries of the others, and
+    /// from then on the queue is *short*: new entries are published one by one. If it is empty
+    /// nevertheless, the queues trade places.
     ///
-    /// Where all is `held` that is looked at, the queues trade again and again, and to take over is a heavy
-    /// fence for each thread: then they trade at once, and what idle threads have in hand stays there, as in
-    /// the other policies.
+    /// If all checked entries are `held`, the queues trade repeatedly, and taking over costs a
+    /// heavy fence for each thread: then they trade at once, and the entries of idle threads stay
+    /// there, as in the other policies.
     #[cold]
     fn turn<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, pass: u64, held: bool) {
         let short = pass & 1 == 1 || ctx.segments.step() == 1 || held;
         let next = if short { (pass | 1) + 1 } else { pass + 1 };
-        // AcqRel: a thread that sees the trade (Acquire) sees the queue as empty as the
-        // one that traded. Whoever loses finds that another has seen to it.
+        // AcqRel: a thread that sees the trade (Acquire) sees the queue as empty as the one that
+        // traded. A thread that loses finds that another has done it.
         if self.pass.0.compare_exchange(pass, next, AcqRel, Relaxed).is_ok() {
             ctx.buffers.traffic.writes += 1;
             if !short {
@@ -98,11 +98,10 @@ impl Mobius {
         }
     }
 
-    /// Appends to the active queue. If that is empty and the other is not, they trade
-    /// places first: asked before every use, that is as good as trading the moment the
-    /// last object leaves, which is what makes every eviction equal SIEVE's. The role
-    /// read may be stale by the time it is used; then one object is examined early or
-    /// late.
+    /// Appends to the active queue. If that is empty and the other is not, they trade places first.
+    /// Checked before every use, that equals a trade at the moment the last object leaves, so every
+    /// eviction equals SIEVE's. The role may be stale when it is used; then one object is examined
+    /// early or late.
     #[inline(always)]
     pub(crate) fn insert<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: SlotRef<'_>) {
         let mut pass = self.pass.0.load(Acquire);
@@ -111,8 +110,8 @@ impl Mobius {
         }
         let active = self.active(pass);
         ctx.push(active, slot);
-        // In pairs: what a thread has in hand is the next that it examines, and most of what there
-        // is, and two threads that publish and take one entry in turn are half as fast.
+        // In pairs: a thread examines the entries in its hand next, and they are most of the queue;
+        // two threads that publish and take single entries alternately are half as fast.
         if pass & 1 == 1 && active.back_len(ctx.buffers) > 1 && active.ring().len() < SHORT {
             active.publish_back(ctx.buffers);
         }

@@ -40,9 +40,9 @@ use position::Position;
 use queue::{End, Queue};
 use s3_fifo::S3Fifo;
 
-/// What a policy may know of the entries.
+/// The entries as a policy sees them.
 pub(crate) trait Headers {
-    /// What it keeps of a slot.
+    /// Its data of a slot.
     fn header(&self, slot: u32) -> &Header;
     /// A slot, with that.
     #[inline(always)]
@@ -51,7 +51,7 @@ pub(crate) trait Headers {
     }
     /// Requests of the calling thread.
     fn reads(&self) -> &Reads;
-    /// Shows the buffers of every stripe that nobody is at work with.
+    /// Calls a function with the buffers of every stripe not in use.
     fn each_idle(&self, take: &mut dyn FnMut(&mut Buffers));
     /// Brings a slot's line near, because it will be examined soon.
     fn prefetch(&self, slot: u32);
@@ -67,31 +67,31 @@ pub(crate) trait Headers {
     fn is_charged(&self, _slot: u32) -> bool {
         true
     }
-    /// The queue of those of the lowest priority, where there are priorities.
+    /// The queue of entries with the lowest priority, if there are priorities.
     #[inline(always)]
     fn bottom(&self) -> Option<&Queue> {
         None
     }
-    /// Takes a slot, which the caller has taken out of its queue, from all who might find it. False if
-    /// somebody holds it, and it is to have a second chance.
+    /// Claims a slot, which the caller has taken out of its queue, so that no look-up returns it.
+    /// False if it is held and gets a second chance.
     #[inline(always)]
     fn claim(&self, _slot: u32) -> bool {
         true
     }
     /// It stays after all.
     fn unclaim(&self, _slot: u32) {}
-    /// Whether evictions have given up lately, because all that they looked at was held.
+    /// Whether evictions have given up recently, because all checked entries were held.
     #[inline(always)]
     fn gave_up_lately(&self) -> bool {
         false
     }
-    /// How many held slots an eviction passes over before it gives up.
+    /// Held slots that an eviction skips before it gives up.
     #[inline(always)]
     fn held_max(&self) -> u32 {
         HELD_MAX
     }
-    /// A slot was taken out of its queue for good. Whether it is to be retired now: not if somebody
-    /// holds it, who sees to that.
+    /// A slot was taken out of its queue permanently. Returns whether to retire it now: not if it
+    /// is held; the last holder does it then.
     #[inline(always)]
     fn leaves_queue(&self, _slot: u32) -> bool {
         true
@@ -102,32 +102,32 @@ pub(crate) trait Headers {
     fn coarse_ns(&self) -> u64;
 }
 
-/// The newcomer for which something must go.
+/// The new entry that needs an eviction.
 #[derive(Debug)]
 pub(crate) struct Newcomer {
     pub(crate) hash: u64,
     pub(crate) weight: u64,
-    /// What the policy recalled of it when it was missed: 1 if S3-FIFO's ghost knew it, or if it is of high
-    /// priority; the ticket of a locked policy, which hears of it at the first eviction or at its
+    /// The policy's data from its miss: 1 if S3-FIFO's ghost had it, or if it has high priority;
+    /// the ticket of a locked policy, to which it is reported at the first eviction or at its
     /// insertion; else 0.
     pub(crate) recalled: Cell<u32>,
-    /// What its fetch took and who waited for it, for policies that ask; `None` if it was not
+    /// Duration of its fetch, and its waiters, for policies that use them; `None` if it was not
     /// fetched.
     pub(crate) absence: Option<Absence>,
 }
 
 impl Newcomer {
-    /// One of which the policy has not heard.
+    /// A new entry that is not reported yet.
     pub(crate) fn new(hash: u64, weight: u64) -> Self {
         Newcomer { hash, weight, recalled: Cell::new(0), absence: None }
     }
 }
 
-/// What the absence of a key has cost, in nanoseconds of the cache's clock: what a policy that
-/// weighs delay wants to know.
+/// The cost of a key's absence, in nanoseconds of the cache's clock, for a policy that weighs
+/// delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Absence {
-    /// When the fetch was back, and how long such a fetch takes.
+    /// End of the fetch, and typical duration of such a fetch.
     pub(crate) landed: u64,
     pub(crate) fetch: u64,
     /// How many wait for it, how long they have, together, and how long the last of them has.
@@ -136,20 +136,20 @@ pub(crate) struct Absence {
     pub(crate) least: u64,
 }
 
-/// What an eviction came to.
+/// The result of an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// This slot goes; the caller has taken it.
     Victim(u32),
-    /// The newcomer is not admitted.
+    /// The new entry is not admitted.
     Refuse,
-    /// There is nothing but what is held, or an eviction passes over no more of it.
+    /// Everything is held, or the eviction has skipped as many held entries as it may.
     Held,
     /// This thread can reach no slot.
     Empty,
 }
 
-/// A thread at work on the queues: its own buffers, and what all share.
+/// A thread at work on the queues: its own buffers, and the shared state.
 pub(crate) struct QueueCtx<'c, H> {
     pub(crate) segments: &'c Segments,
     pub(crate) reclaim: &'c Reclaim,
@@ -165,8 +165,8 @@ impl<'c, H: Headers> QueueCtx<'c, H> {
         queue.push(self.segments, self.buffers, slot);
     }
 
-    /// Queues a slot that was dequeued and stays. Should it have died meanwhile, whoever has ended its
-    /// residency looked for it too early, and it is left to who packs the queues.
+    /// Queues a slot that was dequeued and stays. If it died meanwhile, the thread that ended its
+    /// residency searched for it too early, and the next packing of the queues removes it.
     #[inline(always)]
     pub(crate) fn push_again(&mut self, queue: &Queue, slot: SlotRef<'_>) {
         self.push(queue, slot);
@@ -180,7 +180,7 @@ impl<'c, H: Headers> QueueCtx<'c, H> {
     #[cold]
     #[inline(never)]
     fn publish_alone(&mut self, queue: &Queue) {
-        // What the rest of the operation may need is in hand again before the next is asked for.
+        // The reserve for the rest of the operation is in hand again before the next is requested.
         if self.buffers.spares.stock(self.segments, &mut self.buffers.traffic) {
             queue.publish_back(self.buffers);
         }
@@ -255,8 +255,8 @@ impl<'c, H: Headers> QueueCtx<'c, H> {
         has_died(slot)
     }
 
-    /// Takes over what other stripes have in hand of these queues, unless their owners
-    /// are at work.
+    /// Takes over the entries of these queues in other stripes' hands, unless their owners are at
+    /// work.
     #[cold]
     fn gather(&mut self, queues: &[Queue]) {
         self.headers.each_idle(&mut |other| queues.iter().for_each(|queue| queue.flush(other)));
@@ -290,14 +290,14 @@ pub(crate) fn takes_lock(policy: Online) -> bool {
     !matches!(policy, Online::Fifo | Online::Clock { .. } | Online::Mobius | Online::S3Fifo)
 }
 
-/// Whether a hit is told to a policy under its lock.
+/// Whether a hit is reported to a policy under its lock.
 pub(crate) fn hit_takes_lock(policy: Online) -> bool {
     takes_lock(policy) && !locked::marks(policy)
 }
 
 impl Order {
-    /// The policy of a cache of this capacity, in which as many entries are expected as `entries_max`
-    /// says. Mobius moves runs of survivors as one if it `detects_runs`.
+    /// The policy of a cache of this capacity, in which as many entries are expected as
+    /// `entries_max` says. Mobius moves runs of survivors as one if it `detects_runs`.
     pub(crate) fn new(
         (policy, detects_runs): (Online, bool),
         (promotion, shards): (Promotion, u32),
@@ -321,7 +321,7 @@ impl Order {
         }
     }
 
-    /// Slots in a segment of so many words, at the least, but for those in hand.
+    /// The fewest slots in a segment of so many words, except those in hand.
     pub(crate) fn slots_in_segment(&self, length: u32) -> u32 {
         match self {
             Order::Mobius(mobius) if mobius.moves_one_by_one() => 1,
@@ -335,8 +335,8 @@ impl Order {
             Order::Fifo(_) => 0,
             Order::Clock(_, max) => *max,
             Order::Mobius(_) => 1,
-            // Never reached, so each hit is the policy's to see: marks hold epochs here, which stay
-            // below `notes::TURN`.
+            // Never reached, so each hit is reported to the policy: marks hold epochs here, which
+            // stay below `notes::TURN`.
             Order::Locked(locked) => locked.mark_max().unwrap_or(u8::MAX),
             Order::S3Fifo(_) => s3_fifo::MAX_COUNT,
         }
@@ -349,8 +349,8 @@ impl Order {
         matches!(self, Order::Locked(locked) if locked.weighs_delay())
     }
 
-    /// Follows a change of the capacity; what is too much is the caller's to evict. The
-    /// buffers are those of the calling thread. One thread at a time.
+    /// Follows a change of the capacity; the caller evicts the excess. The buffers are those of the
+    /// calling thread. One thread at a time.
     pub(crate) fn set_capacity(&self, buffers: &Buffers, capacity: u64, entries_max: u64) {
         match self {
             Order::S3Fifo(s3_fifo) => s3_fifo.set_capacity(buffers, capacity),
@@ -368,7 +368,7 @@ impl Order {
         }
     }
 
-    /// An absent key is about to be admitted, with this priority: what the policy recalls of it.
+    /// An absent key is about to be admitted, with this priority. Returns the policy's data of it.
     #[inline(always)]
     pub(crate) fn recall(&self, buffers: &Buffers, hash: u64, priority: Priority) -> u32 {
         match self {
@@ -379,14 +379,14 @@ impl Order {
         }
     }
 
-    /// A newcomer that was missed is not admitted after all.
+    /// A new entry that was missed is not admitted after all.
     pub(crate) fn forget(&self, newcomer: &Newcomer) {
         if let Order::Locked(locked) = self {
             locked.forget(newcomer);
         }
     }
 
-    /// An object was asked for that is too heavy to be admitted.
+    /// A requested object is too heavy to be admitted.
     #[cold]
     pub(crate) fn pass_over<H: Headers>(&self, headers: &H, hash: u64, weight: u64) {
         if let Order::Locked(locked) = self {
@@ -434,8 +434,8 @@ impl Order {
         }
     }
 
-    /// Lets others have what this thread has queued, where the capacity is small beside
-    /// what segments hold. At the end of an insertion: after it segments are stocked again.
+    /// Publishes the entries that this thread has queued, if the capacity is small compared with
+    /// segments. At the end of an insertion: afterwards segments are stocked again.
     #[cold]
     fn publish_steps<H>(&self, ctx: &mut QueueCtx<'_, H>) {
         for queue in self.queues() {
@@ -443,7 +443,7 @@ impl Order {
         }
     }
 
-    /// Queues a victim that could not be let go.
+    /// Queues a victim that could not be evicted.
     #[cold]
     pub(crate) fn put_back<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32) {
         self.put_back_as(ctx, slot, Priority::Low);
@@ -461,8 +461,8 @@ impl Order {
         self.enter(ctx, slot, &newcomer, priority);
     }
 
-    /// Chooses and takes a victim, as the policy does. Ends after as many second chances as there are
-    /// slots.
+    /// Chooses and takes a victim, as the policy does. Ends after as many second chances as there
+    /// are slots.
     #[inline(always)]
     fn evict_own<H: Headers>(
         &self,
@@ -478,8 +478,8 @@ impl Order {
         }
     }
 
-    /// The same for a policy under a lock, which gives up what is held and takes it in again: of LRU
-    /// that is a hit, but for the first few that came with the lowest priority.
+    /// The same for a policy under a lock, which removes held entries and inserts them again: with
+    /// LRU that equals a hit, except for the first few with the lowest priority.
     #[inline(always)]
     fn evict_locked<H: Headers>(
         &self,
@@ -488,7 +488,7 @@ impl Order {
         newcomer: Option<&Newcomer>,
     ) -> Decision {
         let mut held = PassedOver::default();
-        // In hand until there is a victim, or the policy would choose them again.
+        // In hand until there is a victim; otherwise the policy would choose them again.
         let (mut lowest, mut count) = ([0; bottom::HELD_FIRST as usize], 0);
         let decision = loop {
             let decision = locked.evict(ctx, newcomer);
@@ -514,7 +514,7 @@ impl Order {
         decision
     }
 
-    /// Queues a slot that was passed over.
+    /// Queues a slot that was skipped.
     fn put_back_held<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32, priority: Priority) {
         self.put_back_as(ctx, slot, priority);
         if ctx.has_died(ctx.headers.slot_ref(slot)) {
@@ -522,8 +522,8 @@ impl Order {
         }
     }
 
-    /// Takes an unlinked slot out of the middle. False if another thread has it in hand:
-    /// that one will find it dead.
+    /// Takes an unlinked slot out of the middle. False if another thread has it in hand, which will
+    /// find it dead.
     pub(crate) fn detach<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32) -> bool {
         if let Order::Locked(locked) = self {
             return locked.detach(ctx, slot);
@@ -538,8 +538,8 @@ impl Order {
         taken
     }
 
-    /// Takes out a slot that the caller has declared dead, protects, and has found in no queue:
-    /// another thread has it in hand, or has yet to queue it. False if that one finds it dead.
+    /// Takes out a slot that the caller has declared dead, protects, and found in no queue: another
+    /// thread has it in hand, or has yet to queue it. False if that thread finds it dead.
     pub(crate) fn detach_late<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32) -> bool {
         // That thread is some 50 ns away, in most cases, and the fence takes microseconds.
         for _ in 0..if CHECKED { 0 } else { 3 } {
@@ -554,8 +554,8 @@ impl Order {
         self.detach(ctx, slot)
     }
 
-    /// Puts a published slot in the place of the unlinked one that it replaces. False if
-    /// another thread has that in hand.
+    /// Puts a published slot in the place of the unlinked one that it replaces. False if another
+    /// thread has the old one in hand.
     pub(crate) fn replace<H: Headers>(
         &self,
         ctx: &mut QueueCtx<'_, H>,
@@ -570,7 +570,7 @@ impl Order {
         queued.note(ctx.headers.header(new));
         let weight = ctx.headers.weight(new);
         let (word, mark) = (ctx.segments.word(queued.position()), queued.mark());
-        // Release: what was stored of the new slot; partner is the exchange in `pop`.
+        // Release: the data stored for the new slot; partner is the exchange in `pop`.
         let replaced = word.compare_exchange(old | mark, new | mark, AcqRel, Relaxed).is_ok();
         if let (true, Order::S3Fifo(s3_fifo)) = (replaced, self) {
             s3_fifo.reweighed(ctx, old, weight, mark);
@@ -578,7 +578,7 @@ impl Order {
         replaced
     }
 
-    /// Sends what a stripe has in hand to where others find it.
+    /// Publishes the entries that a stripe has in hand.
     pub(crate) fn flush<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) {
         for queue in self.queues().iter().chain(ctx.headers.bottom()) {
             queue.flush(ctx.buffers);
@@ -588,9 +588,9 @@ impl Order {
         }
     }
 
-    /// Packs the queues, which removals have left full of holes, and retires the dead in
-    /// them: where nothing is evicted nobody else would. Whether all of them: some are left if there
-    /// was no segment for them, of which there are more now.
+    /// Packs the queues, in which removals have left holes, and retires their dead slots: without
+    /// evictions nothing else would. Returns whether it retired all; some stay if there was no
+    /// segment for them, but there are more segments now.
     pub(crate) fn compact<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) -> bool {
         let QueueCtx { segments, reclaim, headers, outside, .. } = *ctx;
         let buffers = &mut *ctx.buffers;
@@ -654,18 +654,19 @@ impl Order {
 
 /// How many held slots an eviction passes over.
 pub(crate) const HELD_MAX: u32 = if CHECKED { 4 } else { 64 };
-/// The same if one has given up lately and newcomers are admitted beyond the capacity. While all is held, an insertion
-/// with LRU, which takes its lock for each, needs 2 us instead of 11.
+/// The same if one has given up recently and new entries are admitted beyond the capacity. While
+/// everything is held, an insertion with LRU, which takes its lock for each, needs 2 us instead of
+/// 11.
 pub(crate) const HELD_MAX_AGAIN: u32 = if CHECKED { 2 } else { 8 };
 
 #[cfg(test)]
 std::thread_local! {
-    /// How many held slots evictions of this thread have passed over.
+    /// Number of held slots that evictions of this thread have skipped.
     pub(crate) static PASSED_OVER: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// The held slots that an eviction has passed over. Where nobody is counted there are none, and nothing
-/// is left of this.
+/// The held slots that an eviction has skipped. In caches without handles there are none, and this
+/// compiles to nothing.
 #[derive(Debug, Default)]
 pub(crate) struct PassedOver {
     count: u32,
@@ -674,8 +675,8 @@ pub(crate) struct PassedOver {
 }
 
 impl PassedOver {
-    /// One more was passed over. Whether those are `max`, or it is the first again: then all that this
-    /// thread can reach is held. While it goes round, others find the queues empty.
+    /// One more was skipped. Returns whether these are `max`, or it is the first again: then
+    /// everything that this thread can reach is held. During its lap others find the queues empty.
     #[inline(always)]
     pub(crate) fn is_too_many(&mut self, slot: u32, max: u32) -> bool {
         #[cfg(test)]
@@ -700,7 +701,7 @@ impl PassedOver {
         self.count == 0
     }
 
-    /// What it comes to where there is nothing but what is held.
+    /// The result if everything is held.
     #[inline(always)]
     pub(crate) fn or(&self, decision: Decision) -> Decision {
         match decision {
@@ -710,7 +711,7 @@ impl PassedOver {
     }
 }
 
-/// FIFO: the oldest that nobody holds.
+/// FIFO: the oldest that is not held.
 #[inline(always)]
 fn evict_oldest<H: Headers>(ctx: &mut QueueCtx<'_, H>, queue: &Queue) -> Decision {
     let mut held = PassedOver::default();
@@ -768,7 +769,8 @@ mod tests {
         assert_eq!(passed.count(), 63, "they are as many as may be");
     }
 
-    /// Who has ended its residency did not find it, and nobody may come to it where it is queued.
+    /// The thread that ended its residency did not find it, and no thread may reach it in its
+    /// queue.
     #[test]
     fn a_slot_that_died_in_hand_is_noted_when_it_is_queued_again() {
         let (bench, mut buffers) = (Bench::new(8, 4), Buffers::default());
@@ -800,7 +802,7 @@ mod tests {
             while evict() != Decision::Empty {}
             let mut ctx = bench.ctx(&mut buffers);
             let left = Position::of(bench.headers.header(1)).position();
-            // Into every segment that is empty, the one that it lay in among them.
+            // Into every empty segment, including its previous one.
             while bench.segments.word(left).load(Relaxed) == 0 {
                 ctx.retire(1);
                 assert!(

@@ -1,4 +1,5 @@
-//! Where a queued slot lies, kept beside the slot, so that a removal finds it without a search.
+//! The position of a queued slot, kept beside the slot, so that a removal finds it without a
+//! search.
 
 use crate::core::slab::Header;
 use crate::smr::segments::SECOND;
@@ -29,7 +30,7 @@ impl Position {
         header.position.store(self.0, Release);
     }
 
-    /// What [`Position::note`] notes.
+    /// The note of [`Position::note`].
     #[inline]
     pub(crate) fn noted(self) -> u32 {
         self.0
@@ -40,7 +41,7 @@ impl Position {
         self.0 & !(SECOND << 1)
     }
 
-    /// Of the queue.
+    /// The mark of the queue.
     #[inline(always)]
     pub(crate) fn mark(self) -> u32 {
         (self.0 >> 1) & SECOND

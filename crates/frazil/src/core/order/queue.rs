@@ -1,11 +1,10 @@
 //! A queue of slots: a ring of segments, and each stripe's two ends of it.
 //!
-//! A thread fills a segment of its own and sends it to the ring when it is full; it
-//! takes a segment from the ring and consumes it word by word. So both ends are paid
-//! for in batches, a run of entries changes queues in one step, and one thread alone
-//! sees exactly first in, first out: its front, the ring, its back. With several
-//! threads an entry may be overtaken by those in other threads' hands, two segments a
-//! thread.
+//! A thread fills a segment of its own and sends it to the ring when it is full. It takes a segment
+//! from the ring and consumes it word by word. So both ends work in batches, and a run of entries
+//! changes queues in one step. One thread alone sees exactly first in, first out: its front, the
+//! ring, its back. With several threads, the entries in other threads' hands, two segments a
+//! thread, may overtake an entry.
 //!
 //! A word leaves its segment by an exchange, so that an evictor and a removal never
 //! both take a slot. See `segments.rs` for what a taken slot means.
@@ -36,7 +35,7 @@ pub(crate) struct Queue {
     ring: Ring,
     /// Which of a stripe's ends belong to it.
     end: End,
-    /// What its slots are marked with.
+    /// The mark of its slots.
     mark: u32,
 }
 
@@ -167,7 +166,7 @@ impl Queue {
         self.ring.is_empty()
     }
 
-    /// Sends what a stripe has in hand to the ring, for others to take.
+    /// Moves a stripe's entries in hand to the ring, for others to take.
     pub(crate) fn flush(&self, buffers: &mut Buffers) {
         let ends = std::mem::take(&mut buffers.above.ends[self.end as usize]);
         for Cursor { segment, .. } in [ends.front, ends.back] {
@@ -177,10 +176,9 @@ impl Queue {
         }
     }
 
-    /// Packs what is queued into as few segments as it needs, keeping the order where
-    /// no other thread is at work. `takes` is shown every slot, and may keep it if the
-    /// stripe has another segment to spare; `queued` those that it does not keep, when they are queued
-    /// again.
+    /// Packs the queued slots into as few segments as possible, and keeps the order if no other
+    /// thread is at work. `takes` gets every slot, and may keep it if the stripe has another spare
+    /// segment; `queued` gets the others when they are queued again.
     pub(crate) fn compact(
         &self,
         segments: &Segments,
@@ -190,7 +188,7 @@ impl Queue {
         queued: impl Fn(SlotRef<'_>),
     ) {
         self.flush(buffers);
-        // Once round what is queued now, however much others add meanwhile.
+        // Once through the slots queued now, however many others add meanwhile.
         for _ in 0..self.ring.len() {
             let Some(segment) = self.ring.pop(&mut buffers.traffic) else { break };
             let slots: [u32; LINE] = std::array::from_fn(|index| match index as u32 {
@@ -216,7 +214,7 @@ impl Queue {
         self.end as usize
     }
 
-    /// What its slots are marked with.
+    /// The mark of its slots.
     pub(crate) fn mark(&self) -> u32 {
         self.mark
     }

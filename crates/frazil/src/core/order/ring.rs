@@ -1,11 +1,11 @@
 //! A queue of segments that any thread may push to and pop from, and that grows.
 //!
-//! It is made of *rings* of cells. Each cell holds `lap << 32 | value`; a value of 0 is an empty
+//! It consists of *rings* of cells. Each cell holds `lap << 32 | value`; a value of 0 is an empty
 //! cell. The cell of position `p` is filled by one compare-exchange `(lap(p), 0) -> (lap(p),
 //! value)` and emptied by one `(lap(p), value) -> (lap(p) + 1, 0)`. `head` and `tail` are hints
-//! that follow: whoever finds one behind moves it on. So no thread waits for another, not even
-//! for one that was suspended between its two steps, which a ring of tickets cannot say. The lap
-//! in the word makes a late compare-exchange fail (32 bits: four billion times round).
+//! that lag: a thread that finds one behind advances it. So no thread waits for another, not even
+//! for one that is suspended between its two steps, as it would in a ring of tickets. The lap in
+//! the word makes a late compare-exchange fail (32 bits: four billion times round).
 //!
 //! A push that would fill a ring closes it instead: [`CLOSED`] takes the place of its value, for
 //! which there always is a cell, and the value goes to the next ring, of twice the cells. Nothing
@@ -13,9 +13,9 @@
 //! pop that finds it goes on to the next, and the order holds across rings. Rings that are left
 //! behind stay until the queue is dropped: together they are smaller than the last.
 //!
-//! What moves are segments of up to 16 slots, so a push or a pop is paid once for 16
-//! entries: contended compare-exchanges cost 280 ns, and 14 to 35 an entry in batches.
-//! 8 bytes a cell, of which there are at most four for a segment.
+//! The values are segments of up to 16 slots, so 16 entries share the cost of a push or a pop: a
+//! contended compare-exchange costs 280 ns, and 14 to 35 an entry in batches. 8 bytes a cell, at
+//! most four cells a segment.
 
 use crate::smr::stripe::Traffic;
 use crate::sync::atomic::{
@@ -53,8 +53,8 @@ impl Default for Next {
 
 impl Next {
     fn get(&self) -> Option<&Cells> {
-        // Acquire: partner is the Release of `get_or_make` and of `go_on`.
-        // SAFETY: what is not null came from a box that the queue keeps for as long as it lives.
+        // Acquire: partner is the Release of `get_or_make` and of `go_on`. SAFETY: a pointer that
+        // is not null came from a box that the queue keeps for as long as it lives.
         unsafe { self.0.load(Acquire).as_ref() }
     }
 
@@ -71,7 +71,7 @@ impl Next {
         let made = Box::into_raw(Box::new(Cells::new(cells)));
         // Release: the ring; partner is the Acquire of `get`.
         if let Err(others) = self.0.compare_exchange(std::ptr::null_mut(), made, AcqRel, Acquire) {
-            // SAFETY: made above, and known to nobody; another's lives as long as the queue.
+            // SAFETY: made above, and not shared; another thread's lives as long as the queue.
             unsafe {
                 drop(Box::from_raw(made));
                 return &*others;
@@ -100,7 +100,7 @@ struct Cells {
     head: OwnLine<AtomicU64>,
     /// The next position to push to, or one already filled. Never past [`CLOSED`].
     tail: OwnLine<AtomicU64>,
-    /// The ring that what does not fit goes to, once this is closed.
+    /// The next ring, for segments that do not fit, once this is closed.
     next: Next,
 }
 
@@ -149,7 +149,7 @@ impl Cells {
             if found == empty {
                 // It would be the last: the next push could find no room to close the ring.
                 let value = if self.is_behind(tail + 1) { CLOSED } else { value };
-                // Release, for what the segment holds; partner: the pop of this cell.
+                // Release, for the content of the segment; partner: the pop of this cell.
                 let filled = empty | u64::from(value);
                 if cell.compare_exchange(empty, filled, AcqRel, Relaxed).is_ok() {
                     traffic.writes += 1;
@@ -228,7 +228,7 @@ impl Cells {
     }
 
     fn in_order(&self) -> impl Iterator<Item = u32> {
-        // The head may be behind the first value by what the ring holds, and no more.
+        // The head may be behind the first value by at most the size of the ring.
         let head = self.head.0.load(Relaxed);
         let tail = self.tail.0.load(Relaxed).max(head).min(head + self.mask);
         (head..=tail).map(|at| self.cell(at).load(Relaxed) as u32).filter(|&value| is_value(value))
@@ -313,7 +313,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         let mut ring = self.first.0.load(Relaxed);
         while !ring.is_null() {
-            // SAFETY: it came from a box, and nobody else has this any more.
+            // SAFETY: it came from a box, and this is the last owner.
             ring = unsafe { Box::from_raw(ring) }.next.0.load(Relaxed);
         }
     }

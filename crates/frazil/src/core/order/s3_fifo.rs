@@ -27,16 +27,16 @@ const MAIN: usize = 1;
 pub(crate) const MAX_COUNT: u8 = 3;
 pub(crate) const PROMOTED_FROM: u8 = 2;
 
-/// Which of a stripe's unreported changes is of which sum.
+/// The sums to which a stripe's unreported changes belong.
 pub(crate) const WEIGHT: usize = 0;
 const CLOCK: usize = 1;
 
 /// A table of ghosts has room for 57 at least, and is replaced by one for more.
 const TABLES: usize = 26;
 
-/// What was evicted from the small queue. Nobody knows how many entries there will be where they
-/// are weighed, nor what the capacity will be: when there may be more ghosts than a table has room
-/// for a larger one takes those that come, and the one before is asked as well.
+/// Hashes evicted from the small queue. With weights the number of entries is not known beforehand,
+/// and the capacity may change. When there may be more ghosts than fit a table, a larger one takes
+/// the new ghosts, and look-ups also check the previous one.
 #[derive(Debug, Default)]
 struct Ghosts {
     /// Made with the first ghost. All but the first have twice the room of the one before.
@@ -82,7 +82,7 @@ impl Ghosts {
 
 #[cfg(test)]
 std::thread_local! {
-    /// How often this thread has gone through all ghosts.
+    /// Number of times that this thread has gone through all ghosts.
     pub(crate) static WINDOWS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -231,7 +231,7 @@ impl S3Fifo {
         self.push(ctx, if skips_trial { MAIN } else { SMALL }, slot);
     }
 
-    /// Whether a newcomer is not to be admitted where something would have to go for it.
+    /// Whether to refuse a new entry that needs an eviction.
     #[inline(always)]
     pub(super) fn is_unwanted(&self, newcomer: &Newcomer) -> bool {
         newcomer.recalled.get() == 0 && newcomer.weight > self.small_capacity()
@@ -356,7 +356,7 @@ impl S3Fifo {
     }
 }
 
-/// What the small queue may hold.
+/// Capacity of the small queue.
 fn small_share(capacity: u64) -> u64 {
     (capacity / 10).max(1)
 }

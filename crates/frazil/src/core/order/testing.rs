@@ -32,7 +32,7 @@ impl Headers for Bare {
     }
 }
 
-/// What the threads of a test share.
+/// State shared by the threads of a test.
 pub(crate) struct Bench {
     pub(crate) segments: Segments,
     pub(crate) reclaim: Reclaim,

@@ -1,11 +1,11 @@
-//! The order in which entries would go, as it is now.
+//! The order in which entries would be evicted at this moment.
 //!
-//! The lock-free queues are read segment by segment while others work with them: first the
-//! segments that stripes consume, then the ring, then those that they fill. What a thread
-//! that is at work has in hand (up to 64 entries) is not seen. From there on it is
-//! arithmetic: which queue is examined first, and what a mark is worth. A snapshot takes
-//! marks and places as they are, so that the copy goes on as the original does. A policy under a
-//! lock is copied under it, and asked outside. O(entries), 4 to 20 bytes for each.
+//! It reads lock-free queues segment by segment while others work with them: first the segments
+//! that stripes consume, then the ring, then those that stripes fill. It does not see what a
+//! working thread has in hand (up to 64 entries). The rest is arithmetic: which queue is examined
+//! first, and what a mark is worth. A snapshot takes marks and places unchanged, so the copy goes
+//! on as the original does. A policy under a lock is copied under the lock, and walked outside.
+//! O(entries), 4 to 20 bytes for each.
 
 use super::queue::Queue;
 use super::{Headers, Order, s3_fifo};
@@ -14,9 +14,9 @@ use crate::smr::segments::{IDLE, SLOT, Segments};
 use crate::sync::atomic::Ordering::Acquire;
 
 impl Order {
-    /// Whether [`Order::queued_first`] and the marks say all there is to know. Of Mobius they
-    /// do but for one thing: newcomers are examined before what it has passed over, in a copy
-    /// after.
+    /// Whether [`Order::queued_first`] and the marks are a complete copy. With Mobius there is one
+    /// difference: new entries are examined before the entries that it has skipped, in a copy after
+    /// them.
     pub(crate) fn is_places_and_marks(&self) -> bool {
         matches!(self, Order::Clock(..) | Order::Mobius(_))
     }
@@ -59,7 +59,7 @@ impl Order {
                 let [small, main] = [&s3_fifo.queues()[0], &s3_fifo.queues()[1]].map(queued);
                 let (promoted, mut order): (Vec<u32>, Vec<u32>) =
                     small.into_iter().partition(|&slot| count(slot) >= s3_fifo::PROMOTED_FROM);
-                // In main what was promoted begins without a count.
+                // In main a promoted entry begins without a count.
                 let in_main = main.len();
                 let main: Vec<u32> = main.into_iter().chain(promoted).collect();
                 let mut counts: std::collections::HashMap<u32, u8> =
@@ -88,7 +88,7 @@ fn queued<F: Default>(queue: &Queue, segments: &Segments, stripes: &Stripes<F>) 
         .chain(backs)
         .filter(|&segment| segment != 0)
         .flat_map(words)
-        // Acquire: the slot's header, which nobody had made before; partner is the Release of
+        // Acquire: the slot's header, which did not exist before; partner is the Release of
         // `Queue::push` and of `Order::replace`.
         .map(|position| segments.word(position).load(Acquire))
         // A segment may be in another use by now.
@@ -97,8 +97,8 @@ fn queued<F: Default>(queue: &Queue, segments: &Segments, stripes: &Stripes<F>) 
         .collect()
 }
 
-/// The order in which a hand meets slots without a mark: a mark costs it one, and sends the
-/// slot to the end of what comes next.
+/// The order in which a hand reaches slots without a mark: a hand lowers a mark by one, and moves
+/// the slot to the end of the rest.
 pub(crate) fn by_laps(
     queue: Vec<u32>,
     next: Vec<u32>,

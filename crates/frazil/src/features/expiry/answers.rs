@@ -1,7 +1,7 @@
-//! Lifetimes that a read or an update decides, and lifetimes shortened at random.
+//! Lifetimes that a read or an update decides, and lifetimes shortened by jitter.
 //!
-//! A cache that is told nothing of the kind does not come here. Where reads decide, each hit asks
-//! the user's function, and so reads the deadline and the clock; no hint says that it need not.
+//! Caches without such settings do not come here. If reads decide lifetimes, each hit calls the
+//! user's function, so it reads the deadline and the clock; no hint spares it that.
 
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
@@ -39,8 +39,7 @@ struct Old {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// When an entry expires that comes out of a file, with what was left of its lifetime there
-    /// if that ends.
+    /// Deadline of an entry restored from a file, with the rest of its lifetime there if that ends.
     pub(crate) fn term_restored(&self, key: &K, value: &V, lifetime: Option<Duration>) -> Term {
         match lifetime {
             None => self.term(key, value),
@@ -48,7 +47,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
     }
 
-    /// When a newcomer expires that replaces an entry; `None` if there is none.
+    /// Deadline of a new entry that replaces another; `None` if there is none.
     pub(super) fn term_of_update(
         &self,
         deadlines: &Deadlines,
@@ -73,8 +72,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         Old { end, left: left.map(Duration::from_nanos) }
     }
 
-    /// Whether the entry in a protected slot, which is being read, has expired; asks what the read
-    /// makes of its lifetime if it has not.
+    /// Whether the entry in a protected slot, which is being read, has expired. If not, calls the
+    /// user's function for its new lifetime.
     #[inline(never)]
     pub(super) fn is_outlived_when_read(
         &self,

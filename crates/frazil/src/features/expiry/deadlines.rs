@@ -1,14 +1,14 @@
 //! The deadline of each slot, and the timer wheels that find those that have passed.
 //!
-//! By slot, and 0 where nothing is meant: the *deadline*, in the clock's nanoseconds; with
-//! time to idle the *limit*, the end of its lifetime, beyond which use alone cannot move it;
-//! where reads answer for lifetimes and there is a time to live, the *bound* of all answers;
-//! and the tick for which the slot is *listed* in a wheel. The deadline belongs to the residency. When that ends it is
-//! marked, in its lowest bit, and not taken away: a look-up that has found the entry
-//! before must not think that it lives for ever. The listing belongs to the slot, and
-//! stays: when its time has come the slot has a later deadline, or none. So an insertion
-//! touches a wheel only if its deadline is earlier than the tick for which its slot is
-//! listed, and in a cache where entries live equally long it hardly ever is.
+//! By slot, and 0 where nothing is meant: the *deadline*, in the clock's nanoseconds; with time to
+//! idle the *limit*, the end of its lifetime, beyond which use alone cannot move it; where reads
+//! answer for lifetimes and there is a time to live, the *bound* of all answers; and the tick for
+//! which the slot is *listed* in a wheel. The deadline belongs to the residency. When that ends it
+//! is marked, in its lowest bit, and not taken away: a look-up that has found the entry before must
+//! not think that it lives for ever. The listing belongs to the slot, and stays: when its time has
+//! come the slot has a later deadline, or none. So an insertion touches a wheel only if its
+//! deadline is earlier than the tick for which its slot is listed, and in a cache where entries
+//! live equally long it hardly ever is.
 //!
 //! ```text
 //! insertion                       wheel
@@ -46,12 +46,12 @@ pub(crate) const STEP: usize = 64;
 
 /// Slots to a wheel, as long as there are not too many wheels.
 const SLOTS_A_WHEEL: u32 = 1 << 13;
-/// Wheels: each writer that finds nothing due has looked at what all of them say.
+/// Number of wheels: a writer that finds nothing due has read a word of each.
 const WHEELS_MAX: u32 = 256;
 /// Slots next to each other are a thread's, and go to one wheel.
 const RUN_BITS: u32 = 4;
 
-/// The mark of a deadline that nobody need see to.
+/// The mark of a deadline that needs no work.
 const ENDED: u64 = 1;
 
 /// A deadline that has passed before the cache was made.
@@ -60,7 +60,7 @@ const PASSED: u64 = 1;
 /// A tick, about a millisecond: the precision of the wheel. Look-ups are exact.
 const TICK: u64 = BEGINNING;
 
-/// The tick in which a time lies. That of a deadline is over when the next begins.
+/// The tick of a time. That of a deadline ends when the next begins.
 pub(crate) fn tick_of(time: u64) -> u64 {
     (time / TICK).max(1)
 }
@@ -96,7 +96,7 @@ impl Term {
     }
 }
 
-/// What a cache's builder says of all lifetimes.
+/// The builder's settings for all lifetimes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spans {
     /// How long entries live, in nanoseconds; [`END`] for ever.
@@ -124,14 +124,14 @@ impl Seen {
     }
 }
 
-/// What is done about a deadline when its entry is used.
+/// The effect of a use of its entry on a deadline.
 #[derive(Clone, Copy, Debug)]
 struct Idle {
     /// How long an entry lives unused, in nanoseconds.
     span: u64,
     /// Uses closer to each other than this move the deadline once; so it is moved further.
     grain: u64,
-    /// How far the clock may be behind that tells whether they are.
+    /// The lag of the clock that decides whether they have passed.
     lag: u64,
 }
 
@@ -182,14 +182,14 @@ pub(crate) struct Deadlines {
 }
 
 impl Deadlines {
-    /// Where slots up to `last` are expected, of which those below `used` have been used already, and for
-    /// entries that live as long and may be idle as long as is said.
+    /// Deadlines for expected slots up to `last`, with those below `used` already in use, and for
+    /// entries with the given lifetime and time to idle.
     pub(crate) fn new(last: u32, used: u32, spans: Spans, clock: &Clock) -> Self {
         let (lag, live) = (clock.lag(), spans.live);
         let count = (last / SLOTS_A_WHEEL).next_power_of_two().clamp(1, WHEELS_MAX);
         let room =
             |slots: u32| (slots.div_ceil(1 << RUN_BITS).div_ceil(count) << RUN_BITS) as usize;
-        // What was never used has no number to be listed by.
+        // A slot that was never used has no number to list.
         let used = if used > 1 { room(used) } else { 0 };
         let idle = spans.idle.map(|span| Idle { span, grain: span / 64 + 2 * lag, lag });
         Deadlines {
@@ -220,7 +220,7 @@ impl Deadlines {
     /// The same of one whose lifetime ends then, if not with 0.
     pub(crate) fn term_until(&self, now: u64, limit: u64) -> Term {
         let idle = self.idle.as_ref().map_or(0, |idle| after(now, idle.span));
-        // What it was given it is given: the bound is one of what reads add.
+        // Its first lifetime stays: the bound limits only extensions by reads.
         let bound = if !self.has_bounds() || limit == 0 {
             0
         } else {
@@ -240,16 +240,16 @@ impl Deadlines {
         self.look(slot, clock).map(|(kept, _)| kept >> 1)
     }
 
-    /// The deadline of a slot as it is kept, and the time. `None` if it has passed, also of a
-    /// residency that has ended: from then on it has passed for everyone, and a use that has
-    /// read the clock before does not bring the entry back. `None` too if it was invalidated.
+    /// The stored deadline of a slot, and the time. `None` if it has passed, also for an ended
+    /// residency: from then on it has passed for all threads, and a use that read the clock before
+    /// does not revive the entry. `None` too if it was invalidated.
     fn look(&self, slot: u32, clock: impl Fn() -> u64) -> Option<(u64, u64)> {
         if self.generations.is_stale(slot) {
             return None;
         }
         loop {
-            // Before the clock, so that one that another has found over is over by it too.
-            // Acquire: partner is the Release of `settle`.
+            // Before the clock, so that an entry that another thread found expired is expired by it
+            // too. Acquire: partner is the Release of `settle`.
             let kept = self.by_slot.get_or_make(slot).load(Acquire);
             let now = clock();
             if !is_over(kept >> 1, now) {
@@ -278,7 +278,7 @@ impl Deadlines {
         self.kept(slot) >> 1
     }
 
-    /// The end of the lifetime of a slot, however it is used, or 0.
+    /// The latest end of a slot's lifetime under any use, or 0.
     pub(crate) fn limit(&self, slot: u32) -> u64 {
         let limit = self.limits.get(slot).map(|limit| limit.load(Relaxed));
         limit.unwrap_or_else(|| self.deadline(slot))
@@ -292,7 +292,7 @@ impl Deadlines {
         }
     }
 
-    /// Whether a slot is to be taken out.
+    /// Whether to remove the entry of a slot.
     pub(crate) fn is_due(&self, slot: u32, now: u64) -> bool {
         self.deadline_to_come(slot) != 0 && self.living(slot, || now).is_none()
     }
@@ -302,8 +302,8 @@ impl Deadlines {
         self.by_slot.get(slot).map_or(0, |by_slot| by_slot.load(Relaxed))
     }
 
-    /// Whether the deadline of a slot lies so far ahead that no clock need be read for it, nor
-    /// it be moved if the slot is used.
+    /// Whether the deadline of a slot is so far ahead that a use need neither read a clock nor move
+    /// it.
     fn is_far(&self, slot: u32) -> bool {
         self.horizon.is_before(self.kept(slot))
     }
@@ -318,8 +318,8 @@ impl Deadlines {
         !self.is_yet_far(slot, clock, hint) && self.living(slot, || clock.coarse()).is_none()
     }
 
-    /// The same of one that is being used: with time to idle its deadline may move. The
-    /// caller protects the slot.
+    /// The same for a slot being used: with time to idle its deadline may move. The caller protects
+    /// the slot.
     pub(crate) fn passed_in_use<'h>(
         &self,
         slot: u32,
@@ -333,7 +333,7 @@ impl Deadlines {
         if let Some(Idle { span, grain, lag }) = self.idle
             && kept & ENDED == 0
         {
-            // By the time at which it was there: a use that comes to it later is none.
+            // With the time at which the entry was found: a later use does not count.
             let (deadline, wanted) = (kept >> 1, now + span + grain);
             if wanted.saturating_sub(deadline) > grain.saturating_sub(lag) {
                 self.postpone(slot, deadline, wanted, hint(slot));
@@ -342,7 +342,7 @@ impl Deadlines {
         false
     }
 
-    /// Whether a deadline is so far that it need not be looked at; brings what says so up to date.
+    /// Whether a deadline is so far ahead that it need not be read; updates the hint.
     fn is_yet_far<'h>(
         &self,
         slot: u32,
@@ -352,7 +352,7 @@ impl Deadlines {
         if self.generations.is_stale(slot) {
             return false;
         }
-        // Each read is asked for a lifetime where reads answer: no hint is ever believed there.
+        // If reads decide lifetimes, each read calls the user's function, so no hint is used.
         if !self.spans.reads {
             self.hints.renew(clock, &self.by_slot, &hint);
         }
@@ -370,9 +370,9 @@ impl Deadlines {
         self.look(slot, || clock.coarse()).map(|(kept, now)| Seen { kept, now })
     }
 
-    /// Moves the deadline of a slot that was seen so, and is protected, to the end of the lifetime
-    /// that a read has answered; none leaves its lifetime as it is, and is a use all the same. Of
-    /// reads at the same time the answer of one holds.
+    /// Moves the deadline `seen` of a protected slot to the end of the lifetime that a read has
+    /// returned. `None` keeps its lifetime, and still counts as a use. Of simultaneous reads the
+    /// answer of one holds.
     pub(crate) fn answer(&self, slot: u32, seen: Seen, lifetime: Option<u64>) {
         let Seen { kept, now } = seen;
         if kept & ENDED != 0 {
@@ -409,12 +409,11 @@ impl Deadlines {
     fn postpone(&self, slot: u32, deadline: u64, wanted: u64, hint: &AtomicU16) {
         let limit = self.limits.get_or_make(slot).load(Relaxed);
         let wanted = if limit == 0 { wanted } else { limit.min(wanted) };
-        // After the end of the residency it stays: the exchange fails, or what it writes is
-        // what the end overwrites.
+        // After the end of the residency it stays: the exchange fails, or the end overwrites it.
         if deadline != 0 && wanted > deadline {
             let by_slot = self.by_slot.get_or_make(slot);
             if by_slot.compare_exchange(deadline << 1, wanted << 1, Relaxed, Relaxed).is_ok() {
-                // Later, so that the hint is never that of a later deadline.
+                // Afterwards, so that the hint never belongs to a later deadline.
                 self.hints.improve(hint, wanted);
             }
         }
@@ -465,7 +464,7 @@ impl Deadlines {
     #[inline(always)]
     pub(crate) fn end(&self, slot: u32) {
         let kept = self.kept(slot);
-        // A read may give a deadline to what has none.
+        // A read may give a deadline to an entry without one.
         if kept != 0 || self.spans.reads {
             self.by_slot.get_or_make(slot).store(kept | ENDED, Relaxed);
         }
@@ -490,13 +489,13 @@ impl Deadlines {
         let (number, at) = self.in_wheel(slot);
         let mut wheel = self.wheels[number].0.lock();
         let wheel = wheel.get_or_insert_with(|| Box::new(Wheel::new(self.room)));
-        // What is past is looked at first, or there is nothing.
+        // Past ticks come first; otherwise there is nothing.
         wheel.forward(self.quiet.0.load(Relaxed).saturating_sub(1));
         self.list_in(wheel, (slot, at), tick, false);
         self.next[number].store(wheel.next(), Relaxed);
     }
 
-    /// Lists a slot for `tick`, unless it is listed for one that is no later.
+    /// Lists a slot for `tick`, unless it is listed for the same or an earlier one.
     fn list_in(&self, wheel: &mut Wheel, (slot, at): (u32, u32), tick: u64, later: bool) {
         let listed = self.listed.get_or_make(slot);
         let was = listed.load(Relaxed);
@@ -514,7 +513,7 @@ impl Deadlines {
         listed.store(tick, Relaxed);
     }
 
-    /// Whether it is time for a writer to look for what is due.
+    /// Whether a writer should check for due slots.
     #[inline(always)]
     pub(crate) fn is_time(&self, now: u64) -> bool {
         tick_of(now) > self.quiet.0.load(Relaxed)
@@ -552,12 +551,12 @@ impl Deadlines {
         self.wheels.len()
     }
 
-    /// How many batches a wheel can hand out of what is in it.
+    /// Number of batches that a wheel can hand out.
     pub(crate) fn batches(&self) -> usize {
         (self.listed.end() as usize).div_ceil(STEP) + 1
     }
 
-    /// Makes a wheel hand out again what was looked at too early.
+    /// Makes a wheel hand out slots again that were checked too early.
     pub(crate) fn recall(&self, wheel: usize) {
         if let Some(wheel) = &mut *self.wheels[wheel].0.lock() {
             wheel.recall();
@@ -585,9 +584,9 @@ impl Deadlines {
         batch
     }
 
-    /// Lists again the slots of a batch that have a deadline still: one that has passed for
-    /// after a [recall](Self::recall) or the next tick, because whoever has the slot in hand
-    /// may put it back, and where segments are short there may be some then.
+    /// Lists the slots of a batch again that still have a deadline. A passed deadline is listed for
+    /// after a [recall](Self::recall) or the next tick, because the thread that has the slot in
+    /// hand may put it back, and missing segments may be available then.
     pub(crate) fn list_again(&self, batch: &Batch, now: u64) {
         if batch.slots().iter().all(|&slot| self.deadline_to_come(slot) == 0) {
             return;
@@ -634,7 +633,7 @@ impl Deadlines {
             if deadline == 0 {
                 continue;
             }
-            // Of one that was found over it is not known any more when that was.
+            // For one that was found expired the time is no longer known.
             let latest = tick_of(deadline).max(current[self.in_wheel(slot).0] + 1);
             let moves = self.idle.is_some() || self.spans.reads;
             let late = tick > latest && !(moves && deadline == PASSED);
@@ -667,7 +666,7 @@ fn after(now: u64, span: u64) -> u64 {
     }
 }
 
-/// The earlier of two ends, of which 0 is none.
+/// The earlier of two ends; 0 means none.
 #[inline(always)]
 fn earlier(one: u64, other: u64) -> u64 {
     if one == 0 || other == 0 { one | other } else { one.min(other) }

@@ -49,8 +49,8 @@ const SHARE: u32 = 16;
 pub(crate) struct Generations {
     /// 0 as long as nothing was invalidated.
     current: AtomicU32,
-    /// The last of which all that was older has been looked for and taken out; and, in the lower half,
-    /// how many late entries there had been before.
+    /// The last generation for which all older entries have been searched and removed; and, in the
+    /// lower half, the number of late entries before it.
     purged: AtomicU64,
     /// Entries that were queued when they were stale already.
     late: AtomicU32,
@@ -68,13 +68,14 @@ impl Generations {
         // Release: there are births before anyone is stale. After 2^32 of them the oldest
         // entry would be taken for new, if nothing else had ended it.
         self.current.fetch_add(1, Release);
-        // Either a slot that is new is among those used, or its entry is of this generation: partner is
-        // the fence of `Reclaim::refill`. And either a slot that is being queued is found queued by
-        // who takes its share, or who queues it finds it stale: partner is the light fence of `queued`.
+        // Either a slot that is new is among those used, or its entry is of this generation:
+        // partner is the fence of `Reclaim::refill`. And either a slot that is being queued is
+        // found queued by who takes its share, or who queues it finds it stale: partner is the
+        // light fence of `queued`.
         fence::heavy();
-        // Of two at the same time, both see theirs looked at.
+        // Two simultaneous calls both wait until their own is processed.
         self.end.fetch_max(used(), Relaxed);
-        // Release: what was queued before the fence; partner is the Acquire of `share`.
+        // Release: the entries queued before the fence; partner is the Acquire of `share`.
         self.next.swap(1, Release);
     }
 
@@ -86,8 +87,9 @@ impl Generations {
 
     /// The slots that one writer is to look at.
     pub(crate) fn share(&self) -> Range<u32> {
-        // Acquire: the generation before it, and what its fence has made seen; partners are the
-        // Releases of `advance` and `queued`. Whoever begins the next one gives them all again.
+        // Acquire: the generation before it, and the stores that its fence made visible; partners
+        // are the Releases of `advance` and `queued`. The thread that begins the next one covers
+        // them all again.
         let first = self.next.fetch_add(SHARE, Acquire);
         let end = self.end.load(Relaxed);
         first.min(end)..first.saturating_add(SHARE).min(end)
@@ -102,8 +104,8 @@ impl Generations {
         }
     }
 
-    /// An entry was queued: should it be stale already, all slots are looked at once more. Whoever
-    /// looked at its slot before found nothing there.
+    /// An entry was queued: if it is stale already, all slots are checked once more, because an
+    /// earlier check found its slot empty.
     #[inline(always)]
     pub(crate) fn queued(&self, slot: u32) {
         // Partners: the heavy fences of `advance` and `purge_stale`.
@@ -120,11 +122,11 @@ impl Generations {
         u64::from(self.current.load(Relaxed)) << 32 | u64::from(self.late.load(Relaxed))
     }
 
-    /// Whether the entry in a slot, which the caller protects or has taken, is of a generation
-    /// that is over.
+    /// Whether the entry in a slot, which the caller protects or has taken, belongs to an ended
+    /// generation.
     #[inline]
     pub(crate) fn is_stale(&self, slot: u32) -> bool {
-        // Of a slot that has none here, it was before the first invalidation.
+        // A slot without a generation here was filled before the first invalidation.
         let birth = |born: &Chunks<AtomicU32>| born.get(slot).map_or(0, |born| born.load(Relaxed));
         self.born.get().is_some_and(|born| birth(born) != self.current.load(Relaxed))
     }
@@ -136,7 +138,7 @@ impl Generations {
 }
 
 impl Deadlines {
-    /// Has nobody see what is there.
+    /// Hides all present entries.
     pub(crate) fn invalidate(&self, used: impl FnOnce() -> u32) {
         self.generations.advance(used);
         // Only now: who finds them closed finds the new generation.
@@ -145,31 +147,32 @@ impl Deadlines {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// What is there now is over, for whoever looks for it.
+    /// All present entries count as expired from now on.
     pub(crate) fn outlive_all(&self) {
         self.deadlines_made().invalidate(|| self.reclaim.used().end);
     }
 
-    /// A writer's share of taking out what is stale.
+    /// A writer's share of removing stale entries.
     #[cold]
     #[inline(never)]
     pub(super) fn purge_share(&self, deadlines: &Deadlines) {
         let generations = &deadlines.generations;
         let is_stale = |slot| {
-            // Of what is vacant it is not known. A slot that was just handed out may not be made yet.
+            // Unknown for vacant slots. A slot that was just handed out may not be made yet.
             self.slab
                 .header_if_made(slot)
                 .is_some_and(|header| header.state.load(Relaxed) & (OCCUPIED | DEAD) == OCCUPIED)
                 && generations.is_stale(slot)
         };
-        // What the listener is still to be told of keeps its slots: no more for what it inserts.
+        // Entries still to be reported to the listener keep their slots, so there may be none for
+        // its insertions.
         if self.is_in_listener() {
             return;
         }
         let telling = self.telling();
         let mut held = self.hold();
         for slot in generations.share().filter(|&slot| is_stale(slot)) {
-            // For what it is retired in, or put back in.
+            // For the segments in which slots are retired or put back.
             let buffers = &mut *held;
             if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
                 // For who comes when there are segments.
@@ -183,16 +186,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         drop(telling);
     }
 
-    /// Takes out what is stale, and returns how many entries that were, with those that have
-    /// expired.
+    /// Removes stale entries, and returns their number, including expired ones.
     pub(super) fn purge_stale(&self, deadlines: &Deadlines, steps: &Steps<'_>) -> u64 {
         let generations = &deadlines.generations;
         let state = generations.state();
         if generations.purged.load(Relaxed) == state {
             return 0;
         }
-        // Either the sweep finds an entry that is being inserted, or who queues it finds it stale and
-        // counts it as late, after `state`. Partner: the light fence of `Generations::queued`.
+        // Either the sweep finds an entry that is being inserted, or who queues it finds it stale
+        // and counts it as late, after `state`. Partner: the light fence of `Generations::queued`.
         fence::heavy();
         let gone = self.sweep(steps, |_| false);
         // An older state only has another purge look again.

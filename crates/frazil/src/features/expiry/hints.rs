@@ -42,12 +42,12 @@ const SPENT: u64 = 1 << 15;
 /// most.
 const STEP: u32 = 1 << 13;
 const STEPS: u32 = 1 << 8;
-/// Of entries that the builder knows no lifetime of, in nanoseconds.
+/// For entries without a lifetime from the builder, in nanoseconds.
 const USUAL: u64 = 64_000_000_000;
 /// A unit is at least a quarter of a second, and at most half an hour.
 const UNIT_BITS: std::ops::RangeInclusive<u32> = 28..=41;
 
-/// What hints mean.
+/// The meaning of hints.
 #[derive(Debug)]
 pub(crate) struct Hints {
     /// The gate in the highest 16 bits, and in the lowest 32 the second of the calendar for
@@ -85,8 +85,7 @@ impl Hints {
         }
     }
 
-    /// Says of nothing any more that it is far: nobody who begins to look when this has returned
-    /// believes a hint.
+    /// Invalidates all hints: a look-up that begins after this has returned uses none.
     pub(crate) fn close(&self) {
         let _alone = self.forgetting.lock();
         self.closed.store(true, Relaxed);
@@ -99,7 +98,7 @@ impl Hints {
         self.is_far_in(hint, second)
     }
 
-    /// The same in a second that is asked for last.
+    /// The same in a second that is read last.
     #[inline(always)]
     pub(crate) fn is_far_in(&self, hint: &AtomicU16, second: impl FnOnce() -> u64) -> bool {
         // Acquire: no hint that was taken back before the gate was opened. Partner: the
@@ -108,7 +107,7 @@ impl Hints {
         u64::from(hint.load(Relaxed)) < known >> 48 && known as u32 == second() as u32
     }
 
-    /// What says that a deadline is this one.
+    /// The hint for this deadline.
     fn of(&self, deadline: u64, base: u64) -> u16 {
         if deadline == 0 {
             return 0;
@@ -142,7 +141,7 @@ impl Hints {
         }
     }
 
-    /// Opens the gate for another second, if that is over for which it is.
+    /// Opens the gate for another second, if its present second has ended.
     #[inline]
     pub(crate) fn renew<'h>(
         &self,
@@ -167,7 +166,7 @@ impl Hints {
         deadlines: &Chunks<AtomicU64>,
         hint: impl Fn(u32) -> &'h AtomicU16,
     ) {
-        // Who has the lock does the same.
+        // The holder of the lock does the same.
         let Some(mut forgetting) = self.forgetting.try_lock() else { return };
         if self.closed.load(Relaxed) {
             return;
@@ -184,7 +183,7 @@ impl Hints {
             let length = deadlines.end();
             let end = (next + STEP.max(length / STEPS)).min(length);
             for slot in next..end {
-                // Who never had a deadline may have no header. Acquire: the header; partner
+                // A slot that never had a deadline may have no header. Acquire: the header; partner
                 // is the Release in `Deadlines::begin`.
                 if deadlines.get(slot).is_some_and(|deadline| deadline.load(Acquire) != 0) {
                     hint(slot).store(LOOK, Relaxed);
@@ -195,7 +194,7 @@ impl Hints {
                 return;
             }
         }
-        // Units that are over; hints that are less say more.
+        // Units that have ended; smaller hints reach further.
         let gone = (unit - self.base.load(Relaxed).min(unit)).min(u64::from(LOOK));
         let gate = u64::from(LOOK) - gone;
         // Release: hints that were taken back; partner is the Acquire of `is_far`.
@@ -265,13 +264,13 @@ mod tests {
             for round in 0..200_000 {
                 chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let drawn = chance >> 33;
-                // Now and then nobody comes for longer than a hint can say.
+                // Sometimes there is no request for longer than a hint can express.
                 now += match drawn % 1_000 {
                     0 => unit * (drawn % 200_000),
                     _ => drawn % HOUR,
                 };
                 let slot = round % 64;
-                // Later and earlier than the last, and some beyond what can be said.
+                // Later and earlier than the last, and some beyond the range of hints.
                 match drawn % 7 {
                     0 => bench.begin(slot, now + drawn % HOUR),
                     1 => bench.begin(slot, now + unit * (drawn % 150_000)),

@@ -1,17 +1,16 @@
 //! Expiry: entries with lifetimes.
 //!
-//! A cache without lifetimes asks one thing on a hit: whether there are deadlines, on a
-//! line that it reads anyway. They are made with the cache if its builder speaks of
-//! lifetimes, and otherwise with the first entry that has one.
+//! In a cache without lifetimes a hit checks one thing: whether there are deadlines, on a line that
+//! it reads anyway. The deadlines are allocated with the cache if its builder sets lifetimes,
+//! otherwise with the first entry that has one.
 //!
-//! An entry whose deadline has passed is absent for every look-up, from the first moment
-//! that the look-up's clock shows. It is taken out by whoever finds it, or by the wheels
-//! (`deadlines.rs`), which writers turn: one batch of 64 slots for an insertion, at most.
-//! No thread of its own.
+//! An entry whose deadline has passed is absent for every look-up from the first moment that the
+//! look-up's clock shows. The operation that finds it removes it, or the wheels (`deadlines.rs`),
+//! which writers turn: at most one batch of 64 slots an insertion. There is no extra thread.
 //!
-//! A hit reads the second of the calendar, and in the entry's header whether the deadline is
-//! far (`hints.rs`); if that does not say so, the deadline, and near it a clock (`clock.rs`).
-//! 24 bytes an entry, 32 with time to idle.
+//! A hit reads the second of the calendar, and the hint in the entry's header whether the deadline
+//! is far (`hints.rs`). If the hint does not say so, it reads the deadline and, near it, a clock
+//! (`clock.rs`). 24 bytes an entry, 32 with time to idle.
 
 mod answers;
 pub(crate) mod deadlines;
@@ -38,14 +37,14 @@ use answers::Jitter;
 pub(crate) use deadlines::Term;
 use deadlines::{Batch, Deadlines, Spans};
 
-/// How long an entry lives; `None` where it does not end by itself.
+/// The lifetime of an entry; `None` if it does not expire.
 pub(crate) type Lifetime<K, V> = Box<dyn Fn(&K, &V) -> Option<Duration> + Send + Sync>;
 
-/// What is left from an event on of an entry of which so much is left.
+/// The rest of an entry's lifetime after an event, given the rest before it.
 pub(crate) type Answer<K, V> =
     Box<dyn Fn(&K, &V, Option<Duration>) -> Option<Duration> + Send + Sync>;
 
-/// What a builder says of lifetimes.
+/// The builder's settings of lifetimes.
 pub(crate) struct Terms<K, V> {
     pub(crate) to_live: Option<Duration>,
     pub(crate) to_idle: Option<Duration>,
@@ -86,12 +85,12 @@ pub(crate) struct Expiry<K, V> {
     deadlines: OnceBox<Deadlines>,
     /// Nanoseconds; [`END`] for ever.
     to_live: u64,
-    /// Nanoseconds, if entries go that nobody uses.
+    /// Nanoseconds, if idle entries expire.
     to_idle: Option<u64>,
     of_entry: Option<Lifetime<K, V>>,
     of_update: Option<Answer<K, V>>,
     of_read: Option<Answer<K, V>>,
-    /// Whether entries have deadlines of which nobody speaks who inserts them.
+    /// Whether entries get deadlines without a lifetime from their insertion.
     is_set: bool,
     jitter: Jitter,
     /// How many entries are expected.
@@ -99,7 +98,7 @@ pub(crate) struct Expiry<K, V> {
 }
 
 impl<K, V> Expiry<K, V> {
-    /// Where so many entries are expected.
+    /// For this expected number of entries.
     pub(crate) fn new(terms: Terms<K, V>, expected: u64) -> Self {
         let to_live = terms.to_live.map_or(END, nanoseconds);
         let to_idle = terms.to_idle.map(nanoseconds).filter(|&span| span < END);
@@ -135,13 +134,13 @@ impl<K, V> Expiry<K, V> {
     pub(crate) fn ended(&self, slot: u32, ending: Ending) -> Ending {
         let Some(deadlines) = self.deadlines() else { return ending };
         deadlines.end(slot);
-        // Whoever comes by it, it went when all was invalidated.
+        // Any thread may remove it, but it ended when everything was invalidated.
         let is_found_over = matches!(ending, Ending::Evicted | Ending::Lapsed);
         let stale = is_found_over && deadlines.generations.is_stale(slot);
         if stale { Ending::Removed } else { ending }
     }
 
-    /// What a recording that begins now says of lifetimes.
+    /// The lifetimes that a recording begun now writes.
     #[cfg(feature = "recording")]
     pub(crate) fn recorded(&self) -> frazil_recording::Lifetimes {
         use frazil_recording::Lifetimes;
@@ -167,10 +166,10 @@ impl<K, V> Expiry<K, V> {
     }
 }
 
-/// How often a purge finds no segments in a row before it gives up.
+/// Consecutive times that a purge finds no segments before it gives up.
 const SHORTAGES: u32 = 2;
 
-/// What became of slots that were looked at.
+/// The results for checked slots.
 #[derive(Default)]
 struct Outcome {
     expired: u64,
@@ -179,7 +178,7 @@ struct Outcome {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// When a newcomer expires that lives so long, in any cache.
+    /// Deadline of a new entry with this lifetime, in any cache.
     pub(crate) fn term_for(&self, key: &K, lifetime: Duration) -> Term {
         let lifetime = self.jittered(key, nanoseconds(lifetime));
         self.term_of(self.deadlines_made(), lifetime)
@@ -190,8 +189,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         self.hooks.expiry.deadlines().unwrap_or_else(make)
     }
 
-    /// A writer's share of the work on what is over. The caller has no turn and holds nothing:
-    /// destructors run here, and the listener is told.
+    /// A writer's share of the work on expired entries. The caller has no turn and holds nothing:
+    /// destructors and the listener run here.
     #[inline(always)]
     pub(crate) fn expire_share(&self) {
         if let Some(deadlines) = self.hooks.expiry.deadlines() {
@@ -209,7 +208,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
     }
 
-    /// When a newcomer expires of which the caller says nothing.
+    /// Deadline of a new entry without a lifetime from the caller.
     #[inline(always)]
     pub(crate) fn term(&self, key: &K, value: &V) -> Term {
         match self.hooks.expiry.deadlines() {
@@ -249,8 +248,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         &self.slab.header(slot).hint
     }
 
-    /// Whether the entry in a slot has expired, of which the caller leaves no trace. The
-    /// slot is protected.
+    /// Whether the entry in a protected slot has expired, for a caller that leaves no trace.
     #[inline(always)]
     pub(crate) fn has_expired(&self, slot: u32) -> bool {
         self.hooks.expiry.deadlines().is_some_and(|deadlines| {
@@ -280,8 +278,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         deadlines.passed_in_use(slot, &self.clock, |slot| self.hint(slot))
     }
 
-    /// What a protected slot has left, or `None` if it is over: by the clock of look-ups, which
-    /// the exact one may be ahead of.
+    /// The rest of a protected slot's lifetime, or `None` if it has expired: by the clock of
+    /// look-ups, which the exact one may be ahead of.
     pub(crate) fn left(&self, slot: u32) -> Option<Duration> {
         let clock = &self.clock;
         let Some(deadlines) = self.hooks.expiry.deadlines() else { return Some(Duration::MAX) };
@@ -291,7 +289,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
     }
 
-    /// What a protected slot has left if it is used, or `None` if that is over.
+    /// The rest of a protected slot's lifetime after a use, or `None` if it has expired.
     pub(crate) fn left_in_use(&self, slot: u32) -> Option<Duration> {
         match self.hooks.expiry.deadlines() {
             None => Some(Duration::MAX),
@@ -320,7 +318,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             // Others may add to it meanwhile: no more than all there is.
             for _ in 0..deadlines.batches() {
                 let Some(batch) = deadlines.take(wheel, now) else { break };
-                // What panics has been listed again, for later.
+                // An entry whose removal panics has been listed again, for later.
                 let outcome =
                     steps.take(|| self.expire(deadlines, &batch, now)).unwrap_or_default();
                 expired += outcome.expired;
@@ -329,7 +327,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                     break;
                 }
                 if outcome.short {
-                    // There are segments again, and what had to wait for them is listed.
+                    // There are segments again, and slots that had to wait for them are listed.
                     deadlines.recall(wheel);
                 }
             }
@@ -340,7 +338,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         expired
     }
 
-    /// A writer's share of what has expired.
+    /// A writer's share of expired entries.
     #[cold]
     #[inline(never)]
     fn expire_some(&self, deadlines: &Deadlines) {
@@ -354,7 +352,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     fn expire(&self, deadlines: &Deadlines, batch: &Batch, now: u64) -> Outcome {
         let telling = self.telling();
         let mut outcome = Outcome::default();
-        // Also if the user's code panics, which may be asked for the hash of a key.
+        // Also if user code panics, which may run for the hash of a key.
         let unlisted = Ensure::new(&mut outcome, |_| deadlines.list_again(batch, now));
         // Partner: the light fence of `Deadlines::begin`.
         fence::heavy();
@@ -363,7 +361,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             if !deadlines.is_due(slot, now) {
                 continue;
             }
-            // For what it is retired in, or put back in.
+            // For the segments in which slots are retired or put back.
             let buffers = &mut *held;
             if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
                 unlisted.on.short = true;
@@ -378,15 +376,15 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         drop(unlisted);
         drop(telling);
         if outcome.short {
-            // What expires leaves holes in the queues, which only evictions fill.
+            // Expired entries leave holes in the queues, which only evictions fill.
             self.scavenge(true);
         }
         self.reclaim_if_due();
         outcome
     }
 
-    /// Takes out the entry in a slot that `is_over`, unless another thread has the slot in hand.
-    /// Whether it did.
+    /// Removes the entry in a slot if `is_over`, unless another thread has the slot in hand.
+    /// Returns whether it did.
     fn take_out_if(
         &self,
         held: &mut Held<'_, Local>,
@@ -397,8 +395,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         if !loose && !self.with_queue_ctx(held, |ctx| self.order.detach(ctx, slot)) {
             return false;
         }
-        // What was taken may be another entry than was meant: the slot may have been used
-        // again. From here on it is not.
+        // The slot may have been reused, so this may be another entry. From here on it is not
+        // reused.
         if is_over() {
             return self.finish_eviction(held, slot, Ending::Lapsed);
         }
@@ -431,9 +429,8 @@ mod tests {
 
     const ENTRIES: u64 = 1_000_000;
 
-    /// A million entries expire at once. All that happens under a wheel's lock is what
-    /// `take_due` and `list_again` do: so many slots at most. How long they take with all around
-    /// them is printed, and some µs on an idle machine.
+    /// A million entries expire at once. Only `take_due` and `list_again` run under a wheel's lock,
+    /// for a bounded number of slots. Their total time is printed: some µs on an idle machine.
     #[test]
     fn no_lock_is_held_for_long_when_a_million_entries_expire() {
         let time = Arc::new(AtomicU64::new(0));
@@ -442,7 +439,7 @@ mod tests {
             .time_to_live(Duration::from_secs(60))
             .clock(move || Duration::from_nanos(clock.load(Relaxed)))
             .build();
-        // Inserted by chance, so that neighbours in a list lie far apart.
+        // Inserted in random order, so that neighbours in a list lie far apart.
         let scattered = (0..ENTRIES).map(|key| key.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         scattered.for_each(|key| cache.insert(key, String::new()));
         time.store(61_000_000_000, Relaxed);
@@ -477,7 +474,7 @@ mod tests {
         cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
     }
 
-    /// As where segments are short: a purge looks again at what it could not take out.
+    /// As if segments were short: a purge checks again the entries that it could not remove.
     #[test]
     fn what_was_left_aside_is_handed_out_again() {
         let time = Arc::new(AtomicU64::new(0));

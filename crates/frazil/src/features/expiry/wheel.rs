@@ -19,17 +19,16 @@ use frazil_policy::{Lists, Slot};
 
 const DIGIT_BITS: u32 = 6;
 const LEVELS: usize = 8;
-/// The list of what is due.
+/// The list of due slots.
 const DUE: usize = LEVELS << DIGIT_BITS;
-/// The list of what was looked at in the current tick, a moment too early.
+/// The list of slots checked in the current tick, a moment too early.
 const LATER: usize = DUE + 1;
 const LISTS: usize = LATER + 1;
 
 /// The end of time: no slot is listed for it.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// Numbered slots, each listed at most once. What tick a slot is listed for, the caller
-/// knows.
+/// Numbered slots, each listed at most once. The caller knows the tick of a slot.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     lists: Lists<LISTS>,
@@ -76,7 +75,7 @@ impl Wheel {
         self.lists.push_head(list, Slot(slot));
     }
 
-    /// Lists a slot that is not listed, to be looked at when the current tick is over.
+    /// Lists a slot that is not listed, to be checked after the current tick.
     pub(crate) fn list_later(&mut self, slot: u32) {
         self.lists.push_head(LATER, Slot(slot));
     }
@@ -136,13 +135,13 @@ impl Wheel {
         self.recall();
     }
 
-    /// Makes due what was looked at in this tick already.
+    /// Makes the slots due that were already checked in this tick.
     pub(crate) fn recall(&mut self) {
         self.lists.splice_all(LATER, DUE);
     }
 
-    /// Moves on to `tick` unless there is something to look at before, so that what is
-    /// listed next lies no higher than it need.
+    /// Advances to `tick` unless a slot must be checked before, so that the next slots are not
+    /// listed in a higher wheel than necessary.
     pub(crate) fn forward(&mut self, tick: u64) {
         if tick > self.current && self.next() > tick {
             self.turn_to(tick);
@@ -189,13 +188,13 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Step {
-        /// Lists the slot for so many ticks from now, or moves it there.
+        /// Lists the slot for this number of ticks from now, or moves it there.
         List(u32, u64),
         Unlist(u32),
-        /// Lets so much time pass, and looks at all that is due then.
+        /// Lets this time pass, and checks all slots due then.
         Pass(u64),
         Forward(u64),
-        /// Looks at what is due in the current tick, all of it a moment too early.
+        /// Checks the slots due in the current tick, all a moment too early.
         Early,
     }
 
@@ -234,7 +233,7 @@ mod tests {
             self.model.insert(slot, tick);
         }
 
-        /// Looks at all that is due by `now`: what is over is taken out, the rest listed again.
+        /// Checks all slots due by `now`: removes expired ones, and lists the rest again.
         fn look(&mut self) -> Vec<u32> {
             let (mut over, mut looks) = (Vec::new(), 0);
             while let Some(slot) = self.wheel.pop(self.now) {

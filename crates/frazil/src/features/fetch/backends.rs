@@ -1,13 +1,13 @@
 //! How long fetches take, learned by backend, for policies that weigh delay.
 //!
-//! Without, a policy takes the next fetch of an object to last as long as its last one did. With
-//! a function from keys to backends it takes the backend's moving average, in which one slow
-//! answer counts little. 2 kB, relaxed accesses: of two fetches that are back at the very same
-//! moment one may not count.
+//! By default a policy assumes that the next fetch of an object takes as long as its last one. With
+//! a function from keys to backends it uses the backend's moving average, in which one slow answer
+//! counts little. 2 kB, relaxed accesses: of two fetches that end at the same moment one may not
+//! count.
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// How many backends there can be: what a byte can tell apart.
+/// The most backends: the values of a byte.
 const BACKENDS: usize = 1 << u8::BITS;
 
 /// How much one fetch moves the average: a 16th of the way.
@@ -26,7 +26,8 @@ impl<K> Backends<K> {
         Backends { of: Box::new(of), latencies }
     }
 
-    /// A fetch of this key has taken so many nanoseconds. What one from its backend takes.
+    /// A fetch of this key took so many nanoseconds. Returns the mean duration of fetches from its
+    /// backend.
     pub(crate) fn learn(&self, key: &K, took: u64) -> u64 {
         let latency = &self.latencies[usize::from((self.of)(key))];
         let known = latency.load(Relaxed);

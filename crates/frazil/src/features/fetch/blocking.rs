@@ -1,18 +1,18 @@
 //! Threads that would block until a task has loaded a value.
 //!
 //! A task goes on only when a thread polls it. If that is the very thread that waits for it, or if
-//! all threads of an executor do, nobody is left. Nothing tells us whose thread the caller is;
-//! but which thread has polled a loader last and left it pending we know. Such a thread is an
-//! executor's in all likelihood, and it does not block for any loader that is a future: it
-//! loads by itself, as if it were called by what it would wait for. So of threads that poll
-//! tasks and wait for them at least the one that has polled last stays free, and it can poll
-//! any of them again. `docs/design/fetching.md` argues it.
+//! all threads of an executor wait, nobody polls it. The cache cannot know whose thread the caller
+//! is, but it knows which thread last polled a loader and left it pending. Such a thread very
+//! likely belongs to an executor. It does not block for a loader that is a future: it loads by
+//! itself, as if the task that it would wait for had called it. So of threads that poll tasks and
+//! wait for them, at least the one that polled last stays free, and can poll any of them again.
+//! `docs/design/fetching.md` argues it.
 //!
-//! Nor does a thread that runs a loader itself: others may block for that, the one that would have to
-//! poll among them.
+//! A thread that runs a loader itself does not block either: others may wait for that loader, the
+//! thread that would have to poll among them.
 //!
-//! A thread that is inside a poll of a loader is surely an executor's, and its task blocks what it
-//! should await: that is an error in the program, and panics.
+//! A thread inside a poll of a loader certainly belongs to an executor, and its task blocks where
+//! it should await. That is an error in the program, and panics.
 
 use std::cell::Cell;
 // A checker need not know them: a thread asks for its own.
@@ -29,8 +29,8 @@ crate::sync::checked_thread_local! {
     static RUNS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// How many counts there are. Threads with numbers that are alike in this share one: then one of
-/// them may load what it could have waited for.
+/// Number of counts. Threads whose numbers agree modulo this share one: then one of them may load a
+/// value that it could have waited for.
 const COUNTS: usize = 4096;
 
 /// By thread, how many loaders it has polled last that are pending.
@@ -46,7 +46,7 @@ pub(crate) fn is_needed() -> bool {
     RUNS.with(Cell::get) > 0 || PENDING[thread::number() as usize % COUNTS].load(Relaxed) > 0
 }
 
-/// A poll of a loader, or a run of one that is no future, while it lasts.
+/// A poll of a loader in progress, or a run of a loader that is no future.
 pub(crate) struct AtWork {
     polls: bool,
 }

@@ -1,9 +1,9 @@
-//! A fetch that outlives its caller: it belongs to the flight, and whoever has the turn polls it.
+//! A fetch that outlives its caller: the flight owns it, and whoever has the turn polls it.
 //!
-//! When a caller that drives such a fetch is dropped it leaves it in the flight, which becomes
-//! vacant as ever: one who waits is called and goes on with this very fetch. With nobody
-//! there the flight *lingers*, out of anyone's way, until somebody asks for the key, a write
-//! overtakes it, its time is over, or there are too many (`table.rs`).
+//! A caller that is dropped while it drives such a fetch leaves the fetch in the flight, which
+//! becomes vacant as usual: one waiter is called and continues this fetch. Without a waiter the
+//! flight *lingers* until somebody requests the key, a write overtakes it, its time is over, or
+//! there are too many (`table.rs`).
 
 use std::fmt;
 use std::pin::Pin;

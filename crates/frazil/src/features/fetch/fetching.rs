@@ -1,7 +1,7 @@
-//! Fetching: loading with bounds to each wait, and errors that reach those who wait.
+//! Fetching: loading with a bound for each wait, and errors that reach the waiters.
 //!
-//! What is here is the face of it, and the [`FetchMode`] of its callers; the flights, the loop
-//! and the waits are those of loading. `docs/design/fetching.md` says how they fit.
+//! This file has the public interface and its callers' [`FetchMode`]. Flights, loop and waits are
+//! those of loading. `docs/design/fetching.md` explains how they fit.
 
 use std::any::Any;
 use std::error::Error;
@@ -21,7 +21,7 @@ use crate::features::fetch::table::Flights;
 use crate::features::fetch::{FetchMode, FetchState, Request, park};
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// Who gets the error of a fetch, of those that wait for it.
+/// The waiters that get the error of a fetch.
 ///
 /// ```
 /// assert_eq!(frazil::OnError::default(), frazil::OnError::Retry);
@@ -49,13 +49,13 @@ pub enum OnError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetching {
     /// How many callers may wait for one key's fetch; default 65,536. One more gets
-    /// [`FetchError::TooManyWaiters`] at once. With 0 nobody waits.
+    /// [`FetchError::TooManyWaiters`] at once. With 0 no caller waits.
     pub waiters_max: usize,
     /// How long a caller waits for other callers' fetches in total; default for ever. Then it gets
     /// [`FetchError::TimedOut`], and nothing else changes. Neither a caller's own fetch nor one
     /// that others wait for is cut off: put a timeout into the fetch itself.
     pub timeout: Option<Duration>,
-    /// Who gets an error; default [`OnError::Retry`].
+    /// The callers that get an error; default [`OnError::Retry`].
     pub on_error: OnError,
     /// How long later callers get a remembered error, by the cache's
     /// [clock](crate::Builder::clock); default zero, not at all. `build` refuses it without
@@ -179,7 +179,7 @@ pub struct FetchStats {
     /// still meanwhile.
     pub blocked: u64,
     /// Threads that did not block, because they had polled a pending loader or were running one:
-    /// such a call loads by itself, and stores nothing.
+    /// such a call loads directly, and stores nothing.
     pub unblocked: u64,
     /// Errors remembered now, with expired ones that no caller has met yet.
     pub errors: u64,
@@ -237,7 +237,7 @@ impl<E: Send + Sync + 'static> FetchMode<E> for FetchCaller<'_> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// Fetches on this thread, or waits. With what was found, if that is to be fetched anew.
+    /// Fetches on this thread, or waits. Has the entry found, if it should be fetched anew.
     #[cold]
     #[inline(never)]
     pub(crate) fn fetch_here<A, L, E>(
@@ -284,7 +284,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         FetchCaller { fetching, negative_ttl: negative_ttl.as_ref(), is_task }
     }
 
-    /// What fetches took, and what became of them.
+    /// Durations and results of fetches.
     pub(crate) fn fetch_stats(&self) -> FetchStats {
         let tally = &self.hooks.fetch.flights.tally;
         let [latency, delay, waiters] = tally.distributions();

@@ -79,11 +79,11 @@ impl Drop for StoringHere {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Somebody has the turn.
+    /// The turn is taken.
     Loading,
-    /// The same, and nobody may overtake.
+    /// The same, and no write may overtake.
     Storing,
-    /// Nobody has the turn, and one who waits is called to take it.
+    /// The turn is vacant, and one waiter is called to take it.
     Vacant,
     /// Over, with an error that is remembered until this time of the cache's clock.
     Failed { until: u64 },
@@ -94,25 +94,25 @@ enum Phase {
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    /// Whether who has the turn is a task, or was when it was left.
+    /// Whether the holder of the turn is a task, or was when it left the turn.
     by_task: bool,
     /// Until when, by the cache's clock, a fetch that was left waits for a caller; only while
     /// vacant.
     lingers: Option<u64>,
-    /// Whether what is being stored must be taken out again.
+    /// Whether the value being stored must be removed again.
     undo: bool,
     /// Threads first, and then by the order in which they came.
     waiters: BTreeMap<u64, Waker>,
-    /// The waiter that was woken to take the turn and has not come yet.
+    /// The waiter that was woken to take the turn and has not taken it yet.
     called: Option<u64>,
     /// The number of the next waiter.
     next: u64,
-    /// Those who wait, the one called among them, and the sum of when they began to; wraps.
+    /// Number of waiters, including the one called, and the sum of their start times; wraps.
     awaiting: u64,
     since: u64,
     /// When the last of all who waited, or wait, began to.
     latest: u64,
-    /// Who waits for the end of a store.
+    /// The waiters for the end of a store.
     overtakers: Vec<Waker>,
 }
 
@@ -128,7 +128,7 @@ impl State {
         self.lingers = None;
     }
 
-    /// Whether it is vacant, and nobody waits who was called to take the turn.
+    /// Whether it is vacant, and no waiter has been called to take the turn.
     fn is_abandoned(&self) -> bool {
         self.phase == Phase::Vacant && self.lingers.is_some() && !self.is_awaited()
     }
@@ -139,7 +139,7 @@ impl State {
         self.since = self.since.wrapping_sub(since);
     }
 
-    /// Leaves the turn to whoever waits. Whom to wake.
+    /// Leaves the turn to a waiter. Returns the waiter to wake.
     fn vacate(&mut self, overtaken: bool) -> Wakes {
         let mut wakers = std::mem::take(&mut self.overtakers);
         if overtaken || !self.is_awaited() && self.lingers.is_none() {
@@ -158,8 +158,8 @@ impl State {
     }
 }
 
-/// Those to be woken, once no lock is held, in the order in which they came; all of them,
-/// should one panic.
+/// The waiters to wake, once no lock is held, in the order of their arrival; all of them, even if
+/// one panics.
 struct Wakes(std::vec::IntoIter<Waker>);
 
 impl Wakes {
@@ -179,7 +179,7 @@ impl Drop for Wakes {
     }
 }
 
-/// What a flight brings to those who wait.
+/// The outcome of a flight for the waiters.
 #[derive(Debug)]
 pub(crate) enum Outcome<V> {
     Value(V),
@@ -212,7 +212,7 @@ pub(crate) struct WaitLimits<'t> {
     timeout: Option<u64>,
     /// By the exact clock; from the first wait on.
     deadline: Option<u64>,
-    /// What wakes a task at its deadline. A thread wakes by itself.
+    /// The timer that wakes a task at its deadline. A thread wakes without one.
     timer: Option<&'t Timer>,
 }
 
@@ -235,16 +235,15 @@ impl<'t> WaitLimits<'t> {
     }
 }
 
-/// What came of a wait.
+/// The result of a wait.
 pub(crate) enum Waited<'t, K, V> {
     /// The caller has the turn.
     Turn(Turn<'t, K, V>),
-    /// The flight is over. With an outcome, if it has one, of which the caller was in want for
-    /// so many nanoseconds.
+    /// The flight has ended, with its outcome if it has one, and the caller's wait in nanoseconds.
     Over(Arc<Flight<K, V>>, u64),
     /// It was over with an error when the caller came. The caller asks whether that still holds.
     Remembered(Arc<Flight<K, V>>),
-    /// The caller must not wait: it is called by what it would wait for.
+    /// The caller must not wait: the load that it would wait for has called it.
     Apart,
     /// It is a thread that others may need, and would wait for a task.
     Refused,
@@ -252,12 +251,12 @@ pub(crate) enum Waited<'t, K, V> {
     Vain(Vain),
 }
 
-/// What came of an attempt to join a flight.
+/// The result of an attempt to join a flight.
 pub(crate) enum Joined<'t, K, V> {
     /// As of a wait.
     AtOnce(Waited<'t, K, V>),
     Waiting(Waiting<'t, K, V>),
-    /// It is over or overtaken: look for another.
+    /// It has ended or was overtaken: search for another.
     TooLate,
 }
 
@@ -284,28 +283,28 @@ const RUNS: u32 = 1 << 31;
 pub(crate) struct Flight<K, V> {
     pub(crate) hash: u64,
     pub(crate) key: K,
-    /// For those who wait; set before the flight is over.
+    /// For the waiters; set before the flight ends.
     outcome: OnceLock<Outcome<V>>,
-    /// When the fetch began and ended, or what it brings was found, by the cache's clock; 0
-    /// before. Written before the mutex is taken that ends the flight, and read after it is.
+    /// Start and end of the fetch, or the time at which its value was found, by the cache's clock;
+    /// 0 before. Written before the mutex that ends the flight is taken, and read after that.
     began: AtomicU64,
     landed: AtomicU64,
-    /// The thread that is at the turn, and one, and [`RUNS`] while that runs the code which the
-    /// turn is for; 0 while none is. Relaxed: a thread asks only whether it is itself.
+    /// One plus the number of the thread at the turn, with [`RUNS`] while it runs the turn's own
+    /// code; 0 if there is none. Relaxed: a thread only compares it with itself.
     owner: AtomicU32,
-    /// Whether the key was written since: what this flight brings is not stored. Written under
+    /// Whether the key was written since, so that this flight's value is not stored. Written under
     /// the mutex; read without it, a hint.
     overtaken: AtomicBool,
-    /// Whether that was done by the user's code that has the turn.
+    /// Whether the user code at the turn did that.
     by_owner: AtomicBool,
-    /// A fetch that its caller has left; only while the flight is vacant, and taken by who takes
-    /// the turn or ends the flight.
+    /// A fetch that its caller has left; only while the flight is vacant. The thread that takes the
+    /// turn or ends the flight takes it.
     abandoned: Mutex<Option<Detached<V>>>,
     state: Mutex<State>,
 }
 
 impl<K, V> Flight<K, V> {
-    /// One whose turn is the caller's, a task or a thread.
+    /// A flight whose turn the caller has, a task or a thread.
     pub(crate) fn new(hash: u64, key: K, by_task: bool) -> Self {
         let state = State {
             phase: Phase::Loading,
@@ -334,22 +333,22 @@ impl<K, V> Flight<K, V> {
         }
     }
 
-    /// What the flight has brought, if it is over and has.
+    /// The outcome of the flight, if it has ended with one.
     pub(crate) fn outcome(&self) -> Option<&Outcome<V>> {
         self.outcome.get()
     }
 
-    /// Whether the calling thread is at the turn, called back by code of the user's.
+    /// Whether the calling thread is at the turn, called back by user code.
     fn is_own(&self) -> bool {
         self.owner.load(Relaxed) & !RUNS == thread::number() + 1
     }
 
-    /// Whether that code is what the turn is for.
+    /// Whether that code is the turn's own.
     fn runs_here(&self) -> bool {
         self.owner.load(Relaxed) == (thread::number() + 1) | RUNS
     }
 
-    /// Whether a caller may wait for who has the turn.
+    /// Whether a caller may wait for the holder of the turn.
     fn standing<'t>(&self, state: &State, limits: &WaitLimits<'_>) -> Standing<'t, K, V> {
         if is_storing() || self.runs_here() {
             return Standing::Not(Waited::Apart);
@@ -363,7 +362,7 @@ impl<K, V> Flight<K, V> {
         if !state.by_task || limits.is_task {
             return Standing::Waits;
         }
-        // A wait that ends by itself does no lasting harm.
+        // A wait with a timeout does no lasting harm.
         match limits.timeout {
             Some(_) => Standing::Blocks,
             None if is_polling() => Standing::Wrong(BLOCKS_TASK),
@@ -372,7 +371,7 @@ impl<K, V> Flight<K, V> {
         }
     }
 
-    /// Takes the turn if it is vacant, or a place among those who wait.
+    /// Takes the turn if it is vacant, or a place among the waiters.
     pub(crate) fn join<'t>(
         self: &Arc<Self>,
         table: &'t Flights<K, V>,
@@ -382,8 +381,8 @@ impl<K, V> Flight<K, V> {
         let (waker, since) = (waker.clone(), table.clock.exact());
         let flight = Arc::clone(self);
         let mut state = self.state.lock();
-        // What is being stored is no older than the caller's question: who overtakes it has
-        // not returned.
+        // The value being stored is no older than the caller's request: a write that overtakes it
+        // has not returned.
         let too_old = self.overtaken.load(Relaxed) && state.phase != Phase::Storing;
         if too_old || state.phase == Phase::Over {
             return Joined::TooLate;
@@ -400,7 +399,7 @@ impl<K, V> Flight<K, V> {
             Standing::Waits => false,
             Standing::Blocks => true,
             Standing::Not(waited) => return Joined::AtOnce(waited),
-            // Not under the mutex: what hears of panics is the user's.
+            // Not under the mutex: the handler of panics is user code.
             Standing::Wrong(message) => {
                 drop(state);
                 panic!("{message}");
@@ -446,8 +445,8 @@ impl<K, V> Flight<K, V> {
         Some(Turn::begin(table, Arc::clone(self), is_task))
     }
 
-    /// What was loaded up to now is not to be stored. Waits if it is just being stored,
-    /// unless this thread is storing itself.
+    /// A value loaded so far must not be stored. Waits if it is just being stored, unless this
+    /// thread is storing it.
     pub(crate) fn overtake(self: &Arc<Self>, table: &Flights<K, V>) {
         let parker = Parker::new();
         let mut state = self.state.lock();
@@ -488,7 +487,7 @@ impl<K, V> Flight<K, V> {
         }
     }
 
-    /// Whether it is over and stays for its error, until when.
+    /// Whether it has ended and stays for its error, and until when.
     pub(crate) fn is_remembered(&self) -> Option<u64> {
         match self.state.lock().phase {
             Phase::Failed { until } => Some(until),
@@ -516,15 +515,16 @@ impl<K, V> Flight<K, V> {
         }
     }
 
-    /// Drops the fetch that was left in a flight which is over or overtaken, under no lock: it is
-    /// the user's. If somebody has the turn there is none.
+    /// Drops the fetch left in a flight that has ended or was overtaken, outside of locks, because
+    /// it is user code. While the turn is taken there is none.
     fn drop_abandoned(&self) {
         let abandoned = self.abandoned.lock().take();
         drop(abandoned);
     }
 
-    /// Leaves the turn, which is the caller's or nobody's, to whoever waits, unless the flight is
-    /// over. The mutex is held since that is known: else another may have taken the turn.
+    /// Leaves the turn, which the caller has or which is vacant, to a waiter, unless the flight has
+    /// ended. The mutex is held since that was checked; otherwise another thread may have taken the
+    /// turn.
     fn vacate(self: &Arc<Self>, table: &Flights<K, V>, mut state: MutexGuard<'_, State>) {
         // A waker may have panicked at the end.
         if matches!(state.phase, Phase::Over | Phase::Failed { .. }) {
@@ -541,8 +541,8 @@ impl<K, V> Flight<K, V> {
     }
 }
 
-/// The right to load or compute, and the duty to say what came of it: dropped, it is left
-/// to the next who waits.
+/// The right to load or compute, and the duty to report the result: when dropped, it passes to the
+/// next waiter.
 pub(crate) struct Turn<'t, K, V> {
     table: &'t Flights<K, V>,
     flight: Arc<Flight<K, V>>,
@@ -550,9 +550,9 @@ pub(crate) struct Turn<'t, K, V> {
     is_task: bool,
     /// While the loader is pending: the thread that has polled it.
     pending: Option<PendingLoader>,
-    /// What is left to the next if this is dropped.
+    /// The part left to the next holder if this is dropped.
     detached: Option<Detached<V>>,
-    /// Whether the flight is over with an outcome, or without anybody who waits.
+    /// Whether the flight has ended with an outcome, or without waiters.
     has_landed: bool,
 }
 
@@ -569,13 +569,13 @@ impl<'t, K, V> Turn<'t, K, V> {
         turn
     }
 
-    /// This thread is at the turn: code of the user's that it runs must not wait for it.
+    /// This thread is at the turn: user code that it runs must not wait for it.
     fn attend(&self) {
         self.flight.owner.store(thread::number() + 1, Relaxed);
     }
 
-    /// Runs the user's code that the turn is for. If that asks for the key on this thread it
-    /// need not wait for itself.
+    /// Runs the turn's own user code. If that requests the key on this thread it need not wait for
+    /// itself.
     pub(crate) fn run<R>(&self, work: impl FnOnce() -> R) -> R {
         self.flight.owner.store((thread::number() + 1) | RUNS, Relaxed);
         let at_work = AtWork::new(self.is_task);
@@ -586,7 +586,7 @@ impl<'t, K, V> Turn<'t, K, V> {
         result
     }
 
-    /// The same of a future. While it is pending no thread is at the turn.
+    /// The same for a future. While it is pending no thread is at the turn.
     pub(crate) fn poll<R>(&mut self, poll: impl FnOnce() -> Poll<R>) -> Poll<R> {
         self.pending = None;
         let result = self.run(poll);
@@ -607,7 +607,8 @@ impl<'t, K, V> Turn<'t, K, V> {
         None
     }
 
-    /// Drops what another has left: as code that the turn is for, since it is the user's.
+    /// Drops the fetch that another caller has left: as the turn's own code, because it is user
+    /// code.
     pub(crate) fn drop_abandoned(&self) {
         let abandoned = self.flight.abandoned.lock().take();
         if abandoned.is_some() {
@@ -634,17 +635,17 @@ impl<'t, K, V> Turn<'t, K, V> {
         .await
     }
 
-    /// What the turn is of.
+    /// The flight of the turn.
     pub(crate) fn flight(&self) -> Arc<Flight<K, V>> {
         Arc::clone(&self.flight)
     }
 
-    /// Whether nothing of this flight is to be stored.
+    /// Whether the value of this flight must not be stored.
     pub(crate) fn is_overtaken(&self) -> bool {
         self.flight.overtaken.load(Relaxed)
     }
 
-    /// Whether that is the work of the code that this turn has run.
+    /// Whether the code of this turn caused that.
     pub(crate) fn is_overtaken_by_itself(&self) -> bool {
         self.flight.by_owner.load(Relaxed)
     }
@@ -655,22 +656,22 @@ impl<'t, K, V> Turn<'t, K, V> {
         self.flight.landed.store(span.ended, Relaxed);
     }
 
-    /// What it has cost that the key was absent, when what was fetched is to be stored: the
-    /// newcomer can carry it to where the policy hears of it. O(1).
+    /// The cost of the key's absence, for a fetched value to store: the new entry carries it to the
+    /// policy. O(1).
     pub(crate) fn absence(&self) -> Absence {
         let landed = self.flight.landed.load(Relaxed);
         let fetch = landed.saturating_sub(self.flight.began.load(Relaxed));
         let state = self.flight.state.lock();
-        // Who came after the end takes from the sum, which may be below nothing then.
+        // Waiters that came after the end subtract from the sum, which may be negative then.
         let delay = landed.wrapping_mul(state.awaiting).wrapping_sub(state.since) as i64;
         let delay = delay.max(0) as u64;
-        // Who came last may have left.
+        // The last waiter may have left.
         let least = if state.awaiting == 0 { 0 } else { landed.saturating_sub(state.latest) };
         Absence { landed, fetch, waiters: state.awaiting, delay, least }
     }
 
-    /// Stores while nobody can overtake; not at all if somebody has: `None`. If code of the
-    /// user's that runs in `store` writes the key itself, `undo` follows.
+    /// Stores while no write can overtake; `None`, without storing, if one has. If user code that
+    /// runs in `store` writes the key itself, `undo` follows.
     pub(crate) fn store<R>(&self, store: impl FnOnce() -> R, undo: impl FnOnce()) -> Option<R> {
         let (state, result) = self.store_under(store, undo);
         Self::hand_over(state);
@@ -709,8 +710,7 @@ impl<'t, K, V> Turn<'t, K, V> {
         drop(overtakers);
     }
 
-    /// Stores, and ends the flight with the value, of which all who wait get a clone. How many
-    /// they are.
+    /// Stores, and ends the flight with the value; all waiters get a clone. Returns their number.
     pub(crate) fn store_and_land<R>(
         mut self,
         value: &V,
@@ -758,7 +758,7 @@ impl<'t, K, V> Turn<'t, K, V> {
     /// there is one.
     pub(crate) fn fail(mut self, error: SharedError, until: Option<u64>) {
         let state = self.bring(Outcome::Error(error));
-        // What was written since is not known to the origin that has failed.
+        // The failed origin does not know values written since.
         match until.filter(|_| !self.flight.overtaken.load(Relaxed)) {
             None => self.end(state, Phase::Over),
             Some(until) => {
@@ -770,12 +770,12 @@ impl<'t, K, V> Turn<'t, K, V> {
         self.has_landed = true;
     }
 
-    /// Lays out what is for those who wait.
+    /// Prepares the outcome for the waiters.
     fn bring(&self, outcome: Outcome<V>) -> MutexGuard<'_, State> {
         if self.flight.landed.load(Relaxed) == 0 {
             self.flight.landed.store(self.table.clock.exact(), Relaxed);
         }
-        // Set by nobody else: the turn is this thread's.
+        // Only this thread sets it, because it has the turn.
         let _ = self.flight.outcome.set(outcome);
         self.flight.state.lock()
     }
@@ -783,7 +783,7 @@ impl<'t, K, V> Turn<'t, K, V> {
     fn end(&self, mut state: MutexGuard<'_, State>, phase: Phase) -> u64 {
         state.phase = phase;
         let awaiting = state.awaiting;
-        // Most flights are awaited by nobody: two looks, and nothing to take apart.
+        // Most flights have no waiters: two checks, and nothing to drop.
         let mut wakers = std::mem::take(&mut state.overtakers);
         if !state.waiters.is_empty() {
             wakers.extend(std::mem::take(&mut state.waiters).into_values());
@@ -810,7 +810,7 @@ impl<K, V> Drop for Turn<'_, K, V> {
         };
         let until = self.table.clock.coarse().saturating_add(detached.linger);
         detached.until = until;
-        // Before the flight is vacant: who takes the turn finds it.
+        // Before the flight is vacant, so that the next holder of the turn finds it.
         *self.flight.abandoned.lock() = Some(detached);
         let mut state = self.flight.state.lock();
         state.lingers = Some(until);
@@ -883,7 +883,7 @@ impl<'t, K, V> Waiting<'t, K, V> {
         let Some((alarm, deadline)) = self.alarm.as_mut().zip(self.deadline) else {
             return Poll::Pending;
         };
-        // Where nobody can wake it, it leaves, by being dropped.
+        // If nothing can wake it, it leaves, because it is dropped.
         if alarm.set(deadline, waker) {
             Poll::Pending
         } else {
@@ -935,7 +935,7 @@ mod tests {
         assert_eq!(turn.absence(), cost);
     }
 
-    /// Who has read the clock first may come to the mutex last.
+    /// The thread that read the clock first may reach the mutex last.
     #[test]
     fn the_last_who_came_is_the_one_with_the_latest_clock() {
         let times = Mutex::new(vec![100, 300, 0]);

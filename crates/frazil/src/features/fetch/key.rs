@@ -1,4 +1,4 @@
-//! The argument of a load: a key, or something that a key can be made of.
+//! The argument of a load: a key, or a value that a key can be made of.
 
 use std::borrow::Cow;
 use std::ffi::{CStr, CString, OsStr, OsString};
@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use equivalent::Equivalent;
 
-/// What a key can be made of when a load inserts one: anything that is [`Equivalent`] to the key.
+/// A value from which a load can make the key to insert: anything that is [`Equivalent`] to the
+/// key.
 ///
 /// Implemented for keys that can be cloned, and for the borrowed forms of strings, slices and
 /// paths, such as `str` for `String`, `Arc<str>` and `Box<str>`. Implement it for your own types.
@@ -117,10 +118,10 @@ impl<T: Clone + Eq> ToKey<Box<[T]>> for [T] {
 /// assert_eq!(load(cache.entry("one".to_owned())) + load(cache.entry_by_ref("one")), 2);
 /// ```
 pub trait EntryKey<K>: sealed::Sealed {
-    /// What is looked for.
+    /// The form for look-ups.
     type Query: Hash + Equivalent<K> + ?Sized;
 
-    /// What is looked for.
+    /// The form for look-ups.
     fn query(&self) -> &Self::Query;
 
     /// A key, made or cloned.
@@ -146,7 +147,7 @@ mod sealed {
 #[derive(Clone, Copy, Debug)]
 pub struct ByValue<K>(pub(crate) K);
 
-/// What a key is made of if it must be:
+/// The source of a key, made only if necessary:
 /// [`Cache::entry_by_ref`](crate::Cache::entry_by_ref).
 ///
 /// ```

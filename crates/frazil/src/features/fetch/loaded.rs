@@ -35,7 +35,7 @@ impl<V> Loaded<V> {
         Loaded { value, lifetime: None, weight: None }
     }
 
-    /// The entry expires after this time, whatever the builder says, as with
+    /// The entry expires after this time, instead of the builder's lifetime, as with
     /// [`insert_for`](crate::Cache::insert_for).
     ///
     /// ```

@@ -1,16 +1,16 @@
 //! Loading: one load for each absent key, however many ask for it.
 //!
-//! A look-up that finds its key is a `get` and nothing else. One that does not joins the
-//! key's *flight* (`flight.rs`), which it finds or begins in the table (`table.rs`): it
-//! loads, or waits for who does. There is one form of this, a future; a thread that asks
-//! runs it with a waker that unparks the thread (`park.rs`).
+//! A look-up that finds its key is a `get` and nothing else. One that does not joins the key's
+//! *flight* (`flight.rs`), which it finds or begins in the table (`table.rs`): it loads, or waits
+//! for the load. There is one implementation, a future; a thread runs it with a waker that unparks
+//! the thread (`park.rs`).
 //!
-//! A flight that is begun looks again whether the key is there: between the look-up that
-//! missed and the beginning another may have come and gone. `docs/design/fetching.md` says what
-//! a miss costs beside the load.
+//! A new flight first checks again whether the key is resident: between the miss and the beginning
+//! of this flight another one may have begun and ended. `docs/design/fetching.md` has the cost of a
+//! miss beside the load.
 //!
-//! Two kinds of caller share it, and differ in a [`FetchMode`]: those that load (here), and those
-//! that fetch (`fetching.rs`), with bounds to their waits and errors that reach others.
+//! Two kinds of caller share it, and differ in a [`FetchMode`]: loads (here), and fetches
+//! (`fetching.rs`), with bounds for their waits and errors that reach others.
 
 pub(crate) mod backends;
 pub(crate) mod blocking;
@@ -48,7 +48,7 @@ use key::EntryKey;
 use loaded::Loaded;
 use tally::Counted;
 
-/// What a builder says of them.
+/// The builder's settings of them.
 pub(crate) struct Settings<K> {
     pub(crate) fetching: Fetching,
     pub(crate) negative_ttl: Option<NegativeTtl>,
@@ -68,7 +68,7 @@ impl<K> Default for Settings<K> {
     }
 }
 
-/// What a cache has for loads and fetches.
+/// A cache's state for loads and fetches.
 pub(crate) struct FetchState<K, V> {
     /// Values on their way.
     pub(crate) flights: table::Flights<K, V>,
@@ -86,12 +86,12 @@ impl<K, V> FetchState<K, V> {
         FetchState { flights, fetching, negative_ttl, refresh_ahead, backends }
     }
 
-    /// Keys that somebody loads or computes, or waits for.
+    /// Keys being loaded, computed or waited for.
     pub(crate) fn attended(&self) -> usize {
         self.flights.attended()
     }
 
-    /// Adds what was counted of loads.
+    /// Adds the counts of loads.
     pub(crate) fn add_to(&self, stats: &mut Stats) {
         self.flights.tally.add_to(stats);
     }
@@ -101,7 +101,7 @@ impl<K, V> FetchState<K, V> {
     }
 }
 
-/// How a caller asks for what is absent: how long it waits, and what it makes of errors `E`.
+/// A caller's settings for an absent key: how long it waits, and how it treats errors `E`.
 pub(crate) trait FetchMode<E> {
     type Error;
 
@@ -157,29 +157,29 @@ impl<E> FetchMode<E> for LoadCaller {
     }
 }
 
-/// What a caller brings along: its key, with its hash, its loader, and what it has found.
+/// A caller's request: its key, with its hash, its loader, and the entry that it found.
 pub(crate) struct Request<A, F, V> {
     pub(crate) hash: u64,
     pub(crate) key: A,
     pub(crate) load: F,
-    /// In the place of `load`, one that outlives its caller.
+    /// Instead of `load`, a loader that outlives its caller.
     pub(crate) detached: Option<Detached<V>>,
-    /// What was found, if it is to be loaded anew.
+    /// The entry found, if it should be loaded anew.
     pub(crate) stale: Option<V>,
 }
 
-/// What a caller goes on with after a wait that has not given it the turn.
+/// A caller's next step after a wait that has not given it the turn.
 enum Next<V, E> {
     Value(V),
     Error(E),
     /// Look for another flight.
     Again,
-    /// Load by itself.
+    /// Load directly.
     Apart,
 }
 
-/// What follows on a miss, kept out of the code of a hit: the future around it makes room on the
-/// stack for nothing of this, 39 instructions less of 429.
+/// The work after a miss, separate from the code of a hit: the future around it reserves no stack
+/// for this, 39 instructions less of 429.
 pub(crate) struct Cold<F>(pub(crate) F);
 
 impl<F: Future> Future for Cold<F> {
@@ -188,13 +188,13 @@ impl<F: Future> Future for Cold<F> {
     #[cold]
     #[inline(never)]
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
-        // SAFETY: the field of what is pinned; it is moved out nowhere, and there is no `Drop`.
+        // SAFETY: a field of a pinned value; it is never moved out, and there is no `Drop`.
         unsafe { self.map_unchecked_mut(|cold| &mut cold.0) }.poll(context)
     }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// Loads on this thread, or waits. With what was found, if that is to be loaded anew.
+    /// Loads on this thread, or waits. Has the entry found, if it should be loaded anew.
     #[cold]
     #[inline(never)]
     pub(crate) fn load_here<A, E>(
@@ -230,7 +230,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         self.load(request, LoadCaller { is_task: true }).await
     }
 
-    /// What follows on a `get` that has found nothing, or what is to be loaded anew.
+    /// The work after a `get` that has found no entry, or one to load anew.
     pub(crate) async fn load<A, F, E, M>(
         &self,
         request: Request<A, F, V>,
@@ -242,7 +242,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         M: FetchMode<E>,
         V: Clone,
     {
-        // Before there is a turn: the destructor of what goes may ask for the key.
+        // Before there is a turn, because the destructor of a removed value may request the key.
         self.expire_share();
         let Request { hash, key, load, mut detached, stale } = request;
         let mixed = self.index.mix(hash);
@@ -278,8 +278,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                 }
                 Err((error, shared)) => {
                     self.fail(turn, shared, &mode);
-                    // None for this caller: the fetch that failed was another's, with errors of another
-                    // type.
+                    // None for this caller: the fetch that failed was another's, with errors of
+                    // another type.
                     let Some(error) = error else { continue };
                     return Err(error);
                 }
@@ -287,7 +287,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
     }
 
-    /// What a caller makes of a wait that has not given it the turn.
+    /// A caller's decision after a wait that has not given it the turn.
     fn after_wait<A, E, M>(
         &self,
         waited: Waited<'_, K, V>,
@@ -312,7 +312,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
                     tally.shared_errors.fetch_add(1, Relaxed);
                     Next::Error(error)
                 }),
-                // What the flight's own caller has found is there for all, or is gone.
+                // The entry that the flight's own caller found is present for all, or removed.
                 None => self.peek(mixed, key.query()).map_or(Next::Again, |value| {
                     tally.late_hits.fetch_add(1, Relaxed);
                     Next::Value(value)
@@ -330,7 +330,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
     }
 
-    /// Loads without a turn, and stores nothing.
+    /// Loads without a turn, without storing.
     async fn load_apart<F, E, M>(
         &self,
         load: Pin<&mut F>,
@@ -353,8 +353,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         Ok(loaded.value)
     }
 
-    /// Loads in a turn: what another has left, or else by the caller's own loader. An error for
-    /// the caller, if it is of its kind, and for others, if they are to have it.
+    /// Loads in a turn: continues a fetch that another caller left, or else runs the caller's own
+    /// loader. Returns an error for the caller, if it has its type, and for others, if they should
+    /// get it.
     async fn fetch_in<F, E, M>(
         &self,
         turn: &mut Turn<'_, K, V>,
@@ -409,7 +410,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         None
     }
 
-    /// Ends a turn with an error, which those who wait get, or the next of them tries.
+    /// Ends a turn with an error: the waiters get it, or the next of them tries.
     #[cold]
     fn fail<E, M: FetchMode<E>>(
         &self,
@@ -423,8 +424,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         turn.fail(shared, span.map(|span| clock.exact().saturating_add(span)));
     }
 
-    /// Puts in what the turn has loaded, unless the key was written meanwhile, and lands. In the
-    /// place of what was `seen`, if that was to be loaded anew, and of nothing that came since.
+    /// Stores the loaded value, unless the key was written meanwhile, and lands. It replaces the
+    /// entry `seen`, if that was to be loaded anew, but no later one.
     fn store(
         &self,
         turn: Turn<'_, K, V>,
@@ -467,7 +468,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         self.hooks.fetch.flights.tally.landed(waiters);
     }
 
-    /// What a policy that weighs delay is told of a fetch that is back. Runs the user's function.
+    /// The report of a finished fetch to a policy that weighs delay. Runs the user's function.
     #[cold]
     fn absence(&self, turn: &Turn<'_, K, V>, key: &K) -> Absence {
         let mut absence = turn.absence();
@@ -477,7 +478,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         absence
     }
 
-    /// Waits until it is this caller's turn at `key`, or the flight it has joined is over.
+    /// Waits until it is this caller's turn at `key`, or the flight that it joined has ended.
     pub(crate) async fn join<'c, A>(
         &'c self,
         hash: u64,
@@ -518,7 +519,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
     }
 
-    /// Keeps what is being loaded for `key` from being stored: it is about to be written.
+    /// Prevents the value being loaded for `key` from being stored: the key is about to be written.
     #[inline(always)]
     pub(crate) fn overtake<Q>(&self, hash: u64, key: &Q)
     where
@@ -541,7 +542,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         self.hooks.fetch.flights.tidy(hash, || self.clock.coarse());
     }
 
-    /// The same for all keys, but for errors that are remembered: they stay.
+    /// The same for all keys, except remembered errors, which stay.
     pub(crate) fn overtake_loads(&self) {
         let flights = &self.hooks.fetch.flights;
         if !flights.is_empty() {
@@ -570,7 +571,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
     }
 
-    /// A thread was kept from that: it may be the one that has to poll it.
+    /// A thread was prevented from that: it may be the one that must poll the task.
     #[cold]
     fn does_not_block_for_task(&self) {
         let unblocked = self.hooks.fetch.flights.tally.unblocked.fetch_add(1, Relaxed) + 1;
@@ -632,8 +633,8 @@ mod tests {
 
     type Weighed<'g> = Cache<u64, Heavy<'g>>;
 
-    /// What `work` finds in a cache of a weight of 1,000 while another thread drops 400 of it, and is
-    /// suspended.
+    /// The result of `work` in a cache of a weight of 1,000 while another thread drops 400 of it,
+    /// and is suspended.
     fn while_another_drops<'g>(gate: &'g Gate, work: impl FnOnce(&Weighed<'g>)) {
         let weigher = |_: &u64, heavy: &Heavy<'_>| heavy.weight;
         let builder = Cache::builder(1_000).entries(100_000).weigher(weigher);
@@ -693,7 +694,7 @@ mod tests {
                 // About to end, by `refresh_ahead`.
                 #[cfg(feature = "expiry")]
                 (2_000..2_003).for_each(|key| cache.insert_for(key, Heavy::new(1), HOUR / 2));
-                // So much that it is time to look what of all that waits can be dropped.
+                // So much that it is time to check which of the waiting entries can be dropped.
                 (100..200).for_each(|key| cache.insert(key, Heavy::new(2)));
                 let removals = || (100..200).for_each(|key| assert!(cache.invalidate(&key)));
                 assert_eq!(yields(removals), 0, "{way}: nothing is brought");

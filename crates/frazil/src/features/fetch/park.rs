@@ -23,14 +23,14 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // Release: what the waker wrote before; partner is the Acquire in `park`.
+        // Release: the waker's earlier writes; partner is the Acquire in `park`.
         self.woken.store(true, Release);
         self.thread.unpark();
     }
 }
 
-/// A thread's way to wait. Each has a flag of its own: a wait within a wait may take the
-/// thread's unparking, which is one for all.
+/// A thread's way to wait. Each wait has its own flag: a wait within a wait may take the thread's
+/// unparking, which is one for all.
 pub(crate) struct Parker(Arc<Signal>);
 
 impl Parker {
@@ -66,8 +66,8 @@ impl Parker {
 /// after it has begun to wait.
 pub(crate) fn block_on<F: Future>(future: F, timeout: Option<u64>) -> F::Output {
     let mut future = pin!(future);
-    // Most do not wait, and need nobody to wake them. One that does is polled again at once,
-    // and leaves another waker: so none is missed that came between.
+    // Most do not wait, and need no waker. One that does is polled again at once, and leaves
+    // another waker, so a wake-up in between is not missed.
     if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return output;
     }

@@ -1,9 +1,9 @@
-//! Entries that are loaded anew before their lifetime is over.
+//! Refresh of entries before their lifetime is over.
 //!
-//! With [`Builder::refresh_ahead`] an entry is *due* for the last part of its life. Who loads or
-//! fetches its key then takes the key's flight if it is free, and loads; all others are answered
-//! at once by what is there, until its lifetime is over. So one loads, and the table of flights
-//! bounds how many do. Nothing is kept for it beside the deadline.
+//! With [`Builder::refresh_ahead`] an entry is *due* in the last part of its life. A caller that
+//! loads or fetches its key then takes the key's flight if it is free, and loads. All others get
+//! the old value at once, until its lifetime is over. So one caller loads, and the table of flights
+//! bounds the number of loads. There is no state beside the deadline.
 
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use crate::features::fetch::key::EntryKey;
 use crate::features::fetch::loaded::Loaded;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// Whether the entry of a key is to be loaded anew.
+    /// Whether to load the entry of a key anew.
     pub(crate) fn is_due<Q>(&self, hash: u64, key: &Q) -> bool
     where
         Q: Equivalent<K> + ?Sized,
@@ -36,7 +36,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         limit != 0 && limit.saturating_sub(self.clock.coarse()) <= self.hooks.fetch.refresh_ahead
     }
 
-    /// Whether what was just found need not be loaded anew.
+    /// Whether the entry just found need not be loaded anew.
     #[inline(always)]
     pub(crate) fn is_fresh<Q>(&self, hash: u64, key: &Q) -> bool
     where
@@ -48,7 +48,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             || !self.is_due(hash, key)
     }
 
-    /// The turn at a key, if nobody has it or waits for it.
+    /// The turn at a key, if it is free and has no waiters.
     fn begin_alone<A: EntryKey<K>>(
         &self,
         hash: u64,
@@ -69,7 +69,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
     }
 
-    /// What follows on a `get` that has found what is due.
+    /// The work after a `get` that has found a due entry.
     pub(super) async fn reload<A, F, E, M>(
         &self,
         key: A,

@@ -1,8 +1,8 @@
 //! All flights of a cache, by key.
 //!
-//! Shards by hash, each a small table under a mutex. Keys are compared, made and dropped
-//! outside it: those with the hash asked for are taken along as references, and whoever adds
-//! one looks again whether others with its hash have come since.
+//! Shards by hash, each a small table under a mutex. Keys are compared, made and dropped outside
+//! it: a look-up takes references to the flights with its hash, and checks before it adds one
+//! whether others with its hash have come since.
 //!
 //! **Writers of the cache ask first whether there is any flight** ([`Flights::is_empty`]): one
 //! load of a line that is written only when a flight begins or ends. It may be answered
@@ -29,7 +29,8 @@
 //! too, oldest first, which bounds how many there are. What is ended otherwise leaves an empty
 //! reference in the list.
 //!
-//! 128 bytes a shard, made for the first flight. A flight that ends leaves nothing but room in its shard's table.
+//! 128 bytes a shard, made for the first flight. A flight that ends leaves nothing but room in its
+//! shard's table.
 
 use std::collections::VecDeque;
 use std::sync::atomic::compiler_fence;
@@ -54,14 +55,14 @@ const SHARDS: usize = if CHECKED { 1 } else { 32 };
 
 /// The most errors that a shard remembers, with fetches that wait for a caller.
 const REMEMBERED_MAX: usize = if CHECKED { 1 } else { 256 };
-/// Of those how many a write of any key looks at, whether they have expired.
+/// Number of these that a write of any key checks for expiry.
 const TIDIED: u32 = 2;
 
 /// Flights whose keys' hashes are alike.
 #[derive(Debug)]
 struct Shard<K, V> {
     flights: HashTable<Arc<Flight<K, V>>>,
-    /// Those that have failed, or that linger, by the order in which they began to.
+    /// Failed and lingering flights, in the order in which they became so.
     remembered: VecDeque<Weak<Flight<K, V>>>,
 }
 
@@ -73,15 +74,15 @@ pub(crate) struct Flights<K, V> {
     shards: OnceLock<Box<[Locked<K, V>]>>,
     /// Flights in the table, or about to be.
     flying: OwnLine<AtomicUsize>,
-    /// With the rest it is a line: who writes it has come to load.
+    /// With the rest it fills a line: a thread that writes it has come to load.
     pub(crate) tally: Tally,
     pub(crate) timer: Timer,
     /// The cache's: what fetches and waits are timed by.
     pub(crate) clock: Clock,
 }
 
-// SAFETY: whoever has a flight borrows the cache that the table is part of, and nobody else
-// does while that is moved; so keys and values go with it and are not shared.
+// SAFETY: the holder of a flight borrows the cache that contains the table, and there is no borrow
+// while the cache is moved; so keys and values move with it and are not shared.
 unsafe impl<K: Send, V: Send> Send for Flights<K, V> {}
 
 impl<K, V> Flights<K, V> {
@@ -105,7 +106,7 @@ impl<K, V> Flights<K, V> {
         (under_way.len(), remembered.len())
     }
 
-    /// Flights that somebody is at, or is called to: neither remembered nor left. O(flights).
+    /// Active flights, whose turn is taken or called for: neither remembered nor left. O(flights).
     pub(crate) fn attended(&self) -> usize {
         self.all().filter(|flight| flight.is_kept().is_none()).count()
     }
@@ -208,11 +209,11 @@ impl<K, V> Flights<K, V> {
         })
     }
 
-    /// Lists a flight that has failed and is to be remembered, or that lingers; forgets the oldest
-    /// if there are too many.
+    /// Lists a failed flight to remember, or one that lingers; forgets the oldest if there are too
+    /// many.
     pub(crate) fn remember(&self, flight: &Arc<Flight<K, V>>) {
         let mut shard = self.shard(flight.hash).lock();
-        // One that lingers may have done so before: it is the newest again, and takes one place.
+        // A flight may linger again: it becomes the newest, and takes one place.
         let is_it = |listed: &Weak<_>| std::ptr::eq(listed.as_ptr(), Arc::as_ptr(flight));
         if let Some(at) = shard.remembered.iter().rposition(is_it) {
             shard.remembered.remove(at);
@@ -227,8 +228,8 @@ impl<K, V> Flights<K, V> {
         }
     }
 
-    /// Forgets what has expired of the oldest that the shard of this hash remembers; looks at
-    /// two. Asks for the time only if there are any.
+    /// Checks the two oldest that the shard of this hash remembers, and forgets expired ones. Reads
+    /// the time only if there are any.
     pub(crate) fn tidy(&self, hash: u64, now: impl Fn() -> u64) {
         for _ in 0..TIDIED {
             let oldest = self.shard(hash).lock().remembered.front().cloned();

@@ -5,7 +5,7 @@
 //! fetch, 4 kB each.
 
 use std::sync::OnceLock;
-// A checker need not know the buckets' order, and would take long over so many.
+// A checker need not explore the order of the buckets, and would be slow with so many.
 use std::sync::atomic::AtomicU64 as Count;
 
 use crate::clock::Clock;
@@ -33,9 +33,9 @@ pub(crate) struct Tally {
 
 #[derive(Debug, Default)]
 struct Histograms {
-    /// Of loads that brought a value, in nanoseconds.
+    /// Latencies of loads with a value, in nanoseconds.
     latency: OwnLine<Histogram>,
-    /// Of delayed hits, in nanoseconds.
+    /// Waits of delayed hits, in nanoseconds.
     delay: OwnLine<Histogram>,
     /// By flight that landed and was awaited.
     waiters: OwnLine<Histogram>,
@@ -89,14 +89,14 @@ impl Tally {
         count.fetch_add(1, Relaxed);
     }
 
-    /// A flight has landed while so many waited.
+    /// A flight has landed with this number of waiters.
     pub(super) fn landed(&self, waiters: u64) {
         if waiters > 0 {
             self.histograms().waiters.0.record(waiters);
         }
     }
 
-    /// Of latency, delay and waiters.
+    /// Distributions of latency, delay and waiters.
     pub(crate) fn distributions(&self) -> [Distribution; 3] {
         let Some(histograms) = self.histograms.get() else {
             return std::array::from_fn(|_| Distribution::default());
@@ -140,7 +140,7 @@ impl<'t> Counted<'t> {
         Counted { tally, clock, began, is_detached: false, has_ended: false }
     }
 
-    /// One that outlives its callers, and may have begun before.
+    /// A fetch that outlives its callers, and may have begun before.
     pub(super) fn detached(tally: &'t Tally, clock: &'t Clock, began: &mut u64) -> Self {
         if *began == 0 {
             *began = clock.exact();

@@ -29,7 +29,7 @@ struct State {
     next: u64,
     /// The thread, once it has started.
     thread: Option<Thread>,
-    /// Whether the cache is gone.
+    /// Whether the cache was dropped.
     ended: bool,
 }
 
@@ -69,7 +69,7 @@ impl Timer {
         });
         let is_first = state.waits.first_key_value().is_none_or(|(first, _)| due < *first);
         let old = state.waits.insert(due, waker);
-        // It sleeps until what was the first.
+        // It sleeps until the deadline that was first.
         let thread = state.thread.clone().filter(|_| is_first);
         drop(state);
         drop(old);
@@ -84,8 +84,7 @@ impl Timer {
 }
 
 impl Drop for Timer {
-    /// The thread is not waited for: it may be this one, when a task that it wakes lets go
-    /// of the cache.
+    /// The thread is not joined: it may be this one, when a task that it wakes drops the cache.
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.ended = true;
@@ -101,7 +100,7 @@ fn start(state: &Arc<Mutex<State>>) -> std::io::Result<Thread> {
     Ok(builder.spawn(move || run(&state))?.thread().clone())
 }
 
-/// Until the cache is gone: each time round it sleeps, or wakes one task.
+/// Until the cache is dropped: each iteration sleeps, or wakes one task.
 fn run(state: &Mutex<State>) {
     loop {
         let mut held = state.lock();
@@ -140,7 +139,7 @@ impl<'t> Alarm<'t> {
         Alarm { timer, due: None }
     }
 
-    /// Has the task woken at `deadline`, always the same. False if nobody can.
+    /// Wakes the task at `deadline`, the same in all calls. False if that is impossible.
     pub(crate) fn set(&mut self, deadline: u64, waker: &Waker) -> bool {
         self.timer.set(&mut self.due, deadline, waker)
     }

@@ -20,20 +20,20 @@ use crate::sync::Mutex;
 /// The longest that the thread sleeps before it looks whether the cache is still there.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
-/// What a cache that freezes by itself has for it.
+/// The state of a cache that freezes by itself.
 #[derive(Debug)]
 pub(crate) struct Learned {
     pub(super) watch: Watch,
     /// Held for a step.
     steering: Mutex<Steering>,
-    /// What the last step came to. Held for a moment.
+    /// The result of the last step. The lock is held only for a moment.
     pub(crate) state: Mutex<FreezingState>,
     /// Whether a thread runs the controller.
     pub(crate) controlled: Controlled,
 }
 
 impl Learned {
-    /// What is frozen lasts so many times as long as its construction.
+    /// A frozen share lasts so many times as long as its construction.
     pub(super) fn new(lifetime: Option<u32>) -> Self {
         let steering = lifetime.map_or_else(Steering::default, Steering::new);
         let state = steering.state();
@@ -58,7 +58,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         let step = held.step(now, &Learning { core: self, watch: &learned.watch });
         let state = step.state;
         *learned.state.lock() = state.clone();
-        // Whoever is told may ask what it does, and have it thawed.
+        // The receiver of an event may read the state, and thaw.
         drop(held);
         if step.frozen > 0 {
             events::event!(self, DEBUG, "frozen", entries = step.frozen, share = state.share);
@@ -80,12 +80,12 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         step.idle
     }
 
-    /// What is learnt of freezing, in a cache that learns.
+    /// The learner's state, in a cache that learns.
     pub(crate) fn learned(&self) -> Option<&Learned> {
         self.hooks.overlay()?.learned.as_deref()
     }
 
-    /// Who controls that: nobody, of a cache that does not.
+    /// Its controller; none in a cache that does not learn.
     pub(crate) fn controlled(&self) -> &Controlled {
         static NEVER: Controlled = Controlled::new();
         self.learned().map_or(&NEVER, |learned| &learned.controlled)
@@ -127,9 +127,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Subject for Learning<'_,
         &self.watch.learner
     }
 
-    /// Where the order is one of frequency it says what is hottest (§3.3), in a list that hits
-    /// move a marker does. Queues without a lock say nothing of the kind: of Mobius's hottest
-    /// tenth a marker promised half of the hits, and it got a thirtieth.
+    /// An order by frequency shows the hottest entries (§3.3); in a list that hits change, a marker
+    /// does. Lock-free queues do neither: for Mobius's hottest tenth a marker predicted half of the
+    /// hits, and it got a thirtieth.
     fn teacher(&self) -> Teacher {
         match (&self.core.order, self.core.policy) {
             (Order::Locked(_), Online::Lfu | Online::WTinyLfu | Online::Gdsf) => Teacher::Order,

@@ -28,18 +28,18 @@ use crate::sync::{OwnLine, ZeroDefault, zeroed_slice};
 const WORDS: usize = 6;
 pub(crate) const PAIR_BYTES_MAX: usize = WORDS * size_of::<u64>();
 
-/// Of ten places so many are used.
+/// Number of places used, of ten.
 const USED_OF_TEN: usize = 6;
 
-/// A tag in whose place nobody ever was.
+/// The tag of a place that was never used.
 const EMPTY: u32 = 0;
-/// That of an entry which has left.
+/// The tag of an entry that has left.
 const GONE: u32 = 1;
 
 #[repr(C, align(64))]
 struct Line {
     tags: [AtomicU32; TAGS],
-    /// Written by the freezer while nobody reads, and else read by all.
+    /// Written by the freezer without readers, otherwise read by all threads.
     pairs: UnsafeCell<MaybeUninit<[u64; WORDS]>>,
 }
 
@@ -51,16 +51,16 @@ impl Default for Line {
 
 // SAFETY: the tags are atomics whose defaults are zero, and pairs may be any bytes.
 unsafe impl ZeroDefault for Line {}
-// SAFETY: nobody reads pairs while they are written, (C2). What is in them is `Sync`: see
+// SAFETY: pairs have no readers while they are written, (C2). Their content is `Sync`: see
 // `Copies`.
 unsafe impl Sync for Line {}
 
-/// The table of a cache. What is published is a generation, and in the lower half how many lines
-/// it has.
+/// The table of a cache. The published word has a generation, and in the lower half the number of
+/// lines.
 pub(crate) struct Copies<K, V> {
     /// Read on every look-up.
     table: OwnLine<Table>,
-    /// Shares and sends what a cache does that has keys and values.
+    /// Shared and sent under the same conditions as a cache with these keys and values.
     pairs: PhantomData<(K, V)>,
 }
 
@@ -94,8 +94,7 @@ impl<K, V> Copies<K, V> {
         fits.then(|| Copies { table: OwnLine::default(), pairs: PhantomData })
     }
 
-    /// The copy of a key's value. It may be looked at while `protection` lives and is not asked
-    /// for another.
+    /// The copy of a key's value. It may be read while `protection` lives and is not reused.
     #[inline(always)]
     pub(crate) fn find(
         &self,
@@ -119,8 +118,8 @@ impl<K, V> Copies<K, V> {
         find_in(lines.get(home ^ 1)?, tag, &is_wanted)
     }
 
-    /// Has nobody find the copy of a slot any more, if it has one. Its state is not `OCCUPIED`
-    /// any more, and its index word not exchanged yet.
+    /// Hides the copy of a slot, if it has one. The slot's state is no longer `OCCUPIED`, and its
+    /// index word is not exchanged yet.
     #[inline(always)]
     pub(crate) fn take_out(&self, slot: u32) {
         if self.table.0.shown.is_to_be_told()
@@ -131,7 +130,7 @@ impl<K, V> Copies<K, V> {
     }
 
     /// Begins a table for so many entries of a cache with slots up to `last`. For the freezer,
-    /// while nothing is published and nobody reads what was.
+    /// while nothing is published and the previous table has no readers.
     pub(crate) fn begin(&self, entries: u64, last: u32) -> Filling<'_, K, V> {
         let most = Self::lines_for(last.into());
         let memory = self.table.0.memory.get_or_init(|| Memory {
@@ -154,7 +153,7 @@ impl<K, V> Copies<K, V> {
         shown.withdraw(|| locations().for_each(|location| location.store(0, Relaxed)));
     }
 
-    /// The slots of which there are copies.
+    /// The slots with copies.
     pub(crate) fn listed(&self) -> Vec<u32> {
         let Table { shown, memory } = &self.table.0;
         let (Some(_), Some(memory)) = (shown.publication(), memory.get()) else {
@@ -209,9 +208,9 @@ pub(crate) struct Filling<'t, K, V> {
 }
 
 impl<K, V> Filling<'_, K, V> {
-    /// Adds a copy of what is in a slot, and says where it is; 0 if there is no room for it. The
-    /// caller keeps the slot from being used again until it has looked at its state after a
-    /// heavy fence, and [takes back](Self::take_back) what is not `OCCUPIED` then.
+    /// Adds a copy of a slot's content, and returns its place; 0 if the line is full. The caller
+    /// keeps the slot from being reused until it has checked its state after a heavy fence, and
+    /// [removes](Self::take_back) copies of slots that are not `OCCUPIED` then.
     pub(crate) fn add(&self, mixed: u64, slot: u32, (key, value): (&K, &V)) -> u32 {
         let Some(listed) = self.locations.get(slot as usize) else { return 0 };
         let places = Copies::<K, V>::PLACES;
@@ -220,8 +219,8 @@ impl<K, V> Filling<'_, K, V> {
             let line = &self.lines[at];
             let free = line.tags[..places].iter().position(|tag| tag.load(Relaxed) == EMPTY);
             if let Some(place) = free {
-                // SAFETY: the place is one of the line's, and nobody reads this memory, (C2).
-                // `Copies::new` saw that both may be copied.
+                // SAFETY: the place belongs to the line, and this memory has no readers, (C2).
+                // `Copies::new` has checked that both may be copied.
                 unsafe {
                     let pair: *mut (K, V) = pair(line, place).cast_mut();
                     (&raw mut (*pair).0).copy_from_nonoverlapping(key, 1);
@@ -256,8 +255,8 @@ fn find_in<K, V>(line: &Line, tag: u32, is_wanted: impl Fn(&K) -> bool) -> Optio
     let mut candidates = tags::matches(&line.tags, tag) & ((1 << Copies::<K, V>::PLACES) - 1);
     while candidates != 0 {
         let place = candidates.trailing_zeros() as usize;
-        // SAFETY: a tag says that the pair was written before the table was published; nobody
-        // writes it while the caller's protection lives, (C2).
+        // SAFETY: a tag implies that the pair was written before the table was published; it is not
+        // written while the caller's protection lives, (C2).
         let (key, value) = unsafe { &*pair::<K, V>(line, place) };
         if is_wanted(key) {
             return Some(value);
@@ -274,7 +273,7 @@ fn pair<K, V>(line: &Line, place: usize) -> *const (K, V) {
     line.pairs.get().cast::<(K, V)>().wrapping_add(place)
 }
 
-/// The line of a hash, of so many: its upper bits decide.
+/// The line of a hash, of so many, by its upper bits.
 #[inline(always)]
 fn home_of(mixed: u64, lines: u64) -> usize {
     ((u128::from(mixed) * u128::from(lines)) >> 64) as usize

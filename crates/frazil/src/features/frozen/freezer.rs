@@ -21,18 +21,18 @@ use crate::sync::{CHECKED, thread};
 /// entries.
 const HOMES: usize = 64;
 
-/// How often a freeze looks whether readers of the last copies are gone, before it gives up: ten
-/// milliseconds of them, about.
+/// Number of times that a freeze checks whether readers of the last copies have finished, before it
+/// gives up: about ten milliseconds.
 const LOOKS: usize = if CHECKED { 2 } else { 200 };
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
 /// The part of the queues that is copied first: it finds most room.
 const FIRST: usize = 8;
 
-/// How often a thaw makes room to queue an entry before it goes on without.
+/// Times that a thaw frees segments to queue an entry before it continues without.
 const ATTEMPTS: usize = 8;
 
-/// What the freezer remembers.
+/// State of the freezer.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     /// How often something was frozen.
@@ -41,11 +41,12 @@ pub(super) struct Work {
     shown: bool,
     /// The last epoch in which a pin may have begun that reads it.
     shown_until: u64,
-    /// How many entries were frozen last, some of which may have gone since.
+    /// Number of entries frozen last; some may have left since.
     entries: u64,
     /// Which they are: of queues without a lock hottest first.
     slots: Vec<u32>,
-    /// What was thawed and could not be queued, for want of segments: in the freezer's hand.
+    /// Entries that were thawed and could not be queued, for lack of segments: in the freezer's
+    /// hand.
     stranded: Vec<u32>,
 }
 
@@ -57,18 +58,19 @@ impl Work {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
-    /// The same, of which nobody is told: by a caller who holds something. `None` if it can't be
-    /// done just now.
+    /// The same without an event, for a caller that holds locks or protections. `None` if it can't
+    /// be done now.
     pub(crate) fn freeze_untold(&self, share: f64) -> Option<u64> {
         let Some(overlay) = self.hooks.overlay() else { return Some(0) };
         let wanted = self.hooks.wanted_capacity();
         let frozen = self.freeze_alone(overlay, share);
         if wanted.is_some() {
-            // Who lowers it says so, then thaws, and may have found this at work until now. Partner: the light fence of
-            // `HandleCache::set_capacity`.
+            // A thread that lowers it stores the capacity, then thaws, and may have found this at
+            // work until now. Partner: the light fence of `HandleCache::set_capacity`.
             fence::heavy();
             if self.hooks.wanted_capacity() != wanted {
-                // Should another be at work by now, it has not begun to look, or comes here as well.
+                // Should another be at work by now, it has not begun to look, or comes here as
+                // well.
                 self.thaw();
                 return None;
             }
@@ -76,11 +78,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         frozen
     }
 
-    /// The same while nobody else freezes or thaws.
+    /// The same while no other thread freezes or thaws.
     fn freeze_alone(&self, overlay: &Overlay, share: f64) -> Option<u64> {
         let mut work = overlay.work.try_lock()?;
         self.thaw_all(overlay, &mut work);
-        // What is too much could not be evicted.
+        // The excess could not be evicted.
         if H::exceeds_capacity(self) {
             return None;
         }
@@ -116,7 +118,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         Some(entries)
     }
 
-    /// Hands what is frozen back to the policy, unless another thread freezes or thaws.
+    /// Returns frozen entries to the policy, unless another thread freezes or thaws.
     pub(crate) fn thaw(&self) {
         let Some(overlay) = self.hooks.overlay() else { return };
         // Not waited for: the user's code that runs in there may have called.
@@ -126,7 +128,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         self.reclaim_if_due();
     }
 
-    /// The slots of what is set aside. For tests.
+    /// The slots set aside. For tests.
     pub(crate) fn aside(&self) -> Vec<u32> {
         match &self.order {
             Order::Locked(locked) => locked.aside(),
@@ -137,7 +139,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Adds what is frozen to an order, the hottest last; nothing while it is being changed.
+    /// Adds the frozen entries to an order, the hottest last; nothing while they are being changed.
     pub(crate) fn append_frozen(&self, coldest_first: &mut Vec<u32>) {
         let work = self.hooks.overlay().and_then(|overlay| overlay.work.try_lock());
         if let Some(work) = work {
@@ -146,14 +148,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Has newcomers refused at once if nothing is left that could go for them.
+    /// Makes the cache refuse new entries at once if nothing is left to evict for them.
     fn declare_whole(&self, overlay: &Overlay, work: &Work) {
         if self.holds_more(work) {
             return;
         }
         overlay.whole.store(true, Relaxed);
-        // Whoever admits an entry or ends a residency has counted it before this, or finds the
-        // flag. Partner: the light fence of `clear_whole`.
+        // A thread that admits an entry or ends a residency has counted it before this, or finds
+        // the flag. Partner: the light fence of `clear_whole`.
         fence::heavy();
         if self.holds_more(work) {
             overlay.whole.store(false, Relaxed);
@@ -177,7 +179,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         entries > frozen
     }
 
-    /// Room for so many copies. `None` if a thread does not stop reading those of last time.
+    /// A table for so many copies. `None` if a thread does not stop reading the last one.
     fn begin_filling<'f>(
         &self,
         copies: &'f Copies<K, V>,
@@ -196,8 +198,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
     /// Copies the entry of a slot that the caller's pin keeps: its hash, and where the copy is, or
     /// 0 if there is no room for it.
     fn copy(&self, filling: &Filling<'_, K, V>, slot: u32) -> (u64, u32) {
-        // SAFETY: the caller has seen it in the index or in a place of the policy's, so it was
-        // not retired, and the pin has named it, which keeps it where there are copies.
+        // SAFETY: the caller has seen it in the index or in a place of the policy, so it was not
+        // retired, and the pin has named it, which protects it in caches with copies.
         let (key, value) = unsafe { (self.slab.key(slot), self.slab.value(slot)) };
         let hash = self.hasher.hash_one(key);
         // A copy does not show that it has expired.
@@ -205,7 +207,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         (hash, if expires { 0 } else { filling.add(mix(hash), slot, (key, value)) })
     }
 
-    /// Has a policy under a lock set its hottest aside, and copies them if they are to be.
+    /// Makes a policy under a lock set its hottest entries aside, and copies them if copies are
+    /// used.
     fn set_lists_aside(
         &self,
         filling: Option<&Filling<'_, K, V>>,
@@ -216,7 +219,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         let mut walk = locked.walk(self, share);
         let (mut slots, mut copied) = (Vec::new(), Vec::new());
         loop {
-            // Whose headers are exchanged, and no more, nobody need keep.
+            // Slots whose headers are only exchanged need no protection.
             let pinned = filling.map(|_| self.pinned());
             if !walk.next(pinned.as_ref(), &mut slots) {
                 return;
@@ -239,7 +242,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Has the queues leave their hottest alone, and copies them if they are to be.
+    /// Makes the queues leave their hottest entries alone, and copies them if copies are used.
     fn set_queues_aside(&self, filling: Option<&Filling<'_, K, V>>, share: f64, work: &mut Work) {
         let mut order = self.order.coldest_first(self, &self.segments, &self.stripes);
         if let Some(watch) = self.hooks.overlay().and_then(Overlay::watch) {
@@ -254,10 +257,10 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
             self.copy_ranked(filling, &ranks, 1..=first, work);
             work.slots.sort_by_key(|&slot| std::cmp::Reverse(ranks.get(slot as usize).copied()));
         } else {
-            // Should one have gone and another have its slot by now, that is frozen. It may be
-            // unpublished: then the queue drops it when it comes there, as if it had been.
+            // If one has left and another has its slot by now, the other is frozen. It may be
+            // unpublished: then the queue drops it when it reaches it, as if it had been published.
             let stays = |slot: &u32| self.slab.header(*slot).set_aside();
-            // What is not charged for goes with who holds it.
+            // An uncharged entry leaves with its last holder.
             let is_charged = |slot: &u32| self.slab.refs(*slot).is_charged();
             let hottest = hottest.iter().rev().copied();
             work.slots.extend(hottest.filter(is_charged).filter(stays));
@@ -267,7 +270,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         self.with_queue_ctx(&mut held, |ctx| self.order.compact(ctx));
     }
 
-    /// Freezes what has a rank in a range, and copies it.
+    /// Freezes the entries with a rank in a range, and copies them.
     fn copy_ranked(
         &self,
         filling: &Filling<'_, K, V>,
@@ -287,8 +290,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
                     break;
                 }
                 while let Some((table, cell)) = tour.cell() {
-                    // The rank may be that of the entry which was in the slot before. What came
-                    // later has none.
+                    // The rank may belong to the slot's previous entry. A later entry has none.
                     let slot = table.slot(cell.load(Relaxed));
                     let rank = ranks.get(slot as usize);
                     if slot == 0 || !rank.is_some_and(|rank| wanted.contains(rank)) {
@@ -313,7 +315,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
                     let key = unsafe { self.slab.key(slot) };
                     self.duplicate(&pinned, mixed, (own.0, own.1, slot), key).is_none()
                 };
-                // Whoever ends its residency from here on finds the copy.
+                // A thread that ends its residency from here on finds the copy.
                 if alone && self.slab.header(slot).set_aside() {
                     work.slots.push(slot);
                 } else {
@@ -324,7 +326,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Shows copies no more, and gives the policy back what was frozen.
+    /// Withdraws the copies, and returns the frozen entries to the policy.
     fn thaw_all(&self, overlay: &Overlay, work: &mut Work) {
         overlay.in_use.store(false, Relaxed);
         if let Some(copies) = self.hooks.copies() {
@@ -340,14 +342,15 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         }
         if let Order::Locked(locked) = &self.order {
             let replacements = locked.take_back(self);
-            // Some have gone since, and may be other entries' by now: those are not set aside.
+            // Some slots have left since, and may have other entries by now: those are not set
+            // aside.
             for slot in std::mem::take(&mut work.slots).into_iter().chain(replacements) {
                 self.slab.header(slot).take_back();
             }
             return;
         }
-        // The coldest first, so that the hottest goes last. What is in hand is noted, should a
-        // destructor panic.
+        // The coldest first, so that the hottest is evicted last. The entries in hand are noted in
+        // case a destructor panics.
         loop {
             while let Some(&slot) = work.stranded.last() {
                 if !self.queue_thawed(slot) {
@@ -395,7 +398,7 @@ fn wait() {
 mod tests {
     use crate::{Cache, Freezing, Policy, Tested};
 
-    /// As what a wheel thought was over is: its slot is taken from its place first.
+    /// Like an entry that a wheel found expired: its slot is taken from its place first.
     #[test]
     fn what_is_taken_out_and_put_back_is_not_set_aside() {
         let mut cache: Tested =
@@ -410,7 +413,7 @@ mod tests {
         core.put_back(&mut held, slot);
         drop(held);
         cache.validate().unwrap();
-        // To the policy it is the only one that may go.
+        // For the policy it is the only one that may be evicted.
         let before = cache.stats();
         (100..102).for_each(|key| cache.insert(key, String::new()));
         assert!(!cache.contains_key(&7));

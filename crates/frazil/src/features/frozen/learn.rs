@@ -44,14 +44,14 @@ pub(crate) struct Watch {
     bytes: Chunks<AtomicU8>,
 }
 
-/// What it takes to read the system's clock.
+/// The cost of reading the system's clock.
 fn overhead_ns() -> u64 {
     static OVERHEAD: OnceLock<u64> = OnceLock::new();
     *OVERHEAD.get_or_init(|| frazil_freezing::overhead_ns(exact_ns))
 }
 
 impl Watch {
-    /// Sorts by what was counted: fewest hits first, and as it was where they are as many.
+    /// Sorts by counts: fewest hits first, stable for equal counts.
     pub(crate) fn sort_by_count(&self, order: &mut [u32]) {
         // Each is read once: hits go on being counted, and a sort whose keys change under it
         // panics.
@@ -61,7 +61,7 @@ impl Watch {
     /// Sorts by the ranks that were given, if some were: the lowest first.
     pub(crate) fn sort_by_rank(&self, order: &mut [u32]) {
         if self.learner.keeps_ranks() {
-            // Newcomers have 0, which is lowest. Read once, as above.
+            // New entries have 0, which is the lowest. Read once, as above.
             let rank = |slot: u32| self.byte(slot).load(Relaxed).wrapping_sub(1);
             order.sort_by_cached_key(|&slot| std::cmp::Reverse(rank(slot)));
         }
@@ -87,7 +87,7 @@ impl Watch {
         others.for_each(|byte| byte.store(value, Relaxed));
     }
 
-    /// An entry is admitted, in the place of another or as a newcomer.
+    /// An entry is admitted, as a replacement or as a new entry.
     #[inline(always)]
     pub(crate) fn admitted(&self, slot: u32, replaced: Option<u32>) {
         if self.learner.wants_newcomers() {
@@ -96,7 +96,7 @@ impl Watch {
         }
     }
 
-    /// A hit of what is in a slot.
+    /// A hit of the entry in a slot.
     fn hit(&self, samples: &Samples, slot: u32) {
         if let Some(byte) = self.bytes.get(slot) {
             self.learner.hit(samples, byte);
@@ -109,13 +109,13 @@ impl Watch {
     }
 }
 
-/// What is kept for each thread. Written by it alone.
+/// The data of each thread, written only by it.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
     /// The hash of the key whose miss is timed until its insertion, as [`Reads::missing`] has it,
     /// or 0.
     timed_miss: AtomicU64,
-    /// What was seen of its requests, in a cache that learns.
+    /// The counts of its observed requests, in a cache that learns.
     pub(super) samples: OnceLock<Box<Samples>>,
 }
 
@@ -145,16 +145,16 @@ pub(crate) struct Look<'c> {
     /// When it began, if it is timed.
     began: Option<u64>,
     clock: &'c Clock,
-    /// What its thread had counted before.
+    /// The thread's earlier counts.
     frozen_hits: u64,
 }
 
 impl<K: Hash + Eq, V, S, H: Freezes<K, V>> Core<K, V, S, H> {
-    /// Begins to look at a get of this thread, if somebody wants it.
+    /// Begins to observe a get of this thread, if an observer wants it.
     pub(crate) fn begin_look(&self) -> Option<Look<'_>> {
         let mut look = self.begin_look_untimed()?;
         if look.watch.learner.is_to_be_timed(look.samples, self.hooks.gate()) {
-            // Last: what comes from here on is the request's.
+            // Last: the time from here on belongs to the request.
             look.began = Some(look.clock.exact());
         }
         Some(look)
@@ -183,7 +183,7 @@ impl<K: Hash + Eq, V, S, H: Freezes<K, V>> Core<K, V, S, H> {
 }
 
 impl Look<'_> {
-    /// The get is over. `slot` looks up where its entry is, if it was a hit.
+    /// The get has ended. `slot` finds the slot of its entry, if it was a hit.
     pub(crate) fn end(self, hash: u64, hit: bool, slot: impl FnOnce() -> Option<u32>) {
         let Look { watch, reads, local, samples, .. } = self;
         if let Some(began) = self.began {

@@ -47,19 +47,20 @@ pub enum Freezing {
     /// Never: nothing is laid out for it, and a hit pays a comparison.
     #[default]
     Never,
-    /// When [`Cache::freeze`](crate::Cache::freeze) is called, until [`Cache::thaw`](crate::Cache::thaw) is.
+    /// When [`Cache::freeze`](crate::Cache::freeze) is called, until
+    /// [`Cache::thaw`](crate::Cache::thaw) is.
     ByHand,
-    /// As much as it was learnt to be worth, as long as it pays, and not at all where it does
-    /// not: once [`Cache::control_freezing`](crate::Cache::control_freezing) is called.
+    /// The learned share, as long as it pays; nothing if it does not. Begins with
+    /// [`Cache::control_freezing`](crate::Cache::control_freezing).
     Learned,
 }
 
-/// What a builder says of it.
+/// The builder's settings of it.
 pub(crate) struct Settings<K, V> {
     pub(crate) freezing: Freezing,
     /// How many times as long as its construction something stays frozen.
     pub(crate) lifetime: Option<u32>,
-    /// Whether copies are asked for, and where they would be: `None` if they are too large.
+    /// Whether copies are requested, and their table; `None` if they are too large.
     pub(crate) copies: Option<Option<Copies<K, V>>>,
 }
 
@@ -71,54 +72,55 @@ impl<K, V> Default for Settings<K, V> {
 
 /// Hooks of caches that may freeze.
 pub(crate) trait Freezes<K: Hash + Eq, V>: Hooks<K, V> {
-    /// What the cache has for it, if it freezes.
+    /// The cache's state for it, if it freezes.
     fn overlay(&self) -> Option<&Overlay>;
 
     /// Where entries are copied. Only where a pin protects the slots that it names.
     fn copies(&self) -> Option<&Copies<K, V>>;
 
-    /// What decides which operations are looked at.
+    /// The gate that selects observed operations.
     fn gate(&self) -> &Gate;
 
-    /// What is kept for each thread.
+    /// The data of each thread.
     fn watched(local: &Self::Local) -> &Local;
 
-    /// What all threads have counted.
+    /// The counts of all threads.
     fn stats<S>(core: &Core<K, V, S, Self>) -> Stats;
 
-    /// The capacity that was asked for, of a cache that may have more in force, and comes down to it as
-    /// entries go.
+    /// The requested capacity, for a cache that may have more in force, and comes down to it as
+    /// entries leave.
     fn wanted_capacity(&self) -> Option<u64>;
 
-    /// Whether such a cache has more in force than that.
+    /// Whether the capacity in force exceeds it.
     fn exceeds_capacity<S: BuildHasher>(core: &Core<K, V, S, Self>) -> bool;
 
     /// These slots were set aside, the hottest first. They may be other entries' by now.
     fn has_set_aside<S>(core: &Core<K, V, S, Self>, slots: &[u32]);
 
-    /// What was set aside is given back.
+    /// The entries set aside are returned.
     fn has_taken_back<S>(core: &Core<K, V, S, Self>);
 }
 
-/// What every cache has for it that may copy.
+/// The state of every cache that may copy.
 pub(crate) type MaybeFrozen<K, V> = Option<Box<Frozen<K, V>>>;
 
-/// What a cache that freezes has for it, and may copy.
+/// The state of a cache that freezes and may copy.
 pub(crate) struct Frozen<K, V> {
-    /// What look-ups find before they go to the index, by hash; `None` where they find all there.
+    /// The copies that look-ups find before the index, by hash; `None` if they find everything in
+    /// the index.
     pub(crate) copies: Option<Copies<K, V>>,
     pub(crate) overlay: Overlay,
 }
 
-/// What every cache with handles has for it.
+/// The state of every cache with handles.
 pub(crate) type MaybeOverlay = Option<Box<Overlay>>;
 
-/// What a cache that freezes has for it.
+/// The state of a cache that freezes.
 pub(crate) struct Overlay {
-    /// Whether a hit of what is set aside is a frozen one. Written by the freezer alone.
+    /// Whether a hit of an entry set aside is a frozen hit. Only the freezer writes it.
     in_use: AtomicBool,
-    /// Whether all is frozen that there is: newcomers for which something would have to go are
-    /// refused. Set by the freezer, and lowered by who admits an entry or ends a residency.
+    /// Whether everything is frozen: new entries that need an eviction are refused. Set by the
+    /// freezer, and cleared by a thread that admits an entry or ends a residency.
     whole: AtomicBool,
     work: Mutex<Work>,
     pub(crate) learned: Option<Box<Learned>>,
@@ -132,7 +134,7 @@ impl<K, V> Frozen<K, V> {
         Some(Box::new(Frozen { copies: copies.flatten(), overlay }))
     }
 
-    /// The copy of a key's value. The protection is not asked for another while it is looked at.
+    /// The copy of a key's value. The protection is not reused while it is read.
     #[inline(always)]
     pub(crate) fn find<'p, Q: Equivalent<K> + ?Sized>(
         &'p self,
@@ -162,7 +164,8 @@ impl<K, V> Frozen<K, V> {
 }
 
 impl Overlay {
-    /// `None` where nothing is ever frozen. What is lasts so many times as long as its construction.
+    /// `None` if nothing is ever frozen. A frozen share lasts so many times as long as its
+    /// construction.
     pub(crate) fn new(freezing: Freezing, lifetime: Option<u32>) -> Option<Self> {
         (freezing != Freezing::Never).then(|| {
             let work = Mutex::new(Work::default());
@@ -172,7 +175,7 @@ impl Overlay {
         })
     }
 
-    /// What looks at requests, where it is learnt what to freeze.
+    /// The observer of requests, in caches that learn what to freeze.
     #[inline(always)]
     pub(crate) fn watch(&self) -> Option<&Watch> {
         self.learned.as_ref().map(|learned| &learned.watch)
@@ -181,8 +184,8 @@ impl Overlay {
     /// Whether anything is frozen.
     #[inline(always)]
     pub(crate) fn is_in_use(&self) -> bool {
-        // A hit that sees it early or late is counted as the other kind; a policy does not heed
-        // what it is told of an entry that is set aside.
+        // A hit that sees it early or late is counted as the other kind; a policy ignores reports
+        // of an entry that is set aside.
         self.in_use.load(Relaxed)
     }
 
@@ -205,7 +208,8 @@ impl Overlay {
         header.is_aside() && self.is_in_use()
     }
 
-    /// The residency of an entry is about to end, which is not copied: before the exchange of its index word.
+    /// The residency of an entry is about to end, which is not copied: before the exchange of its
+    /// index word.
     #[inline(always)]
     pub(crate) fn leave(&self, header: &Header) {
         header.leave();
@@ -220,7 +224,7 @@ impl Overlay {
     /// evict, or will be when the room that this leaves is taken.
     #[inline]
     pub(crate) fn clear_whole(&self) {
-        // What has happened was counted before. Partner: the heavy fence of `declare_whole`.
+        // The event was counted before. Partner: the heavy fence of `declare_whole`.
         fence::light();
         if self.whole.load(Relaxed) {
             self.whole.store(false, Relaxed);

@@ -10,7 +10,7 @@ use crate::sync::atomic::{
 /// Whether copies are shown.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
-    /// A generation and how many lines it has; 0 while there is none. Nothing but 0 comes twice.
+    /// A generation and its number of lines; 0 while there is none. No value except 0 occurs twice.
     published: AtomicU64,
     /// Whether there may be any copies.
     active: AtomicBool,
@@ -21,7 +21,7 @@ pub(crate) struct Shown {
 pub(crate) struct Publication(pub(crate) u64);
 
 impl Shown {
-    /// What is published, if anything is.
+    /// The published word, if any.
     #[inline(always)]
     pub(crate) fn publication(&self) -> Option<Publication> {
         // Acquire: the entries; partner is the Release of `publish`.
@@ -47,11 +47,11 @@ impl Shown {
     /// nothing is published.
     pub(crate) fn activate(&self) {
         self.active.store(true, Relaxed);
-        // Whoever has not seen it has left its slot's state before.
+        // A thread that has not seen it has changed its slot's state before.
         fence::heavy();
     }
 
-    /// Shows to all what was never shown before.
+    /// Publishes a new table.
     pub(crate) fn publish(&self, publication: Publication) {
         // Release: all entries; partner is the Acquire of `publication`.
         self.published.store(publication.0, Release);
@@ -65,7 +65,7 @@ impl Shown {
         }
         // Release: partner is the Acquire of `Protect::protects_copies`.
         self.published.store(0, Release);
-        // A `get` that saw it has named what it reads before this.
+        // A `get` that saw it has named the copy that it reads before this.
         fence::heavy();
         forget();
         self.active.store(false, Relaxed);

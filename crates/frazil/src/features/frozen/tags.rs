@@ -11,7 +11,7 @@ pub(crate) const TAGS: usize = 4;
 /// Set in every tag, so that none is 0, nor any other small number.
 const TAGGED: u32 = 1 << 31;
 
-/// The half of a hash that an entry is told by: other bits than say the line.
+/// The half of a hash that identifies an entry: other bits than those for the line.
 #[inline(always)]
 pub(crate) fn tag_of(mixed: u64) -> u32 {
     (mixed >> 6) as u32 | TAGGED
@@ -23,9 +23,9 @@ pub(crate) fn tag_of(mixed: u64) -> u32 {
 #[inline(always)]
 pub(crate) fn matches(tags: &[AtomicU32; TAGS], tag: u32) -> u32 {
     let four: simd::__m128i;
-    // SAFETY: the 16 bytes are readable, and aligned as the line is that they lie in. Other
-    // threads write them meanwhile: in assembly that is what a relaxed load of each word is, and
-    // x86 loads aligned words whole. SSE2 is part of x86-64.
+    // SAFETY: the 16 bytes are readable, and aligned as the line is that they lie in. Other threads
+    // write them meanwhile: in assembly this equals a relaxed load of each word, and x86 loads
+    // aligned words whole. SSE2 is part of x86-64.
     unsafe {
         asm!(
             "movdqa {four}, [{tags}]",

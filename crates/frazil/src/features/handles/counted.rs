@@ -26,13 +26,13 @@ impl<'c, K, V, S> Counted<'c, K, V, S> {
         Counted { core, local, slot: Cell::new(0), ended: Cell::new(false) }
     }
 
-    /// The slot that was found, in which somebody is counted from here on who lets go of it.
+    /// The slot found. From here on a holder is counted in it, which releases it.
     ///
-    /// By reference: to move this to where it is forgotten copied it through memory as 16 bytes that had been written
-    /// as 8 and 8, for which the processor waited, 3 of the 28 ns of a hold and its release.
+    /// By reference: a move copied it through memory as 16 bytes that had been written as 8 and 8,
+    /// for which the processor waited, 3 of the 28 ns of a hold and its release.
     #[inline(always)]
     pub(crate) fn keep(&self) -> u32 {
-        // First: a destructor may panic, and this lets go then.
+        // First: a destructor may panic, and then this releases.
         self.drop_due();
         self.slot.take()
     }
@@ -62,7 +62,7 @@ impl<K, V, S> Protect for Counted<'_, K, V, S> {
         if seen.is_spread() && self.local.own.hold(refs) {
             self.ended.set(false);
             self.slot.set(slot);
-            // As below. Also if its residency is over: no slot is used again while it is spread.
+            // As below. Also if its residency has ended: no slot is reused while it is spread.
             return cell.load(Acquire) == word;
         }
         let before = refs.hold();
@@ -76,8 +76,8 @@ impl<K, V, S> Protect for Counted<'_, K, V, S> {
         if before != seen {
             self.core.met_another(slot);
         }
-        // The slot may have been published again since the word was read: then `hold` has acquired that the
-        // word was unlinked. Acquire: as the first look.
+        // The slot may have been published again since the word was read: then `hold` has acquired
+        // that the word was unlinked. Acquire: as the first look.
         cell.load(Acquire) == word
     }
 
@@ -86,7 +86,7 @@ impl<K, V, S> Protect for Counted<'_, K, V, S> {
         self.ended.get()
     }
 
-    /// Nothing is copied in such a cache.
+    /// Such a cache has no copies.
     #[cfg(feature = "freezing")]
     #[inline(always)]
     fn protects_copies(&self, _: &AtomicU64, _: u64) -> bool {

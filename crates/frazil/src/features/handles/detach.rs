@@ -6,8 +6,8 @@ use super::Counting;
 use crate::core::admission::{Refusal, Refused};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
-    /// Puts what was refused into a slot that nobody finds, in which the caller is counted. Handed back if
-    /// there is no slot.
+    /// Puts a refused entry into a slot that no look-up finds, with the caller counted as holder.
+    /// Returns the entry if there is no slot.
     pub(crate) fn detach(&self, refused: Refused<K, V>, charge: u64) -> Result<u32, Refused<K, V>> {
         let mut scavenged = 0;
         loop {

@@ -50,7 +50,7 @@ impl<K: Hash + Eq, V> Freezes<K, V> for Handles {
                 let refs = core.slab.refs(slot);
                 // Another entry may be in it by now, or none: as for a look-up, that does no harm.
                 let is_over = refs.hold().is_ended();
-                // One that is not charged for has to go when the last one lets go of it.
+                // An uncharged entry must leave with its last holder.
                 let is_room = is_over || !refs.is_charged() || table.spread_aside(slot, refs);
                 core.let_go(local, slot);
                 is_room

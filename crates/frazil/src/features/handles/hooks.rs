@@ -16,8 +16,8 @@ use crate::smr::refs::{Evicted, Refs, SlotRefs as _};
 use crate::smr::stripe::Reader;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// What an insertion brings: its priority, whether the capacity is not charged for it, and room for the
-/// slot that it was given, in which it is counted.
+/// The data of an insertion: its priority, whether the capacity is not charged for it, and a place
+/// for its slot, in which it is counted.
 #[derive(Debug, Default)]
 pub(crate) struct Newcomer {
     pub(crate) priority: Priority,
@@ -25,8 +25,8 @@ pub(crate) struct Newcomer {
     pub(crate) slot: Cell<u32>,
 }
 
-/// An operation that may end residencies: when the outermost one of a thread is over, what it has come
-/// to own is dropped.
+/// An operation that may end residencies: at the end of a thread's outermost one, content that it
+/// owns is dropped.
 pub(crate) struct Outermost<'c, K, V, S> {
     core: &'c Counting<K, V, S>,
     local: &'c Local,
@@ -272,7 +272,7 @@ impl<K: Hash + Eq, V> Hooks<K, V> for Handles {
             }
             false
         };
-        // What was not charged for has been counted with the orphans all the time.
+        // An uncharged entry was counted with the orphans all the time.
         match (was_charged, is_owned) {
             (true, false) => local.orphaned.add(weight),
             (false, true) => local.orphaned.subtract(weight),

@@ -1,8 +1,8 @@
 //! Handles: values that stay for as long as somebody holds them, whatever the cache does
 //! (`docs/design/handles.md`).
 //!
-//! Hooks of their own, and not among those of other caches: here holders are counted, which takes the
-//! place of hazards and limbo.
+//! Hooks of their own, and not among those of other caches: here holders are counted, which takes
+//! the place of hazards and limbo.
 
 mod counted;
 mod detach;
@@ -35,7 +35,7 @@ use crate::smr::stripe::add;
 use crate::sync::CHECKED;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// How often an insertion goes on behind what it has found held.
+/// Times that an insertion continues behind held entries.
 const LOOKS: usize = if CHECKED { 1 } else { 8 };
 
 /// Evictions after which it is forgotten that one gave up.
@@ -44,24 +44,25 @@ const EARNED: u32 = if CHECKED { 1 } else { 64 };
 /// A core whose values can be held.
 pub(crate) type Counting<K, V, S> = Core<K, V, S, Handles>;
 
-/// What such a cache keeps beside what all keep.
+/// The additional state of such a cache.
 pub(crate) struct Handles {
     /// For whom the core waits before it is freed.
     open: Open,
     spread: Spread,
     pub(crate) recorder: Recorder,
     overlay: MaybeOverlay,
-    /// Slots to be given back for which there was no segment, by [`Refs::next`](crate::smr::refs::Refs).
+    /// Slots to give back for which there was no segment, linked by
+    /// [`Refs::next`](crate::smr::refs::Refs).
     lost: AtomicU32,
-    /// Whether what is held is charged against the capacity until it is dropped.
+    /// Whether held entries are charged against the capacity until they are dropped.
     strict: AtomicBool,
-    /// Evictions since one gave up, up to [`EARNED`]. Each earns an insertion one look behind what it finds
-    /// held, so what looks in vain cost is paid for.
+    /// Evictions since one gave up, up to [`EARNED`]. Each earns an insertion one search behind
+    /// held entries, which pays for vain searches.
     earned: AtomicU32,
     /// Entries of the lowest priority that were not used yet.
     bottom: Queue,
     uncharged: Uncharged,
-    /// The capacity that was asked for last: more is in force while too much is held.
+    /// The last requested capacity: more is in force while too much is held.
     asked: AtomicU64,
 }
 
@@ -86,12 +87,12 @@ impl Handles {
     fn earn(&self) {
         let earned = self.earned.load(Relaxed);
         if earned < EARNED {
-            // What two threads earn at once may count once.
+            // Simultaneous evictions of two threads may count once.
             self.earned.store(earned + 1, Relaxed);
         }
     }
 
-    /// Whether an entry that is not admitted is given back.
+    /// Whether an entry that is not admitted is returned.
     #[inline(always)]
     pub(crate) fn is_strict(&self) -> bool {
         self.strict.load(Relaxed)
@@ -101,7 +102,8 @@ impl Handles {
         self.strict.store(strict, Relaxed);
     }
 
-    /// Whether an entry is frozen, whose header this is: its hits are none of the policy's business.
+    /// Whether an entry is frozen, whose header this is: its hits are none of the policy's
+    /// business.
     #[inline(always)]
     pub(crate) fn is_frozen(&self, header: &Header) -> bool {
         self.overlay.as_ref().is_some_and(|overlay| overlay.claims(header))
@@ -112,28 +114,28 @@ impl Handles {
         self.overlay.as_ref().is_some_and(|overlay| overlay.is_in_use())
     }
 
-    /// Bytes on the heap, beside what is kept for each thread.
+    /// Bytes on the heap, without the data of each thread.
     pub(crate) fn heap_bytes(&self) -> usize {
         let overlay = self.overlay.as_ref().map_or(0, |overlay| overlay.heap_bytes());
         self.spread.heap_bytes() + overlay
     }
 
-    /// The capacity that was asked for last.
+    /// The last requested capacity.
     #[inline(always)]
     pub(crate) fn asked_capacity(&self) -> u64 {
         self.asked.load(Relaxed)
     }
 }
 
-/// What is kept for each thread, which alone writes it.
+/// The data of each thread, written only by it.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
     pub(crate) frozen: frozen::Local,
-    /// What orphans weigh, and residents that the capacity is not charged for.
+    /// Total weight of orphans, and of uncharged residents.
     orphaned: Charges,
-    /// The share of newcomers that were not to have high priority, lately, in 65,536ths.
+    /// The recent share of new entries without requested high priority, in 65,536ths.
     not_high: AtomicU32,
-    /// Slots whose content is to be dropped at the end of an operation, by `Refs::next`.
+    /// Slots whose content is dropped at the end of an operation, linked by `Refs::next`.
     due: AtomicU32,
     /// Operations of the thread that are under way, one inside the other.
     depth: AtomicU32,
@@ -144,8 +146,8 @@ pub(crate) struct Local {
 }
 
 impl Local {
-    /// The priority of a newcomer that is to have one: high only while less than half of the thread's
-    /// newcomers are to have that. Where all is high nothing is.
+    /// The priority of a new entry: high only while less than half of the thread's new entries
+    /// request it. If all are high, none is.
     #[inline(always)]
     pub(crate) fn grant(&self, priority: Priority) -> Priority {
         const ALL: u32 = 1 << 16;
@@ -159,7 +161,8 @@ impl Local {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
-    /// Brings usage and capacity nearer to what was asked for, where what was held has kept them up.
+    /// Lowers usage and the capacity in force towards the requested one, if held entries have kept
+    /// them up.
     #[inline(always)]
     pub(crate) fn shrink_if_asked(&self) {
         self.end_uncharged();
@@ -168,18 +171,19 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
             self.shrink_further(|| self.hooks.asked_capacity());
             let is_due = self.hooks.spread.is_due();
             drop(operation);
-            // What was passed over because nobody knew who is counted there is known by now.
+            // The holders of entries skipped for unknown holders are known by now.
             if is_due && self.exceeds_capacity() {
                 self.shrink_further(|| self.hooks.asked_capacity());
             }
         }
     }
 
-    /// Whether more is in force than was asked for.
+    /// Whether the capacity in force exceeds the requested one.
     #[inline(always)]
     pub(crate) fn exceeds_capacity(&self) -> bool {
         let asked = self.hooks.asked_capacity();
-        // What is charged nothing would fit into nothing: there, entries are what is too much.
+        // Entries with a charge of 0 would fit into capacity 0: there the number of entries is the
+        // excess.
         self.capacity() > asked || asked == 0 && self.entry_budget.capacity() > 0
     }
 
@@ -200,12 +204,12 @@ impl<K, V, S> Counting<K, V, S> {
         &self.stripe().local.features
     }
 
-    /// What is resident and what is held, together.
+    /// Total charge of resident and held entries.
     pub(crate) fn usage(&self) -> u64 {
         saturated(i128::from(self.weight()) + self.sum(|local| &local.orphaned))
     }
 
-    /// What residents weigh that the capacity is not charged for.
+    /// Total weight of uncharged residents.
     pub(crate) fn uncharged_weight(&self) -> u64 {
         self.hooks.uncharged.weight()
     }
@@ -217,7 +221,7 @@ impl<K, V, S> Counting<K, V, S> {
         self.heap_bytes() + self.hooks.heap_bytes() + of_threads.sum::<usize>()
     }
 
-    /// What is held.
+    /// Total charge of held entries.
     pub(crate) fn held_usage(&self) -> u64 {
         let table = self.hooks.spread.table();
         // Slots are counted as handed out before there is memory for them.
@@ -237,16 +241,17 @@ impl<K, V, S> Counting<K, V, S> {
     }
 }
 
-/// Counts that were read one after the other may come to less than nothing; and charges are what users say.
+/// Counts that were read one after the other may add up to less than 0; and charges have any size.
 fn saturated(sum: i128) -> u64 {
     sum.clamp(0, u64::MAX.into()) as u64
 }
 
-/// Bits of a charge that are counted together: of all slots, 2^29, they come to less than 2^63.
+/// Bits of a charge that are counted together: for all slots, 2^29, they sum to less than 2^63.
 const LOW_BITS: u32 = 33;
 const LOW: u64 = (1 << LOW_BITS) - 1;
 
-/// A sum of charges that does not wrap, whatever they are: their lower bits, and the rest, which few have.
+/// A sum of charges of any size that does not wrap: the sum of their lower bits, and that of the
+/// rest, which few have.
 #[derive(Debug, Default)]
 struct Charges {
     low: AtomicU64,

@@ -1,4 +1,5 @@
-//! Release of a handle: the last holder drops the content, and the last one of a dropped cache frees it.
+//! Release of a handle: the last holder drops the content, and the last one of a dropped cache
+//! frees it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -9,14 +10,14 @@ use crate::smr::refs::{Closed, Refs, Released, Seen};
 use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 impl<K, V, S> Counting<K, V, S> {
-    /// Counts the calling thread in a slot no more, inside a call of the cache. What it comes to own is
-    /// dropped at the end of its outermost operation.
+    /// Releases the calling thread's hold of a slot, inside a call of the cache. Content that it
+    /// then owns is dropped at the end of its outermost operation.
     #[inline(always)]
     pub(super) fn let_go(&self, local: &Local, slot: u32) {
         self.let_went(local, slot, self.slab.refs(slot).let_go());
     }
 
-    /// The same of one that was found ended when it was counted.
+    /// The same for a slot that was found ended when it was counted.
     #[cold]
     #[inline(never)]
     pub(super) fn give_back(&self, local: &Local, slot: u32) {
@@ -39,7 +40,8 @@ impl<K, V, S> Counting<K, V, S> {
         local.due.store(slot, Relaxed);
     }
 
-    /// Drops what the calling thread owns, if it is not inside an operation: then the outermost one does.
+    /// Drops the content that the calling thread owns, unless it is inside an operation, whose
+    /// outermost one does it.
     #[inline(never)]
     pub(super) fn drop_due(&self, local: &Local) {
         if local.depth.load(Relaxed) != 0 {
@@ -54,8 +56,8 @@ impl<K, V, S> Counting<K, V, S> {
         drop(others);
     }
 
-    /// The same while the thread unwinds: a panic of a destructor would abort the process, and there is one to
-    /// tell of already.
+    /// The same while the thread unwinds: a destructor's panic would abort the process, and there
+    /// already is a panic to report.
     fn drop_unwinding(&self, local: &Local) {
         while local.due.load(Relaxed) != 0 {
             let dropped = catch_unwind(AssertUnwindSafe(|| self.drop_all_due(local)));
@@ -76,13 +78,13 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    /// The slots whose content waits to be dropped. Nobody is at work.
+    /// The slots whose content waits to be dropped. No operation runs.
     pub(crate) fn due_slots(&self) -> Vec<u32> {
         let lists = self.stripes.iter().map(|stripe| &stripe.local.features.due);
         lists.flat_map(|due| self.listed(due.load(Relaxed))).collect()
     }
 
-    /// The slots that wait to be given back. Nobody is at work.
+    /// The slots that wait to be given back. No operation runs.
     pub(crate) fn lost_slots(&self) -> Vec<u32> {
         self.listed(self.hooks.lost.load(Relaxed)).collect()
     }
@@ -93,7 +95,7 @@ impl<K, V, S> Counting<K, V, S> {
         std::iter::successors(some(first), next)
     }
 
-    /// Drops content that is the caller's, and gives the slot back if its queue has let go of it.
+    /// Drops content that the caller owns, and gives the slot back if its queue has released it.
     fn drop_owned(&self, slot: u32) {
         let mut slot = slot;
         // Also if that panics.
@@ -125,7 +127,7 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    /// Takes slots to where they can be used that could not be given back.
+    /// Gives back slots that could not be given back before.
     #[inline(always)]
     pub(crate) fn find_lost(&self) {
         if self.hooks.lost.load(Relaxed) != 0 {
@@ -135,8 +137,8 @@ impl<K, V, S> Counting<K, V, S> {
 
     #[cold]
     fn find_lost_slots(&self) {
-        // All at once: no link changes that another reads. Acquire: partner is the Release of who has
-        // lost them.
+        // All at once: no link changes that another reads. Acquire: partner is the Release of who
+        // has lost them.
         let mut slot = self.hooks.lost.swap(0, Acquire);
         while slot != 0 {
             let next = self.slab.refs(slot).next.load(Relaxed);
@@ -145,12 +147,13 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    /// Lets go of a slot for a handle, which may outlive the cache. Whether it has dropped what was in it.
+    /// Releases a slot for a handle, which may outlive the cache. Returns whether it has dropped
+    /// its content.
     ///
     /// # Safety
     ///
-    /// They are of a slot of this core, which is there as long as somebody is counted in the slot; and the
-    /// caller is: this is its last look at both.
+    /// They belong to a slot of this core, which exists as long as a holder is counted in the slot;
+    /// the caller is counted, and this is its last access to both.
     #[inline(always)]
     pub(crate) unsafe fn release(this: NonNull<Self>, refs: &Refs) -> bool {
         let seen = refs.look();
@@ -176,7 +179,7 @@ impl<K, V, S> Counting<K, V, S> {
     #[cold]
     #[inline(never)]
     unsafe fn release_slowly(this: NonNull<Self>, refs: &Refs, seen: Seen) -> bool {
-        // Before it lets go.
+        // Before the release.
         let slot = refs.slot();
         if !seen.is_spread() && !seen.is_last_of_orphan() {
             // SAFETY: the caller is counted.
@@ -199,7 +202,7 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    /// Drops content that a handle was the last to let go of.
+    /// Drops content that a handle was the last to release.
     ///
     /// # Safety
     ///
@@ -217,7 +220,7 @@ impl<K, V, S> Counting<K, V, S> {
         // SAFETY: the core waits.
         let core = unsafe { this.as_ref() };
         if is_closed {
-            // SAFETY: it is the caller's. Nobody uses the slot again.
+            // SAFETY: the caller owns it. The slot is not reused.
             unsafe { core.slab.drop_content(slot) };
         } else {
             core.drop_orphan(core.counts(), core.slab.weight(slot), is_charged);
@@ -226,7 +229,7 @@ impl<K, V, S> Counting<K, V, S> {
         drop(left);
     }
 
-    /// Counts down what the core waits for, and frees it at 0.
+    /// Lowers the number of holders for which the core waits, and frees the core at 0.
     ///
     /// # Safety
     ///
@@ -234,7 +237,7 @@ impl<K, V, S> Counting<K, V, S> {
     unsafe fn leave(this: NonNull<Self>, waits: u64) {
         // SAFETY: it waits for the caller.
         if unsafe { this.as_ref() }.hooks.open.leave(waits) {
-            // SAFETY: it came from a box, and nobody looks at it any more.
+            // SAFETY: it came from a box, and no thread uses it any more.
             drop(unsafe { Box::from_raw(this.as_ptr()) });
         }
     }
@@ -243,10 +246,10 @@ impl<K, V, S> Counting<K, V, S> {
     ///
     /// # Safety
     ///
-    /// The core came from a box, and nobody uses it but those who hold something.
+    /// The core came from a box, and only holders use it.
     pub(crate) unsafe fn close(this: NonNull<Self>) {
         let mut core = this;
-        // Whatever panics. SAFETY: as below, and the last look at it.
+        // Despite panics. SAFETY: as below, and the last access.
         let left = Ensure::new(&mut core, |core| unsafe { Self::leave(*core, 1) });
         // SAFETY: it waits for its cache.
         let core = unsafe { this.as_ref() };
@@ -265,7 +268,7 @@ impl<K, V, S> Counting<K, V, S> {
         }
         for slot in slots {
             if self.slab.refs(slot).close(&self.hooks.open) == Closed::Owned {
-                // SAFETY: nobody is counted in it, nor can be.
+                // SAFETY: no holder is counted in it, nor can be.
                 unsafe { self.slab.drop_content(slot) };
             }
         }

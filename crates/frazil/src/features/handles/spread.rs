@@ -8,11 +8,13 @@ use crate::sync::atomic::Ordering::Relaxed;
 /// A thread has a slot spread when it has met others so often, there or at other slots.
 const MEETINGS: u32 = if cfg!(debug_assertions) { 1 } else { 4 };
 
-/// How often the last one of a cache tries to recount, a millisecond apart, before it leaves the memory as it is.
+/// How often the last one of a cache tries to recount, a millisecond apart, before it leaves the
+/// memory as it is.
 const LAST_ATTEMPTS: u32 = 1_000;
 
 impl<K, V, S> Counting<K, V, S> {
-    /// The calling thread, which is counted in this slot, has met another there: both have changed the word at once.
+    /// The calling thread, which is counted in this slot, has met another there: both have changed
+    /// the word at once.
     #[cold]
     #[inline(never)]
     pub(crate) fn met_another(&self, slot: u32) {
@@ -28,14 +30,14 @@ impl<K, V, S> Counting<K, V, S> {
     /// Spreads a slot in which the caller is counted, if there is a place for it.
     pub(crate) fn spread(&self, slot: u32) {
         let refs = self.slab.refs(slot);
-        // One that is not charged for has to go when the last one lets go of it.
+        // An uncharged entry must leave with its last holder.
         if refs.is_charged() {
             self.hooks.spread.spread(slot, refs);
         }
     }
 
-    /// Counts one more holder in the calling thread's own line. False if the slot is not spread: the word counts
-    /// it then.
+    /// Counts one more holder in the calling thread's own line. False if the slot is not spread:
+    /// the word counts it then.
     #[inline(always)]
     pub(crate) fn hold_more(&self, refs: &Refs) -> bool {
         refs.look().is_spread() && self.counts().own.hold(refs)
@@ -79,9 +81,9 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    /// Counts the calling thread in an entry no more, as [`Refs::let_go_beside_others`], and has its word say first who
-    /// is counted. What is frozen is spread though one alone holds it: for such an entry this waits for who is at the table, where
-    /// none of the user's code runs.
+    /// Releases the calling thread's hold of an entry, as [`Refs::let_go_beside_others`], after its
+    /// word has been made exact. A frozen entry is spread even with one holder: for such an entry
+    /// this waits for the thread that uses the table, where no user code runs.
     pub(crate) fn let_go_beside_others(&self, refs: &Refs) -> Result<(), Seen> {
         if !self.is_aside(refs.slot()) {
             self.recount_slot(refs);
@@ -91,7 +93,8 @@ impl<K, V, S> Counting<K, V, S> {
         if seen.is_held_once() {
             return Err(seen);
         }
-        // Until the caller has let go: who spreads a slot is counted there, with the table in hand.
+        // Until the caller has released it: a thread that spreads a slot is counted there, and has
+        // the table.
         let mut table = self.hooks.spread.table();
         self.hooks.spread.recount_soon(refs);
         self.recount_under(&mut table, false);
@@ -101,8 +104,8 @@ impl<K, V, S> Counting<K, V, S> {
         let_go
     }
 
-    /// Whether nobody else holds an entry in which the calling thread is counted by its word. What it comes to own is dropped
-    /// at the end of its outermost operation.
+    /// Whether the calling thread, counted by the entry's word, is the only holder. Content that it
+    /// then owns is dropped at the end of its outermost operation.
     pub(crate) fn is_held_once(&self, slot: u32) -> bool {
         let refs = self.slab.refs(slot);
         let is_held_once = refs.look().is_held_once();
@@ -112,7 +115,7 @@ impl<K, V, S> Counting<K, V, S> {
         // It was frozen meanwhile, so it may be spread, or about to be: as above.
         let mut table = self.hooks.spread.table();
         if refs.look().has_share() {
-            // All: others will be asked for.
+            // All, because others will be needed.
             self.recount_under(&mut table, true);
         }
         refs.look().is_held_once()
@@ -130,8 +133,8 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    /// What comes to be the calling thread's is dropped at the end of its outermost operation. Whether nothing is
-    /// left to the next.
+    /// Content that the calling thread then owns is dropped at the end of its outermost operation.
+    /// Returns whether nothing is left for the next.
     fn recount_under(&self, table: &mut Table, all: bool) -> bool {
         let refs = |slot: u32| -> &Refs { self.slab.refs(slot) };
         table.recount(
@@ -145,7 +148,7 @@ impl<K, V, S> Counting<K, V, S> {
         )
     }
 
-    /// What letting go of a slot has come to.
+    /// The result of releasing a slot.
     #[inline(always)]
     pub(super) fn let_went(&self, local: &Local, slot: u32, let_go: LetGo) {
         match let_go {
@@ -157,8 +160,8 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    /// The cache is about to go: no slot is spread any more. If a thread does not pass, which only one could that the
-    /// system keeps from running for a second, the core stays.
+    /// The cache is about to go: no slot is spread any more. If a thread does not pass, which only
+    /// one could that the system keeps from running for a second, the core stays.
     pub(super) fn recount_for_good(&self) {
         for _ in 0..LAST_ATTEMPTS {
             let mut table = self.hooks.spread.table();

@@ -1,5 +1,5 @@
-//! What operations cost where more is held than the capacity, in work and not in time; and what they
-//! may write.
+//! The cost of operations while more is held than the capacity, in work instead of time; and their
+//! writes.
 
 use crate::core::order::PASSED_OVER;
 use crate::core::order::s3_fifo::WINDOWS;
@@ -15,12 +15,12 @@ const POLICIES: [Policy; 5] =
 /// Enough for threads to have entries in hand.
 const CHARGE: u64 = 1_000_000;
 
-/// Of each another, so that no two capacities in force are alike.
+/// Each different, so that no two capacities in force are equal.
 fn charge(key: u64) -> u64 {
     CHARGE + key % 1_000
 }
 
-/// A cache in which `count` are held and so many fit.
+/// A cache with `count` held entries and this capacity.
 fn overfull(policy: Policy, count: u64, fits: u64) -> (Tested, Vec<Held<u64, u64>>) {
     let cache: Tested = HandleCache::builder(fits * CHARGE).policy(policy).build();
     let hold = |key| cache.insert_held(key, key, CHARGE).expect("it is not strict").held;
@@ -28,7 +28,8 @@ fn overfull(policy: Policy, count: u64, fits: u64) -> (Tested, Vec<Held<u64, u64
     (cache, held)
 }
 
-/// Heavy fences, second chances of what is held, and passes over all ghosts, for each of so many calls.
+/// Heavy fences, second chances of held entries, and passes over all ghosts, per call, over so many
+/// calls.
 fn costs(calls: u64, call: impl FnMut(u64)) -> [f64; 3] {
     let now = || [EXECUTED.get(), PASSED_OVER.get(), WINDOWS.get()];
     let before = now();
@@ -37,7 +38,7 @@ fn costs(calls: u64, call: impl FnMut(u64)) -> [f64; 3] {
     [0, 1, 2].map(|cost: usize| (after[cost] - before[cost]) as f64 / calls as f64)
 }
 
-/// Each looks at some of what is held. What idle threads have in hand is asked for at one in 256.
+/// Each checks some held entries. One in 256 takes over the entries of idle threads.
 #[test]
 fn an_insertion_beyond_the_capacity_looks_at_few_and_takes_no_heavy_fence() {
     type Call = fn(&Tested, u64);
@@ -54,14 +55,15 @@ fn an_insertion_beyond_the_capacity_looks_at_few_and_takes_no_heavy_fence() {
     ];
     for policy in POLICIES {
         for count in [4, 10, 32, 63, 64, 65, 128, 1_000] {
-            // More than fit, or as many: then a release brings the capacity down to what was asked for each time.
+            // More than fit, or as many: then each release brings the capacity down to the
+            // requested one.
             for ((what, call), fits) in
                 calls.into_iter().flat_map(|call| [(call, count * 4 / 5), (call, count)])
             {
                 let (cache, held) = overfull(policy, count, fits);
                 let [fences, passed, ghosts] = costs(1_000, |number| call(&cache, 10_000 + number));
                 assert!(fences < 0.5, "{policy}, {count}, {what}: {fences} fences");
-                // Fewer while more is in force than was asked for.
+                // Fewer while the capacity in force exceeds the requested one.
                 let passed_max = if fits < count { 30.0 } else { 140.0 };
                 assert!(passed < passed_max, "{policy}, {count}, {what}: {passed} passed over");
                 assert!(ghosts < 0.01, "{policy}, {count}, {what}: {ghosts} times all ghosts");
@@ -71,7 +73,8 @@ fn an_insertion_beyond_the_capacity_looks_at_few_and_takes_no_heavy_fence() {
     }
 }
 
-/// What is let go of by a thread that does no more lies in its hands, where no eviction comes to it.
+/// Entries released by a thread without further operations stay in its hands, where no eviction
+/// reaches them.
 #[test]
 fn what_another_thread_has_let_go_of_goes() {
     for policy in POLICIES {
@@ -105,7 +108,8 @@ fn held_entries_of_the_lowest_priority_hide_no_others() {
     }
 }
 
-/// Who meets what is held again has not seen that all is held if it has lowered marks meanwhile.
+/// An eviction that meets held entries again has not shown that everything is held, if it has
+/// lowered marks meanwhile.
 #[test]
 fn entries_that_were_used_go_where_others_are_held() {
     for policy in POLICIES {
@@ -113,7 +117,7 @@ fn entries_that_were_used_go_where_others_are_held() {
         let mut held: Vec<_> = (0..10)
             .map(|key| cache.insert_held(key, key, 1).expect("there is room").held)
             .collect();
-        // Now none is looked for behind what an eviction gives up at.
+        // Now there is no search behind the entries at which an eviction gives up.
         assert!(cache.insert(10, 10, 1).is_err(), "{policy}: all is held");
         held.truncate(1);
         for _ in 0..4 {
@@ -123,7 +127,7 @@ fn entries_that_were_used_go_where_others_are_held() {
     }
 }
 
-/// An empty queue counts as held only while more is in force than was asked for.
+/// An empty queue counts as held only while the capacity in force exceeds the requested one.
 #[test]
 fn what_an_idle_thread_has_in_hand_goes_for_another_s_insertion() {
     // S3-FIFO takes none that is so heavy.
@@ -142,7 +146,8 @@ fn what_an_idle_thread_has_in_hand_goes_for_another_s_insertion() {
     }
 }
 
-/// One thread may have taken all that is queued, to look at it: that it is held others learn from that it gave up.
+/// One thread may have taken all that is queued, to look at it: that it is held others learn from
+/// that it gave up.
 #[test]
 fn an_insertion_does_not_look_for_what_another_thread_looks_at() {
     for policy in [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius] {
@@ -196,7 +201,8 @@ fn who_lets_go_of_an_orphan_writes_no_count_of_the_buffers() {
     assert!(cache.insert(2, 20, 60).is_ok());
 }
 
-/// The counts of what is frozen are looked at by one at a time, for whom a release waits that has to know them.
+/// Only one thread at a time reads the counts of frozen entries; a release that needs them waits
+/// for it.
 #[cfg(feature = "freezing")]
 #[test]
 fn a_release_that_is_the_last_erases_what_is_frozen_while_another_counts() {
@@ -222,7 +228,7 @@ fn a_release_that_is_the_last_erases_what_is_frozen_while_another_counts() {
     }
 }
 
-/// What is frozen, and where each of it is counted, takes memory of the cache.
+/// Frozen entries, and their counts, take memory of the cache.
 #[cfg(feature = "freezing")]
 #[test]
 fn what_freezing_takes_is_reserved() {
@@ -237,7 +243,7 @@ fn what_freezing_takes_is_reserved() {
     assert!((28 * ENTRIES as usize..60 * ENTRIES as usize).contains(&more), "{more}");
 }
 
-/// There all that is resident is too much, and goes when it is let go of.
+/// There all residents are excess, and leave when they are released.
 #[cfg(feature = "freezing")]
 #[test]
 fn nothing_is_frozen_where_the_capacity_is_nothing() {

@@ -16,12 +16,13 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// How many of them an insertion looks at.
 const LOOKS: usize = 4;
 
-/// What there is of them.
+/// The uncharged entries.
 #[derive(Debug)]
 pub(super) struct Uncharged {
-    /// What they weigh, and those on their way. 0 if there are none: none weighs nothing.
+    /// Their total weight, including those on their way. 0 if there are none, because none weighs
+    /// 0.
     weight: AtomicU64,
-    /// Where they are, and those that have gone and were not looked at since.
+    /// Their slots, with those that have left and were not checked since.
     slots: Mutex<VecDeque<(Mixed, u32)>>,
 }
 
@@ -36,21 +37,21 @@ impl Uncharged {
         self.weight.fetch_update(Relaxed, Relaxed, add).is_ok()
     }
 
-    /// One is over, or did not come.
+    /// One has ended, or was not admitted.
     #[cold]
     pub(super) fn subtract(&self, weight: u64) {
         self.weight.fetch_sub(weight, Relaxed);
     }
 
-    /// What they weigh.
+    /// Their total weight.
     pub(super) fn weight(&self) -> u64 {
         self.weight.load(Relaxed)
     }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
-    /// Whether an entry of this charge may come that the capacity is not charged for. Who asks admits it, or
-    /// [gives that back](Self::uncharged_in_vain).
+    /// Whether an uncharged entry of this weight may be admitted. The caller admits it, or [returns
+    /// the permission](Self::uncharged_in_vain).
     pub(crate) fn may_be_uncharged(&self, charge: u64) -> bool {
         self.hooks.uncharged.add(charge)
     }
@@ -65,7 +66,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
         self.hooks.uncharged.slots.lock().push_back((mixed, slot));
     }
 
-    /// Ends the residency of some that nobody holds any more. The caller holds no stripe.
+    /// Ends the residency of some that are no longer held. The caller holds no stripe.
     #[inline(always)]
     pub(super) fn end_uncharged(&self) {
         if self.hooks.uncharged.weight() != 0 {
@@ -76,7 +77,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
     #[cold]
     #[inline(never)]
     fn end_some_uncharged(&self) {
-        // What goes is dropped at its end.
+        // Removed content is dropped at its end.
         let operation = Handles::operation(self);
         let slots = &self.hooks.uncharged.slots;
         let listed = slots.lock().len();

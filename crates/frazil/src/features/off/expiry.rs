@@ -9,7 +9,7 @@ use crate::core::slab::At;
 use crate::features::Featured;
 use crate::sync::atomic::AtomicU16;
 
-/// What a builder says of lifetimes.
+/// The builder's settings of lifetimes.
 pub(crate) struct Terms<K, V>(PhantomData<fn(K, V)>);
 
 impl<K, V> Default for Terms<K, V> {

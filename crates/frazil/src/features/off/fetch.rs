@@ -9,7 +9,7 @@ use crate::clock::Clock;
 use crate::features::Featured;
 use crate::features::stats::Stats;
 
-/// What a builder says of loads and fetches.
+/// The builder's settings of loads and fetches.
 pub(crate) struct Settings<K>(PhantomData<fn(K)>);
 
 impl<K> Default for Settings<K> {
@@ -18,7 +18,7 @@ impl<K> Default for Settings<K> {
     }
 }
 
-/// What a cache has for them.
+/// A cache's state for them.
 pub(crate) struct FetchState<K, V>(PhantomData<fn(K, V)>);
 
 impl<K, V> FetchState<K, V> {

@@ -12,7 +12,7 @@ use crate::core::local::Reads;
 use crate::core::slab::Header;
 use crate::smr::protect::Protect;
 
-/// What a builder says of it.
+/// The builder's settings of it.
 pub(crate) struct Settings<K, V>(PhantomData<fn(K, V)>);
 
 impl<K, V> Default for Settings<K, V> {
@@ -21,22 +21,22 @@ impl<K, V> Default for Settings<K, V> {
     }
 }
 
-/// What every cache has for it.
+/// The state of every cache for it.
 pub(crate) type MaybeFrozen<K, V> = Option<Frozen<K, V>>;
 
-/// What a cache that freezes has for it: there is none.
+/// The state of a cache that freezes: there is none.
 pub(crate) struct Frozen<K, V> {
     pub(crate) overlay: Overlay,
     of: PhantomData<fn(K, V)>,
 }
 
-/// What every cache with handles has for it.
+/// The state of every cache with handles.
 pub(crate) type MaybeOverlay = Option<Overlay>;
 
 /// The same of one with handles.
 pub(crate) struct Overlay(Infallible);
 
-/// What is kept for each thread.
+/// The data of each thread.
 #[derive(Debug, Default)]
 pub(crate) struct Local;
 

@@ -6,10 +6,10 @@ use std::marker::PhantomData;
 use crate::core::Ending;
 use crate::features::Featured;
 
-/// Who is told: there is none.
+/// The listener: there is none.
 pub(crate) struct Listener<K, V>(Infallible, PhantomData<fn(K, V)>);
 
-/// An operation whose listener is to be told: there is none.
+/// An operation with calls of a listener: there is none.
 pub(crate) struct Telling<'c, K, V, S>(Infallible, PhantomData<&'c Featured<K, V, S>>);
 
 impl<K, V, S> Featured<K, V, S> {

@@ -9,7 +9,7 @@ pub(crate) struct Recorder {
     gate: Gate,
 }
 
-/// What an operation did.
+/// The kind of an operation and its outcome.
 pub(crate) enum Event {
     Hit,
     Miss,

@@ -1,4 +1,5 @@
-//! Retired slots in caches whose holders are counted: nothing is in them, and they are free at once.
+//! Retired slots in caches whose holders are counted: nothing is in them, and they are free at
+//! once.
 
 use super::Reclaim;
 use crate::smr::segments::Segments;
@@ -6,10 +7,10 @@ use crate::smr::stripe::{Buffers, Cursor};
 use crate::sync::atomic::Ordering::Relaxed;
 
 impl Reclaim {
-    /// Of a cache whose slots nobody looks at any more when they are retired, with nothing in them.
+    /// For a cache whose slots are empty and have no readers when they are retired.
     pub(crate) fn without_limbo(entries: u64) -> Self {
         let reclaim = Reclaim { frees_at_once: true, ..Reclaim::new(entries, None) };
-        // Entries are weighed, and what they weighed matters no more.
+        // Entries have weights, and the weight of retired ones does not matter.
         reclaim.weight_in_hand.store(u64::MAX - 1, Relaxed);
         reclaim
     }

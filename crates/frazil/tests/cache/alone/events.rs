@@ -15,7 +15,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-/// An event: its level, what it says, and its other fields.
+/// An event: its level, its message, and its other fields.
 #[derive(Clone, Debug)]
 struct Told {
     level: Level,
@@ -39,7 +39,7 @@ impl Visit for Told {
     }
 }
 
-/// Keeps events; does what it is told to do at each.
+/// Keeps events; runs an action at each.
 struct Log {
     told: Arc<Mutex<Vec<Told>>>,
     then: Arc<dyn Fn() + Send + Sync>,
@@ -84,7 +84,7 @@ fn subscribe() {
     SUBSCRIBED.call_once(|| tracing::subscriber::set_global_default(ByThread).unwrap());
 }
 
-/// What is told while `work` runs; `then` runs inside each event.
+/// The events while `work` runs; `then` runs inside each event.
 fn events_with(then: impl Fn() + Send + Sync + 'static, work: impl FnOnce()) -> Vec<Told> {
     subscribe();
     let told = Arc::<Mutex<Vec<Told>>>::default();

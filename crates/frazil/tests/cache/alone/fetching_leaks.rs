@@ -25,7 +25,7 @@ fn cancel(cache: &Cache<u64, u64>, calls: u64) {
         assert!(second.as_mut().poll(&mut context).is_pending());
         assert!(third.poll(&mut context).is_pending());
         assert!(fourth.poll(&mut context).is_pending());
-        // Who fetches goes before or after who waits.
+        // The fetching caller is dropped before or after the waiters.
         if call % 2 == 0 { drop(first) } else { drop(second) }
     }
 }
@@ -39,7 +39,7 @@ fn a_million_cancelled_calls_leave_nothing() {
         ..Fetching::default()
     };
     let cache: Cache<u64, u64> = Cache::builder(100).fetching(fetching).build();
-    // What is laid out once.
+    // Memory allocated once.
     cancel(&cache, 20_000);
     let (before, began) = (counted::bytes(), Instant::now());
     cancel(&cache, 1_000_000);

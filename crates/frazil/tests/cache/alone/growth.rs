@@ -16,7 +16,7 @@ struct Counted;
 static ALLOCATOR: Counted = Counted;
 
 thread_local! {
-    /// What this thread has allocated, less what it has freed.
+    /// Bytes that this thread has allocated, minus those freed.
     static BYTES: Cell<i64> = const { Cell::new(0) };
 }
 
@@ -45,7 +45,7 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// What `work` allocates and keeps, and its result.
+/// Bytes that `work` allocates and keeps, and its result.
 fn growth<R>(work: impl FnOnce() -> R) -> (R, u64) {
     let before = BYTES.with(Cell::get);
     let result = work();
@@ -53,7 +53,7 @@ fn growth<R>(work: impl FnOnce() -> R) -> (R, u64) {
     (result, u64::try_from(grown).expect("nothing is freed that was there before"))
 }
 
-/// The cache, and what it takes, itself included.
+/// The cache, and its bytes, itself included.
 fn built(builder: Builder<u64, u64>) -> (Cache<u64, u64>, u64) {
     let (cache, heap) = growth(|| builder.build());
     (cache, heap + size_of::<Cache<u64, u64>>() as u64)
@@ -126,7 +126,7 @@ fn address_space_follows_use() {
     assert!(cache.reserved_bytes() < 20_000_000, "{}", cache.reserved_bytes());
 }
 
-/// Each policy may refuse newcomers, but none before the weight is there.
+/// Each policy may refuse new entries, but none before the weight is reached.
 fn entries_that_weigh_less_than_expected_fill_the_cache() {
     for policy in [Policy::Mobius, Policy::S3Fifo, Policy::Lru] {
         // A weight of 256 was expected.

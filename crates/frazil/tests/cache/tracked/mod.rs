@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 const ALIVE: u64 = 0x5eed_cafe_f00d_d00d;
 
-/// What lives: values made, clones too, less those dropped.
+/// Live values: those made, including clones, minus those dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     living: AtomicI64,

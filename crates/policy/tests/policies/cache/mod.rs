@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, Work, WorkCounts, object_hash};
 
-/// What the policy sees.
+/// The cache as the policy sees it.
 #[derive(Default)]
 pub struct Slots<M> {
     pub now: u64,
@@ -16,7 +16,7 @@ pub struct Slots<M> {
     pub counts: WorkCounts,
     /// Whether the policy may ask for hashes.
     pub remembers: bool,
-    /// What fetches take, if they take time.
+    /// Duration of fetches, if they take time.
     pub fetch_ticks: Option<u64>,
 }
 
@@ -140,7 +140,7 @@ impl<P: Policy> Cache<P> {
         self.make_room(0, None);
     }
 
-    /// Evicts one, for nobody.
+    /// Evicts one, without a new object.
     pub fn shed(&mut self) {
         let less = self.used().saturating_sub(1);
         let capacity = std::mem::replace(&mut self.capacity, less);

@@ -14,7 +14,7 @@ use crate::trace::error::{TraceError, excerpt, expected};
 use crate::trace::fields::{Field, Fields, leading_number, size_of};
 use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Oddities, Record};
 
-/// The last column that may be asked for.
+/// The last column that a user may name.
 const MAX_COLUMNS: usize = 1024;
 
 /// The columns that matter, counted from 1 as in a [`CsvLayout`].
@@ -36,7 +36,7 @@ pub(super) struct Csv {
     layout: Option<String>,
 }
 
-/// What is known of columns whose names say nothing.
+/// Knowledge about columns without known names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ByOrder {
     /// They are not by order, or fit it.
@@ -135,7 +135,7 @@ impl Csv {
         Ok(header)
     }
 
-    /// Finds the columns that were told by name in the header.
+    /// Finds the columns that the user named in the header.
     fn place_names(&mut self, fields: &[Field<'_>], line: &[u8]) -> Result<(), String> {
         let header: Vec<&[u8]> = fields.iter().map(|field| field.raw).collect();
         for (role, name) in &self.names {
@@ -155,7 +155,7 @@ impl Csv {
         Ok(())
     }
 
-    /// Whether a comment is the header: it names the ids, or what was told by name.
+    /// Whether a comment is the header: it has a name of the ids, or a name that the user gave.
     fn is_header(&self, comment: &[u8]) -> bool {
         if self.names.is_empty() {
             return names_id(comment, self.separator);
@@ -184,7 +184,7 @@ impl Csv {
         Ok(record)
     }
 
-    /// The first record, which shows whether columns that nobody named are in the usual order.
+    /// The first record, which shows whether unnamed columns are in the usual order.
     #[cold]
     fn first_record(&mut self, line: &[u8]) -> Result<Record, String> {
         let column = self.roles.iter().position(|&role| role == Role::Time);
@@ -198,7 +198,7 @@ impl Csv {
         match by_order {
             ByOrder::Settled => read,
             ByOrder::Bare => {
-                // The next line may be what this should have been.
+                // The next line may be the record expected here.
                 self.by_order = by_order;
                 read.map_err(|problem| {
                     format!(
@@ -427,7 +427,7 @@ mod tests {
         };
         let read = told(layout.clone(), "2\tx\tSET\t5\n").unwrap();
         assert_eq!(read, [expected]);
-        // What is told wins over names, and names give the rest.
+        // The user's columns win over names, and names give the rest.
         let named = CsvLayout { id: Some(1.into()), ..CsvLayout::default() };
         let read = told(named, "size,id,bytes\n2,9,6\n").unwrap();
         assert_eq!((read[0].id, read[0].size), (2, 1));
@@ -446,7 +446,8 @@ mod tests {
             id: Some(id.into()),
             ..CsvLayout::default()
         };
-        // Over the usual names, in any order, among comments; what is not told goes by its name.
+        // Headers with the usual names, in any order, among comments; columns that the user does
+        // not give follow their names.
         for file in ["id,Key,time,at,size\n8,2,9,1,3\n", "# by hand, id\n# at,key,size\n1,2,3\n"] {
             let read = told(layout("at", "key"), file).unwrap();
             assert_eq!((read[0].time_ns, read[0].id, read[0].size), (S, 2, 3), "{file:?}");

@@ -73,7 +73,7 @@ impl Json {
     }
 }
 
-/// What a value says as the field of a CSV file would; `None` for null.
+/// A value as the field of a CSV file; `None` for null.
 fn text_of(value: &RawValue) -> Result<Option<Vec<u8>>, String> {
     let raw = value.get();
     match raw.as_bytes().first() {

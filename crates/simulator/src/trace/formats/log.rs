@@ -1,9 +1,9 @@
 //! Web-server logs in the common and the combined format:
 //! `host ident user [date] "METHOD target protocol" status bytes …`.
 //!
-//! The id is the target's hash, the size what was sent. GET and HEAD ask a cache; POST, PUT,
-//! PATCH and DELETE make what is cached invalid (RFC 9111, section 4.4); other lines ask nothing
-//! of it and are no records.
+//! The id is the target's hash, the size the bytes sent. GET and HEAD are gets. POST, PUT, PATCH
+//! and DELETE invalidate the cached object (RFC 9111, section 4.4). Other lines are counted and
+//! left out.
 
 use memchr::memmem;
 
@@ -11,19 +11,29 @@ use crate::trace::date_time::parse_log_date;
 use crate::trace::decode::{Columns, LineFormat};
 use crate::trace::error::expected;
 use crate::trace::fields::{Field, hashed, parse_size};
-use crate::trace::{Operation, Record};
+use crate::trace::{Oddities, Operation, Record};
 
 /// Decoder of web-server logs.
-pub(super) struct Log;
+#[derive(Default)]
+pub(super) struct Log {
+    other_lines: u64,
+}
 
 impl LineFormat for Log {
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), String> {
-        out.extend(record(line)?);
+        match record(line)? {
+            Some(record) => out.push(record),
+            None => self.other_lines += 1,
+        }
         Ok(())
     }
 
     fn columns(&self) -> Columns {
         Columns { times: true, sizes: true, ..Columns::default() }
+    }
+
+    fn oddities(&self) -> Oddities {
+        Oddities { other_lines: self.other_lines, ..Oddities::default() }
     }
 }
 

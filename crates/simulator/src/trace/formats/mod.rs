@@ -42,7 +42,7 @@ pub(super) fn open(
         Format::Json => {
             Box::new(Lines::of(json::Json::new(layout, times, options.latencies, lifetimes)?, bad))
         }
-        Format::Log => Box::new(Lines::of(log::Log, bad)),
+        Format::Log => Box::new(Lines::of(log::Log::default(), bad)),
         Format::Twitter => Box::new(Lines::of(twitter::Twitter::new(times, lifetimes), bad)),
         Format::Msr => Box::new(Lines::of(msr::Msr::new(keep(msr::TICK_NS)), bad)),
         Format::Plain => Box::new(Lines::of(ids::Plain::default(), bad)),
@@ -61,7 +61,7 @@ pub(super) fn line_format(format: Format, layout: &CsvLayout) -> Option<Box<dyn 
         Format::OracleGeneral | Format::Cache2k | Format::Frazil => return None,
         Format::Csv => Box::new(csv::Csv::new(layout, false, None, false).ok()?),
         Format::Json => Box::new(json::Json::new(layout, false, None, false).ok()?),
-        Format::Log => Box::new(log::Log),
+        Format::Log => Box::new(log::Log::default()),
         Format::Twitter => Box::new(twitter::Twitter::new(false, false)),
         Format::Msr => Box::new(msr::Msr::new(clock)),
         Format::Plain => Box::new(ids::Plain::default()),

@@ -4,7 +4,7 @@
 use crate::trace::fields::{Clock, Field, parse_id, parse_operation, parse_size};
 use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Record, TimeUnit};
 
-/// What a column holds.
+/// The role of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Ignored,
@@ -28,7 +28,7 @@ pub(super) fn told(layout: &CsvLayout) -> [(Role, Option<&CsvColumn>); 6] {
     ]
 }
 
-/// Those of them that are told by name.
+/// The columns given by name.
 pub(super) fn told_names(layout: &CsvLayout) -> Vec<(Role, String)> {
     let names = told(layout).into_iter().filter_map(|(role, column)| match column {
         Some(CsvColumn::Named(name)) => Some((role, name.clone())),
@@ -125,7 +125,7 @@ impl Values {
         }
     }
 
-    /// Leaves aside the columns that nobody asks for, which need not be numbers then.
+    /// Drops the columns that are not needed, which then need not be numbers.
     pub(super) fn leave_aside(&self, roles: &mut [Role]) {
         for role in roles {
             if (*role == Role::Latency && !self.latencies.keep)
@@ -166,7 +166,7 @@ impl Values {
         Ok(())
     }
 
-    /// Takes the unit of the times from the first of them, unless it was told.
+    /// Takes the unit of the times from the first of them, unless it was given.
     pub(super) fn guess_unit(&mut self, first: Option<&[u8]>) {
         if !std::mem::take(&mut self.guesses) {
             return;
@@ -175,7 +175,7 @@ impl Values {
             let digits = text.iter().take_while(|it| it.is_ascii_digit()).count();
             std::str::from_utf8(&text[..digits]).ok()?.parse().ok()
         });
-        // What is no number is a date, or an error soon.
+        // A field that is no number is a date, or becomes an error soon.
         let unit_ns = TimeUnit::since_1970(whole.unwrap_or(0)).nanoseconds();
         (self.clock.unit_ns, self.lifetimes.unit_ns) = (unit_ns, unit_ns);
         if self.latencies_are_times {

@@ -51,7 +51,7 @@ pub(in crate::trace) fn ids(format: Format, file: &[u8]) -> Vec<u64> {
     decoded(format, file).iter().map(|record| record.id).collect()
 }
 
-/// What is wrong with a file, and where.
+/// The error of a file, and its place.
 pub(in crate::trace) fn problem(format: Format, file: &[u8]) -> String {
     let (_, end) = in_blocks(format, &keeping_times(), file, usize::MAX);
     let error = end.unwrap_err();

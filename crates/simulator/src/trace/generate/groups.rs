@@ -73,7 +73,7 @@ pub(super) struct Grouped {
     usual_ns: f64,
     /// Objects scanned, written or born so far.
     brought: u64,
-    /// Of each of the last uploads, its first object and how many there are.
+    /// The first object and the number of objects of each of the last uploads.
     uploads: Vec<(u64, u64)>,
     /// Numbers of waves, and objects born when each began.
     waves: Vec<u64>,
@@ -147,8 +147,8 @@ impl Grouped {
         !object_hash(burst, 1).is_multiple_of(3)
     }
 
-    /// The time to a request, as a multiple of the usual one: longest at midnight, three times that at
-    /// noon, and shorter where a job runs.
+    /// The time to a request, as a multiple of the usual one: longest at midnight, three times that
+    /// at noon, and shorter where a job runs.
     fn gap(&self, index: u64) -> f64 {
         let hour = self.hour(index);
         let day = 1.0 + 0.8 * (1.0 - 6.0 * hour + 6.0 * hour * hour);
@@ -208,7 +208,7 @@ impl Grouped {
             self.brought += 1;
             return self.brought;
         }
-        // A few tries to find one that is asked for again.
+        // A few attempts to find an object that is requested again.
         let mut id = self.brought;
         for _ in 0..8 {
             id = self.brought.saturating_sub(self.rank()).max(1);

@@ -1,6 +1,6 @@
-//! A policy of any type, and the cache as the policy sees it.
+//! A policy of any type, behind the interface that the cache uses.
 //!
-//! Only what needs a policy's type is here: it is compiled for each of them.
+//! Only code that needs the policy's type is here: it is compiled for each of them.
 
 use std::any::Any;
 
@@ -11,14 +11,14 @@ use frazil_policy::{
 use super::Caller;
 use super::policy_shard::{Table, seen};
 
-/// The cache as a policy sees it during one call, but for the metas.
+/// The cache as a policy sees it during one call, without the metas.
 pub(super) struct View<'c> {
     pub(super) caller: &'c Caller<'c>,
     pub(super) table: &'c Table,
     pub(super) now: u64,
-    /// What the newcomer's fetch took, if there is one that was fetched.
+    /// Duration of the new entry's fetch, if it was fetched.
     pub(super) fetch: Option<u64>,
-    /// Writes to the neighbours of those that lists were changed for.
+    /// Writes to the neighbours of entries moved in lists.
     pub(super) writes: u64,
 }
 
@@ -78,7 +78,7 @@ impl<M: 'static> Host<M> for TypedView<'_, '_, M> {
     }
 }
 
-/// [`Policy`] without types of its own: what it remembers of newcomers is kept with it, by ticket.
+/// [`Policy`] without associated types: its data of new entries are kept with it, by ticket.
 pub(super) trait AnyPolicy: Send {
     /// [`Policy::REMEMBERS`].
     fn remembers(&self) -> bool;
@@ -90,16 +90,16 @@ pub(super) trait AnyPolicy: Send {
     fn remove(&mut self, view: &mut View<'_>, place: Slot);
     fn reweigh(&mut self, view: &mut View<'_>, place: Slot, old_weight: u64);
     fn set_capacity(&mut self, capacity: u64);
-    /// The same order; metas begin anew, and of newcomers it knows nothing.
+    /// The same order; metas begin anew, without data of new entries.
     fn copy(&self) -> Box<dyn AnyPolicy>;
     fn coldest_first(&self, view: &mut View<'_>) -> Vec<Slot>;
-    /// `None` of a policy of which nothing can be set aside.
+    /// `None` for a policy that cannot set entries aside.
     fn hot_first(&mut self) -> Option<&mut dyn AnyHotFirst>;
     /// Bytes on the heap, beside the policy's own.
     fn heap_bytes(&self) -> usize;
 }
 
-/// [`HotFirst`] without types of its own.
+/// [`HotFirst`] without associated types.
 pub(super) trait AnyHotFirst {
     /// Whether it walks its order itself.
     #[cfg(feature = "freezing")]
@@ -114,14 +114,14 @@ pub(super) trait AnyHotFirst {
     fn take_back(&mut self, view: &mut View<'_>);
 }
 
-/// A policy, and what has its types.
+/// A policy, and the data with its types.
 struct Typed<P: Policy> {
     policy: P,
     /// By place; of nothing, or not looked at, where the meta lies elsewhere.
     metas: Vec<P::Meta>,
-    /// What it remembers of newcomers.
+    /// Its data of new entries.
     awaited: Vec<Option<Incoming<P::Pending>>>,
-    /// Not a question that can be asked of a type: who makes it knows.
+    /// A type cannot tell this, so the constructor sets it.
     hot_first: Option<AsHotFirst<P>>,
 }
 

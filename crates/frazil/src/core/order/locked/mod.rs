@@ -1,9 +1,8 @@
 //! Any policy of `frazil-policy` among threads: under a lock, or several.
 //!
-//! What a hit does is the *promotion*: it waits for the lock, tries it, or is noted for later
-//! (`notes.rs`). Before it there may be a *gate*, for which no lock is needed: by chance, or
-//! by the time of the last promotion. `docs/design/features.md` says when a policy hears of
-//! what.
+//! The work of a hit is its *promotion*: it waits for the lock, tries it, or notes the hit for
+//! later (`notes.rs`). Before it there may be a *gate* without a lock: by chance, or by the time of
+//! the last promotion. `docs/design/features.md` says what a policy hears, and when.
 
 mod any_policy;
 mod notes;
@@ -32,13 +31,14 @@ use policy_shard::{CAPACITY_SEEN, PolicyShard};
 /// Entries of a cache for each hit that a thread may note before it tells.
 const NOTE_FROM: u64 = if CHECKED { 4 } else { 512 };
 
-/// CACHEUS takes what was used last of those used least: just what is noted and not told.
+/// CACHEUS evicts the most recently used of the least used entries: just those whose hits are noted
+/// and not reported.
 fn notes_for(policy: Online, entries: u64) -> u32 {
     let most = if matches!(policy, Online::Cacheus { .. }) { 1 } else { notes::ENOUGH };
     (entries / NOTE_FROM).clamp(1, most.into()) as u32
 }
 
-/// What each of `1 << bits` shards is told of a capacity.
+/// The capacity of each of `1 << bits` shards.
 fn share(capacity: u64, bits: u32) -> u64 {
     (capacity.min(CAPACITY_SEEN) >> bits).max(1)
 }
@@ -50,7 +50,7 @@ const ASIDE_BATCH: u64 = 256;
 /// The most shards.
 pub(crate) const SHARDS_MAX: u32 = 64;
 
-/// What a hit does for a policy under a lock; the others mark what was hit and take none.
+/// The work of a hit for a policy under a lock. Hits of other policies set a mark and take no lock.
 ///
 /// ```
 /// use frazil::{Cache, Policy, Promotion};
@@ -62,21 +62,21 @@ pub(crate) const SHARDS_MAX: u32 = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Promotion {
-    /// Waits for the lock, every time: the textbook's LRU. Of [`Policy::Lru`](crate::Policy::Lru),
-    /// [`LruProb`](crate::Policy::LruProb) and [`LruDelayed`](crate::Policy::LruDelayed) unless
-    /// another is asked for.
+    /// Waits for the lock, every time: the textbook's LRU. Default of
+    /// [`Policy::Lru`](crate::Policy::Lru), [`LruProb`](crate::Policy::LruProb) and
+    /// [`LruDelayed`](crate::Policy::LruDelayed).
     EveryHit,
     /// Does nothing if the lock is taken. Of [`Policy::LruRelaxed`](crate::Policy::LruRelaxed).
     TryLock,
-    /// Is noted, and 32 hits of a thread are told under one lock if that is free, or up to 64
-    /// later. The more often it is not free, the more hits are left out, first those of entries
-    /// that the policy has heard of lately. Of all other policies. A thread by itself leaves
-    /// out nothing.
+    /// Notes the hit. A thread applies 32 noted hits under one lock if that is free, or up to 64
+    /// later. The more often the lock is taken, the more hits it skips, first those of entries
+    /// whose hits the policy got recently. Default of all other policies. A single thread skips
+    /// nothing.
     Adaptive,
 }
 
 impl Promotion {
-    /// The promotion that a policy has unless another is asked for.
+    /// The default promotion of a policy.
     pub(crate) fn of(policy: Online) -> Self {
         match policy {
             Online::Lru | Online::LruProb { .. } | Online::LruDelayed { .. } => Promotion::EveryHit,
@@ -86,14 +86,14 @@ impl Promotion {
     }
 }
 
-/// Whether a hit raises a mark and a policy under a lock need not hear of it.
+/// Whether a hit only raises a mark, without a call of the policy under its lock.
 #[inline(always)]
 pub(super) fn marks(policy: Online) -> bool {
     mark_max(policy).is_some()
 }
 
-/// How far a hit raises the mark, of a policy that need not hear of it. All but SIEVE run without
-/// a lock, unless an experiment wants them under one.
+/// The highest mark that a hit sets, for policies whose hits only raise a mark. All except SIEVE
+/// run without a lock, unless an experiment puts them under one.
 pub(super) fn mark_max(policy: Online) -> Option<u8> {
     match policy {
         Online::Sieve => Some(1),
@@ -109,16 +109,16 @@ pub(super) fn mark_max(policy: Online) -> Option<u8> {
     }
 }
 
-/// What a hit must pass before it concerns the policy.
+/// The condition under which a hit concerns the policy.
 #[derive(Clone, Copy, Debug)]
 enum Gate {
     Open,
-    /// It is passed over with probability `q`.
+    /// It is skipped with probability `q`.
     Chance {
         q: f64,
         seed: u64,
     },
-    /// It is passed over if its object was promoted less than so many requests ago.
+    /// It is skipped if its object was promoted less than so many requests ago.
     Window(u64),
 }
 
@@ -135,7 +135,7 @@ impl Shard {
         place << self.bits | self.number
     }
 
-    /// The place that a position of this shard says; `None` for those of others, and for no
+    /// The place in a position of this shard; `None` for positions of other shards, and for no
     /// position.
     fn place(self, position: u32) -> Option<u32> {
         let place = position >> self.bits;
@@ -158,24 +158,24 @@ pub(crate) struct Caller<'c> {
     turns: Option<&'c turns::Turns>,
 }
 
-/// What the time of a policy is.
+/// The clock of a policy.
 #[derive(Debug)]
 enum Ticks {
     /// It does not ask for it.
     None,
-    /// Requests of all threads, as far as they were told.
+    /// Requests of all threads, as far as they were reported.
     Requests(Box<OwnLine<AtomicU64>>),
-    /// The cache's clock, in units of `1 << TICK_BITS` nanoseconds: for policies that weigh how
-    /// long fetches take. The coarse one, or the latest exact time that a fetch has read if that
-    /// is later: where there are misses enough for delays to matter, they bring it forward, and a
+    /// The cache's clock, in units of `1 << TICK_BITS` nanoseconds, for policies that weigh the
+    /// duration of fetches. It is the coarse clock, or the latest exact time that a fetch has read
+    /// if that is later. If misses are frequent enough for delays to matter, they advance it, so a
     /// hit reads one line and no exact clock. Nanoseconds.
     ///
-    /// A clock may be code of the user's. So it is read by [`Ticks::read`] alone, and the policy's
-    /// lock is taken with what its thread has read before.
+    /// A clock may be the user's code. So only [`Ticks::read`] reads it, and a thread uses a time
+    /// read before it takes the policy's lock.
     Real(Box<OwnLine<AtomicU64>>),
 }
 
-/// A tick of 1.024 µs: 32 bits of it, which is what a note has room for, are 73 minutes.
+/// A tick of 1.024 µs: the 32 bits of a note are 73 minutes.
 const TICK_BITS: u32 = 10;
 
 /// Ticks in so many nanoseconds.
@@ -193,7 +193,7 @@ impl Ticks {
     fn of(policy: Online) -> Self {
         match policy {
             Online::Mad { .. } | Online::GuardedMad { .. } => Ticks::Real(Box::default()),
-            // Of fetches these two are told nothing: they go by rates alone here.
+            // These two get no data of fetches: they use only rates here.
             Online::LaCache { .. }
             | Online::DelayRank { .. }
             | Online::LruDelayed { .. }
@@ -204,7 +204,7 @@ impl Ticks {
         }
     }
 
-    /// What a note says of when its hit was: the low half of it.
+    /// The time in the note of a hit: its low half.
     #[inline(always)]
     fn stamp(&self, headers: &dyn Headers, reads: &Reads) -> u64 {
         match self {
@@ -219,13 +219,13 @@ impl Ticks {
     fn read(&self, headers: &dyn Headers, reads: &Reads) -> u64 {
         let Ticks::Real(latest) = self else { return 0 };
         let shown = ticks(latest.0.load(Relaxed).max(headers.coarse_ns()));
-        // Not by what was read before the clock: that may have called the cache.
+        // Not a value read before the clock: the clock may have called the cache.
         let now = shown.max(reads.clock.load(Relaxed));
         reads.clock.store(now, Relaxed);
         now
     }
 
-    /// A newcomer has read the clock.
+    /// A new entry has read the clock.
     fn advance(&self, newcomer: &Newcomer, traffic: &mut Traffic) {
         if let (Ticks::Real(latest), Some(absence)) = (self, newcomer.absence)
             && latest.0.load(Relaxed) < absence.landed
@@ -236,7 +236,7 @@ impl Ticks {
     }
 }
 
-/// The time of a policy at the last request of a thread, and what a note of it would say.
+/// The time of a policy at the last request of a thread, and its form in a note.
 struct Time {
     now: u64,
     request: u64,
@@ -252,9 +252,8 @@ impl Time {
 }
 
 impl Caller<'_> {
-    /// What time it is, for a policy whose lock the caller holds and that has heard of `last`: its
-    /// time does not run backwards. Where requests are counted, tells the others how many this
-    /// thread has seen.
+    /// The time for a policy whose lock the caller holds and whose latest time is `last`: its time
+    /// does not run backwards. If the clock counts requests, publishes this thread's count.
     fn synchronize(&self, last: u64) -> Time {
         let clock = match self.clock {
             Ticks::None => return Time { now: 0, request: 0, writes: 0 },
@@ -289,9 +288,9 @@ pub(crate) struct Locked {
     policy: Online,
     promotion: Promotion,
     gate: Gate,
-    /// How many hits a thread notes before it tells them if the lock is free; twice as many are
-    /// the most. What it has noted is hidden from the others' decisions: little, in a
-    /// small cache.
+    /// Number of hits that a thread notes before it reports them if the lock is free; at most twice
+    /// as many. Noted hits are hidden from the decisions of others, so there are few in a small
+    /// cache.
     notes: AtomicU32,
     /// Threads whose chance has begun.
     drawing: AtomicU64,
@@ -344,7 +343,7 @@ impl Locked {
         Locked { turns: Some(Box::new(turns::Turns::new(costs))), ..self }
     }
 
-    /// What they were made to cost.
+    /// The costs that were set.
     #[cfg(feature = "measure")]
     pub(crate) fn turns(&self) -> Option<&turns::Turns> {
         self.turns.as_deref()
@@ -359,8 +358,8 @@ impl Locked {
         if let Some(policy_shards) = self.policy_shards.get() {
             return policy_shards;
         }
-        // Who changes it meanwhile tells the shards of it. Loaded before: a checker may suspend a
-        // thread at a load, and must not while others wait for what it makes.
+        // A thread that changes it meanwhile informs the shards. Loaded before: a checker may
+        // suspend a thread at a load, and must not while others wait for its result.
         let capacity = self.capacity.load(Relaxed);
         // The gate of `lru-prob` has drawn already.
         let policy = match self.policy {
@@ -378,7 +377,7 @@ impl Locked {
         self.stamped.then(|| &**self.stamps.get_or_init(Box::default))
     }
 
-    /// Those that were told of anything.
+    /// The shards that were informed.
     fn used(&self) -> &[PolicyShard] {
         self.policy_shards.get().map_or(&[], |policy_shards| policy_shards)
     }
@@ -400,9 +399,9 @@ impl Locked {
         walk
     }
 
-    /// Gives the policy back what was set aside. What the headers of their slots say is the caller's to
-    /// take back, who knows those that a [walk](Self::walk) has shown; these are the others, that have
-    /// replaced some. One thread at a time sets aside and takes back.
+    /// Returns the entries set aside to the policy. The caller resets the headers of the slots that
+    /// a [walk](Self::walk) has returned; this returns the others, which have replaced some of
+    /// them. One thread at a time sets aside and takes back.
     #[cfg(feature = "freezing")]
     pub(crate) fn take_back<H: Headers>(&self, headers: &H) -> Vec<u32> {
         let caller = self.caller(headers);
@@ -411,7 +410,7 @@ impl Locked {
         self.used().iter().flat_map(of_shard).collect()
     }
 
-    /// The slots of what is set aside.
+    /// The slots set aside.
     #[cfg(feature = "freezing")]
     pub(crate) fn aside(&self) -> Vec<u32> {
         self.used().iter().flat_map(|policy_shard| policy_shard.aside()).collect()
@@ -423,7 +422,7 @@ impl Locked {
         self.used().iter().map(|policy_shard| policy_shard.aside_count()).sum()
     }
 
-    /// Whether a hit raises a mark and the policy need not hear of it.
+    /// Whether a hit only raises a mark, without a call of the policy.
     #[inline(always)]
     pub(crate) fn marks(&self) -> bool {
         marks(self.policy)
@@ -495,7 +494,7 @@ impl Locked {
         }
     }
 
-    /// Whether the policy has heard of a hit of this slot less than so many epochs ago.
+    /// Whether the policy got a hit of this slot less than so many epochs ago.
     fn heard_of<H: Headers>(&self, headers: &H, slot: u32, epochs: u32) -> bool {
         let header = headers.header(slot);
         let shard = header.position.load(Relaxed) as usize & ((1 << self.bits) - 1);
@@ -517,7 +516,7 @@ impl Locked {
         }
     }
 
-    /// Each thread has its own chance; the first has that of the simulator.
+    /// Each thread has its own random numbers; the first has those of the simulator.
     fn draw(&self, reads: &Reads, q: f64, seed: u64) -> bool {
         let (begun, chance) = (&reads.drawing, &reads.chance);
         if begun.load(Relaxed) == 0 {
@@ -530,8 +529,8 @@ impl Locked {
         promotes
     }
 
-    /// Tells what the calling thread has noted: later if somebody is in the way, as long as
-    /// there is room for more.
+    /// Reports the hits that the calling thread has noted, or later, if the lock is taken and there
+    /// is space for more notes.
     #[cold]
     #[inline(never)]
     fn tell<H: Headers>(&self, headers: &H) {
@@ -570,12 +569,12 @@ impl Locked {
         self.clock.read(headers, headers.reads());
     }
 
-    /// Tells a policy of an object that was asked for and is too heavy to be admitted.
+    /// Reports a requested object that is too heavy to admit to a policy.
     pub(crate) fn pass_over<H: Headers>(&self, headers: &H, hash: u64, weight: u64) {
         self.policy_shards()[self.home(hash)].pass_over(&self.caller(headers), hash, weight);
     }
 
-    /// A newcomer is not admitted after all.
+    /// A new entry is not admitted after all.
     pub(crate) fn forget(&self, newcomer: &Newcomer) {
         if newcomer.recalled.get() != 0 {
             self.policy_shards()[self.home(newcomer.hash)].forget(newcomer);
@@ -595,8 +594,8 @@ impl Locked {
         policy_shard.insert(&caller, &mut ctx.buffers.traffic, slot, newcomer, priority);
     }
 
-    /// A victim from the newcomer's own shard if that holds its share, else from the next
-    /// that holds more than its own.
+    /// A victim from the new entry's own shard if that holds its share, else from the next shard
+    /// above its share.
     pub(crate) fn evict<H: Headers>(
         &self,
         ctx: &mut QueueCtx<'_, H>,
@@ -614,7 +613,7 @@ impl Locked {
         let share = self.capacity.load(Relaxed) / count as u64;
         let home = newcomer.map_or(0, |newcomer| self.home(newcomer.hash));
         let from = |at: usize| &self.policy_shards()[(home + at) % count];
-        // A newcomer's weight above the share is what one of them has too much of.
+        // The excess of a new entry's weight over the share comes from one of them.
         let coming = newcomer.map_or(1, |newcomer| newcomer.weight);
         let full = (1..count).find(|&at| from(at).held() > share);
         let first =
@@ -666,7 +665,7 @@ impl Locked {
         true
     }
 
-    /// What they weigh together.
+    /// Their total weight.
     pub(crate) fn held(&self) -> u64 {
         self.used().iter().map(|policy_shard| policy_shard.held()).sum()
     }
@@ -711,7 +710,7 @@ pub(crate) struct Walk<'l> {
     locked: &'l Locked,
     caller: Caller<'l>,
     share: f64,
-    /// The one that is walked, and those to come.
+    /// The shard being walked, and those to come.
     policy_shards: &'l [PolicyShard],
     /// How many of it.
     left: u64,
@@ -734,7 +733,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Sets some aside, and says their slots, which the pin keeps if there is one. False when it is over.
+    /// Sets some aside, and returns their slots, which the pin protects if there is one. False at
+    /// the end.
     pub(crate) fn next(&mut self, pinned: Option<&Pinned<'_>>, slots: &mut Vec<u32>) -> bool {
         slots.clear();
         while let [policy_shard, ..] = self.policy_shards {
@@ -826,7 +826,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| insert(locked, &Waiting::new(Some(&barrier)), 9));
             barrier.wait();
-            // What fails in it must not leave the thread waiting.
+            // A failure in it must not leave the thread waiting.
             let outcome = catch_unwind(AssertUnwindSafe(act));
             barrier.wait();
             outcome.unwrap_or_else(|panic| resume_unwind(panic));
@@ -960,7 +960,7 @@ mod tests {
         let locked = Locked::new(Online::Arc, Promotion::Adaptive, 1, 4, 4);
         (1..=4).for_each(|slot| insert(&locked, &headers, slot));
         let caller = locked.caller(&headers);
-        // Each is told of, and then nothing comes of it: as if its thread had panicked.
+        // Each is reported, and then not admitted, as if its thread had panicked.
         let newcomers: Vec<Newcomer> =
             (0..2 * (1 << 12) + 10).map(|hash| Newcomer::new(100 + hash, 1)).collect();
         let unheard = || Newcomer::new(1, 1);

@@ -1,9 +1,9 @@
-//! Hits that a thread has noted for a locked policy, and how crowded it finds the lock.
+//! Hits that a thread has noted for a policy under a lock, and the crowding of that lock as the
+//! thread sees it.
 //!
-//! The lock is taken once for a buffer of notes, as paper 1 (§5.2) shows that above some hit
-//! ratio the work on hits, done for every one of them, is what bounds throughput. From half a
-//! buffer on the thread tells its notes if it finds the lock free. If the buffer is full it
-//! waits: nothing is lost.
+//! The lock is taken once for a buffer of notes: paper 1 (§5.2) shows that above some hit ratio
+//! work done on every hit bounds throughput. From half a buffer on the thread delivers its notes if
+//! the lock is free. With a full buffer it waits for the lock, so nothing is lost.
 //!
 //! Each attempt that is vain makes the lock more *crowded* to the thread, each other one less.
 //! While it is crowded, hits of entries that the policy has heard of lately are passed over:
@@ -18,20 +18,20 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// The most hits that wait to be told.
 const LENGTH: usize = if CHECKED { 4 } else { 64 };
-/// From how many on they are told if the lock is free, at most.
+/// The most notes from which on they are reported if the lock is free.
 pub(crate) const ENOUGH: u32 = LENGTH as u32 / 2;
 /// Hits between two attempts.
 const BETWEEN: u32 = if CHECKED { 1 } else { 8 };
 
-/// Epochs in which a policy hears of hits of as many entries as there are.
+/// Epochs in which a policy gets hits of as many entries as there are.
 pub(crate) const EPOCHS: usize = 16;
 /// Epochs are counted up to this, and from 0 again. An entry that is not heard of for so long
 /// seems to have been heard of lately, once; below 255, which a header's mark is never to reach.
 pub(crate) const TURN: u8 = 128;
-/// The most epochs that count as lately. With all hits passed over that this allows, one thread
-/// on about Zipf 1.0 misses up to 0.14 points more; with twice as many epochs up to 0.6.
+/// The most epochs that count as recent. If all hits that this allows are skipped, one thread on
+/// about Zipf 1.0 misses up to 0.14 points more; with twice as many epochs up to 0.6.
 const LATELY: u32 = 4;
-/// How many attempts that succeed make up for one that was vain, which is worth an epoch.
+/// Successful attempts that offset a failed one, which counts an epoch.
 const RISE: u32 = 16;
 const MOST_CROWDED: u32 = LATELY * RISE;
 
@@ -41,7 +41,7 @@ pub(crate) struct Notes {
     count: AtomicU32,
     /// How crowded the lock was of late, up to [`MOST_CROWDED`].
     crowd: AtomicU32,
-    /// Hits that were passed over or thrown away.
+    /// Hits that were skipped or thrown away.
     pub(crate) skipped: AtomicU64,
     /// Slot, and the low half of the stamp that says when it was.
     notes: [AtomicU64; LENGTH],
@@ -60,14 +60,14 @@ impl Default for Notes {
 }
 
 impl Notes {
-    /// Hits of entries that the policy heard of less than so many epochs ago are to be passed
-    /// over. 0 for a thread that nobody is in the way of.
+    /// Hits of entries whose last hit reached the policy less than so many epochs ago are skipped.
+    /// 0 for a thread without contention.
     #[inline(always)]
     pub(crate) fn lately(&self) -> u32 {
         self.crowd.load(Relaxed).div_ceil(RISE)
     }
 
-    /// Notes a hit. True if the notes are to be told now; `enough` is at most [`ENOUGH`].
+    /// Notes a hit. True if the notes should be reported now; `enough` is at most [`ENOUGH`].
     #[inline(always)]
     pub(crate) fn push(&self, slot: u32, stamp: u64, enough: u32) -> bool {
         let count = self.count.load(Relaxed);
@@ -78,7 +78,7 @@ impl Notes {
             && ((count + 1 - enough).is_multiple_of(BETWEEN) || self.is_full(enough))
     }
 
-    /// Whether nothing more may be noted until these are told.
+    /// Whether these must be reported before another note.
     #[inline(always)]
     pub(crate) fn is_full(&self, enough: u32) -> bool {
         self.count.load(Relaxed) >= 2 * enough

@@ -1,10 +1,9 @@
 //! One policy of `frazil-policy` under one lock.
 //!
-//! The policy orders *places*, and a table leads from a place to the slot that is there:
-//! a replacement puts its slot in the place of the old one, and the policy need not know.
-//! The slot's position says its place and shard; it is 0 while the slot is in no place, and
-//! written under the lock. 4 bytes an entry, 8 more for policies that remember, and the
-//! policy's own.
+//! The policy orders *places*, and a table maps a place to its slot: a replacement puts its slot in
+//! the place of the old one without telling the policy. The slot's position has its place and
+//! shard; it is 0 while the slot is in no place, and written under the lock. 4 bytes an entry, 8
+//! more for policies that remember evicted entries, and the policy's own.
 
 use frazil_policy::{Eviction, Priority, Slot};
 
@@ -24,37 +23,38 @@ use crate::sync::atomic::{
 };
 use crate::sync::{Mutex, MutexGuard, OwnLine};
 
-/// Newcomers between their miss and their admission, at most. Of more than that some are
-/// missed anew when they are admitted.
+/// The most new entries between their miss and their admission. With more, some report their miss
+/// again when they are admitted.
 const TICKETS: usize = 1 << 12;
-/// The ticket of a newcomer that is admitted as soon as it was missed, or not at all.
+/// The ticket of a new entry that is admitted right after its miss, or not at all.
 const AT_ONCE: u32 = 0;
 
-/// The most that a policy is told of who waited for a fetch: 10 ns each, under its lock.
+/// The most waiters of a fetch that are reported to a policy: 10 ns each, under its lock.
 const TOLD_MAX: u64 = 1 << 12;
-/// How much one fetch moves what they are taken to last on the whole.
+/// Weight of one fetch in the moving average of durations.
 const LEARNING: f64 = 1.0 / 16.0;
 
-/// The most that a policy is told an entry weighs, and that there is room for: sums of both
-/// do not overflow, whatever the weigher says.
+/// The largest weight of an entry, and the largest capacity, reported to a policy: sums of both do
+/// not overflow, with any weigher.
 const WEIGHT_SEEN: u64 = 1 << 34;
 pub(crate) const CAPACITY_SEEN: u64 = 1 << 62;
 
-/// A weight as a policy is told it.
+/// A weight as reported to a policy.
 pub(super) fn seen(weight: u64) -> u64 {
     weight.min(WEIGHT_SEEN)
 }
 
 /// A policy behind a lock, and the slots that it orders.
 ///
-/// Policies are called through a table of functions. The lock costs many times as much, and what
-/// is the same for all of them is compiled once.
+/// Policies are called through a table of functions. The lock costs many times as much, and common
+/// code is compiled once.
 pub(crate) struct PolicyShard {
     shard: Shard,
     places: Mutex<Places>,
     /// Written under the lock, for those who look for a shard that holds too much.
     held: AtomicU64,
-    /// What epoch the policy is in. Apart from what the lock's holders write: readers look at it.
+    /// The policy's epoch. Separate from the data that the lock's holders write, because readers
+    /// read it.
     epoch: OwnLine<AtomicU8>,
 }
 
@@ -66,15 +66,15 @@ struct Places {
     aside: SetAside,
     /// The latest that the policy has heard of.
     time: u64,
-    /// Slots that came in this epoch, or of which the policy has heard a hit.
+    /// Slots inserted in this epoch, or with a hit reported to the policy.
     fresh: usize,
 }
 
-/// Newcomers of which the policy remembers something, by ticket.
+/// New entries of which the policy has data, by ticket.
 struct Tickets {
     /// Their hashes; of [`AT_ONCE`] none.
     hashes: Vec<Option<u64>>,
-    /// Tickets below that length that nobody has.
+    /// Free tickets below that length.
     idle: Vec<u32>,
     /// The ticket that is taken from its holder next, should all be in use.
     oldest: usize,
@@ -94,7 +94,7 @@ impl Tickets {
         ticket
     }
 
-    /// The ticket of a newcomer, unless it went to another.
+    /// The ticket of a new entry, unless another has it now.
     fn of(&self, newcomer: &Newcomer) -> Option<u32> {
         let ticket = newcomer.recalled.get();
         (*self.hashes.get(ticket as usize)? == Some(newcomer.hash)).then_some(ticket)
@@ -111,7 +111,7 @@ impl Tickets {
     }
 }
 
-/// What a newcomer's fetch was, in ticks.
+/// Duration of a new entry's fetch, in ticks.
 #[derive(Clone, Copy)]
 struct Fetched {
     missed: u64,
@@ -131,8 +131,8 @@ impl Fetched {
         Fetched { missed: landed.saturating_sub(took), took, landed, waiters, delay, least }
     }
 
-    /// When they came. A flight knows the sum of their delays and not each: all but the last are
-    /// told as if they had come together.
+    /// Times of the waiters. A flight has only the sum of their delays: all except the last are
+    /// reported as if they had come together.
     fn delayed_hits(&self) -> impl Iterator<Item = u64> + use<> {
         let Fetched { missed, landed, waiters, delay, least, .. } = *self;
         let others = waiters.saturating_sub(1);
@@ -144,14 +144,14 @@ impl Fetched {
     }
 }
 
-/// What the policy may ask for of a place.
+/// The policy's view of a place.
 #[derive(Clone)]
 pub(super) struct Table {
     /// The slot by place; place 0 does not exist.
     pub(super) slots: Vec<u32>,
     /// By place; empty unless the policy remembers.
     pub(super) hashes: Vec<u64>,
-    /// What a fetch takes on the whole, in ticks, once there was one.
+    /// Typical duration of a fetch, in ticks, once there was one.
     usual: Option<f64>,
 }
 
@@ -164,8 +164,8 @@ impl Table {
         View { caller, table: self, now, fetch: None, writes: 0 }
     }
 
-    /// The view of a policy that a newcomer is brought to: how long its fetch took, and the last
-    /// tick of that, as in the simulator.
+    /// A policy's view for a new entry: the duration of its fetch, and the last tick of it, as in
+    /// the simulator.
     fn view_of<'c>(
         &'c mut self,
         caller: &'c Caller<'c>,
@@ -195,7 +195,7 @@ impl PolicyShard {
         PolicyShard { shard, places, held: AtomicU64::new(0), epoch }
     }
 
-    /// Takes the lock, and tells the policy first what its caller has noted before.
+    /// Takes the lock, and first reports the hits that the caller has noted.
     fn enter(&self, caller: &Caller<'_>, traffic: &mut Traffic) -> Entered<'_> {
         // The lock is written when it is taken and when it is left.
         traffic.writes += 2;
@@ -215,7 +215,7 @@ impl PolicyShard {
         self.catch_up(caller, places)
     }
 
-    /// The same for a hit, which has no stripe in hand to count in.
+    /// The same for a hit, which has no stripe for its counts.
     fn try_enter(&self, caller: &Caller<'_>, wait: bool) -> Option<Entered<'_>> {
         let places = self.try_lock(caller, wait)?;
         let mut entered = self.catch_up(caller, places);
@@ -250,7 +250,7 @@ impl PolicyShard {
             let Header { position, mark: heard, .. } = caller.headers.header(slot);
             let position = position.load(Relaxed);
             let Some(place) = self.shard.place(position) else {
-                // Of another shard, or stale.
+                // A position of another shard, or a stale one.
                 return self.shard.is_other(position);
             };
             if aside.hides(Slot(place)) {
@@ -322,7 +322,8 @@ impl Places {
         place
     }
 
-    /// Tells the policy that what is in a place goes. Writes to shared lines.
+    /// Reports the removal of the entry in a place to the policy. Returns the writes to shared
+    /// lines.
     fn remove(&mut self, caller: &Caller<'_>, now: u64, place: Slot) -> u64 {
         let Places { policy, table, aside, .. } = self;
         let mut view = table.view(caller, now);
@@ -349,11 +350,11 @@ impl Places {
         slot
     }
 
-    /// Tells the policy of an object that is not there; what it remembers is kept under a ticket.
-    /// Writes to shared lines.
+    /// Reports a miss to the policy; its data are kept under a ticket. Returns the writes to shared
+    /// lines.
     ///
-    /// Of one that was fetched it hears now, and hears when that was: of the miss, and of those
-    /// who came meanwhile.
+    /// A fetched entry is reported now, with the times of its miss and of the requests during the
+    /// fetch.
     fn miss(&mut self, caller: &Caller<'_>, now: u64, newcomer: &Newcomer, ticket: u32) -> u64 {
         let Places { policy, table, .. } = self;
         let (mut view, weight) = (table.view(caller, now), seen(newcomer.weight));
@@ -378,8 +379,8 @@ impl std::fmt::Debug for PolicyShard {
 }
 
 impl PolicyShard {
-    /// Tells the policy what the caller has noted. False if it may not wait for the lock
-    /// and it is taken.
+    /// Reports the caller's notes to the policy. False if it may not wait for the lock and it is
+    /// taken.
     pub(super) fn tell(&self, caller: &Caller<'_>, wait: bool) -> bool {
         self.try_enter(caller, wait).map(|entered| entered.leave(caller.reads)).is_some()
     }
@@ -399,14 +400,14 @@ impl PolicyShard {
         true
     }
 
-    /// Tells the policy of an object that was asked for and is too heavy to be admitted.
+    /// Reports a requested object that is too heavy to admit.
     pub(super) fn pass_over(&self, caller: &Caller<'_>, hash: u64, weight: u64) {
         let Entered { mut places, now, .. } = self.enter(caller, &mut Traffic::default());
         let newcomer = Newcomer::new(hash, weight);
         places.miss(caller, now, &newcomer, AT_ONCE);
     }
 
-    /// A newcomer is not admitted after all.
+    /// A new entry is not admitted after all.
     pub(super) fn forget(&self, newcomer: &Newcomer) {
         self.places.lock().tickets.redeem(newcomer);
     }
@@ -438,8 +439,7 @@ impl PolicyShard {
         self.hold(weight, 0);
     }
 
-    /// Chooses and takes a victim. Tells the policy first of a newcomer that it has not
-    /// heard of.
+    /// Chooses and takes a victim. First reports the new entry, if the policy does not know it yet.
     pub(super) fn evict(
         &self,
         caller: &Caller<'_>,
@@ -453,7 +453,7 @@ impl PolicyShard {
             newcomer.recalled.set(ticket);
         }
         let Places { policy, table, tickets, aside, .. } = &mut *entered.places;
-        // The last tick of a newcomer's fetch, as in the simulator.
+        // The last tick of a new entry's fetch, as in the simulator.
         let is_fetched = newcomer.is_some_and(|newcomer| newcomer.absence.is_some());
         let mut view = table.view(caller, entered.now.saturating_sub(is_fetched.into()));
         let next = aside.after_cursor(&mut **policy);
@@ -559,13 +559,14 @@ impl PolicyShard {
         self.places.lock().policy.set_capacity(capacity);
     }
 
-    /// Begins to walk the order, hottest first: from now on the policy hears of no hit. How many
-    /// entries there are; 0 where nothing can be set aside.
+    /// Begins to walk the order, hottest first: from now on no hits are reported to the policy.
+    /// Returns the number of entries; 0 if none can be set aside.
     #[cfg(feature = "freezing")]
     pub(super) fn begin_setting_aside(&self, caller: &Caller<'_>) -> u64 {
         let walks = self.places.lock().policy.hot_first().map(|hot_first| hot_first.walks());
         let Some(walks) = walks else { return 0 };
-        // Copied, and asked outside of the lock, where it has to be put together.
+        // The policy is copied, and the copy computes the order outside of the lock, if it has no
+        // ready order.
         let copied = |slot| self.place_of(caller, slot).map(Slot);
         let listed = if walks { Vec::new() } else { self.coldest_first(caller) };
         let listed: Vec<Slot> = listed.into_iter().filter_map(copied).collect();
@@ -575,8 +576,9 @@ impl PolicyShard {
         (table.slots.len() - 1 - free.len()) as u64
     }
 
-    /// Sets the next so many of the walk aside, and adds their slots to `slots`; the pin keeps
-    /// them, if there is one. Their headers say so from here on. The lock is held for some 20 ns a slot.
+    /// Sets the next entries of the walk aside, and adds their slots to `slots`; the pin protects
+    /// them, if there is one. Their headers are marked from here on. The lock is held for some 20
+    /// ns a slot.
     #[cfg(feature = "freezing")]
     pub(super) fn set_aside_next(
         &self,
@@ -594,7 +596,7 @@ impl PolicyShard {
             let Some(place) = aside.next(&mut **policy, is_seated) else { break };
             let Some(hot_first) = policy.hot_first() else { break };
             let slot = table.slots[place.index()];
-            // What is not charged for goes with who holds it.
+            // An uncharged entry leaves with its last holder.
             if !caller.headers.is_charged(slot) {
                 continue;
             }
@@ -602,19 +604,19 @@ impl PolicyShard {
             hot_first.set_aside(&mut view, place);
             let weight = view.weight(place);
             aside.add(place, weight);
-            // Under the lock, without which nobody takes it out of its place and retires it.
+            // Under the lock, without which no thread takes it out of its place and retires it.
             pinned.into_iter().for_each(|pinned| pinned.keep(slot));
             caller.headers.prefetch(slot);
             slots.push(slot);
         }
-        // Under the lock as well: who takes one out clears what is set here.
+        // Under the lock as well: a thread that takes one out clears the flag set here.
         for &slot in &slots[set_aside..] {
             caller.headers.header(slot).set_aside();
         }
     }
 
-    /// Ends the walk; the policy makes do with what is left of its capacity. That is asked for under
-    /// the lock, so that no older one comes after a newer.
+    /// Ends the walk; the policy gets the rest of its capacity. It is set under the lock, so that
+    /// no older value follows a newer one.
     #[cfg(feature = "freezing")]
     pub(super) fn end_setting_aside(&self, capacity: &dyn Fn() -> u64) {
         let Places { policy, aside, .. } = &mut *self.places.lock();
@@ -635,8 +637,8 @@ impl PolicyShard {
         aside.slots(&table.slots)
     }
 
-    /// Gives the policy back what was set aside, and all of its capacity. The slots that have replaced
-    /// some of it since: what their headers say is the caller's to take back.
+    /// Returns the entries set aside to the policy, with all of its capacity. Returns the slots
+    /// that have replaced some of them since; the caller resets their headers.
     #[cfg(feature = "freezing")]
     pub(super) fn take_back(&self, caller: &Caller<'_>, capacity: &dyn Fn() -> u64) -> Vec<u32> {
         let mut entered = self.enter(caller, &mut Traffic::default());
@@ -669,7 +671,7 @@ impl PolicyShard {
         order.into_iter().map(|place| table.slots[place.index()]).collect()
     }
 
-    /// What the slots in a place weigh together.
+    /// Total weight of the slots in a place.
     pub(super) fn held(&self) -> u64 {
         self.held.load(Relaxed)
     }

@@ -1,9 +1,9 @@
-//! What a policy under a lock has set aside: its hottest, which it is not to evict.
+//! Entries that a policy under a lock has set aside: its hottest, which it must not evict.
 //!
-//! Who sets aside walks the order, hottest first, a batch of places at a time under the lock. From
-//! there on hits of those places are nobody's business, which the headers of their slots say
-//! without the lock, and removals are told to the policy as those of what it has set aside. While
-//! the walk lasts the policy hears of no hit, so that nothing moves to where it has been already.
+//! The thread that sets entries aside walks the order, hottest first, a batch of places at a time
+//! under the lock. From then on nobody tells the policy of hits of those places, as the headers of
+//! their slots say without the lock; removals of them are told to the policy as such. During the
+//! walk the policy hears of no hit, so nothing moves to where the walk has been.
 
 use frazil_policy::Slot;
 
@@ -14,12 +14,12 @@ use super::any_policy::AnyPolicy;
 #[cfg(feature = "freezing")]
 const REPLACEMENTS_MAX: usize = 1 << 16;
 
-/// What a shard has set aside.
+/// The entries that a shard has set aside.
 #[derive(Default)]
 pub(super) struct SetAside {
     /// Whether the walk is under way.
     pub(super) walking: bool,
-    /// Whether it has begun since all was given back.
+    /// Whether a walk has begun since everything was returned.
     #[cfg(feature = "freezing")]
     pub(super) used: bool,
     /// The next place of the walk.
@@ -31,11 +31,11 @@ pub(super) struct SetAside {
     /// Slots that have replaced some, as long as they are few.
     #[cfg(feature = "freezing")]
     replacements: Vec<u32>,
-    /// What they weigh, as the policy is told it.
+    /// Their weight, as reported to the policy.
     pub(super) weight: u64,
 }
 
-/// The hottest, or what comes after a place in the walk.
+/// The hottest, or the successor of a place in the walk.
 fn colder(policy: &mut dyn AnyPolicy, place: Option<Slot>) -> Option<Slot> {
     policy.hot_first().and_then(|hot_first| hot_first.next(place))
 }
@@ -53,7 +53,7 @@ impl SetAside {
         self.places.iter().map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Those of `slots`, by place, that are set aside.
+    /// The members of `slots`, by place, that are set aside.
     #[cfg(feature = "freezing")]
     pub(super) fn slots(&self, slots: &[u32]) -> Vec<u32> {
         let aside = (0..).zip(slots).filter(|&(place, _)| self.has(Slot(place)));
@@ -68,8 +68,8 @@ impl SetAside {
         }
     }
 
-    /// The slots that have replaced some: all that are set aside, of `slots` by place, if they were too
-    /// many to note.
+    /// The slots that have replaced some: all that are set aside, of `slots` by place, if they were
+    /// too many to note.
     #[cfg(feature = "freezing")]
     pub(super) fn replacements(&mut self, slots: &[u32]) -> Vec<u32> {
         match std::mem::take(&mut self.replacements) {
@@ -78,7 +78,7 @@ impl SetAside {
         }
     }
 
-    /// Whether the policy is not to hear of a hit of a place.
+    /// Whether hits of a place are hidden from the policy.
     #[inline]
     pub(super) fn hides(&self, place: Slot) -> bool {
         self.walking || self.has(place)
@@ -113,7 +113,7 @@ impl SetAside {
         None
     }
 
-    /// Moves the walk on if it has come to a place that is about to go.
+    /// Advances the walk if it is at a place that is about to leave.
     #[inline]
     pub(super) fn pass(&mut self, policy: &mut dyn AnyPolicy, place: Slot) {
         if self.cursor == Some(place) {
@@ -121,7 +121,7 @@ impl SetAside {
         }
     }
 
-    /// What the walk comes to after the place that it is at, should that be evicted.
+    /// The walk's next place if its current one is evicted.
     pub(super) fn after_cursor(&self, policy: &mut dyn AnyPolicy) -> Option<Slot> {
         self.cursor.and_then(|place| colder(policy, Some(place)))
     }

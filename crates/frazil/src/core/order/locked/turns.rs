@@ -1,12 +1,11 @@
-//! List operations that take as long as an experiment says, under the policy's lock: paper 1's
-//! machine had them at 0.59 to 0.81 µs, ours at a twentieth of that. There with the feature
-//! `measure` only.
+//! List operations that take as long as an experiment sets, under the policy's lock: on paper 1's
+//! machine they took 0.59 to 0.81 µs, on ours a twentieth of that. Only with the feature `measure`.
 //!
-//! Whoever has the lock spins until its work would be done. A turn begins when the lock is asked
-//! for or when the turn before is over, whichever is later, so that the time in which the lock
-//! goes from one core to another is part of the turn, as it is of the paper's times. Who waits
-//! spins too, in no order but the processor's: a thread that sleeps would leave the lock idle, and
-//! what its system takes to wake it would be measured instead of the lists.
+//! The thread that has the lock spins until its work would be done. A turn begins when the lock is
+//! requested or when the turn before ends, whichever is later. So the time in which the lock moves
+//! between cores is part of the turn, as it is of the paper's times. Waiting threads spin too, in
+//! no set order: a sleeping thread would leave the lock idle, and its wake-up would be measured
+//! instead of the lists.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +13,11 @@ use frazil_policy::Work;
 
 use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// After so many vain attempts a thread lets others have its core.
+/// After this many failed attempts a thread yields its core.
 const PATIENCE: u32 = 10_000;
 
-/// What list operations are to cost under the lock of a policy, which spins for that long: for
-/// experiments, and with the feature `measure` only.
+/// The costs of list operations under the lock of a policy, which spins for that long: for
+/// experiments, only with the feature `measure`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -37,7 +36,7 @@ pub struct ListCosts {
     pub head: Duration,
     /// The oldest end of a list changes.
     pub tail: Duration,
-    /// An object is passed over at that end.
+    /// An object is skipped at that end.
     pub skip: Duration,
 }
 
@@ -55,12 +54,12 @@ pub struct ListTurns {
     pub spent: Duration,
 }
 
-/// The costs, and the turn that is taken. All but the costs is written under the lock.
+/// The costs, and the current turn. Everything except the costs is written under the lock.
 #[derive(Debug)]
 pub(crate) struct Turns {
     costs: ListCosts,
     origin: Instant,
-    /// When the work of the latest turn is done, since the origin.
+    /// End of the latest turn's work, since the origin.
     due_ns: AtomicU64,
     turns: AtomicU64,
     spent_ns: AtomicU64,
@@ -100,7 +99,7 @@ impl Turns {
         Some((guard, vain > 0))
     }
 
-    /// Has whoever has the lock do so much work.
+    /// Makes the holder of the lock do so much work.
     pub(super) fn spend(&self, work: Work, times: u32) {
         let cost = match work {
             Work::Delink => self.costs.delink,
@@ -162,7 +161,7 @@ mod tests {
         turns.take(true, || Some(())).unwrap();
         turns.spend(Work::Delink, 1);
         let over = turns.due_ns.load(Relaxed);
-        // Asked for while that turn was taken: what the lock took to change hands is no gap.
+        // Requested during that turn: the time of the lock's hand-over is no gap.
         turns.due_ns.store(over + 1_000_000, Relaxed);
         turns.take(true, || Some(())).unwrap();
         assert_eq!(turns.due_ns.load(Relaxed), over + 1_000_000);
