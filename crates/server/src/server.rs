@@ -192,7 +192,7 @@ impl Server {
             items,
             memcached,
             resp: Resp::new(&settings),
-            http,
+            http: http(&settings, shares, &wakers)?,
             turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { settings.threads }),
             fetches,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
@@ -259,6 +259,18 @@ impl Server {
             .map(result_of)
             .fold(ended, Result::and)
     }
+}
+
+/// The cache of HTTP, where that is spoken.
+fn http(
+    settings: &Settings,
+    shares: Shares,
+    wakers: &Arc<[Waker]>,
+) -> Result<Option<Http>, StartError> {
+    let http = (!settings.http.is_empty())
+        .then(|| Http::new(settings, shares, Arc::clone(wakers)))
+        .transpose();
+    http.map_err(StartError::Cache)
 }
 
 fn spawn(

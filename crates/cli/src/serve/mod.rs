@@ -148,6 +148,25 @@ fn origins(args: &Args) -> anyhow::Result<(Option<OriginUrl>, Option<BaseUrl>)> 
     Ok((keys, http))
 }
 
+/// The settings with what is fetched from where, and who may drop it.
+fn with_origins(args: &Args, settings: Settings) -> anyhow::Result<Settings> {
+    let (keys, http) = origins(args)?;
+    let origin = keys.map(|url| Origin {
+        timeout_ms: args.origin_timeout * 1000,
+        fetches: args.origin_fetches,
+        lifetime_seconds: args.origin_ttl,
+        absent_seconds: args.origin_absent_ttl,
+        ..Origin::new(url)
+    });
+    let http_origin = http.map(|base| HttpOrigin {
+        timeout_ms: args.origin_timeout * 1000,
+        fetches: args.origin_fetches,
+        ..HttpOrigin::new(base)
+    });
+    let purge_token = args.purge_token_file.as_deref().map(token).transpose()?;
+    Ok(Settings { origin, http_origin, http_policy: args.policy, purge_token, ..settings })
+}
+
 /// The first line of a file.
 fn token(path: &Path) -> anyhow::Result<Vec<u8>> {
     let text = std::fs::read(path).with_context(|| path.display().to_string())?;
@@ -185,8 +204,6 @@ pub(crate) fn run(args: &Args) -> Done {
              serves there all the same"
         )));
     }
-    let (keys, http) = origins(args).map_err(Failure::usage)?;
-    let purge_token = args.purge_token_file.as_deref().map(token).transpose()?;
     let settings = Settings {
         memcached: args.memcached.clone(),
         resp: args.resp.clone(),
@@ -202,22 +219,9 @@ pub(crate) fn run(args: &Args) -> Done {
             waiters: args.waiters,
             ..Limits::default()
         },
-        http_origin: http.map(|base| HttpOrigin {
-            timeout_ms: args.origin_timeout * 1000,
-            fetches: args.origin_fetches,
-            ..HttpOrigin::new(base)
-        }),
-        http_policy: args.policy,
-        purge_token,
-        origin: keys.map(|url| Origin {
-            timeout_ms: args.origin_timeout * 1000,
-            fetches: args.origin_fetches,
-            lifetime_seconds: args.origin_ttl,
-            absent_seconds: args.origin_absent_ttl,
-            ..Origin::new(url)
-        }),
         ..Settings::default()
     };
+    let settings = with_origins(args, settings).map_err(Failure::usage)?;
     // Before anything is served: a signal that comes now is not lost.
     let signals = Signals::new(TERM_SIGNALS).context("signals")?;
     let server = Server::start(settings).map_err(anyhow::Error::from)?;
