@@ -184,15 +184,12 @@ impl Server {
         }
         let fetches = settings.origin.is_some() || settings.http_origin.is_some();
         let (fetches, orders) = fetches.then(Fetches::new).unzip();
-        let http =
-            (!settings.http.is_empty()).then(|| Http::new(&settings, shares, Arc::clone(&wakers)));
-        let http = http.transpose().map_err(StartError::Cache)?;
         let shared = Arc::new(Shared {
             shares,
             items,
             memcached,
             resp: Resp::new(&settings),
-            http: http(&settings, shares, &wakers)?,
+            http: http_cache(&settings, shares, &wakers)?,
             turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { settings.threads }),
             fetches,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
@@ -262,7 +259,7 @@ impl Server {
 }
 
 /// The cache of HTTP, where that is spoken.
-fn http(
+fn http_cache(
     settings: &Settings,
     shares: Shares,
     wakers: &Arc<[Waker]>,
