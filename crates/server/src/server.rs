@@ -184,9 +184,6 @@ impl Server {
         }
         let fetches = settings.origin.is_some() || settings.http_origin.is_some();
         let (fetches, orders) = fetches.then(Fetches::new).unzip();
-        let http =
-            (!settings.http.is_empty()).then(|| Http::new(&settings, shares, Arc::clone(&wakers)));
-        let http = http.transpose().map_err(StartError::Cache)?;
         // The one that fetches is a writer as well.
         let writers = settings.threads + usize::from(settings.origin.is_some());
         let shared = Arc::new(Shared {
@@ -194,7 +191,7 @@ impl Server {
             items,
             memcached,
             resp: Resp::new(&settings),
-            http,
+            http: http_cache(&settings, shares, &wakers)?,
             turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { writers }),
             fetches,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
@@ -261,6 +258,18 @@ impl Server {
             .map(result_of)
             .fold(ended, Result::and)
     }
+}
+
+/// The cache of HTTP, where that is spoken.
+fn http_cache(
+    settings: &Settings,
+    shares: Shares,
+    wakers: &Arc<[Waker]>,
+) -> Result<Option<Http>, StartError> {
+    let http = (!settings.http.is_empty())
+        .then(|| Http::new(settings, shares, Arc::clone(wakers)))
+        .transpose();
+    http.map_err(StartError::Cache)
 }
 
 fn spawn(

@@ -142,9 +142,9 @@ fn origins(args: &Args) -> anyhow::Result<(Option<OriginUrl>, Option<BaseUrl>)> 
             bail!("two origins of a kind: one with `{{key}}`, and one without");
         }
     }
-    if keys.is_some() && args.memcached.is_empty() {
+    if keys.is_some() && args.memcached.is_empty() && args.resp.is_empty() {
         bail!(
-            "an origin with `{{key}}` is for `--memcached`; the one for `--http` has no `{{key}}`"
+            "an origin with `{{key}}` is for `--memcached` and `--resp`; the one for `--http` has none"
         );
     }
     if http.is_some() != !args.http.is_empty() {
@@ -154,6 +154,25 @@ fn origins(args: &Args) -> anyhow::Result<(Option<OriginUrl>, Option<BaseUrl>)> 
         );
     }
     Ok((keys, http))
+}
+
+/// The settings with what is fetched from where, and who may drop it.
+fn with_origins(args: &Args, settings: Settings) -> anyhow::Result<Settings> {
+    let (keys, http) = origins(args)?;
+    let origin = keys.map(|url| Origin {
+        timeout_ms: args.origin_timeout * 1000,
+        fetches: args.origin_fetches,
+        lifetime_seconds: args.origin_ttl,
+        absent_seconds: args.origin_absent_ttl,
+        ..Origin::new(url)
+    });
+    let http_origin = http.map(|base| HttpOrigin {
+        timeout_ms: args.origin_timeout * 1000,
+        fetches: args.origin_fetches,
+        ..HttpOrigin::new(base)
+    });
+    let purge_token = args.purge_token_file.as_deref().map(token).transpose()?;
+    Ok(Settings { origin, http_origin, purge_token, ..settings })
 }
 
 /// The first line of a file.
@@ -193,8 +212,6 @@ pub(crate) fn run(args: &Args) -> Done {
              serves there all the same"
         )));
     }
-    let (keys, http) = origins(args).map_err(Failure::usage)?;
-    let purge_token = args.purge_token_file.as_deref().map(token).transpose()?;
     if args.policy.is_some() && args.http.is_empty() && args.store == "segment" {
         return Err(Failure::usage(anyhow!(
             "--policy is for `--store objects` and `--http`: segments are evicted as a whole"
@@ -220,22 +237,10 @@ pub(crate) fn run(args: &Args) -> Done {
             item_bytes: args.item_max,
             ..Limits::default()
         },
-        http_origin: http.map(|base| HttpOrigin {
-            timeout_ms: args.origin_timeout * 1000,
-            fetches: args.origin_fetches,
-            ..HttpOrigin::new(base)
-        }),
         policy: args.policy.unwrap_or_default(),
-        purge_token,
-        origin: keys.map(|url| Origin {
-            timeout_ms: args.origin_timeout * 1000,
-            fetches: args.origin_fetches,
-            lifetime_seconds: args.origin_ttl,
-            absent_seconds: args.origin_absent_ttl,
-            ..Origin::new(url)
-        }),
         ..Settings::default()
     };
+    let settings = with_origins(args, settings).map_err(Failure::usage)?;
     // Before anything is served: a signal that comes now is not lost.
     let signals = Signals::new(TERM_SIGNALS).context("signals")?;
     let server = Server::start(settings).map_err(anyhow::Error::from)?;

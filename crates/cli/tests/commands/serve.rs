@@ -231,6 +231,68 @@ fn a_snapshot_that_cannot_be_read_is_kept() {
     std::fs::remove_file(&snapshot).unwrap();
 }
 
+/// The next connection, twenty seconds at most.
+fn accept(origin: &std::net::TcpListener) -> TcpStream {
+    origin.set_nonblocking(true).unwrap();
+    let mut tries = 0;
+    let asked = loop {
+        match origin.accept() {
+            Ok((asked, _)) => break asked,
+            Err(error) => assert!(tries < 2000, "nobody has asked the origin: {error}"),
+        }
+        tries += 1;
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    };
+    asked.set_nonblocking(false).unwrap();
+    asked
+}
+
+/// HTTP is served from what the origin has said once, until it is purged.
+#[test]
+fn serve_is_a_cache_of_http() {
+    let origin = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/base", origin.local_addr().unwrap());
+    let token = std::env::temp_dir().join(format!("purge-{}", std::process::id()));
+    std::fs::write(&token, "secret\n").unwrap();
+    let token_file = token.to_str().unwrap();
+    let args = ["serve", "--http", "127.0.0.1:0", "--origin", &url, "--policy", "lru"];
+    let mut command = frazil(&args);
+    let command = command.args(["--purge-token-file", token_file]).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let _server = Server(child);
+    std::fs::remove_file(&token).unwrap();
+    assert!(line.contains("serving HTTP at"), "{line}");
+    let mut client = TcpStream::connect(line.trim().rsplit(' ').next().unwrap()).unwrap();
+    client.write_all(b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n").unwrap();
+    let mut asked = accept(&origin);
+    let mut request = String::new();
+    BufReader::new(asked.try_clone().unwrap()).read_line(&mut request).unwrap();
+    assert_eq!(request, "GET /base/a HTTP/1.1\r\n");
+    let answer = b"HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\nvalue";
+    asked.write_all(answer).unwrap();
+    let mut replies = BufReader::new(client.try_clone().unwrap());
+    let mut begun = String::new();
+    while !begun.ends_with("\r\n\r\nvalue") {
+        let mut byte = [0];
+        replies.read_exact(&mut byte).unwrap();
+        begun.push(byte[0].into());
+    }
+    client
+        .write_all(
+            b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n\
+              PURGE /a HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer secret\r\n\r\n\
+              GET /a HTTP/1.1\r\nHost: h\r\nCache-Control: only-if-cached\r\nConnection: close\r\n\r\n",
+        )
+        .unwrap();
+    let mut rest = String::new();
+    replies.read_to_string(&mut rest).unwrap();
+    let statuses = rest.match_indices("HTTP/1.1 ").map(|(at, _)| &rest[at + 9..at + 12]);
+    assert_eq!(statuses.collect::<Vec<_>>(), ["200", "200", "504"], "{rest}");
+    assert!(rest.contains("cache-status: frazil; hit; ttl="), "{rest}");
+}
+
 /// What is missing is fetched from the origin that was named.
 #[test]
 fn serve_fetches_what_is_missing() {
@@ -243,17 +305,7 @@ fn serve_fetches_what_is_missing() {
     let _server = Server(child);
     let mut client = TcpStream::connect(line.trim().rsplit(' ').next().unwrap()).unwrap();
     client.write_all(b"get key\r\nquit\r\n").unwrap();
-    origin.set_nonblocking(true).unwrap();
-    let mut tries = 0;
-    let mut asked = loop {
-        match origin.accept() {
-            Ok((asked, _)) => break asked,
-            Err(error) => assert!(tries < 2000, "nobody has asked the origin: {error}"),
-        }
-        tries += 1;
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    };
-    asked.set_nonblocking(false).unwrap();
+    let mut asked = accept(&origin);
     let mut request = String::new();
     BufReader::new(asked.try_clone().unwrap()).read_line(&mut request).unwrap();
     assert_eq!(request, "GET /items/key HTTP/1.1\r\n");
@@ -261,6 +313,24 @@ fn serve_fetches_what_is_missing() {
     let mut replies = String::new();
     client.read_to_string(&mut replies).unwrap();
     assert_eq!(replies, "VALUE key 0 5\r\nvalue\r\nEND\r\n");
+}
+
+#[test]
+fn origins_that_do_not_go_with_the_clients_are_refused() {
+    let (keys, http) = ("http://127.0.0.1/{key}", "http://127.0.0.1");
+    for (more, told) in [
+        (&["--origin", keys][..], "for `--memcached`"),
+        (&["--origin", "https://127.0.0.1"], "plain http only"),
+        (&["--origin", http, "--origin", http], "two origins of a kind"),
+        (&["--origin", http, "--policy", "lrb"], "only the simulator runs it"),
+        (&["--origin", http, "--purge-token-file", "/dev/null"], "no token"),
+        (&[], "--origin"),
+    ] {
+        let output = output(&[&["serve", "--http", "127.0.0.1:0"], more].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{more:?}: {stderr}");
+        assert!(stderr.contains(told), "{more:?}: {stderr}");
+    }
 }
 
 #[test]

@@ -110,16 +110,15 @@ pub(crate) async fn fetch(shared: &Shared, origin: &HttpOrigin, pool: &Arc<Pool>
 
 type Answer = (Response<Incoming>, crate::origin::pool::Sender, HeaderMap);
 
-/// Sends a request. One that was kept may have been closed by the origin: what it has not begun to read, and what changes
-/// nothing, is sent once more.
-async fn ask(pool: &Arc<Pool>, mut request: Request<Outgoing>) -> Option<Answer> {
+/// Sends a request. A connection that was kept may have been closed by the origin meanwhile: what may be sent twice is
+/// then sent again, and what may not is sent on a new one.
+async fn ask(pool: &Arc<Pool>, request: Request<Outgoing>) -> Option<Answer> {
     let fields = request.headers().clone();
-    if let Some(mut sender) = pool.kept() {
-        let again = request.method().is_safe().then(|| again(&request));
-        match sender.try_send_request(request).await {
-            Ok(response) => return Some((response, sender, fields)),
-            Err(mut error) => request = error.take_message().or(again)?,
-        }
+    if request.method().is_idempotent()
+        && let Some(mut sender) = pool.kept()
+        && let Ok(response) = sender.send_request(again(&request)).await
+    {
+        return Some((response, sender, fields));
     }
     let mut sender = pool.connect().await?;
     let response = sender.send_request(request).await.ok()?;

@@ -72,12 +72,11 @@ impl Http {
         shares: Shares,
         wakers: Arc<[Waker]>,
     ) -> Result<Http, BuildError> {
-        let weigh = |key: &Box<[u8]>, variants: &Arc<Variants>| {
-            (ENTRY_BYTES + key.len() + variants.weight()) as u64
-        };
-        let cache = Cache::builder(shares.http_bytes as u64)
+        let cache = Cache::<Box<[u8]>, _>::builder(shares.http_bytes as u64)
             .policy(settings.policy)
-            .weigher(weigh)
+            .weigher(|key, variants: &Arc<Variants>| {
+                (ENTRY_BYTES + key.len() + variants.weight()) as u64
+            })
             .try_build()?;
         let bounds = Bounds {
             arriving: AtomicUsize::new(0),

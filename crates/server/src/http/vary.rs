@@ -6,9 +6,11 @@ use hyper::header::VARY;
 
 use super::request::Request;
 
-/// Names, in lower case, and values in a normal form; `None`: the request did not have the field.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Vary(Box<[(Box<str>, Option<Box<[u8]>>)]>);
+pub(crate) struct Vary(Box<[Selecting]>);
+
+/// Name of a field, in lower case, and its value in a normal form; `None`: the request did not have the field.
+type Selecting = (Box<str>, Option<Box<[u8]>>);
 
 /// Fields whose values mean the same in capitals.
 fn ignores_case(name: &str) -> bool {

@@ -29,6 +29,30 @@ enum After<R> {
     TooLarge,
 }
 
+impl<R> Change<R> {
+    /// The change of an entry; one that is not there for clients takes none of its attributes along.
+    fn of_entry(self, entry: &Entry<'_>, is_there: bool) -> Update<After<R>> {
+        let (flags, marks) = if is_there { (entry.flags, entry.marks) } else { (0, 0) };
+        match self {
+            Change::Leave(result) => Update::Leave(After::Done(result)),
+            Change::Delete(result) if !is_there => Update::Leave(After::Done(result)),
+            Change::Delete(result) => Update::Leave(After::Delete(entry.cas, result)),
+            Change::Edit(result) => {
+                let lifetime = if is_there { None } else { Some(None) };
+                Update::Write { flags, marks, lifetime, result: After::Done(result) }
+            }
+            Change::Renew(lifetime, result) => {
+                let result = After::Done(result);
+                Update::Write { flags, marks, lifetime: Some(lifetime), result }
+            }
+            Change::Put(lifetime, result) => {
+                let result = After::Done(result);
+                Update::Write { flags: 0, marks: 0, lifetime: Some(lifetime), result }
+            }
+        }
+    }
+}
+
 /// Has `decide` look at a key's entry, or that there is none, put a value together, and append replies. If
 /// another write comes between it is asked again, and what it appended is taken back.
 pub(super) fn change<R>(
@@ -47,31 +71,7 @@ pub(super) fn change<R>(
             if shared.items.is_too_large(key.len(), value.len()) {
                 return Update::Leave(After::TooLarge);
             }
-            let (flags, marks) = (entry.flags, entry.marks);
-            match change {
-                Change::Leave(result) => Update::Leave(After::Done(result)),
-                Change::Delete(result) if !is_there => Update::Leave(After::Done(result)),
-                Change::Edit(result) if !is_there => {
-                    let result = After::Done(result);
-                    Update::Write { flags: 0, marks: 0, lifetime: Some(None), result }
-                }
-                Change::Renew(lifetime, result) if !is_there => {
-                    let result = After::Done(result);
-                    Update::Write { flags: 0, marks: 0, lifetime: Some(lifetime), result }
-                }
-                Change::Delete(result) => Update::Leave(After::Delete(entry.cas, result)),
-                Change::Edit(result) => {
-                    Update::Write { flags, marks, lifetime: None, result: After::Done(result) }
-                }
-                Change::Renew(lifetime, result) => {
-                    let result = After::Done(result);
-                    Update::Write { flags, marks, lifetime: Some(lifetime), result }
-                }
-                Change::Put(lifetime, result) => {
-                    let result = After::Done(result);
-                    Update::Write { flags: 0, marks: 0, lifetime: Some(lifetime), result }
-                }
-            }
+            change.of_entry(entry, is_there)
         });
         match updated {
             Err(error) => break Err(refusal(error)),

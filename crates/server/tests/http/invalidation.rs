@@ -92,3 +92,22 @@ fn bodies_of_requests_are_passed_on_whole() {
     assert_eq!((got[0].field("a"), got[0].field("c")), (None, Some("d")));
     assert_eq!((got[0].field("host"), got[0].field("via")), (Some("h"), Some("1.1 frazil")));
 }
+
+#[test]
+fn a_kept_connection_that_has_gone_loses_no_request_and_doubles_none_that_may_not_be() {
+    let seen = std::sync::Mutex::new(Vec::new());
+    let origin = TestOrigin::new(move |_, stream| {
+        let mut seen = seen.lock().unwrap();
+        let is_second = seen.contains(&stream.peer_addr().unwrap());
+        seen.push(stream.peer_addr().unwrap());
+        !is_second && reply(stream, 200, "", b"", false)
+    });
+    let server = origin.server(|_| {});
+    let mut client = client(&server);
+    assert_eq!(client.get("/a").status, 200);
+    assert_eq!(client.ask("DELETE /b", "").status, 200);
+    assert_eq!(client.ask("POST /c", "").status, 200);
+    let lines: Vec<_> = origin.got().iter().map(|got| got.line.clone()).collect();
+    let doubled = lines.iter().filter(|line| *line == "POST /c").count();
+    assert_eq!((lines.len() >= 3, doubled), (true, 1), "{lines:?}");
+}
