@@ -377,9 +377,13 @@ struct Keeper {
 
 impl Keeper {
     fn new(server: &Server) -> Keeper {
-        let client = tracking(server, "");
+        let mut client = Client::new(server);
+        client.ask(&requests("HELLO 3"));
         let lines = BufReader::new(client.stream.try_clone().unwrap());
-        Keeper { client, lines, copies: HashMap::new() }
+        let mut keeper = Keeper { client, lines, copies: HashMap::new() };
+        // What others do may be told at once.
+        assert_eq!(keeper.ask("CLIENT TRACKING ON"), "+OK");
+        keeper
     }
 
     fn line(&mut self) -> String {
