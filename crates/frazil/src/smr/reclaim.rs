@@ -455,8 +455,7 @@ impl Reclaim {
     /// unless too many have come. `reader` is the calling thread's. Dropping `contents` runs user
     /// code, so the caller holds no lock. Returns the number of freed slots.
     ///
-    /// A pass over the stripes, and at most one heavy fence; the number of waiting slots is
-    /// bounded.
+    /// A pass over the stripes, and at most one heavy fence; few slots wait, up to a bound.
     pub(crate) fn run<L: Default, W: Default>(
         &self,
         segments: &Segments,
