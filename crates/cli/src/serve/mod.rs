@@ -139,7 +139,7 @@ fn origins(args: &Args) -> anyhow::Result<(Option<OriginUrl>, Option<BaseUrl>)> 
             "an origin with `{{key}}` is for `--memcached`; the one for `--http` has no `{{key}}`"
         );
     }
-    if http.is_some() != !args.http.is_empty() {
+    if http.is_some() == args.http.is_empty() {
         bail!(
             "`--http` goes with an origin without `{{key}}`, as in `--origin http://127.0.0.1:8080`, and \
              `--memcached` with one that has it"
