@@ -247,9 +247,9 @@ pub(crate) fn start(
 /// The models fetch nothing, and tokio has no sockets for loom.
 #[cfg(loom)]
 mod fetcher {
-    use super::{Arc, Order, Origin, Shared, UnboundedReceiver, io};
+    use super::{Arc, Order, Shared, UnboundedReceiver, io};
 
-    pub(super) fn run(_: Arc<Shared>, _: Origin, _: UnboundedReceiver<Order>) -> io::Result<()> {
+    pub(super) fn run(_: Arc<Shared>, _: UnboundedReceiver<Order>) -> io::Result<()> {
         Ok(())
     }
 }

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use hyper::body::{Body, Bytes, Frame, SizeHint};
-use hyper::client::conn::http1::{Builder, SendRequest};
-use hyper_util::rt::TokioIo;
+use hyper::client::conn::http1::SendRequest;
 use parking_lot::Mutex;
-use tokio::net::TcpStream;
 
 use super::KEPT;
 
 /// What a connection may hold of a response that nobody has taken; a head must fit.
+#[cfg(not(loom))]
 const BUFFER_BYTES: usize = 64 << 10;
 
 pub(crate) type Sender = SendRequest<Outgoing>;
@@ -66,8 +65,19 @@ impl Pool {
         None
     }
 
-    /// A new connection.
+    /// The models connect nowhere, and tokio has no sockets for loom.
+    #[cfg(loom)]
     pub(crate) async fn connect(&self) -> Option<Sender> {
+        None
+    }
+
+    /// A new connection.
+    #[cfg(not(loom))]
+    pub(crate) async fn connect(&self) -> Option<Sender> {
+        use hyper::client::conn::http1::Builder;
+        use hyper_util::rt::TokioIo;
+        use tokio::net::TcpStream;
+
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await.ok()?;
         // Without it a request only waits longer.
         let _ = stream.set_nodelay(true);
