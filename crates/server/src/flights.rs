@@ -505,7 +505,7 @@ mod tests {
         flights.fetched(b"key", tickets[0].0, Outcome::Failed, NOT, |_| panic!("stored"));
         assert_eq!(told(&flights), [tickets[1].0, tickets[3].0]);
         flights.fetched(b"key", next, Outcome::Failed, NOT, |outcome| outcome);
-        assert_eq!(told(&flights), []);
+        assert!(told(&flights).is_empty());
         assert_eq!(flights.counts(), (0, 0));
         assert!(flights.parts.iter().all(|part| part.lock().followers.is_empty()));
     }

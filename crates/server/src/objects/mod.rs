@@ -368,3 +368,57 @@ fn shown(item: &Item, now_ms: u64) -> Entry<'_> {
     entry.lifetime = (deadline_ms != FOREVER_MS).then(|| Duration::from_millis(left_ms));
     entry
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::fmt::Write as _;
+
+    use frazil_simulator::{CapacitySpec, CellSpec, SweepOptions, Unit, sweep, trace};
+
+    use super::*;
+
+    /// Requests of popular and rare keys, with the bytes of their values.
+    fn requests() -> impl Iterator<Item = (String, usize)> {
+        let mut state = 1u64;
+        (0..100_000).map(move |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let share = (state >> 32) as f64 / 2f64.powi(32);
+            let number = (share.powi(4) * 20_000.0) as usize;
+            (number.to_string(), number * 7919 % 1500)
+        })
+    }
+
+    /// Look-aside on the store, and the same requests in the simulator with what the store charges for each item.
+    #[test]
+    fn misses_are_those_of_the_simulator() {
+        const BYTES: u64 = 1 << 20;
+        for policy in [Policy::Lru, Policy::Mobius, Policy::S3Fifo, Policy::Sieve] {
+            let now_ms = Arc::new(AtomicU64::new(1));
+            let store = Objects::new((BYTES as usize, 1 << 20), policy, now_ms).unwrap();
+            let (mut misses, mut csv) = (0, "time,id,size\n".to_owned());
+            for (at, (key, bytes)) in requests().enumerate() {
+                let charge = item::allocated_bytes(key.len(), bytes) + bytes_beside(policy);
+                writeln!(csv, "{at},{key},{charge}").unwrap();
+                if store.get_with(key.as_bytes(), |_| ()).is_none() {
+                    misses += 1;
+                    let value = vec![7; bytes];
+                    let attributes = Attributes::default();
+                    store.write(key.as_bytes(), &value, attributes, Expect::Anything).unwrap();
+                }
+            }
+            let name = format!("frazil-objects-{policy}-{}.csv", std::process::id());
+            let path = std::env::temp_dir().join(name);
+            std::fs::write(&path, csv).unwrap();
+            let loaded = trace::read(&path, &Default::default()).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            let capacity = BYTES.to_string().parse::<CapacitySpec>().unwrap();
+            let capacity = capacity.resolve(&loaded.trace, Unit::Bytes).unwrap();
+            let cells = [CellSpec { policy: policy.to_string().parse().unwrap(), capacity }];
+            let options = SweepOptions { unit: Unit::Bytes, ..SweepOptions::default() };
+            let simulated = sweep(&loaded.trace, &cells, &options, &|_| ())[0].misses();
+            // 0.3 points of the requests.
+            assert!(simulated.abs_diff(misses) < 300, "{policy}: {misses}, simulated {simulated}");
+            assert!((10_000..90_000).contains(&misses), "{policy}: {misses}");
+        }
+    }
+}
