@@ -27,7 +27,8 @@ const OTHERS_MAX: f64 = 0.05;
 
 /// A part of the measurements: a name, and what prints it.
 type Part = (&'static str, fn(&Bench) -> anyhow::Result<()>);
-const PARTS: [Part; 3] = [("rivals", rivals), ("threads", threads), ("trace", trace)];
+const PARTS: [Part; 4] =
+    [("rivals", rivals), ("threads", threads), ("trace", trace), ("memory", memory)];
 
 /// Of those parts whose name contains `only`.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
@@ -304,9 +305,16 @@ fn trace(bench: &Bench) -> anyhow::Result<()> {
         println!("{name:<34}{:>8.2} %", ratio * 100.0);
         anyhow::Ok(())
     };
-    let start: [&dyn Fn() -> anyhow::Result<Server>; 5] = [
+    let objects = |name, policy| {
+        let flags = ["--memory", FOR_TRACE, "--store", "objects", "--policy", policy];
+        bench.frazil(name, "memcached", &flags)
+    };
+    let start: [&dyn Fn() -> anyhow::Result<Server>; 8] = [
         &|| bench.frazil("frazil serve", "memcached", &["--memory", FOR_TRACE]),
         &|| bench.frazil("frazil serve, RESP", "RESP", &["--memory", FOR_TRACE]),
+        &|| objects("frazil serve, objects, lru", "lru"),
+        &|| objects("frazil serve, objects, mobius", "mobius"),
+        &|| objects("frazil serve, objects, s3-fifo", "s3-fifo"),
         &|| bench.memcached("memcached -m 16", "16"),
         &|| bench.valkey("Valkey, allkeys-lru", &bytes, "allkeys-lru"),
         &|| bench.valkey("Valkey, allkeys-lfu", &bytes, "allkeys-lfu"),
@@ -326,4 +334,47 @@ fn trace(bench: &Bench) -> anyhow::Result<()> {
         line(&format!("simulate, {policy}, values alone"), &row)?;
     }
     Ok(())
+}
+
+/// Resident memory of a server for each of a million items, by the bytes of their values; keys have 16 bytes.
+fn memory(bench: &Bench) -> anyhow::Result<()> {
+    const ITEMS: u64 = 1_000_000;
+    const LENGTHS: [&str; 3] = ["32", "100", "500"];
+    let four_gib = (4u64 << 30).to_string();
+    let start: [&dyn Fn() -> anyhow::Result<Server>; 4] = [
+        &|| bench.frazil("frazil serve", "memcached", &["--memory", "4GiB"]),
+        &|| {
+            let flags = ["--memory", "4GiB", "--store", "objects"];
+            bench.frazil("frazil serve, objects", "memcached", &flags)
+        },
+        &|| bench.memcached("memcached", "4096"),
+        &|| bench.valkey("Valkey", &four_gib, "allkeys-lru"),
+    ];
+    print!("{:<28}", "bytes an item, values of");
+    println!("{}", LENGTHS.map(|length| format!("{length:>8}")).concat());
+    for start in start {
+        let mut name = "";
+        let mut cells = String::new();
+        for length in LENGTHS {
+            let server = start()?;
+            let empty = resident_bytes(&server)?;
+            let args =
+                ["--keys", "1M", "--value-bytes", length, "--sets", "0", "--operations", "1K"];
+            bench.load(&server, None, &args)?;
+            let bytes = resident_bytes(&server)?.saturating_sub(empty);
+            name = server.name;
+            cells += &format!("{:>8.0}", bytes as f64 / ITEMS as f64);
+        }
+        println!("{name:<28}{cells}");
+    }
+    Ok(())
+}
+
+/// What of a server's memory is in the machine's.
+fn resident_bytes(server: &Server) -> anyhow::Result<u64> {
+    let path = format!("/proc/{}/status", server.child.id());
+    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    Ok(kib.context(path)? << 10)
 }
