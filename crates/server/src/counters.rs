@@ -43,6 +43,8 @@ counters! {
     /// Refused for their size; for want of memory.
     too_large, no_memory,
     auths, auth_errors,
+    /// Requests that the user may not make.
+    denied,
     /// Connections accepted; refused for their number.
     connections, rejected,
     /// Connections closed: without a request; with half a request; for the bytes they held.

@@ -12,6 +12,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod access;
 mod admin;
 mod clock;
 mod connection;
@@ -34,6 +35,7 @@ mod turnstile;
 mod waits;
 mod worker;
 
+pub use access::{hash_password, users_need_passwords};
 pub use frazil_segment::RestoreError;
 pub use handle::Handle;
 pub use listen::Address;

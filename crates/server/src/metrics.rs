@@ -99,6 +99,7 @@ fn counters(counts: &Counts) -> Vec<(&'static str, &'static str, u64)> {
         no_memory "no_memory_total" "Values refused for want of memory.",
         auths "authentications_total" "Clients that gave a name and a password.",
         auth_errors "authentication_errors_total" "Those that were refused.",
+        denied "denied_total" "Requests that their user may not make.",
         connections "accepted_total" "Connections accepted.",
         rejected "rejected_total" "Connections refused for their number.",
         idle_kicks "idle_closed_total" "Connections closed that sent no request for too long.",

@@ -9,7 +9,9 @@ use std::thread::JoinHandle;
 use frazil_segment::BuildError;
 use mio::Waker;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use socket2::Socket;
 
+use crate::access::{self, Access};
 use crate::admin::{self, Admin};
 use crate::counters::{Counters, Counts};
 use crate::handle::Handle;
@@ -17,7 +19,7 @@ use crate::items::Items;
 use crate::listen::{Address, Listener};
 use crate::mail::Mail;
 use crate::memcached::Memcached;
-use crate::origin::{self, Fetches};
+use crate::origin::{self, Fetches, Orders};
 use crate::resp::Resp;
 use crate::session::Protocol;
 use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
@@ -50,6 +52,8 @@ pub struct Server {
     admin: Option<JoinHandle<io::Result<()>>>,
     /// It fetches until these have ended.
     fetcher: Option<JoinHandle<io::Result<()>>>,
+    /// It verifies passwords until these have ended.
+    checker: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// Why a server did not start.
@@ -101,6 +105,8 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) shares: Shares,
     pub(crate) items: Items,
+    /// Users and what they may do, if there are any.
+    pub(crate) access: Option<Access>,
     pub(crate) memcached: Memcached,
     pub(crate) resp: Resp,
     pub(crate) turnstile: Turnstile,
@@ -133,6 +139,9 @@ impl Shared {
         if let Some(fetches) = &self.fetches {
             fetches.stop();
         }
+        if let Some(access) = &self.access {
+            access.checks.stop();
+        }
     }
 
     pub(crate) fn wake(&self) {
@@ -160,6 +169,8 @@ impl Server {
         allow_files(&settings)?;
         let shares = Shares::of(&settings);
         let memcached = Memcached::new(&settings.options).map_err(StartError::Users)?;
+        let access = settings.users.as_deref().map(Access::new).transpose();
+        let access = access.map_err(StartError::Users)?;
         let (mut addresses, listeners) = bind(&settings)?;
         let admin = admin::bind(&settings);
         let admin = admin.map_err(|(address, error)| StartError::Listen(address, error))?;
@@ -180,6 +191,7 @@ impl Server {
         let shared = Arc::new(Shared {
             shares,
             items,
+            access,
             memcached,
             resp: Resp::new(&settings),
             turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { settings.threads }),
@@ -193,19 +205,14 @@ impl Server {
             wakers,
             settings,
         });
-        let mut server =
-            Server { shared: Arc::clone(&shared), threads: Vec::new(), admin: None, fetcher: None };
-        if !admin.is_empty()
-            && let Some(poll) = polls.pop()
-        {
-            let admin = Admin::new(Arc::clone(&shared), poll, admin).map_err(StartError::System)?;
-            server.admin = Some(spawn("serve-admin".to_owned(), move || admin.run())?);
-        }
-        if let Some((orders, origin)) = orders.zip(shared.settings.origin.clone()) {
-            let stops = StopsAll(Arc::clone(&shared));
-            let thread = origin::start(Arc::clone(&shared), origin, orders, stops);
-            server.fetcher = Some(thread.map_err(StartError::System)?);
-        }
+        let mut server = Server {
+            shared: Arc::clone(&shared),
+            threads: Vec::new(),
+            admin: None,
+            fetcher: None,
+            checker: None,
+        };
+        server.start_beside(&mut polls, admin, orders)?;
         for (number, (poll, listeners)) in polls.into_iter().zip(listeners).enumerate() {
             let worker = Worker::new(Arc::clone(&shared), number, poll, listeners);
             let worker = worker.map_err(StartError::System)?;
@@ -217,6 +224,37 @@ impl Server {
             server.threads.push(spawn(format!("serve-{number}"), run)?);
         }
         Ok(server)
+    }
+
+    /// Starts the threads that serve no connection: for operators, with the last poll; for fetches; for passwords.
+    fn start_beside(
+        &mut self,
+        polls: &mut Vec<mio::Poll>,
+        admin: Vec<(Address, Socket)>,
+        orders: Option<Orders>,
+    ) -> Result<(), StartError> {
+        let shared = &self.shared;
+        if !admin.is_empty()
+            && let Some(poll) = polls.pop()
+        {
+            let admin = Admin::new(Arc::clone(shared), poll, admin).map_err(StartError::System)?;
+            self.admin = Some(spawn("serve-admin".to_owned(), move || admin.run())?);
+        }
+        if let Some((orders, origin)) = orders.zip(shared.settings.origin.clone()) {
+            let stops = StopsAll(Arc::clone(shared));
+            let thread = origin::start(Arc::clone(shared), origin, orders, stops);
+            self.fetcher = Some(thread.map_err(StartError::System)?);
+        }
+        if shared.access.is_some() {
+            let (shared, stops) = (Arc::clone(shared), StopsAll(Arc::clone(shared)));
+            let run = move || {
+                let _stops = stops;
+                access::run(&shared);
+                Ok(())
+            };
+            self.checker = Some(spawn("serve-passwords".to_owned(), run)?);
+        }
+        Ok(())
     }
 
     /// Where it listens, ports that were chosen filled in; in the order of the settings:
@@ -245,6 +283,7 @@ impl Server {
             .take()
             .into_iter()
             .chain(self.fetcher.take())
+            .chain(self.checker.take())
             .map(result_of)
             .fold(ended, Result::and)
     }
@@ -276,7 +315,8 @@ impl Drop for StopsAll {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop();
-        for thread in self.threads.drain(..).chain(self.admin.take()).chain(self.fetcher.take()) {
+        let beside = self.admin.take().into_iter().chain(self.fetcher.take());
+        for thread in self.threads.drain(..).chain(beside).chain(self.checker.take()) {
             // What went wrong there is told by `join` only.
             let _ = thread.join();
         }

@@ -32,7 +32,7 @@ pub(crate) enum Session {
 impl Session {
     pub(crate) fn new(protocol: Protocol, stream: &Stream, shared: &Shared) -> Session {
         match protocol {
-            Protocol::Memcached => Session::Memcached(memcached::Session::new(&shared.memcached)),
+            Protocol::Memcached => Session::Memcached(memcached::Session::new(shared)),
             Protocol::Resp => Session::Resp(resp::Session::new(stream, shared)),
         }
     }
@@ -45,9 +45,20 @@ impl Session {
         }
     }
 
-    /// Whether another connection has asked for its end.
+    /// Whether another connection has asked for its end, or its user is not as it was.
     pub(crate) fn is_killed(&self) -> bool {
-        matches!(self, Session::Resp(session) if session.is_killed())
+        match self {
+            Session::Memcached(session) => session.pass().is_revoked(),
+            Session::Resp(session) => session.is_killed(),
+        }
+    }
+
+    /// Whether nothing is served before a password is verified.
+    pub(crate) fn waits_for_verdict(&self) -> bool {
+        match self {
+            Session::Memcached(session) => session.pass().waits(),
+            Session::Resp(session) => session.pass().waits(),
+        }
     }
 }
 

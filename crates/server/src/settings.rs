@@ -1,5 +1,7 @@
 //! What a server is told when it starts.
 
+use std::path::PathBuf;
+
 use crate::listen::Address;
 use crate::memcached::Options;
 use crate::origin::Origin;
@@ -32,6 +34,8 @@ pub struct Settings {
     pub limits: Limits,
     /// What memcached has a flag for.
     pub options: Options,
+    /// A file of users, one of which each connection must be; `None`: who connects may do everything.
+    pub users: Option<PathBuf>,
     /// Where look-ups of memcached's protocol fetch what is missing.
     pub origin: Option<Origin>,
 }
@@ -50,6 +54,7 @@ impl Default for Settings {
             restores: false,
             limits: Limits::default(),
             options: Options::default(),
+            users: None,
             origin: None,
         }
     }

@@ -400,7 +400,7 @@ impl Worker {
                 Ok(false)
             };
         }
-        if room(connection) == 0 {
+        if room(connection) == 0 || connection.session.waits_for_verdict() {
             return Ok(false);
         }
         if connection.has_more {

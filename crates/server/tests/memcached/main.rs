@@ -10,3 +10,4 @@ mod listen;
 mod origin;
 mod pieces;
 mod times;
+mod users;

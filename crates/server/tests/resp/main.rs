@@ -6,3 +6,4 @@ mod commands;
 mod hostile;
 mod pieces;
 mod transactions;
+mod users;
