@@ -57,6 +57,9 @@ impl Handle {
         if let Some((access, path)) = shared.access.as_ref().zip(shared.settings.users.as_ref()) {
             outcomes.push((path.clone(), access.reload(path)));
         }
+        if let Some((tls, files)) = shared.tls.as_ref().zip(shared.settings.tls.as_ref()) {
+            outcomes.push((files.certificate.clone(), tls.reload(files)));
+        }
         // Each thread looks at its connections once a second.
         outcomes
     }

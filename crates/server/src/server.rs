@@ -23,6 +23,7 @@ use crate::origin::{self, Fetches, Orders};
 use crate::resp::Resp;
 use crate::session::Protocol;
 use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
+use crate::tls::Tls;
 use crate::turnstile::Turnstile;
 use crate::worker::Worker;
 
@@ -70,6 +71,8 @@ pub enum StartError {
     Listen(Address, io::Error),
     /// A file of users cannot be read.
     Users(io::Error),
+    /// Files for TLS cannot be read.
+    Tls(io::Error),
     /// The process may not have as many files open as there may be connections: how many it wants, and how
     /// many it may have at most.
     TooFewFiles(u64, u64),
@@ -87,6 +90,7 @@ impl fmt::Display for StartError {
             StartError::Store(error) => write!(f, "no store: {error}"),
             StartError::Listen(address, error) => write!(f, "cannot listen at {address}: {error}"),
             StartError::Users(error) => write!(f, "the file of users: {error}"),
+            StartError::Tls(error) => write!(f, "TLS: {error}"),
             StartError::TooFewFiles(wanted, most) => write!(
                 f,
                 "so many connections want {wanted} open files, and the process may have {most} \
@@ -107,6 +111,8 @@ pub(crate) struct Shared {
     pub(crate) items: Items,
     /// Users and what they may do, if there are any.
     pub(crate) access: Option<Access>,
+    /// How TLS is spoken, if it is.
+    pub(crate) tls: Option<Tls>,
     pub(crate) memcached: Memcached,
     pub(crate) resp: Resp,
     pub(crate) turnstile: Turnstile,
@@ -171,6 +177,7 @@ impl Server {
         let memcached = Memcached::new(&settings.options).map_err(StartError::Users)?;
         let access = settings.users.as_deref().map(Access::new).transpose();
         let access = access.map_err(StartError::Users)?;
+        let tls = settings.tls.as_ref().map(Tls::new).transpose().map_err(StartError::Tls)?;
         let (mut addresses, listeners) = bind(&settings)?;
         let admin = admin::bind(&settings);
         let admin = admin.map_err(|(address, error)| StartError::Listen(address, error))?;
@@ -192,6 +199,7 @@ impl Server {
             shares,
             items,
             access,
+            tls,
             memcached,
             resp: Resp::new(&settings),
             turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { settings.threads }),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::listen::Address;
 use crate::memcached::Options;
 use crate::origin::Origin;
+use crate::tls::{SESSION_BYTES, TlsFiles};
 
 /// The least memory a server takes.
 pub const MEMORY_BYTES_MIN: usize = 2 << 20;
@@ -36,6 +37,8 @@ pub struct Settings {
     pub options: Options,
     /// A file of users, one of which each connection must be; `None`: who connects may do everything.
     pub users: Option<PathBuf>,
+    /// What makes it speak TLS at its TCP addresses, and only that.
+    pub tls: Option<TlsFiles>,
     /// Where look-ups of memcached's protocol fetch what is missing.
     pub origin: Option<Origin>,
 }
@@ -55,6 +58,7 @@ impl Default for Settings {
             limits: Limits::default(),
             options: Options::default(),
             users: None,
+            tls: None,
             origin: None,
         }
     }
@@ -104,6 +108,8 @@ pub(crate) struct Shares {
     pub(crate) segment_bytes: usize,
     /// For requests that have arrived in part, and replies that wait or are not sent, of all connections.
     pub(crate) buffer_bytes: usize,
+    /// For sessions of TLS, of all connections.
+    pub(crate) session_bytes: usize,
     /// For what origins have not, or not for all.
     pub(crate) memo_bytes: usize,
     /// For values that are being fetched.
@@ -125,8 +131,20 @@ impl Shares {
             Some(_) => (buffer_bytes / 8, buffer_bytes / 4),
             None => (0, 0),
         };
-        let store_bytes = memory - buffer_bytes;
+        // Where that is too little for all of them, connections that hold the most are closed.
+        let session_bytes = match settings.tls {
+            Some(_) => settings.limits.connections.saturating_mul(SESSION_BYTES).min(memory / 4),
+            None => 0,
+        };
+        let store_bytes = memory - buffer_bytes - session_bytes;
         let buffer_bytes = buffer_bytes - memo_bytes - fetched_bytes;
-        Shares { store_bytes, segment_bytes, buffer_bytes, memo_bytes, fetched_bytes }
+        Shares {
+            store_bytes,
+            segment_bytes,
+            buffer_bytes,
+            session_bytes,
+            memo_bytes,
+            fetched_bytes,
+        }
     }
 }
