@@ -16,6 +16,7 @@ use socket2::{Domain, Socket};
 
 use crate::listen::{self, Address};
 use crate::metrics;
+use crate::passed::{self, Purpose};
 use crate::server::Shared;
 use crate::settings::Settings;
 use crate::worker::WAKE;
@@ -46,7 +47,12 @@ pub(crate) fn bind(settings: &Settings) -> Result<Vec<(Address, Socket)>, (Addre
         let bound = listen::socket(address, settings);
         bound.map_err(|error| (address.clone(), error))
     };
-    settings.admin.iter().map(bind).collect()
+    let passed = settings.passed.of(Purpose::Admin).map(|socket| {
+        let address = passed::address(socket);
+        let clone = socket.try_clone();
+        clone.map(|clone| (address.clone(), clone)).map_err(|error| (address, error))
+    });
+    settings.admin.iter().map(bind).chain(passed).collect()
 }
 
 impl Admin {

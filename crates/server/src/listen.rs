@@ -91,6 +91,16 @@ impl Listener {
         }
     }
 
+    /// As many for a socket that listens already, which they share.
+    pub(crate) fn adopt(socket: &Socket, threads: usize) -> io::Result<Vec<Listener>> {
+        let is_unix = socket.domain()? == Domain::UNIX;
+        let one = |socket: Socket| match is_unix {
+            true => Listener::Unix(UnixListener::from_std(OwnedFd::from(socket).into())),
+            false => Listener::Tcp(TcpListener::from_std(socket.into())),
+        };
+        (0..threads).map(|_| socket.try_clone().map(one)).collect()
+    }
+
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         match self {
             Listener::Tcp(listener) => {

@@ -20,6 +20,7 @@ use crate::listen::{Address, Listener};
 use crate::mail::Mail;
 use crate::memcached::Memcached;
 use crate::origin::{self, Fetches, Orders};
+use crate::passed::{self, Purpose};
 use crate::resp::Resp;
 use crate::session::Protocol;
 use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
@@ -202,7 +203,7 @@ impl Server {
             tls,
             memcached,
             resp: Resp::new(&settings),
-            turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { settings.threads }),
+            turnstile: Turnstile::new(if settings.speaks_resp() { settings.threads } else { 1 }),
             fetches,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
             connections: AtomicUsize::new(0),
@@ -266,7 +267,7 @@ impl Server {
     }
 
     /// Where it listens, ports that were chosen filled in; in the order of the settings:
-    /// memcached's, those of RESP, those for operators.
+    /// memcached's, those of RESP, those for operators; of each, sockets that were passed come last.
     pub fn addresses(&self) -> &[Address] {
         &self.shared.addresses
     }
@@ -337,10 +338,10 @@ const FILES_BESIDE: usize = 64;
 /// Has the process allow as many open files as the server wants, as memcached does: at the limit a connection
 /// would neither be accepted nor refused.
 fn allow_files(settings: &Settings) -> Result<(), StartError> {
-    let Settings { threads, limits, memcached, resp, origin, .. } = settings;
+    let Settings { threads, limits, memcached, resp, passed, origin, .. } = settings;
     let fetches = origin.as_ref().map_or(0, |origin| origin.fetches + origin::KEPT);
     // A thread has a poll, a waker and a socket for each address.
-    let of_threads = threads.saturating_mul(2 + memcached.len() + resp.len());
+    let of_threads = threads.saturating_mul(2 + memcached.len() + resp.len() + passed.len());
     let wanted = limits
         .connections
         .saturating_add(of_threads)
@@ -363,15 +364,28 @@ type Listeners = Vec<Vec<(Protocol, Listener)>>;
 fn bind(settings: &Settings) -> Result<(Vec<Address>, Listeners), StartError> {
     let mut by_thread: Listeners = (0..settings.threads).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
-    let memcached = settings.memcached.iter().map(|address| (Protocol::Memcached, address));
-    let resp = settings.resp.iter().map(|address| (Protocol::Resp, address));
-    for (protocol, address) in memcached.chain(resp) {
-        let bound = Listener::bind(address, settings);
-        let (bound, listeners) =
-            bound.map_err(|error| StartError::Listen(address.clone(), error))?;
-        addresses.push(bound);
+    let protocols = [
+        (Protocol::Memcached, &settings.memcached, Purpose::Memcached),
+        (Protocol::Resp, &settings.resp, Purpose::Resp),
+    ];
+    let mut add = |protocol, listeners: Vec<Listener>| {
         for (listener, thread) in listeners.into_iter().zip(&mut by_thread) {
             thread.push((protocol, listener));
+        }
+    };
+    for (protocol, given, purpose) in protocols {
+        for address in given {
+            let bound = Listener::bind(address, settings);
+            let (bound, listeners) =
+                bound.map_err(|error| StartError::Listen(address.clone(), error))?;
+            addresses.push(bound);
+            add(protocol, listeners);
+        }
+        for socket in settings.passed.of(purpose) {
+            let address = passed::address(socket);
+            let listeners = Listener::adopt(socket, settings.threads);
+            add(protocol, listeners.map_err(|error| StartError::Listen(address.clone(), error))?);
+            addresses.push(address);
         }
     }
     Ok((addresses, by_thread))

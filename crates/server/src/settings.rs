@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use crate::listen::Address;
 use crate::memcached::Options;
 use crate::origin::Origin;
+use crate::passed::{Passed, Purpose};
 use crate::tls::{SESSION_BYTES, TlsFiles};
 
 /// The least memory a server takes.
@@ -21,7 +22,9 @@ pub struct Settings {
     pub resp: Vec<Address>,
     /// Where `/health` and `/metrics` are served by HTTP, to anybody who can connect.
     pub admin: Vec<Address>,
-    /// Who may connect to Unix sockets, as bits of `chmod`; `None`: as the process's umask says.
+    /// Sockets that listen already, beside these addresses.
+    pub passed: Passed,
+    /// Who may connect to Unix sockets that are made, as bits of `chmod`; `None`: as the process's umask says.
     pub unix_mode: Option<u32>,
     /// Bytes for items, index and the buffers of connections together, at least [`MEMORY_BYTES_MIN`].
     pub memory_bytes: usize,
@@ -50,6 +53,7 @@ impl Default for Settings {
             memcached: Vec::new(),
             resp: Vec::new(),
             admin: Vec::new(),
+            passed: Passed::default(),
             unix_mode: None,
             memory_bytes: 64 << 20,
             evicts: true,
@@ -61,6 +65,13 @@ impl Default for Settings {
             tls: None,
             origin: None,
         }
+    }
+}
+
+impl Settings {
+    /// Whether RESP is spoken anywhere.
+    pub(crate) fn speaks_resp(&self) -> bool {
+        !self.resp.is_empty() || self.passed.of(Purpose::Resp).next().is_some()
     }
 }
 

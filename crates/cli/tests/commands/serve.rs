@@ -74,6 +74,10 @@ fn serve_refuses_what_it_cannot_do() {
         (&["serve", "--memcached", "127.0.0.1:0", "--threads", "0"], 1, "at least one"),
         (&["serve", "--memcached", "0.0.0.0:0"], 2, "--insecure"),
         (&["serve", "--resp", "0.0.0.0:0"], 2, "--insecure"),
+        (&["serve", "--resp", "127.0.0.1:0", "--admin", "0.0.0.0:0"], 2, "--tls-client-ca"),
+        (&["serve", "--resp", "127.0.0.1:0", "--tls-cert", "a.pem"], 2, "--tls-key"),
+        (&["serve", "--resp", "127.0.0.1:0", "--users", "/no/such/file"], 1, "/no/such/file"),
+        (&["serve", "--hash-password", "--resp", "127.0.0.1:0"], 2, "--hash-password"),
         (&["serve", "--memcached", "nowhere", "--memory", "16MiB"], 2, "nowhere"),
         (&["serve", "--memcached", "unix:/no/such/folder/a"], 1, "/no/such/folder/a"),
     ] {
