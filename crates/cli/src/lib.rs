@@ -95,9 +95,10 @@ enum Verb {
 
 /// Runs the command that the process was given, and ends the process if that fails.
 pub fn main() {
+    #[cfg(not(feature = "full"))]
     let arguments = std::env::args_os();
     #[cfg(feature = "full")]
-    let arguments = serve::arguments(arguments).unwrap_or_else(|error| {
+    let arguments = serve::arguments().unwrap_or_else(|error| {
         std::process::exit(Failure::usage(error).report());
     });
     let done = match Cli::try_parse_from(arguments) {

@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::OnceLock;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Arg, ArgAction};
@@ -18,8 +19,17 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Flags that a file cannot have.
 const NOT_IN_FILES: [&str; 4] = ["config", "check", "hash-password", "help"];
 
-/// The arguments of this process, with those of the file that they name.
-pub(crate) fn arguments(given: impl Iterator<Item = OsString>) -> anyhow::Result<Vec<OsString>> {
+/// The arguments of this process, with those of the file that they name, which is read once: it may be a pipe.
+pub(crate) fn arguments() -> anyhow::Result<&'static [OsString]> {
+    static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
+    if let Some(read) = ARGUMENTS.get() {
+        return Ok(read);
+    }
+    let read = with_file(std::env::args_os())?;
+    Ok(ARGUMENTS.get_or_init(|| read))
+}
+
+fn with_file(given: impl Iterator<Item = OsString>) -> anyhow::Result<Vec<OsString>> {
     let mut given: Vec<OsString> = given.collect();
     let is_serve = given.get(1).is_some_and(|verb| verb == "serve");
     if let Some(path) = value_of(&given, "config").filter(|_| is_serve) {
@@ -58,7 +68,11 @@ fn command() -> clap::Command {
 fn read(path: &Path, given: &[OsString]) -> anyhow::Result<Vec<OsString>> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
-    let table: Table = text.parse()?;
+    let table: Table = text.parse().map_err(|error: toml::de::Error| {
+        let begin = error.span().map_or(0, |span| span.start.min(text.len()));
+        let line = text.as_bytes()[..begin].iter().filter(|&&byte| byte == b'\n').count() + 1;
+        anyhow!("line {line}: {}", error.message())
+    })?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let command = command();
     let known: Vec<&Arg> = command
@@ -122,8 +136,16 @@ pub(super) fn effective(given: &[OsString]) -> anyhow::Result<String> {
     let command = command();
     let matches = command.clone().try_get_matches_from(&given[2..])?;
     let mut table = Table::new();
+    // `origin-timeout` says something only with `origin`, and is refused without.
+    let is_of_absent = |name: &str| {
+        let of = name.split('-').next().unwrap_or_default();
+        let found = command.get_arguments().find(|arg| of != name && arg.get_long() == Some(of));
+        found.is_some_and(|arg| matches.value_source(arg.get_id().as_str()).is_none())
+    };
     for arg in command.get_arguments() {
-        let Some(name) = arg.get_long().filter(|name| !NOT_IN_FILES.contains(name)) else {
+        let Some(name) =
+            arg.get_long().filter(|name| !NOT_IN_FILES.contains(name) && !is_of_absent(name))
+        else {
             continue;
         };
         let id = arg.get_id().as_str();

@@ -216,8 +216,7 @@ pub(crate) fn run(args: &Args) -> Done {
         if let Some(tls) = args.tls() {
             tls.check().context("TLS")?;
         }
-        let given = config::arguments(std::env::args_os())?;
-        crate::output::print(&config::effective(&given)?)?;
+        crate::output::print(&config::effective(config::arguments()?)?)?;
         return Ok(());
     }
     let counts = [args.memcached.len(), args.resp.len(), args.admin.len()];

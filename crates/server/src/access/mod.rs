@@ -222,7 +222,11 @@ impl Users {
         if text.len() as u64 > FILE_BYTES_MAX {
             return Err(io::Error::other("more than 4 MiB"));
         }
-        let file: File = toml::from_str(&text).map_err(io::Error::other)?;
+        let file: File = toml::from_str(&text).map_err(|error| {
+            let begin = error.span().map_or(0, |span| span.start.min(text.len()));
+            let line = text.as_bytes()[..begin].iter().filter(|&&byte| byte == b'\n').count() + 1;
+            io::Error::other(format!("line {line}: {}", error.message()))
+        })?;
         if file.users.is_empty() || file.users.len() > USERS_MAX {
             return Err(io::Error::other(format!("1 to {USERS_MAX} users, each `[users.NAME]`")));
         }
