@@ -185,7 +185,7 @@ fn check_hash(hash: &str) -> Result<(), String> {
 
 /// The hash of a password, for a file of users: argon2id with 19 MiB and two passes, and a salt of its own.
 ///
-/// Takes some 20 ms, and 19 MiB while it does.
+/// Takes some 30 ms, and 19 MiB while it does.
 ///
 /// # Errors
 ///

@@ -503,6 +503,10 @@ fn run(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
     let calls = turn.shared.resp.calls_of(turn.thread, at);
     calls.all.add(1);
     if let Err(Problem(text)) = (COMMANDS[at].run)(&mut Call { session, args, turn }) {
+        if session.pass.waits() {
+            // It has not failed: it is served again.
+            return;
+        }
         calls.failed.add(1);
         turn.out.truncate(begin);
         reply::error(turn.out, &text);
