@@ -83,7 +83,7 @@ enum Verb {
     #[cfg(feature = "full")]
     Reproduce(reproduce::Args),
     #[cfg(feature = "full")]
-    Serve(serve::Args),
+    Serve(Box<serve::Args>),
     #[cfg(feature = "full")]
     Memcached(serve::MemcachedArgs),
     Trace(trace_command::Args),
@@ -96,7 +96,13 @@ enum Verb {
 
 /// Runs the command that the process was given, and ends the process if that fails.
 pub fn main() {
-    let done = match Cli::try_parse() {
+    #[cfg(not(feature = "full"))]
+    let arguments = std::env::args_os();
+    #[cfg(feature = "full")]
+    let arguments = serve::arguments().unwrap_or_else(|error| {
+        std::process::exit(Failure::usage(error).report());
+    });
+    let done = match Cli::try_parse_from(arguments) {
         Ok(cli) => match cli.verb {
             Verb::Simulate(args) => simulate::run(&args),
             Verb::Mrc(args) => mrc::run(&args),

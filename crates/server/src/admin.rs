@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use socket2::Socket;
+use socket2::{Domain, Socket};
 
 use crate::listen::{self, Address};
 use crate::metrics;
+use crate::passed::{self, Purpose};
 use crate::server::Shared;
 use crate::settings::Settings;
 use crate::worker::WAKE;
@@ -46,7 +47,12 @@ pub(crate) fn bind(settings: &Settings) -> Result<Vec<(Address, Socket)>, (Addre
         let bound = listen::socket(address, settings);
         bound.map_err(|error| (address.clone(), error))
     };
-    settings.admin.iter().map(bind).collect()
+    let passed = settings.passed.of(Purpose::Admin).map(|socket| {
+        let address = passed::address(socket);
+        let clone = socket.try_clone();
+        clone.map(|clone| (address.clone(), clone)).map_err(|error| (address, error))
+    });
+    settings.admin.iter().map(bind).chain(passed).collect()
 }
 
 impl Admin {
@@ -94,8 +100,26 @@ impl Admin {
 
     fn serve(&self, stream: Socket) -> io::Result<()> {
         stream.set_nonblocking(false)?;
+        // TLS is spoken where others can listen: not at a path.
+        let is_tcp = stream.domain()? != Domain::UNIX;
         let mut stream = Patient { stream, until: Instant::now() + PATIENCE };
-        let head = read_head(&mut stream)?;
+        match self.shared.tls.as_ref().filter(|_| is_tcp) {
+            None => self.exchange(&mut stream)?,
+            Some(tls) => {
+                let mut session = tls.session()?;
+                self.exchange(&mut rustls::Stream::new(&mut session, &mut stream))?;
+                session.send_close_notify();
+                session.write_tls(&mut stream)?;
+            }
+        }
+        stream.stream.shutdown(Shutdown::Write)?;
+        let mut rest = stream.take(REST_BYTES_MAX as u64);
+        io::copy(&mut rest, &mut io::sink()).map(|_| ())
+    }
+
+    /// Reads a request and answers it.
+    fn exchange(&self, stream: &mut (impl Read + Write)) -> io::Result<()> {
+        let head = read_head(stream)?;
         let (status, kind, body) = self.reply(&head);
         let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
         let mut reply = format!(
@@ -106,9 +130,7 @@ impl Admin {
             reply.push_str(&body);
         }
         stream.write_all(reply.as_bytes())?;
-        stream.stream.shutdown(Shutdown::Write)?;
-        let mut rest = stream.take(REST_BYTES_MAX as u64);
-        io::copy(&mut rest, &mut io::sink()).map(|_| ())
+        stream.flush()
     }
 
     fn reply(&self, head: &[u8]) -> Reply {

@@ -70,13 +70,25 @@ impl Connection {
 
     /// Whether nothing of it is left to do: no part of a request, no request, no reply.
     pub(crate) fn is_quiet(&self) -> bool {
-        let is_idle = self.carry.is_empty() && self.pending.is_empty();
+        let is_idle = self.carry.is_empty() && !self.is_sending();
         is_idle && !self.has_more && !self.is_listed && !self.readable && self.awaits_nothing()
+    }
+
+    /// Whether replies are not sent yet.
+    pub(crate) fn is_sending(&self) -> bool {
+        !self.pending.is_empty() || self.stream.holds_output()
+    }
+
+    /// Whether its client is to bring or to take something. What has come and is not served is no slow request.
+    pub(crate) fn is_busy(&self) -> bool {
+        let is_behind = !self.carry.is_empty() && !self.has_more && !self.session.waits();
+        is_behind || self.is_sending() || self.stream.is_handshaking()
     }
 
     /// Bytes of memory it has for itself.
     pub(crate) fn held_bytes(&self) -> usize {
         self.carry.capacity()
+            + self.stream.held_bytes()
             + self.pending.capacity()
             + self.session.held_bytes()
             + self.waits.as_ref().map_or(0, |waits| waits.held_bytes())
@@ -116,6 +128,10 @@ impl Connection {
         self.sent += sent;
         if self.sent < pending.len() {
             self.pending = pending;
+        } else {
+            // Called again with nothing kept, while the stream holds the end of what it has taken.
+            self.sent = 0;
+            self.stream.flush()?;
         }
         Ok(sent)
     }

@@ -43,8 +43,12 @@ counters! {
     /// Refused because of their size; for lack of memory.
     too_large, no_memory,
     auths, auth_errors,
+    /// Requests that the user may not make.
+    denied,
     /// Connections accepted; refused for their number.
     connections, rejected,
+    /// Handshakes of TLS that were made; that failed, and what came later and was not TLS.
+    handshakes, tls_errors,
     /// Connections closed: without a request; with half a request; for the bytes they held.
     idle_kicks, slow_kicks, full_kicks,
     /// Requests that waited; whose time was over; that did not because too many do.

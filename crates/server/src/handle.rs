@@ -1,7 +1,7 @@
 //! How a server ends and begins again: drained, with its entries in a file between.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime};
@@ -48,6 +48,21 @@ impl Handle {
     /// Ends the server at once: unanswered requests of clients are lost.
     pub fn stop(&self) {
         self.shared.stop();
+    }
+
+    /// Reads the files of users and certificates again, and returns what became of each. One that cannot be read
+    /// changes nothing. Connections of users that are gone or have changed are closed; new certificates are shown to
+    /// who connects from now on.
+    pub fn reload(&self) -> Vec<(PathBuf, io::Result<()>)> {
+        let (shared, mut outcomes) = (&*self.shared, Vec::new());
+        if let Some((access, path)) = shared.access.as_ref().zip(shared.settings.users.as_ref()) {
+            outcomes.push((path.clone(), access.reload(path)));
+        }
+        if let Some((tls, files)) = shared.tls.as_ref().zip(shared.settings.tls.as_ref()) {
+            outcomes.push((files.certificate.clone(), tls.reload(files)));
+        }
+        // Each thread looks at its connections once a second.
+        outcomes
     }
 
     /// Writes all entries to a file, and returns their number. Clients may be served meanwhile.

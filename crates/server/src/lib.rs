@@ -15,6 +15,7 @@
 // The models have no thread that fetches, which uses some of it.
 #![cfg_attr(loom, allow(dead_code))]
 
+mod access;
 mod admin;
 mod clock;
 mod connection;
@@ -33,6 +34,7 @@ mod metrics;
 mod models;
 mod objects;
 mod origin;
+mod passed;
 mod process;
 mod resp;
 mod server;
@@ -40,11 +42,13 @@ mod session;
 mod settings;
 mod store;
 mod sync;
+mod tls;
 mod tracking;
 mod turnstile;
 mod waits;
 mod worker;
 
+pub use access::{hash_password, users_need_passwords};
 pub use frazil::Policy;
 pub use frazil_segment::RestoreError;
 pub use handle::Handle;
@@ -52,6 +56,8 @@ pub use http::{BaseUrl, HttpOrigin};
 pub use listen::Address;
 pub use memcached::Options;
 pub use origin::{Origin, OriginUrl};
+pub use passed::Passed;
 pub use server::{Server, StartError};
 pub use settings::{ITEM_BYTES_MAX, Limits, MEMORY_BYTES_MIN, Settings};
 pub use store::{StoreBuildError, StoreKind};
+pub use tls::TlsFiles;

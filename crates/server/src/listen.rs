@@ -15,6 +15,7 @@ use mio::{Interest, Registry, Token};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::settings::Settings;
+use crate::tls::{Tls, TlsStream};
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +89,16 @@ impl Listener {
                 Ok((Address::Unix(path.clone()), clones.collect::<io::Result<_>>()?))
             }
         }
+    }
+
+    /// As many for a socket that listens already, which they share.
+    pub(crate) fn adopt(socket: &Socket, threads: usize) -> io::Result<Vec<Listener>> {
+        let is_unix = socket.domain()? == Domain::UNIX;
+        let one = |socket: Socket| match is_unix {
+            true => Listener::Unix(UnixListener::from_std(OwnedFd::from(socket).into())),
+            false => Listener::Tcp(TcpListener::from_std(socket.into())),
+        };
+        (0..threads).map(|_| socket.try_clone().map(one)).collect()
     }
 
     pub(crate) fn accept(&self) -> io::Result<Stream> {
@@ -170,11 +181,16 @@ fn is_abandoned(path: &Path) -> bool {
     is_socket && connect().is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
+fn tcp_ends(stream: &TcpStream) -> Option<(Address, Address)> {
+    Some((Address::Tcp(stream.peer_addr().ok()?), Address::Tcp(stream.local_addr().ok()?)))
+}
+
 /// A connection's socket.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<TlsStream>),
 }
 
 impl Stream {
@@ -185,10 +201,8 @@ impl Stream {
     /// Where it comes from and where it has connected to; `None` if the system does not say.
     pub(crate) fn ends(&self) -> Option<(Address, Address)> {
         match self {
-            Stream::Tcp(stream) => {
-                let ends = (stream.peer_addr().ok()?, stream.local_addr().ok()?);
-                Some((Address::Tcp(ends.0), Address::Tcp(ends.1)))
-            }
+            Stream::Tcp(stream) => tcp_ends(stream),
+            Stream::Tls(stream) => tcp_ends(&stream.socket),
             Stream::Unix(stream) => {
                 let path = Address::Unix(stream.local_addr().ok()?.as_pathname()?.to_owned());
                 Some((path.clone(), path))
@@ -204,6 +218,53 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream,
             Stream::Unix(stream) => stream,
+            Stream::Tls(stream) => &mut stream.socket,
+        }
+    }
+
+    /// The same with TLS, if it is TCP and TLS is spoken.
+    pub(crate) fn secured(self, tls: Option<&Tls>) -> io::Result<Stream> {
+        match (self, tls) {
+            (Stream::Tcp(stream), Some(tls)) => Ok(Stream::Tls(Box::new(tls.stream(stream)?))),
+            (stream, _) => Ok(stream),
+        }
+    }
+
+    fn tls(&self) -> Option<&TlsStream> {
+        match self {
+            Stream::Tls(stream) => Some(stream),
+            Stream::Tcp(_) | Stream::Unix(_) => None,
+        }
+    }
+
+    /// Whether nothing can be read before more of a handshake has come.
+    pub(crate) fn is_handshaking(&self) -> bool {
+        self.tls().is_some_and(TlsStream::is_handshaking)
+    }
+
+    /// Whether it may have more to read although the last read was short.
+    pub(crate) fn has_more(&self) -> bool {
+        self.tls().is_some_and(TlsStream::has_more)
+    }
+
+    /// Whether it has taken bytes that the socket did not.
+    pub(crate) fn holds_output(&self) -> bool {
+        self.tls().is_some_and(TlsStream::holds_output)
+    }
+
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.tls().map_or(0, TlsStream::held_bytes)
+    }
+
+    /// Sends what it has taken, as far as the socket takes it.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        if let Stream::Tls(stream) = self { stream.flush() } else { Ok(()) }
+    }
+
+    /// Tells the client that it ends, where there is a word for that.
+    pub(crate) fn end(&mut self) {
+        if let Stream::Tls(stream) = self {
+            stream.end();
         }
     }
 
@@ -211,6 +272,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.read(into),
             Stream::Unix(stream) => stream.read(into),
+            Stream::Tls(stream) => stream.read(into),
         }
     }
 
@@ -218,6 +280,7 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.write(from),
             Stream::Unix(stream) => stream.write(from),
+            Stream::Tls(stream) => stream.write(from),
         }
     }
 }

@@ -8,7 +8,9 @@ use std::thread::JoinHandle;
 
 use mio::Waker;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use socket2::Socket;
 
+use crate::access::{self, Access};
 use crate::admin::{self, Admin};
 use crate::counters::{Counters, Counts};
 use crate::handle::Handle;
@@ -17,11 +19,13 @@ use crate::items::Items;
 use crate::listen::{Address, Listener};
 use crate::mail::Mail;
 use crate::memcached::Memcached;
-use crate::origin::{self, Fetches};
+use crate::origin::{self, Fetches, Orders};
+use crate::passed::{self, Purpose};
 use crate::resp::Resp;
 use crate::session::Protocol;
 use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
 use crate::store::StoreBuildError;
+use crate::tls::Tls;
 use crate::turnstile::Turnstile;
 use crate::worker::Worker;
 
@@ -51,6 +55,8 @@ pub struct Server {
     admin: Option<JoinHandle<io::Result<()>>>,
     /// It fetches until these have ended.
     fetcher: Option<JoinHandle<io::Result<()>>>,
+    /// It verifies passwords until these have ended.
+    checker: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// Why a server did not start.
@@ -69,6 +75,8 @@ pub enum StartError {
     Listen(Address, io::Error),
     /// A file of users cannot be read.
     Users(io::Error),
+    /// Files for TLS cannot be read.
+    Tls(io::Error),
     /// The process may not have as many files open as there may be connections: how many it wants, and how
     /// many it may have at most.
     TooFewFiles(u64, u64),
@@ -87,6 +95,7 @@ impl fmt::Display for StartError {
             StartError::Cache(error) => write!(f, "no cache for HTTP: {error}"),
             StartError::Listen(address, error) => write!(f, "cannot listen at {address}: {error}"),
             StartError::Users(error) => write!(f, "the file of users: {error}"),
+            StartError::Tls(error) => write!(f, "TLS: {error}"),
             StartError::TooFewFiles(wanted, most) => write!(
                 f,
                 "so many connections want {wanted} open files, and the process may have {most} \
@@ -105,6 +114,10 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) shares: Shares,
     pub(crate) items: Items,
+    /// Users and what they may do, if there are any.
+    pub(crate) access: Option<Access>,
+    /// How TLS is spoken, if it is.
+    pub(crate) tls: Option<Tls>,
     pub(crate) memcached: Memcached,
     pub(crate) resp: Resp,
     /// The cache of HTTP, if it is spoken.
@@ -139,6 +152,9 @@ impl Shared {
         if let Some(fetches) = &self.fetches {
             fetches.stop();
         }
+        if let Some(access) = &self.access {
+            access.checks.stop();
+        }
     }
 
     pub(crate) fn wake(&self) {
@@ -166,17 +182,16 @@ impl Server {
         allow_files(&settings)?;
         let shares = Shares::of(&settings);
         let memcached = Memcached::new(&settings.options).map_err(StartError::Users)?;
+        let access = settings.users.as_deref().map(Access::new).transpose();
+        let access = access.map_err(StartError::Users)?;
+        let tls = settings.tls.as_ref().map(Tls::new).transpose().map_err(StartError::Tls)?;
         let (mut addresses, listeners) = bind(&settings)?;
         let admin = admin::bind(&settings);
         let admin = admin.map_err(|(address, error)| StartError::Listen(address, error))?;
         addresses.extend(admin.iter().map(|(address, _)| address.clone()));
         // The last is that of the thread for operators.
         let count = settings.threads + usize::from(!admin.is_empty());
-        let polls = (0..count).map(|_| mio::Poll::new());
-        let mut polls = polls.collect::<io::Result<Vec<_>>>().map_err(StartError::System)?;
-        let waker = |poll: &mio::Poll| Waker::new(poll.registry(), crate::worker::WAKE);
-        let wakers = polls.iter().map(waker).collect::<io::Result<Arc<[_]>>>();
-        let wakers = wakers.map_err(StartError::System)?;
+        let (mut polls, wakers) = polls(count).map_err(StartError::System)?;
         let mail = Mail::new(Arc::clone(&wakers));
         let items = Items::new(&settings, shares, mail).map_err(StartError::Store)?;
         if settings.restores {
@@ -189,10 +204,12 @@ impl Server {
         let shared = Arc::new(Shared {
             shares,
             items,
+            access,
+            tls,
             memcached,
             resp: Resp::new(&settings),
             http: http_cache(&settings, shares, &wakers)?,
-            turnstile: Turnstile::new(if settings.resp.is_empty() { 1 } else { writers }),
+            turnstile: Turnstile::new(if settings.speaks_resp() { writers } else { 1 }),
             fetches,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
             connections: AtomicUsize::new(0),
@@ -203,19 +220,14 @@ impl Server {
             wakers,
             settings,
         });
-        let mut server =
-            Server { shared: Arc::clone(&shared), threads: Vec::new(), admin: None, fetcher: None };
-        if !admin.is_empty()
-            && let Some(poll) = polls.pop()
-        {
-            let admin = Admin::new(Arc::clone(&shared), poll, admin).map_err(StartError::System)?;
-            server.admin = Some(spawn("serve-admin".to_owned(), move || admin.run())?);
-        }
-        if let Some(orders) = orders {
-            let stops = StopsAll(Arc::clone(&shared));
-            let thread = origin::start(Arc::clone(&shared), orders, stops);
-            server.fetcher = Some(thread.map_err(StartError::System)?);
-        }
+        let mut server = Server {
+            shared: Arc::clone(&shared),
+            threads: Vec::new(),
+            admin: None,
+            fetcher: None,
+            checker: None,
+        };
+        server.start_beside(&mut polls, admin, orders)?;
         for (number, (poll, listeners)) in polls.into_iter().zip(listeners).enumerate() {
             let worker = Worker::new(Arc::clone(&shared), number, poll, listeners);
             let worker = worker.map_err(StartError::System)?;
@@ -229,8 +241,39 @@ impl Server {
         Ok(server)
     }
 
+    /// Starts the threads that serve no connection: for operators, with the last poll; for fetches; for passwords.
+    fn start_beside(
+        &mut self,
+        polls: &mut Vec<mio::Poll>,
+        admin: Vec<(Address, Socket)>,
+        orders: Option<Orders>,
+    ) -> Result<(), StartError> {
+        let shared = &self.shared;
+        if !admin.is_empty()
+            && let Some(poll) = polls.pop()
+        {
+            let admin = Admin::new(Arc::clone(shared), poll, admin).map_err(StartError::System)?;
+            self.admin = Some(spawn("serve-admin".to_owned(), move || admin.run())?);
+        }
+        if let Some(orders) = orders {
+            let stops = StopsAll(Arc::clone(shared));
+            let thread = origin::start(Arc::clone(shared), orders, stops);
+            self.fetcher = Some(thread.map_err(StartError::System)?);
+        }
+        if shared.access.is_some() {
+            let (shared, stops) = (Arc::clone(shared), StopsAll(Arc::clone(shared)));
+            let run = move || {
+                let _stops = stops;
+                access::run(&shared);
+                Ok(())
+            };
+            self.checker = Some(spawn("serve-passwords".to_owned(), run)?);
+        }
+        Ok(())
+    }
+
     /// Where it listens, ports that were chosen filled in; in the order of the settings:
-    /// memcached's, those of RESP, those of HTTP, those for operators.
+    /// memcached's, those of RESP, those of HTTP, those for operators; of each, sockets that were passed come last.
     pub fn addresses(&self) -> &[Address] {
         &self.shared.addresses
     }
@@ -255,6 +298,7 @@ impl Server {
             .take()
             .into_iter()
             .chain(self.fetcher.take())
+            .chain(self.checker.take())
             .map(result_of)
             .fold(ended, Result::and)
     }
@@ -266,10 +310,16 @@ fn http_cache(
     shares: Shares,
     wakers: &Arc<[Waker]>,
 ) -> Result<Option<Http>, StartError> {
-    let http = (!settings.http.is_empty())
-        .then(|| Http::new(settings, shares, Arc::clone(wakers)))
-        .transpose();
-    http.map_err(StartError::Cache)
+    let http = settings.speaks_http().then(|| Http::new(settings, shares, Arc::clone(wakers)));
+    http.transpose().map_err(StartError::Cache)
+}
+
+/// What so many threads wait with, and how each is woken.
+fn polls(count: usize) -> io::Result<(Vec<mio::Poll>, Arc<[Waker]>)> {
+    let polls = (0..count).map(|_| mio::Poll::new()).collect::<io::Result<Vec<_>>>()?;
+    let waker = |poll: &mio::Poll| Waker::new(poll.registry(), crate::worker::WAKE);
+    let wakers = polls.iter().map(waker).collect::<io::Result<Arc<[_]>>>()?;
+    Ok((polls, wakers))
 }
 
 fn spawn(
@@ -298,7 +348,8 @@ impl Drop for StopsAll {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop();
-        for thread in self.threads.drain(..).chain(self.admin.take()).chain(self.fetcher.take()) {
+        let beside = self.admin.take().into_iter().chain(self.fetcher.take());
+        for thread in self.threads.drain(..).chain(beside).chain(self.checker.take()) {
             // What went wrong there is told by `join` only.
             let _ = thread.join();
         }
@@ -311,12 +362,14 @@ const FILES_BESIDE: usize = 64;
 /// Has the process allow as many open files as the server wants, as memcached does: at the limit a connection
 /// would neither be accepted nor refused.
 fn allow_files(settings: &Settings) -> Result<(), StartError> {
-    let Settings { threads, limits, memcached, resp, http, origin, http_origin, .. } = settings;
+    let Settings { threads, limits, memcached, resp, http, passed, origin, http_origin, .. } =
+        settings;
     let fetches = origin.iter().map(|origin| origin.fetches);
     let fetches = fetches.chain(http_origin.iter().map(|origin| origin.fetches));
     let fetches: usize = fetches.map(|fetches| fetches + origin::KEPT).sum();
     // A thread has a poll, a waker and a socket for each address.
-    let of_threads = threads.saturating_mul(2 + memcached.len() + resp.len() + http.len());
+    let sockets = memcached.len() + resp.len() + http.len() + passed.len();
+    let of_threads = threads.saturating_mul(2 + sockets);
     let wanted = limits
         .connections
         .saturating_add(of_threads)
@@ -339,16 +392,29 @@ type Listeners = Vec<Vec<(Protocol, Listener)>>;
 fn bind(settings: &Settings) -> Result<(Vec<Address>, Listeners), StartError> {
     let mut by_thread: Listeners = (0..settings.threads).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
-    let memcached = settings.memcached.iter().map(|address| (Protocol::Memcached, address));
-    let resp = settings.resp.iter().map(|address| (Protocol::Resp, address));
-    let http = settings.http.iter().map(|address| (Protocol::Http, address));
-    for (protocol, address) in memcached.chain(resp).chain(http) {
-        let bound = Listener::bind(address, settings);
-        let (bound, listeners) =
-            bound.map_err(|error| StartError::Listen(address.clone(), error))?;
-        addresses.push(bound);
+    let protocols = [
+        (Protocol::Memcached, &settings.memcached, Purpose::Memcached),
+        (Protocol::Resp, &settings.resp, Purpose::Resp),
+        (Protocol::Http, &settings.http, Purpose::Http),
+    ];
+    let mut add = |protocol, listeners: Vec<Listener>| {
         for (listener, thread) in listeners.into_iter().zip(&mut by_thread) {
             thread.push((protocol, listener));
+        }
+    };
+    for (protocol, given, purpose) in protocols {
+        for address in given {
+            let bound = Listener::bind(address, settings);
+            let (bound, listeners) =
+                bound.map_err(|error| StartError::Listen(address.clone(), error))?;
+            addresses.push(bound);
+            add(protocol, listeners);
+        }
+        for socket in settings.passed.of(purpose) {
+            let address = passed::address(socket);
+            let listeners = Listener::adopt(socket, settings.threads);
+            add(protocol, listeners.map_err(|error| StartError::Listen(address.clone(), error))?);
+            addresses.push(address);
         }
     }
     Ok((addresses, by_thread))

@@ -41,7 +41,7 @@ impl Session {
         shared: &Shared,
     ) -> Session {
         match protocol {
-            Protocol::Memcached => Session::Memcached(memcached::Session::new(&shared.memcached)),
+            Protocol::Memcached => Session::Memcached(memcached::Session::new(shared)),
             Protocol::Resp => Session::Resp(resp::Session::new(stream, place, shared)),
             Protocol::Http => Session::Http(http::Session::default()),
         }
@@ -60,9 +60,22 @@ impl Session {
         matches!(self, Session::Http(session) if session.waits())
     }
 
-    /// Whether another connection has requested its end.
+    /// Whether another connection has requested its end, or its user is not as it was.
     pub(crate) fn is_killed(&self) -> bool {
-        matches!(self, Session::Resp(session) if session.is_killed())
+        match self {
+            Session::Memcached(session) => session.pass().is_revoked(),
+            Session::Resp(session) => session.is_killed(),
+            Session::Http(_) => false,
+        }
+    }
+
+    /// Whether nothing is served before a password is verified.
+    pub(crate) fn waits_for_verdict(&self) -> bool {
+        match self {
+            Session::Memcached(session) => session.pass().waits(),
+            Session::Resp(session) => session.pass().waits(),
+            Session::Http(_) => false,
+        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! What a server is told when it starts.
 
+use std::path::PathBuf;
+
 use frazil::Policy;
 
 use crate::http::HttpOrigin;
 use crate::listen::Address;
 use crate::memcached::Options;
 use crate::origin::Origin;
+use crate::passed::{Passed, Purpose};
 use crate::store::StoreKind;
+use crate::tls::{SESSION_BYTES, TlsFiles};
 
 /// The least memory a server takes.
 pub const MEMORY_BYTES_MIN: usize = 2 << 20;
@@ -24,7 +28,9 @@ pub struct Settings {
     pub http: Vec<Address>,
     /// Where `/health` and `/metrics` are served by HTTP, to anybody who can connect.
     pub admin: Vec<Address>,
-    /// Permissions of Unix sockets, as bits of `chmod`; `None`: those of the process's umask.
+    /// Sockets that listen already, beside these addresses.
+    pub passed: Passed,
+    /// Permissions of Unix sockets that are made, as bits of `chmod`; `None`: those of the process's umask.
     pub unix_mode: Option<u32>,
     /// Bytes for items, index and the buffers of connections together, at least [`MEMORY_BYTES_MIN`].
     pub memory_bytes: usize,
@@ -42,6 +48,10 @@ pub struct Settings {
     pub limits: Limits,
     /// Limits for which memcached has a flag.
     pub options: Options,
+    /// A file of users, one of which each connection must be but those of HTTP; `None`: who connects may do everything.
+    pub users: Option<PathBuf>,
+    /// What makes it speak TLS at its TCP addresses, and only that.
+    pub tls: Option<TlsFiles>,
     /// Where look-ups fetch what is missing.
     pub origin: Option<Origin>,
     /// What HTTP is a cache of; without one its addresses answer 502.
@@ -58,6 +68,7 @@ impl Default for Settings {
             resp: Vec::new(),
             http: Vec::new(),
             admin: Vec::new(),
+            passed: Passed::default(),
             unix_mode: None,
             memory_bytes: 64 << 20,
             store: StoreKind::default(),
@@ -67,10 +78,29 @@ impl Default for Settings {
             restores: false,
             limits: Limits::default(),
             options: Options::default(),
+            users: None,
+            tls: None,
             origin: None,
             http_origin: None,
             purge_token: None,
         }
+    }
+}
+
+impl Settings {
+    /// Whether memcached's protocol is spoken anywhere.
+    pub(crate) fn speaks_memcached(&self) -> bool {
+        !self.memcached.is_empty() || self.passed.has(Purpose::Memcached)
+    }
+
+    /// Whether RESP is spoken anywhere.
+    pub(crate) fn speaks_resp(&self) -> bool {
+        !self.resp.is_empty() || self.passed.has(Purpose::Resp)
+    }
+
+    /// Whether HTTP is spoken anywhere.
+    pub(crate) fn speaks_http(&self) -> bool {
+        !self.http.is_empty() || self.passed.has(Purpose::Http)
     }
 }
 
@@ -131,6 +161,8 @@ pub(crate) struct Shares {
     pub(crate) arriving_bytes: usize,
     /// For keys that clients have copies of.
     pub(crate) tracked_bytes: usize,
+    /// For sessions of TLS, of all connections.
+    pub(crate) session_bytes: usize,
 }
 
 /// The fewest segments: with fewer, too large a part would be open and half empty.
@@ -146,14 +178,28 @@ const SMALL_BYTES: usize = 32 << 20;
 const HEAD_BYTES_MAX: usize = 12;
 /// What a store without clients takes.
 const STORE_BYTES_MIN: usize = 1280 << 10;
+/// What the cache of HTTP has at least beside sessions of TLS.
+const HTTP_BYTES_MIN: usize = 512 << 10;
+
+/// Bytes for sessions of TLS. Where that is too little for all of them, connections that hold the most are closed.
+fn session_bytes(settings: &Settings, buffer_bytes: usize) -> usize {
+    let memory = settings.memory_bytes;
+    let of_http = if settings.speaks_http() { HTTP_BYTES_MIN } else { 0 };
+    let spare = (memory - buffer_bytes).saturating_sub(STORE_BYTES_MIN + of_http);
+    match settings.tls {
+        Some(_) => {
+            let wanted = settings.limits.connections.saturating_mul(SESSION_BYTES);
+            wanted.min(memory / 4).min(spare)
+        }
+        None => 0,
+    }
+}
 
 impl Shares {
     pub(crate) fn of(settings: &Settings) -> Shares {
         let memory = settings.memory_bytes;
-        let (has_http, has_keys) = (
-            !settings.http.is_empty(),
-            !(settings.memcached.is_empty() && settings.resp.is_empty()),
-        );
+        let (has_http, has_resp) = (settings.speaks_http(), settings.speaks_resp());
+        let has_keys = settings.speaks_memcached() || has_resp;
         // Keys and HTTP have a half each, and what has no clients as little as it may.
         let of_keys = match (has_http, has_keys) {
             (true, true) => memory / 2,
@@ -172,7 +218,7 @@ impl Shares {
         let room = if settings.store == StoreKind::Segment { segment_bytes } else { largest };
         let item_bytes = limit.unwrap_or(usize::MAX).min(room - HEAD_BYTES_MAX);
         // The largest request that may come must have room, and a reply beside it; and what is fetched or tracked.
-        let least = match (settings.origin.is_some(), !settings.resp.is_empty()) {
+        let least = match (settings.origin.is_some(), has_resp) {
             (false, false) => 2,
             (false, true) => 3,
             (true, false) => 4,
@@ -183,8 +229,9 @@ impl Shares {
             Some(_) => (buffer_bytes / 8, buffer_bytes / 4),
             None => (0, 0),
         };
-        let tracked_bytes = if settings.resp.is_empty() { 0 } else { buffer_bytes / 4 };
-        let of_both = memory - buffer_bytes;
+        let tracked_bytes = if has_resp { buffer_bytes / 4 } else { 0 };
+        let session_bytes = session_bytes(settings, buffer_bytes);
+        let of_both = memory - buffer_bytes - session_bytes;
         let store_bytes = match (has_http, has_keys) {
             (true, true) => (of_both / 2).max(STORE_BYTES_MIN),
             (true, false) => STORE_BYTES_MIN,
@@ -202,6 +249,7 @@ impl Shares {
             memo_bytes,
             fetched_bytes,
             tracked_bytes,
+            session_bytes,
             http_bytes,
             arriving_bytes,
         }
@@ -215,14 +263,19 @@ mod tests {
     #[test]
     fn the_shares_are_the_memory_and_each_is_enough() {
         let any = || vec![Address::Unix("any".into())];
+        let files = TlsFiles { certificate: "any".into(), key: "any".into(), client_ca: None };
         for memory_bytes in [MEMORY_BYTES_MIN, 3 << 20, 20 << 20, 64 << 20, 5 << 30] {
-            for (memcached, http) in [(any(), any()), (any(), Vec::new()), (Vec::new(), any())] {
+            let protocols = [(any(), any()), (any(), Vec::new()), (Vec::new(), any())];
+            for (at, (memcached, http)) in protocols.into_iter().cycle().take(6).enumerate() {
                 let has_http = !http.is_empty();
-                let settings = Settings { memcached, http, memory_bytes, ..Settings::default() };
-                let shares = Shares::of(&settings);
-                let keys = shares.store_bytes + shares.buffer_bytes;
+                let tls = (at < 3).then(|| files.clone());
+                let has_tls = tls.is_some();
+                let of = Settings { memcached, http, memory_bytes, tls, ..Settings::default() };
+                let shares = Shares::of(&of);
+                let keys = shares.store_bytes + shares.buffer_bytes + shares.session_bytes;
                 let all = keys + shares.http_bytes + shares.arriving_bytes;
                 assert_eq!(all, memory_bytes);
+                assert_eq!(shares.session_bytes > 0, has_tls, "{memory_bytes}");
                 assert!(shares.store_bytes >= STORE_BYTES_MIN);
                 assert_eq!(shares.http_bytes > 0, has_http);
                 assert!(!has_http || shares.http_bytes > 400 << 10, "{memory_bytes}");

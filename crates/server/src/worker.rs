@@ -40,6 +40,8 @@ const COLLECTED_BYTES: usize = 1 << 20;
 const KEPT_BYTES: usize = COLLECTED_BYTES + REPLY_BYTES;
 /// Connections accepted in a wake-up, of a listener.
 const ACCEPTS: usize = 64;
+/// Seconds that a handshake may take where a request may take any time.
+const HANDSHAKE_SECONDS: u64 = 60;
 const EVENTS: usize = 1024;
 /// How long a thread sleeps at most.
 const TICK: Duration = Duration::from_millis(1000);
@@ -334,9 +336,12 @@ impl Worker {
         if shared.connections.load(Relaxed) >= shared.settings.limits.connections {
             self.counters().rejected.add(1);
             // Who does not read it has it anyway when the connection is closed.
-            let _ = stream.write(protocol.too_many_connections());
+            if shared.tls.is_none() {
+                let _ = stream.write(protocol.too_many_connections());
+            }
             return;
         }
+        let Ok(mut stream) = stream.secured(shared.tls.as_ref()) else { return };
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
@@ -351,6 +356,7 @@ impl Worker {
         let place = mail::Place { thread: self.number as u32, slot: slot as u32 };
         let session = Session::new(protocol, &stream, place, &shared);
         let connection = Connection::new(stream, session, self.now_ms);
+        self.hold(0, connection.held_bytes());
         self.connections[slot] = Some(Box::new(connection));
     }
 
@@ -358,6 +364,7 @@ impl Worker {
         let Some(mut connection) = self.connections[slot].take() else { return };
         self.hold(connection.held_bytes(), 0);
         self.abandon(slot, &mut connection);
+        connection.stream.end();
         // The socket is closed right after, which deregisters it as well.
         let _ = connection.stream.deregister(self.poll.registry());
         self.shared.connections.fetch_sub(1, Relaxed);
@@ -390,13 +397,13 @@ impl Worker {
 
     /// One turn of a connection. True: it has more to do at once. An error closes it.
     fn exchange(&mut self, slot: usize, connection: &mut Connection) -> io::Result<bool> {
-        if !connection.pending.is_empty() {
+        if connection.is_sending() {
             let sent = connection.send_pending()?;
             self.counters().bytes_written.add(sent as u64);
             if sent > 0 {
                 connection.stalled_ms = self.now_ms;
             }
-            if !connection.pending.is_empty() {
+            if connection.is_sending() {
                 return Ok(false);
             }
         }
@@ -408,7 +415,7 @@ impl Worker {
                 Ok(false)
             };
         }
-        if room(connection) == 0 {
+        if room(connection) == 0 || connection.session.waits_for_verdict() {
             return Ok(false);
         }
         if connection.has_more {
@@ -428,7 +435,12 @@ impl Worker {
         let begun = if connection.wanted <= self.input.len() { connection.carry.len() } else { 0 };
         let begun = if begun < self.input.len() / 2 { begun } else { 0 };
         self.input[..begun].copy_from_slice(&connection.carry[..begun]);
-        let read = match connection.stream.read(&mut self.input[begun..]) {
+        let was_handshaking = connection.stream.is_handshaking();
+        let read = connection.stream.read(&mut self.input[begun..]);
+        if was_handshaking && !connection.stream.is_handshaking() {
+            self.counters().handshakes.add(1);
+        }
+        let read = match read {
             Ok(0) if connection.awaits_nothing() => return Err(io::ErrorKind::UnexpectedEof.into()),
             // It may have closed its half only, and then reads what it waits for. It cannot bring what it has won.
             Ok(0) => {
@@ -442,7 +454,12 @@ impl Worker {
                 return Ok(false);
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Ok(true),
-            Err(error) => return Err(error),
+            Err(error) => {
+                if error.kind() == io::ErrorKind::InvalidData {
+                    self.counters().tls_errors.add(1);
+                }
+                return Err(error);
+            }
         };
         self.counters().bytes_read.add(read as u64);
         if connection.carry.is_empty() {
@@ -450,7 +467,7 @@ impl Worker {
         }
         // After less than there was room for the socket is empty, and the next event says when it is not.
         let is_short = begun + read < self.input.len();
-        connection.readable = !is_short || connection.ended;
+        connection.readable = !is_short || connection.ended || connection.stream.has_more();
         let arrived = begun + read;
         let goes_on = if connection.carry.len() > begun {
             let mut carry = std::mem::take(&mut connection.carry);
@@ -545,7 +562,7 @@ impl Worker {
             let sent = connection.send(&self.out[range.clone()]);
             self.hold(held, connection.held_bytes());
             let closes =
-                connection.closing && connection.pending.is_empty() && connection.awaits_nothing();
+                connection.closing && !connection.is_sending() && connection.awaits_nothing();
             self.connections[*slot] = Some(connection);
             match sent {
                 Ok(sent) => self.counters().bytes_written.add(sent as u64),
@@ -568,8 +585,10 @@ impl Worker {
     /// If connections hold more than they may together, closes those of this thread that hold the most, as
     /// long as the thread holds more than its part. If it does not, another thread does.
     fn relieve(&mut self) {
-        while self.shared.held_bytes.load(Relaxed) > self.shared.shares.buffer_bytes {
-            let part = self.shared.shares.buffer_bytes / self.shared.settings.threads;
+        let shares = &self.shared.shares;
+        let most = shares.buffer_bytes + shares.session_bytes;
+        let part = most / self.shared.settings.threads;
+        while self.shared.held_bytes.load(Relaxed) > most {
             if self.held_bytes <= part {
                 // It may sleep, and looks at what it holds when it wakes.
                 self.shared.wake();
@@ -596,11 +615,12 @@ impl Worker {
         let mut over = Vec::new();
         for (slot, connection) in self.connections.iter().enumerate() {
             let Some(connection) = connection else { continue };
-            // What has come and is not served is no slow request.
-            let is_behind =
-                !connection.carry.is_empty() && !connection.has_more && !connection.session.waits();
-            let is_busy = is_behind || !connection.pending.is_empty();
-            if is_busy && is_over(connection.stalled_ms, limits.request_seconds) {
+            // A handshake never has any time.
+            let seconds = match limits.request_seconds {
+                0 if connection.stream.is_handshaking() => HANDSHAKE_SECONDS,
+                seconds => seconds,
+            };
+            if connection.is_busy() && is_over(connection.stalled_ms, seconds) {
                 over.push((slot, true));
             } else if connection.awaits_nothing()
                 && is_over(connection.served_ms, limits.idle_seconds)

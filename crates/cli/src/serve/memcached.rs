@@ -36,7 +36,7 @@ const HELP: &str = "frazil memcached: a cache server with memcached's protocol a
                           (default: all of IPv4, as memcached; without -Y there are no users)
 -u, --user=<user>         must be who starts it: users are not switched
 -m, --memory-limit=<num>  megabytes for items, index and buffers together (default: 64)
--c, --conn-limit=<num>    connections at once (default: 1024)
+-c, --conn-limit=<num>    connections at once (default: 1024, or what the limit of open files allows)
 -t, --threads=<num>       threads (default: 4)
 -b, --listen-backlog=<num> connections that wait to be accepted (default: 1024)
 -B, --protocol=<name>     auto or ascii; binary is not spoken, and with it no connection is served
@@ -109,6 +109,8 @@ struct Flags {
     socket: Option<PathBuf>,
     access: u32,
     pid_file: Option<PathBuf>,
+    /// The number of connections was given.
+    has_connections: bool,
     /// The text to print instead of serving.
     prints: Option<String>,
 }
@@ -123,6 +125,7 @@ pub(crate) fn run(args: &Args) -> Done {
         socket: None,
         access: 0o700,
         pid_file: None,
+        has_connections: false,
         prints: None,
     };
     flags.parse(&args.flags).map_err(Failure::usage)?;
@@ -142,7 +145,7 @@ pub(crate) fn run(args: &Args) -> Done {
             "other machines can reach it, and without users (-Y) anybody there can read and change everything",
         );
     }
-    let server = Server::start(flags.settings).map_err(anyhow::Error::from)?;
+    let server = super::start(flags.settings, flags.has_connections)?;
     tell_ports(&server)?;
     Ok(server.join().context("serving")?)
 }
@@ -232,7 +235,10 @@ impl Flags {
                     .checked_mul(1 << 20)
                     .with_context(|| format!("`-m {value}`: more than this machine can count"))?;
             }
-            'c' => limits.connections = at_least_one()?,
+            'c' => {
+                limits.connections = at_least_one()?;
+                self.has_connections = true;
+            }
             't' => self.settings.threads = at_least_one()?,
             'b' => limits.backlog = at_least_one()?.try_into().context("-b")?,
             'B' => (options.shown.protocol, options.text) = protocol(value)?,

@@ -17,5 +17,7 @@ mod recording;
 #[cfg(target_os = "linux")]
 mod rocksdb;
 mod serve;
+#[cfg(target_os = "linux")]
+mod serve_access;
 mod shell;
 mod tasks;

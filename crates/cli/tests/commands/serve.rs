@@ -69,11 +69,18 @@ fn serve_refuses_what_it_cannot_do() {
     for (args, code, told) in [
         (&["serve"][..], 2, "--memcached"),
         (&["serve"], 2, "--resp"),
+        (&["serve"], 2, "--http"),
+        (&["serve", "--http", "127.0.0.1:0"], 2, "--origin"),
+        (&["serve", "--resp", "127.0.0.1:0", "--policy", "lru"], 2, "--store objects"),
         (&["serve", "--memcached", "127.0.0.1:0", "--memory", "1MiB"], 1, "2 MiB"),
         (&["serve", "--memcached", "127.0.0.1:0", "--memory", "64MB"], 2, "MiB"),
         (&["serve", "--memcached", "127.0.0.1:0", "--threads", "0"], 1, "at least one"),
         (&["serve", "--memcached", "0.0.0.0:0"], 2, "--insecure"),
         (&["serve", "--resp", "0.0.0.0:0"], 2, "--insecure"),
+        (&["serve", "--resp", "127.0.0.1:0", "--admin", "0.0.0.0:0"], 2, "--tls-client-ca"),
+        (&["serve", "--resp", "127.0.0.1:0", "--tls-cert", "a.pem"], 2, "--tls-key"),
+        (&["serve", "--resp", "127.0.0.1:0", "--users", "/no/such/file"], 1, "/no/such/file"),
+        (&["serve", "--hash-password", "--resp", "127.0.0.1:0"], 2, "--hash-password"),
         (&["serve", "--memcached", "nowhere", "--memory", "16MiB"], 2, "nowhere"),
         (&["serve", "--memcached", "unix:/no/such/folder/a"], 1, "/no/such/folder/a"),
     ] {
@@ -313,6 +320,37 @@ fn serve_fetches_what_is_missing() {
     let mut replies = String::new();
     client.read_to_string(&mut replies).unwrap();
     assert_eq!(replies, "VALUE key 0 5\r\nvalue\r\nEND\r\n");
+}
+
+/// Each kind of origin goes with clients that it is for.
+#[test]
+fn origins_go_with_their_clients() {
+    let (keys, base) = ("http://127.0.0.1:1/{key}", "http://127.0.0.1:1");
+    for (args, told) in [
+        (&["--resp", "127.0.0.1:0", "--origin", base][..], Some("--http")),
+        (&["--http", "127.0.0.1:0", "--origin", keys], Some("--memcached")),
+        (&["--resp", "127.0.0.1:0", "--origin", keys, "--origin", keys], Some("two origins")),
+        (&["--resp", "127.0.0.1:0", "--origin", keys, "--purge-token-file", "a"], Some("--http")),
+        (
+            &["--http", "127.0.0.1:0", "--origin", base, "--purge-token-file", "/no/such/file"],
+            Some("/no/such/file"),
+        ),
+        (&["--resp", "127.0.0.1:0", "--origin", keys], None),
+        (&["--http", "127.0.0.1:0", "--origin", base], None),
+        (
+            &["--http", "127.0.0.1:0", "--resp", "127.0.0.1:0", "--origin", keys, "--origin", base],
+            None,
+        ),
+    ] {
+        let output = output(&[&["serve", "--check"], args].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            output.status.code(),
+            Some(if told.is_some() { 2 } else { 0 }),
+            "{args:?}: {stderr}"
+        );
+        assert!(stderr.contains(told.unwrap_or_default()), "{args:?}: {stderr}");
+    }
 }
 
 #[test]

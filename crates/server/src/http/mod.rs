@@ -104,7 +104,8 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
     let mut consumed = 0;
     loop {
         let next = match send_body(session, turn) {
-            Sent::All if session.closes => Next::Close,
+            // One that waits is the last, and not answered yet.
+            Sent::All if session.closes && !session.waits() => Next::Close,
             Sent::All => {
                 if !matches!(session.state, State::Waits(_)) && !turn.begins_request() {
                     return Served { consumed, next: Next::Send };

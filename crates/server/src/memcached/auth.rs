@@ -1,4 +1,4 @@
-//! Who may speak: a file of users, and the request by which a connection says who it is.
+//! Who may speak: a file of users, the request by which a connection says who it is, and what it may do then.
 //!
 //! As in memcached, that is `set KEY 0 0 BYTES`, with `USER PASSWORD` as the value.
 
@@ -7,13 +7,17 @@ use std::path::Path;
 
 use memchr::memchr;
 
-use super::{Flow, Session, State, Tokens, line, number, reply};
+use super::{Flow, KEY_BYTES_MAX, Session, State, Tokens, base64, line, number, reply, split};
+use crate::access::{ADMIN, Attempt, DANGEROUS, Pass, READ, WRITE};
 use crate::worker::Turn;
 
 /// The longest user and password together.
 const VALUE_BYTES_MAX: usize = 1024;
 /// Users of a file.
 const USERS_MAX: usize = 4096;
+
+/// What a user is told who may not do something.
+pub(super) const DENIED: &[u8] = b"CLIENT_ERROR unauthorized";
 
 /// Users and their passwords.
 #[derive(Debug)]
@@ -75,18 +79,110 @@ pub(super) fn request(session: &mut Session, rest: &[u8], turn: &mut Turn<'_>) -
     let answer = match value.strip_suffix(b"\r\n").map(Tokens::of) {
         None => &b"CLIENT_ERROR bad command line termination"[..],
         Some(named) if named.count < 2 => b"CLIENT_ERROR bad authentication token format",
-        Some(named) => {
-            turn.counters.auths.add(1);
-            let users = turn.shared.memcached.users.as_ref();
-            session.authenticated = users.is_none_or(|users| users.has(named.get(0), named.get(1)));
-            if session.authenticated {
+        Some(named) => match attempt(session, named.get(0), named.get(1), turn) {
+            Attempt::Waits => return (0, Flow::Verdict),
+            Attempt::Refused => &b"SERVER_ERROR too many passwords are being verified"[..],
+            Attempt::Right => {
+                turn.counters.auths.add(1);
                 &b"STORED"[..]
-            } else {
+            }
+            Attempt::Wrong => {
+                turn.counters.auths.add(1);
                 turn.counters.auth_errors.add(1);
                 b"CLIENT_ERROR authentication failure"
             }
-        }
+        },
     };
     reply(turn, answer);
     (whole, Flow::Go)
+}
+
+fn attempt(session: &mut Session, name: &[u8], password: &[u8], turn: &Turn<'_>) -> Attempt {
+    if let Some(users) = &turn.shared.memcached.users {
+        if !users.has(name, password) {
+            return Attempt::Wrong;
+        }
+        session.pass = Pass::free();
+        return Attempt::Right;
+    }
+    match &turn.shared.access {
+        Some(access) => session.pass.attempt(access, name, password, turn.waits.place),
+        None => Attempt::Right,
+    }
+}
+
+/// What a request needs: classes, and keys.
+enum Needs<'i> {
+    Classes(u8),
+    /// For all keys.
+    All(u8),
+    /// For the tokens from a place on.
+    Keys(u8, usize),
+    /// For the key of a meta request, which may be written in base 64.
+    Meta(u8, &'i [u8]),
+}
+
+fn needs(line: &[u8]) -> Needs<'_> {
+    let tokens = Tokens::of(line);
+    let has = |flags: &[u8]| tokens.all().iter().skip(2).any(|token| flags.contains(&token[0]));
+    match tokens.command() {
+        b"get" | b"gets" | b"bget" => Needs::Keys(READ, 1),
+        b"gat" | b"gats" => Needs::Keys(READ | WRITE, 2),
+        b"mg" if has(b"NTR") => Needs::Meta(READ | WRITE, tokens.get(1)),
+        b"mg" | b"me" => Needs::Meta(READ, tokens.get(1)),
+        b"ms" | b"md" | b"ma" => Needs::Meta(WRITE, tokens.get(1)),
+        b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" | b"delete" | b"incr"
+        | b"decr" | b"touch" => Needs::Meta(WRITE, tokens.get(1)),
+        b"flush_all" => Needs::All(WRITE | DANGEROUS),
+        b"stats" if matches!(tokens.get(1), b"cachedump" | b"detail") => {
+            Needs::All(READ | DANGEROUS)
+        }
+        b"stats" => Needs::Classes(DANGEROUS),
+        b"lru_crawler" => Needs::All(READ | ADMIN | DANGEROUS),
+        b"verbosity" | b"shutdown" | b"cache_memlimit" | b"slabs" | b"debugtime" | b"watch" => {
+            Needs::Classes(ADMIN | DANGEROUS)
+        }
+        _ => Needs::Classes(0),
+    }
+}
+
+/// Whether a user may not make the request of a line.
+pub(super) fn denies(pass: &Pass, line: &[u8]) -> bool {
+    !match needs(line) {
+        Needs::Classes(classes) => pass.may(classes),
+        Needs::All(classes) => pass.may(classes) && pass.may_use_all(),
+        Needs::Keys(classes, first) => {
+            let mut keys = split(line).skip(first);
+            pass.may(classes) && keys.all(|(_, key)| pass.may_use(key))
+        }
+        Needs::Meta(classes, key) => pass.may(classes) && may_use_meta(pass, line, key),
+    }
+}
+
+/// Whether a user may use the key of a line as the meta dialect reads it, and as it is written.
+fn may_use_meta(pass: &Pass, line: &[u8], key: &[u8]) -> bool {
+    let is_meta = split(line).next().is_some_and(|(_, command)| command.len() == 2);
+    let is_binary = is_meta && split(line).skip(2).any(|(_, flag)| flag[0] == b'b');
+    if !is_binary {
+        return pass.may_use(key);
+    }
+    let mut decoded = [0; KEY_BYTES_MAX];
+    base64::decode(key, &mut decoded).is_some_and(|key| pass.may_use(key))
+}
+
+/// Answers a request that its user may not make, and passes over its value.
+pub(super) fn deny(session: &mut Session, line: &[u8], turn: &mut Turn<'_>) {
+    let tokens = Tokens::of(line);
+    turn.counters.denied.add(1);
+    if tokens.last() != b"noreply" {
+        reply(turn, DENIED);
+    }
+    let length = match tokens.command() {
+        b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => tokens.get(4),
+        b"ms" => tokens.get(2),
+        _ => return,
+    };
+    if let Some(length) = number::unsigned_32(length) {
+        session.state = State::Swallow(u64::from(length) + 2);
+    }
 }

@@ -23,6 +23,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use memchr::memchr;
 use parking_lot::Mutex;
 
+use crate::access::{Pass, READ};
+use crate::server::Shared;
 use crate::worker::{Next, Served, Turn};
 use auth::Users;
 use lookups::{Lookups, Shape};
@@ -148,12 +150,20 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Session {
     state: State,
-    authenticated: bool,
+    pass: Pass,
 }
 
 impl Session {
-    pub(crate) fn new(memcached: &Memcached) -> Session {
-        Session { state: State::Command, authenticated: memcached.users.is_none() }
+    pub(crate) fn new(shared: &Shared) -> Session {
+        let pass = match shared.memcached.users {
+            Some(_) => Pass::nobody(),
+            None => Pass::new(shared.access.as_ref()),
+        };
+        Session { state: State::Command, pass }
+    }
+
+    pub(crate) fn pass(&self) -> &Pass {
+        &self.pass
     }
 }
 
@@ -163,11 +173,16 @@ enum Flow {
     Go,
     /// So many bytes of input, counted from the request's first.
     Read(usize),
+    /// A password to be verified.
+    Verdict,
     Close,
 }
 
 /// Serves as many requests as there are in `input` whole.
 pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served {
+    if session.pass.is_revoked() {
+        return Served { consumed: input.len(), next: Next::Close };
+    }
     let mut lookups = Lookups::new();
     let mut at = 0;
     let next = loop {
@@ -179,7 +194,7 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
             break Next::Read(1);
         }
         let (consumed, flow) = match session.state {
-            State::Command if session.authenticated => {
+            State::Command if session.pass.is_known() => {
                 command(session, rest, at, &mut lookups, turn)
             }
             State::Command => auth::request(session, rest, turn),
@@ -195,6 +210,7 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
         match flow {
             Flow::Go => {}
             Flow::Read(bytes) => break Next::Read(bytes),
+            Flow::Verdict => break Next::Send,
             Flow::Close => break Next::Close,
         }
         if lookups.is_stopped() {
@@ -248,6 +264,13 @@ fn command<'i>(
         return (0, Flow::Close);
     }
     let Some((line, bytes)) = line(rest) else { return without_end(session, rest) };
+    if !session.pass.is_free() && auth::denies(&session.pass, line) {
+        lookups.flush(turn);
+        if !lookups.is_stopped() {
+            auth::deny(session, line, turn);
+        }
+        return (bytes, Flow::Go);
+    }
     // By far the most frequent request, without a second look at it.
     if let Some(key) = line.strip_prefix(b"get ")
         && (1..=KEY_BYTES_MAX).contains(&key.len())
@@ -300,7 +323,8 @@ fn without_end(session: &mut Session, rest: &[u8]) -> (usize, Flow) {
     } else {
         return (0, Flow::Close);
     };
-    if blanks > 100 {
+    // One that may not look up is not told so for a line that never ends.
+    if blanks > 100 || !session.pass.may(READ) {
         return (0, Flow::Close);
     }
     // Keys are looked up as they come, so the line may be of any length.
@@ -322,6 +346,16 @@ fn keys_of_line<'i>(
         lookups.flush(turn);
         if !lookups.is_stopped() {
             reply(turn, BAD_FORMAT);
+            session.state = State::Command;
+        }
+        return (bytes, Flow::Go);
+    }
+    let may_use = |key: &[u8]| session.pass.may_use(key);
+    if !session.pass.is_free() && split(&line[prefix..]).any(|(_, key)| !may_use(key)) {
+        lookups.flush(turn);
+        if !lookups.is_stopped() {
+            turn.counters.denied.add(1);
+            reply(turn, auth::DENIED);
             session.state = State::Command;
         }
         return (bytes, Flow::Go);
@@ -361,7 +395,11 @@ fn keys<'i>(
     let whole = rest.iter().rposition(|&byte| byte == b' ').map_or(0, |last| last + 1);
     for (offset, key) in split(&rest[..whole]) {
         if key.len() > KEY_BYTES_MAX {
-            return key_too_long(session, whole, lookups, turn);
+            return skip_rest(session, whole, BAD_FORMAT, lookups, turn);
+        }
+        if !session.pass.may_use(key) {
+            turn.counters.denied.add(1);
+            return skip_rest(session, whole, auth::DENIED, lookups, turn);
         }
         lookups.push(key, at + offset, shape, turn);
         if lookups.is_stopped() {
@@ -369,20 +407,22 @@ fn keys<'i>(
         }
     }
     if rest.len() - whole > KEY_BYTES_MAX + 1 {
-        return key_too_long(session, whole, lookups, turn);
+        return skip_rest(session, whole, BAD_FORMAT, lookups, turn);
     }
     (whole, Flow::Read(rest.len() - whole + 1))
 }
 
-fn key_too_long(
+/// Answers a line that has not arrived whole with an error, and passes over what comes of it.
+fn skip_rest(
     session: &mut Session,
     consumed: usize,
+    error: &[u8],
     lookups: &mut Lookups<'_>,
     turn: &mut Turn<'_>,
 ) -> (usize, Flow) {
     lookups.flush(turn);
     if !lookups.is_stopped() {
-        reply(turn, BAD_FORMAT);
+        reply(turn, error);
         session.state = State::SkipLine;
     }
     (consumed, Flow::Go)

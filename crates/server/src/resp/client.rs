@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::clients::{About, Client};
 use super::reply::Version;
 use super::strings::SYNTAX;
-use super::{Call, Done, Problem, Replies, keys, number, reply, table, tracking};
+use super::{Call, Done, Problem, Replies, acl, keys, number, reply, table, tracking};
 
 /// The longest name of a client or of its library.
 const NAME_BYTES_MAX: usize = 128;
@@ -39,6 +39,7 @@ pub(super) fn reset(call: &mut Call<'_, '_>) -> Done {
     session.replies = Replies::On;
     session.speak(Version::Two);
     session.client.set_name("".into());
+    acl::forget(session, call.turn);
     reply::simple(call.turn.out, "RESET");
     Ok(())
 }
@@ -59,38 +60,6 @@ pub(super) fn time(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-pub(super) fn auth(call: &mut Call<'_, '_>) -> Done {
-    match call.args.len() {
-        2 => {
-            Err("ERR AUTH <password> called without any password configured for the default user. \
-             Are you sure your configuration is correct?"
-                .into())
-        }
-        3 => {
-            authenticate(call.args.get(1))?;
-            reply::ok(call.turn.out);
-            Ok(())
-        }
-        _ => Err(SYNTAX.into()),
-    }
-}
-
-/// There is one user, who has no password, so any will do.
-fn authenticate(user: &[u8]) -> Done {
-    match user {
-        b"default" => Ok(()),
-        _ => Err("WRONGPASS invalid username-password pair or user is disabled.".into()),
-    }
-}
-
-pub(super) fn acl(call: &mut Call<'_, '_>) -> Done {
-    match call.args.get(1).to_ascii_lowercase().as_slice() {
-        b"whoami" => reply::bulk(call.turn.out, b"default"),
-        _ => return Err(table::unknown_subcommand("acl", call.args)),
-    }
-    Ok(())
-}
-
 pub(super) fn hello(call: &mut Call<'_, '_>) -> Done {
     let Call { session, args, turn } = call;
     let mut words = args.from(1);
@@ -106,14 +75,15 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Done {
     let mut name = None;
     while let Some(word) = words.next() {
         if word.eq_ignore_ascii_case(b"auth") {
-            let (user, _) = words.next().zip(words.next()).ok_or_else(|| of_hello(word))?;
-            authenticate(user)?;
+            let (user, password) = words.next().zip(words.next()).ok_or_else(|| of_hello(word))?;
+            acl::authenticate(session, user, password, turn)?;
         } else if word.eq_ignore_ascii_case(b"setname") {
             name = Some(checked(words.next().ok_or_else(|| of_hello(word))?, "Client names")?);
         } else {
             return Err(of_hello(word));
         }
     }
+    acl::check_hello(session)?;
     if let Some(name) = name {
         session.client.set_name(name);
     }
@@ -299,7 +269,7 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
             b"laddr" => {
                 conditions.push(Box::new(move |client| client.shown_ends().1.as_bytes() == value))
             }
-            b"user" => conditions.push(Box::new(move |_| value == b"default")),
+            b"user" => conditions.push(Box::new(move |client| client.user().as_bytes() == value)),
             b"type" => {
                 let are_meant = is_normal(value)?;
                 conditions.push(Box::new(move |_| are_meant));

@@ -10,6 +10,9 @@ use parking_lot::Mutex;
 use crate::listen::Address;
 use crate::mail::Place;
 
+/// The user of a connection that has not said another.
+const DEFAULT: &str = "default";
+
 /// A connection.
 #[derive(Debug)]
 pub(super) struct Client {
@@ -31,6 +34,8 @@ pub(super) struct Client {
 /// What a client has said of itself.
 #[derive(Clone, Debug, Default)]
 pub(super) struct About {
+    /// Empty: `default`.
+    user: Box<str>,
     pub(super) name: Box<str>,
     pub(super) library: Box<str>,
     pub(super) library_version: Box<str>,
@@ -44,6 +49,21 @@ impl Client {
         }
     }
 
+    pub(super) fn set_user(&self, user: &str) {
+        let mut about = self.about.lock();
+        let user = if user == DEFAULT { "" } else { user };
+        if about.is_some() || !user.is_empty() {
+            about.get_or_insert_default().user = user.into();
+        }
+    }
+
+    /// The name of its user.
+    pub(super) fn user(&self) -> Box<str> {
+        let about = self.about.lock();
+        let user = about.as_ref().map(|about| &about.user).filter(|user| !user.is_empty());
+        user.map_or_else(|| DEFAULT.into(), |user| user.clone())
+    }
+
     /// Where it comes from, and where it has connected to.
     pub(super) fn shown_ends(&self) -> (String, String) {
         let shown = |address: &Address| match address {
@@ -55,8 +75,9 @@ impl Client {
 
     /// A line, as `CLIENT LIST` shows it.
     pub(super) fn show(&self, now_ms: u64, text: &mut String) {
-        let About { name, library, library_version } =
+        let About { user: _, name, library, library_version } =
             self.about.lock().as_deref().cloned().unwrap_or_default();
+        let user = self.user();
         let (from, to) = self.shown_ends();
         let Client { id, since_ms, version, .. } = self;
         let redirect = self.redirect.load(Relaxed);
@@ -66,7 +87,7 @@ impl Client {
         let _ = writeln!(
             text,
             "id={id} addr={from} laddr={to} name={name} age={age} flags={flags} db=0 sub=0 psub=0 \
-             user=default redir={redirect} resp={version} lib-name={library} lib-ver={library_version}"
+             user={user} redir={redirect} resp={version} lib-name={library} lib-ver={library_version}"
         );
     }
 }

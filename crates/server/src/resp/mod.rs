@@ -3,6 +3,7 @@
 //! A session is served from a slice of what has arrived, as those of memcached are. Look-ups are gathered as they
 //! come and made together ([`lookups`]); any other request makes those before it first.
 
+mod acl;
 mod arithmetic;
 mod client;
 mod clients;
@@ -35,6 +36,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::access::{Pass, READ};
 use crate::listen::Stream;
 use crate::mail::Place;
 use crate::server::Shared;
@@ -88,6 +90,7 @@ enum Replies {
 pub(crate) struct Session {
     version: Version,
     state: State,
+    pass: Pass,
     replies: Replies,
     /// It is to be closed.
     closes: bool,
@@ -110,6 +113,7 @@ impl Session {
         Session {
             version: Version::Two,
             state: State::Request,
+            pass: Pass::new(shared.access.as_ref()),
             replies: Replies::On,
             closes: false,
             is_in_exec: false,
@@ -132,9 +136,19 @@ impl Session {
         walk + kept + copies + self.pushes.capacity() + watched
     }
 
-    /// Whether another connection has asked for its end.
+    /// Whether another connection has asked for its end, or its user is not as it was.
     pub(crate) fn is_killed(&self) -> bool {
-        self.client.is_killed.load(Relaxed)
+        self.client.is_killed.load(Relaxed) || self.pass.is_revoked()
+    }
+
+    pub(crate) fn pass(&self) -> &Pass {
+        &self.pass
+    }
+
+    /// Whether a key may be looked up.
+    #[inline]
+    fn may_read(&self, key: &[u8]) -> bool {
+        self.pass.is_free() || self.pass.may(READ) && self.pass.may_use(key)
     }
 
     /// Whether a look-up is answered as it comes.
@@ -165,6 +179,11 @@ impl Session {
     fn speak(&mut self, version: Version) {
         self.version = version;
         self.client.version.store(if version == Version::Two { 2 } else { 3 }, Relaxed);
+    }
+
+    /// The most bytes that its next request may have.
+    fn request_bytes_max(&self, turn: &Turn<'_>) -> usize {
+        if self.pass.is_known() { request_bytes_max(turn) } else { acl::STRANGER_BYTES_MAX }
     }
 
     /// Whether more is not to be appended, because it would be taken back.
@@ -307,35 +326,21 @@ fn request<'i>(
 ) -> (usize, Flow) {
     if session.looks_up()
         && let Some((key, bytes)) = single_key(rest)
+        && session.may_read(key)
     {
         let resp = &turn.shared.resp;
         resp.calls_of(turn.thread, resp.get).all.add(1);
         lookups.push(key, at, Shape { is_tracked: session.reads_tracked(), ..GET }, turn);
         return (bytes, Flow::Go);
     }
-    let parsed = request::parse(rest, request_bytes_max(turn));
+    let parsed = request::parse(rest, session.request_bytes_max(turn));
     if let Parsed::Request(args, begin, bytes) = &parsed
         && session.looks_up()
         && args.get(0).eq_ignore_ascii_case(b"mget")
         && args.len() > 1
+        && (session.pass.is_free() || args.from(1).all(|key| session.may_read(key)))
     {
-        let resp = &turn.shared.resp;
-        resp.calls_of(turn.thread, resp.mget).all.add(1);
-        let mut left = args.len() as u32 - 1;
-        let mut head = Some(left);
-        let is_tracked = session.reads_tracked();
-        for (place, key) in args.placed().skip(1) {
-            lookups.push(
-                key,
-                at + begin + place,
-                Shape { head: head.take(), left, is_tracked, ..GET },
-                turn,
-            );
-            if lookups.stopped().is_some() {
-                break;
-            }
-            left -= 1;
-        }
+        mget(session, args, at + begin, lookups, turn);
         return (*bytes, Flow::Go);
     }
     if let Parsed::More(bytes) = parsed {
@@ -361,10 +366,36 @@ fn request<'i>(
         }
         Parsed::Bad(bad) => return (0, refuse(bad, turn)),
     };
+    if session.pass.waits() {
+        return (0, Flow::Send);
+    }
     lookups.follow(session);
     // It may have asked for its own end.
     let closes = session.closes || session.is_killed();
     (consumed, if closes { Flow::Close } else { Flow::Go })
+}
+
+/// Looks up the keys of `MGET`, whose arguments lie in the input from `from` on.
+fn mget<'i>(
+    session: &mut Session,
+    args: &Args<'i>,
+    from: usize,
+    lookups: &mut Lookups<'i>,
+    turn: &mut Turn<'_>,
+) {
+    let resp = &turn.shared.resp;
+    resp.calls_of(turn.thread, resp.mget).all.add(1);
+    let mut left = args.len() as u32 - 1;
+    let mut head = Some(left);
+    let is_tracked = session.reads_tracked();
+    for (place, key) in args.placed().skip(1) {
+        let shape = Shape { head: head.take(), left, is_tracked, ..GET };
+        lookups.push(key, from + place, shape, turn);
+        if lookups.stopped().is_some() {
+            break;
+        }
+        left -= 1;
+    }
 }
 
 /// What has come is no request, and where the next one would begin is not known.
@@ -438,7 +469,7 @@ fn skip(
             transaction.is_broken = true;
         }
         let begin = turn.out.len();
-        let most = request_bytes_max(turn);
+        let most = session.request_bytes_max(turn);
         reply::error(turn.out, &format!("ERR the request has more than {most} bytes"));
         session.answered(begin, turn);
     } else if bytes == 0 {
@@ -483,6 +514,11 @@ fn execute(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
         }
     }
     session.out_max = usize::MAX;
+    if session.pass.waits() {
+        // It is served again when its password was verified.
+        turn.out.truncate(begin);
+        return;
+    }
     session.answered(begin, turn);
     // One word more may be said before it; a transaction is one request.
     if session.transaction.is_none() && !args.get(0).eq_ignore_ascii_case(b"client") {
@@ -497,13 +533,18 @@ fn admit(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) -> Result<
     let resp = &turn.shared.resp;
     let refused = || resp.calls_of(turn.thread, at).refused.add(1);
     table::check_count(command, args).inspect_err(|_| refused())?;
+    if !session.pass.is_free() {
+        acl::check(session, command, args, turn).inspect_err(|_| refused())?;
+    }
     if command.is(DENYOOM) && resp.is_full(turn) {
         refused();
         return Err(write::OUT_OF_MEMORY.into());
     }
     let bytes_max = request_bytes_max(turn);
     let Some(transaction) = &mut session.transaction else { return Ok(true) };
-    if command.is(NO_MULTI) {
+    // Who a connection is does not change between requests that were admitted and their execution.
+    let changes_user = turn.shared.access.is_some() && matches!(command.name, "auth" | "hello");
+    if command.is(NO_MULTI) || changes_user {
         refused();
         return Err("ERR Command not allowed inside a transaction".into());
     }
@@ -527,6 +568,10 @@ fn run(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
     }
     let _unheard = session.unheard();
     if let Err(Problem(text)) = (COMMANDS[at].run)(&mut Call { session, args, turn }) {
+        if session.pass.waits() {
+            // It has not failed: it is served again.
+            return;
+        }
         calls.failed.add(1);
         turn.out.truncate(begin);
         reply::error(turn.out, &text);

@@ -52,7 +52,7 @@ pub(super) struct Called {
 
 impl Resp {
     pub(crate) fn new(settings: &Settings) -> Resp {
-        let threads = if settings.resp.is_empty() { 0 } else { settings.threads };
+        let threads = if settings.speaks_resp() { settings.threads } else { 0 };
         let place = |name| COMMANDS.iter().position(|command| command.name == name).unwrap_or(0);
         let calls = || COMMANDS.iter().map(|_| Calls::default()).collect();
         Resp {

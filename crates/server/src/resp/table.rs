@@ -2,8 +2,8 @@
 
 use super::request::Args;
 use super::{
-    Call, Done, Problem, arithmetic, client, command, config, expire, hotkeys, info, keys, lcs,
-    ranges, scan, strings, transaction, waiting,
+    Call, Done, Problem, acl, arithmetic, client, command, config, expire, hotkeys, info, keys,
+    lcs, ranges, scan, strings, transaction, waiting,
 };
 
 /// A command.
@@ -25,11 +25,11 @@ impl Command {
     }
 }
 
-const WRITE: u8 = 1;
+pub(super) const WRITE: u8 = 1;
 pub(super) const READONLY: u8 = 2;
 /// It takes memory, and is refused if there is none.
 pub(super) const DENYOOM: u8 = 4;
-const ADMIN: u8 = 8;
+pub(super) const ADMIN: u8 = 8;
 /// It is not kept in a transaction.
 pub(super) const NO_MULTI: u8 = 16;
 const FAST: u8 = 32;
@@ -62,9 +62,9 @@ const fn row(
 /// By name.
 #[rustfmt::skip]
 pub(super) static COMMANDS: &[Command] = &[
-    row("acl", -2, (0, 0, 0), 0, "server", client::acl),
+    row("acl", -2, (0, 0, 0), 0, "server", acl::acl),
     row("append", 3, (1, 1, 1), WRITE | DENYOOM | FAST, "string", ranges::append),
-    row("auth", -2, (0, 0, 0), FAST | NO_AUTH, "connection", client::auth),
+    row("auth", -2, (0, 0, 0), FAST | NO_AUTH, "connection", acl::auth),
     row("bgsave", -1, (0, 0, 0), ADMIN, "server", client::refused),
     row("bitcount", -2, (1, 1, 1), READONLY, "bitmap", ranges::bitcount),
     row("client", -2, (0, 0, 0), 0, "connection", client::client),

@@ -8,7 +8,7 @@ use super::reply::{self, Version};
 use super::seen;
 use super::strings::SYNTAX;
 use super::table::{Command, READONLY};
-use super::{Args, Call, Done, Problem, Session, State, client, table};
+use super::{Args, Call, Done, Problem, Session, State, acl, client, table};
 use crate::mail::{News, Stale};
 use crate::server::Shared;
 use crate::tracking::{Tracker, Tracking, Unheard};
@@ -261,6 +261,11 @@ fn asked(call: &Call<'_, '_>) -> Result<Copies, Problem> {
     };
     if all && asked.prefixes.is_empty() {
         asked.prefixes.push(Box::default());
+    }
+    // What is told are names of keys, so all that begin so must be its own to read.
+    if !asked.prefixes.iter().all(|prefix| call.session.may_read(prefix)) {
+        call.turn.counters.denied.add(1);
+        return Err(acl::NO_KEY.into());
     }
     Ok(asked)
 }

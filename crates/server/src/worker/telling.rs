@@ -30,7 +30,7 @@ impl Worker {
             session.tell(stale, is_redirected, &self.shared, &mut self.out);
         }
         if self.out.len() > begin {
-            if connection.pending.is_empty() && connection.carry.is_empty() {
+            if !connection.is_busy() {
                 connection.stalled_ms = self.now_ms;
             }
             // Behind replies that wait: they may be older than what is told.

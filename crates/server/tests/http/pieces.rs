@@ -1,6 +1,6 @@
 //! Requests cut anywhere, and many of them at once.
 
-use super::origin::{TestOrigin, client};
+use super::origin::{Gate, TestOrigin, client, until};
 
 fn echo() -> TestOrigin {
     TestOrigin::with(|got| {
@@ -42,4 +42,23 @@ fn a_pipeline_is_answered_in_its_order() {
         assert_eq!(client.reply(false).text(), format!("GET {path} "));
     }
     assert_eq!(origin.count(), 7);
+}
+
+/// A request whose client closes waits for the origin as any other, and is the last.
+#[test]
+fn the_last_request_of_a_connection_is_answered_however_long_that_takes() {
+    let gate = Gate::default();
+    let waits = gate.clone();
+    let origin = TestOrigin::with(move |got| {
+        waits.pass();
+        (200, "Cache-Control: max-age=60\r\n".into(), got.line.clone().into_bytes())
+    });
+    let server = origin.server(|_| {});
+    let mut client = client(&server);
+    client.send(b"GET /a HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    until("the origin is asked", || origin.count() == 1);
+    gate.open();
+    let reply = client.reply(false);
+    assert_eq!((reply.text(), reply.field("connection")), ("GET /a", Some("close")));
+    assert_eq!(client.rest(), b"");
 }

@@ -10,4 +10,5 @@ mod listen;
 pub(crate) mod origin;
 mod pieces;
 mod times;
+mod users;
 mod waits;

@@ -98,7 +98,9 @@ impl Client {
         let mut replies = Vec::new();
         let mut buffer = [0; 4096];
         while !replies.ends_with(END) {
-            let read = self.stream.read(&mut buffer).unwrap();
+            let read = self.stream.read(&mut buffer);
+            let read =
+                read.unwrap_or_else(|error| panic!("{error} after {}", replies.escape_ascii()));
             assert!(read > 0, "closed after {}", replies.escape_ascii());
             replies.extend_from_slice(&buffer[..read]);
         }

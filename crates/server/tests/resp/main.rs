@@ -10,4 +10,5 @@ pub(crate) mod origin;
 mod pieces;
 mod tracking;
 mod transactions;
+mod users;
 mod waits;
