@@ -57,7 +57,7 @@ const HELP: &str = "frazil memcached: a cache server with memcached's protocol a
 -o, --extended            options with commas between them:
    - idle_timeout=<num>   close a connection after so many seconds without a request
    - modern, no_modern, maxconns_fast, slab_chunk_max, slab_reassign, slab_automove, hashpower,
-     lru_crawler, lru_maintainer, and these with no_ before: taken, and have no effect
+     lru_crawler, lru_maintainer, and these with no_ before: accepted without effect
    - relaxed_privileges   for tests: enables the command `debugtime`
 ";
 
