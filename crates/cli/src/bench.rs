@@ -51,13 +51,13 @@ const LEAST_SHARE: f64 = 0.9;
 /// Speeds of two runs on a machine with other work differ by half and more. cpu_share is the share
 /// of a core that the thread with the least processor time got.
 ///
-/// With --connect a server that runs is measured instead, by one thread. In each round all connections send
-/// --pipeline requests in one piece, and then all replies are read. A latency is that of such a
-/// piece, until its last reply is read. in_flight is how many connections waited for replies, on
-/// average; it is below --connections by the time in which the load itself keeps them waiting. little
-/// is mean latency × throughput / in_flight. server_cpu_us is the processor time of the server for a
-/// request, if it runs on this machine; load_saturated says that the load had no time to spare, so
-/// that the server could answer more. Keys are 16 bytes, and each value is written without a lifetime.
+/// With --connect one thread measures a running server instead. In each round all connections send
+/// --pipeline requests in one piece, and then all replies are read. A latency is the time from
+/// sending a piece until its last reply is read. in_flight is the mean number of connections that
+/// waited for replies; it is below --connections by the time in which the load itself keeps them
+/// waiting. little is mean latency × throughput / in_flight. server_cpu_us is the processor time of
+/// the server for a request, if it runs on this machine. load_saturated says that the load had no
+/// time to spare, so the server could answer more. Keys have 16 bytes, and values no lifetime.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil bench

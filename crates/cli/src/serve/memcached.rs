@@ -28,27 +28,27 @@ pub(crate) struct Args {
 
 const HELP: &str = "frazil memcached: a cache server with memcached's protocol and flags
 
--p, --port=<num>          TCP port (default: 11211, 0: none, -1: any that is free)
+-p, --port=<num>          TCP port (default: 11211, 0: none, -1: any free port)
 -s, --unix-socket=<file>  listen at a Unix socket instead
 -a, --unix-mask=<mask>    access to the Unix socket, octal (default: 0700)
 -A, --enable-shutdown     enable the command `shutdown`
--l, --listen=<addr>       address, or several with commas, each perhaps with a port
+-l, --listen=<addr>       address, or several with commas, each with or without a port
                           (default: all of IPv4, as memcached; without -Y there are no users)
--u, --user=<user>         must be who starts it: users are not switched
+-u, --user=<user>         must be the user who starts it; it does not switch users
 -m, --memory-limit=<num>  megabytes for items, index and buffers together (default: 64)
 -c, --conn-limit=<num>    connections at once (default: 1024, or what the limit of open files allows)
 -t, --threads=<num>       threads (default: 4)
 -b, --listen-backlog=<num> connections that wait to be accepted (default: 1024)
--B, --protocol=<name>     auto or ascii; binary is not spoken, and with it no connection is served
+-B, --protocol=<name>     auto or ascii; with binary, which is not supported, it serves nobody
 -C, --disable-cas         no numbers for cas
--D <char>                 prefixes of keys end with it, and are counted
+-D <char>                 count requests by key prefix; a prefix ends with this character
 -F, --disable-flush-all   disable the command `flush_all`
 -I, --max-item-size=<num> bytes of an item, with k or m (default: 1m, which is also the most)
--M, --disable-evictions   refuse a value where there is no room, and evict nothing
+-M, --disable-evictions   refuse a value if memory is full, and evict nothing
 -P, --pidfile=<file>      write the process's number to a file
 -R, --max-reqs-per-event  requests of a connection before others have their turn (default: by bytes)
--U, --udp-port=<num>      taken; UDP is not spoken, and a note says so for ports other than 0
--v, --verbose             taken, and shown by `stats settings`
+-U, --udp-port=<num>      accepted; UDP is not supported, and a note says so for ports but 0
+-v, --verbose             accepted, shown by `stats settings`, without effect
 -W, --disable-watch       there is no `watch`
 -X, --disable-dumping     disable `stats cachedump` and `lru_crawler metadump`
 -Y, --auth-file=<file>    users and passwords, `user:password` a line
@@ -57,7 +57,7 @@ const HELP: &str = "frazil memcached: a cache server with memcached's protocol a
 -o, --extended            options with commas between them:
    - idle_timeout=<num>   close a connection after so many seconds without a request
    - modern, no_modern, maxconns_fast, slab_chunk_max, slab_reassign, slab_automove, hashpower,
-     lru_crawler, lru_maintainer, and these with no_ before: taken, and have no effect
+     lru_crawler, lru_maintainer, and these with no_ before: accepted without effect
    - relaxed_privileges   for tests: enables the command `debugtime`
 ";
 

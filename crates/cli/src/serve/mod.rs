@@ -51,19 +51,19 @@ pub(crate) struct Args {
     /// Memory for items, index and the buffers of connections together
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = memory)]
     memory: usize,
-    /// Threads that serve, best as many as there are cores for it
+    /// Threads that serve; best one for each core that the server may use
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// How items are kept: `segment`, in a log of segments of up to 1 MiB, which takes the least memory; `objects`, each by
-    /// itself, evicted by a policy
+    /// How items are stored: `segment`, in a log of segments of up to 1 MiB, which takes the least memory; `objects`, each in an
+    /// allocation of its own, evicted by a policy
     #[arg(long, value_name = "NAME", default_value = "segment", value_parser = ["segment", "objects"])]
     store: String,
-    /// How `--store objects` and the cache of HTTP evict: `mobius`, the default, `s3-fifo`, `w-tinylfu`, `lru` or any other
-    /// of `frazil simulate` that runs in a cache
+    /// Policy by which `--store objects` and the cache of HTTP evict: `s3-fifo`, `w-tinylfu`, `lru` or any other online policy
+    /// of `frazil simulate` but `gl-cache` and `lrb` [default: mobius]
     #[arg(long, value_name = "NAME")]
     policy: Option<Policy>,
-    /// The largest item, with its key, up to 1 MiB. By default as large as segments are where there are enough of them for
-    /// good eviction: 1 MiB with 64 MiB of memory, 128 KiB with 16 MiB
+    /// The largest item, with its key, up to 1 MiB. The default is the largest for which there are enough segments to evict
+    /// well: 1 MiB with 64 MiB of memory, 128 KiB with 16 MiB
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     item_max: Option<usize>,
     /// Connections at once; one more is refused [default: 1024, or what the limit of open files allows]
@@ -72,8 +72,8 @@ pub(crate) struct Args {
     /// Close a connection that sends no request for so many seconds; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     idle_timeout: u64,
-    /// Close a connection whose request takes so many seconds to arrive, or whose replies to be
-    /// read
+    /// Close a connection if a request takes so many seconds to arrive, or the client reads no
+    /// reply for so long
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     request_timeout: u64,
     /// Write all entries to this file at the end (SIGTERM, SIGINT), and read them from it at the
@@ -87,21 +87,21 @@ pub(crate) struct Args {
     /// replies
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain_timeout: u64,
-    /// Where to fetch what is missing. With `{key}`, as in `http://HOST:PORT/{key}`: what `get`, `gets`, `mg` and
-    /// `mget` do not find. Without, as in `http://HOST:PORT`: what `--http` is a cache of, and to which the path of a request is
-    /// appended. One of each may be given
+    /// Where to fetch what is missing. With `{key}`, as in `http://HOST:PORT/{key}`: for misses of `get`, `gets` and `mg`, and
+    /// of `GET` and `MGET` in RESP. Without, as in `http://HOST:PORT`: the origin that `--http` caches, to which the path of a
+    /// request is appended. One of each may be given
     #[arg(long, value_name = "URL")]
     origin: Vec<OriginArg>,
-    /// Let clients of HTTP drop a URL by `PURGE` that send the first line of this file as `Authorization: Bearer`
+    /// Let clients of HTTP remove a URL by `PURGE` if they send the first line of this file as `Authorization: Bearer`
     #[arg(long, value_name = "FILE", requires = "origin")]
     purge_token_file: Option<PathBuf>,
-    /// Give a fetch up after so many seconds; who waits for it is told that the key is absent, and by HTTP 504
+    /// Give up a fetch after so many seconds; requests that wait for it get a miss, or 504 by HTTP
     #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "origin", value_parser = clap::value_parser!(u64).range(1..=3600))]
     origin_timeout: u64,
-    /// Fetches at once, of each origin; one more look-up is told that the key is absent, and by HTTP 503
+    /// Fetches at once from each origin; a request beyond gets a miss, or 503 by HTTP
     #[arg(long, value_name = "N", default_value_t = 1024, requires = "origin")]
     origin_fetches: usize,
-    /// Keep a value for so many seconds whose response does not say how long
+    /// Keep a value for so many seconds if its response has no lifetime
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "origin")]
     origin_ttl: u64,
     /// Remember for so many seconds that the origin has no value (404 or 410)
@@ -123,7 +123,7 @@ pub(crate) struct Args {
     /// Serve only clients with a certificate that one of these has signed, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
-    /// Listen beyond this machine although anybody there can read and change everything
+    /// Listen beyond this machine, although anybody who connects can read and change everything
     #[arg(long)]
     insecure: bool,
     /// Take flags from this file of TOML, as `memory = "4GiB"`; those of the command line go before. Paths are relative
