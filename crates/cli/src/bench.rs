@@ -14,6 +14,7 @@ use frazil_simulator::{CapacitySpec, Unit, parse_us};
 use crate::Done;
 use crate::completions::cached_policies;
 use crate::failure::{Failure, note};
+#[cfg(unix)]
 use crate::load;
 use crate::output::{self, Output, Row, row};
 use crate::trace_args::{TraceArgs, Wanted};
@@ -146,6 +147,7 @@ pub(crate) struct Args {
     #[arg(long, hide = true)]
     measure_memory: bool,
 
+    #[cfg(unix)]
     #[command(flatten)]
     server: load::LoadArgs,
 
@@ -193,6 +195,7 @@ struct Line {
 
 /// Runs the verb. Prints only once every row is measured.
 pub(crate) fn run(args: &Args) -> Done {
+    #[cfg(unix)]
     if let Some(target) = &args.server.connect {
         let common = load::Common {
             workload: &args.workload,

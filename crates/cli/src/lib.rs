@@ -21,7 +21,7 @@ mod forecast;
 #[cfg(not(feature = "full"))]
 mod left_out;
 mod lifetime_args;
-#[cfg(feature = "full")]
+#[cfg(all(feature = "full", unix))]
 mod load;
 mod manual;
 #[cfg(feature = "full")]
@@ -36,7 +36,7 @@ mod report;
 #[cfg(feature = "full")]
 mod reproduce;
 mod sample;
-#[cfg(feature = "full")]
+#[cfg(all(feature = "full", unix))]
 mod serve;
 mod simulate;
 mod trace_args;
@@ -82,9 +82,9 @@ enum Verb {
     Bench(bench::Args),
     #[cfg(feature = "full")]
     Reproduce(reproduce::Args),
-    #[cfg(feature = "full")]
+    #[cfg(all(feature = "full", unix))]
     Serve(Box<serve::Args>),
-    #[cfg(feature = "full")]
+    #[cfg(all(feature = "full", unix))]
     Memcached(serve::MemcachedArgs),
     Trace(trace_command::Args),
     Completions(completions::Args),
@@ -96,9 +96,9 @@ enum Verb {
 
 /// Runs the command that the process was given, and ends the process if that fails.
 pub fn main() {
-    #[cfg(not(feature = "full"))]
+    #[cfg(not(all(feature = "full", unix)))]
     let arguments = std::env::args_os();
-    #[cfg(feature = "full")]
+    #[cfg(all(feature = "full", unix))]
     let arguments = serve::arguments().unwrap_or_else(|error| {
         std::process::exit(Failure::usage(error).report());
     });
@@ -114,9 +114,9 @@ pub fn main() {
             Verb::Bench(args) => bench::run(&args),
             #[cfg(feature = "full")]
             Verb::Reproduce(args) => reproduce::run(&args),
-            #[cfg(feature = "full")]
+            #[cfg(all(feature = "full", unix))]
             Verb::Serve(args) => serve::run(&args),
-            #[cfg(feature = "full")]
+            #[cfg(all(feature = "full", unix))]
             Verb::Memcached(args) => serve::run_memcached(&args),
             Verb::Trace(args) => trace_command::run(&args),
             Verb::Completions(args) => completions::run(&args, Cli::command()),

@@ -297,6 +297,22 @@ pub fn parse_count(text: &str) -> Option<u64> {
     }
 }
 
+/// A number of bytes as people write it: `1e8`, `64MB` and `1.5GB`, decimal, and `64MiB`. `None` if it is not a whole number
+/// of bytes, or beyond 64 bits.
+///
+/// ```
+/// use frazil_simulator::parse_bytes;
+/// assert_eq!(parse_bytes("64MB"), Some(64_000_000));
+/// assert_eq!(parse_bytes("1.5KiB"), Some(1_536));
+/// assert_eq!((parse_bytes("0.5"), parse_bytes("64 MiB")), (None, None));
+/// ```
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    match parse_amount(text)? {
+        Amount::Plain(bytes) | Amount::Bytes(bytes) => Some(bytes),
+        _ => None,
+    }
+}
+
 /// `12`, `1.5`, `1e6` and `2.5e3` times `factor`, if that is whole: exactly.
 fn parse_decimal(text: &str, factor: u64) -> Option<u64> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {

@@ -32,7 +32,7 @@ mod versatile;
 mod workload_profile;
 
 pub use capacity::{
-    CapacityError, CapacitySpec, Unit, full_capacity, parse_count, sample_capacity,
+    CapacityError, CapacitySpec, Unit, full_capacity, parse_bytes, parse_count, sample_capacity,
 };
 pub use curve::{Curve, CurvePoint, CurveSample, lru_curve, lru_curve_of};
 pub use delayed::latencies_delayed;

@@ -16,6 +16,7 @@ use frazil_server::{
     Address, BaseUrl, Handle, HttpOrigin, Limits, Origin, OriginUrl, Passed, Policy, RestoreError,
     Server, Settings, StartError, StoreKind, TlsFiles, users_need_passwords,
 };
+use frazil_simulator::parse_bytes;
 use signal_hook::consts::{SIGHUP, TERM_SIGNALS};
 use signal_hook::iterator::Signals;
 
@@ -166,20 +167,10 @@ fn token(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(line.to_vec())
 }
 
-/// Bytes of `64MiB` and its like.
+/// Bytes of `64MiB`, `64MB`, `1e8` and their like.
 fn memory(text: &str) -> Result<usize, String> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit {
-        "" => 0,
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        "TiB" => 40,
-        _ => return Err("a number and KiB, MiB, GiB or TiB, as in `64MiB`".into()),
-    };
-    let number: usize = number.parse().map_err(|_| "no number before the unit".to_owned())?;
-    number.checked_mul(1 << shift).ok_or_else(|| "more than this machine can count".into())
+    let bytes = parse_bytes(text).ok_or("a number of bytes, as in `64MiB`, `64MB` or `1e8`")?;
+    usize::try_from(bytes).map_err(|_| "more than this machine can address".into())
 }
 
 impl Args {
