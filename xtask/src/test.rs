@@ -22,6 +22,11 @@ const THREADS: &str = "RUST_TEST_THREADS";
 /// Set to 1 for tests that can try more than CI has time for.
 pub(crate) const LONG: &str = "FRAZIL_LONG";
 
+/// The store of the server's tests: `segment` or `objects`.
+const STORE: &str = "FRAZIL_TEST_STORE";
+/// The server's tests that run with either.
+const SERVER: [&str; 6] = ["--test", "memcached", "--test", "resp", "--test", "ending"];
+
 /// Tests that a quick run leaves out, by a part of their names: the longest.
 const LONG_TESTS: [&str; 36] = [
     "book::every_command",
@@ -92,6 +97,7 @@ pub(crate) fn run(root: &Path, extent: Extent, part: &[String]) -> anyhow::Resul
     let mut skipped = 0;
     if part.is_empty() {
         skipped += tests(root, "cargo test", &["--tests"], extent)?;
+        skipped += tests(root, "cargo test, the server's store of objects", &SERVER, extent)?;
         // Each crate's examples are compiled and linked anew, however little was changed.
         if extent == Extent::Quick {
             eprintln!("xtask: left out: examples in documents, the cache without its features");
@@ -137,6 +143,7 @@ fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::R
     if let Ok(traces) = wanted_traces(root).canonicalize() {
         command.env(TRACES, traces);
     }
+    command.env(STORE, if targets == SERVER { "objects" } else { "segment" });
     step::announced(name, || {
         let mut child = command.stderr(Stdio::piped()).spawn().context("cargo")?;
         let told = child.stderr.take().context("standard error is piped")?;

@@ -8,11 +8,11 @@ use frazil_server::{Address, Origin, Server, Settings, StoreKind};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// These tests are built twice, once for each store.
+/// The store of these tests, which `cargo xtask test` runs once with each.
 fn store() -> StoreKind {
-    match env!("CARGO_CRATE_NAME").ends_with("_objects") {
-        true => StoreKind::Objects,
-        false => StoreKind::Segment,
+    match std::env::var("FRAZIL_TEST_STORE") {
+        Ok(name) if name == "objects" => StoreKind::Objects,
+        _ => StoreKind::Segment,
     }
 }
 

@@ -26,11 +26,11 @@ pub(crate) fn limits() -> Limits {
     Limits { item_bytes: Some(ITEM_BYTES_MAX), ..Limits::default() }
 }
 
-/// These tests are built twice, once for each store.
+/// The store of these tests, which `cargo xtask test` runs once with each.
 pub(crate) fn store() -> StoreKind {
-    match env!("CARGO_CRATE_NAME").ends_with("_objects") {
-        true => StoreKind::Objects,
-        false => StoreKind::Segment,
+    match std::env::var("FRAZIL_TEST_STORE") {
+        Ok(name) if name == "objects" => StoreKind::Objects,
+        _ => StoreKind::Segment,
     }
 }
 

@@ -1,12 +1,12 @@
 //! The server as clients of Redis meet it: over TCP, in this process.
 
 mod bounds;
-pub(crate) mod client;
+mod client;
 mod commands;
 mod hostile;
 mod hotkeys;
 #[path = "../memcached/origin.rs"]
-pub(crate) mod origin;
+mod origin;
 mod pieces;
 mod tracking;
 mod transactions;
