@@ -73,7 +73,7 @@ fn serve_refuses_what_it_cannot_do() {
         (&["serve", "--http", "127.0.0.1:0"], 2, "--origin"),
         (&["serve", "--resp", "127.0.0.1:0", "--policy", "lru"], 2, "--store objects"),
         (&["serve", "--memcached", "127.0.0.1:0", "--memory", "1MiB"], 1, "2 MiB"),
-        (&["serve", "--memcached", "127.0.0.1:0", "--memory", "64MB"], 2, "MiB"),
+        (&["serve", "--memcached", "127.0.0.1:0", "--memory", "64 megs"], 2, "64MiB"),
         (&["serve", "--memcached", "127.0.0.1:0", "--threads", "0"], 1, "at least one"),
         (&["serve", "--memcached", "0.0.0.0:0"], 2, "--insecure"),
         (&["serve", "--resp", "0.0.0.0:0"], 2, "--insecure"),
