@@ -194,7 +194,7 @@ fn a_file_of_settings_that_makes_no_sense_is_refused() {
         ("memory = true", "`memory`: text or a number"),
         ("insecure = 'yes'", "`insecure`: true or false"),
         ("snapshot = 1", "`snapshot`: text in quotes"),
-        ("memory = '1GB'", "MiB"),
+        ("memory = '1 gig'", "64MiB"),
         ("threads = [1, 2]", "`threads`"),
         ("resp = '127.0.0.1:0'\norigin-timeout = 3", "--origin"),
         ("threads = 1\nresp = ", "line 2"),

@@ -315,8 +315,9 @@ impl Flight {
         }
     }
 
+    /// Whether a slow reader would hold up another: readers that were cut off do not count.
     pub(crate) fn has_several_readers(&self) -> bool {
-        self.state.lock().readers.len() > 1
+        self.state.lock().readers.iter().filter(|reader| !reader.is_cut).count() > 1
     }
 
     /// Until a reader has made room, or has gone.
