@@ -76,20 +76,25 @@ fn spawn(world: &Arc<World>, work: impl FnOnce(&World) + 'static) -> thread::Joi
     thread::spawn(move || work(&world))
 }
 
+/// Whoever looked for the value beside its writer has seen it, or is told.
+fn assert_not_missed(world: &World, joined: Joined) {
+    match joined {
+        Joined::Present => assert!(world.look()),
+        Joined::Begins(ticket) => {
+            assert!(world.letters().iter().any(|letter| letter.ticket == ticket));
+        }
+        joined => panic!("{joined:?}"),
+    }
+    assert_eq!(world.flights.counts(), (0, 0));
+}
+
 #[test]
 fn who_writes_misses_nobody_who_waits_for_a_fetch() {
     model(|world| {
         let writer = spawn(&world, World::write);
         let joined = world.join();
         writer.join().unwrap();
-        match joined {
-            Joined::Present => assert!(world.look()),
-            Joined::Begins(ticket) => {
-                assert!(world.letters().iter().any(|letter| letter.ticket == ticket));
-            }
-            joined => panic!("{joined:?}"),
-        }
-        assert_eq!(world.flights.counts(), (0, 0));
+        assert_not_missed(world, joined);
     });
 }
 
@@ -100,14 +105,7 @@ fn who_writes_misses_nobody_who_waits_for_a_fetch_in_place_of_a_lease() {
         let writer = spawn(&world, World::write);
         let joined = world.join();
         writer.join().unwrap();
-        match joined {
-            Joined::Present => assert!(world.look()),
-            Joined::Begins(ticket) => {
-                assert!(world.letters().iter().any(|letter| letter.ticket == ticket));
-            }
-            joined => panic!("{joined:?}"),
-        }
-        assert_eq!(world.flights.counts(), (0, 0));
+        assert_not_missed(world, joined);
     });
 }
 

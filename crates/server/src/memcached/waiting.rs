@@ -58,8 +58,7 @@ pub(crate) fn answer_late(key: &[u8], ask: &Ask, news: News, turn: &mut Turn<'_>
 
 /// Whether a client has won the key, and has not brought its value.
 pub(crate) fn is_won(key: &[u8], shared: &Shared) -> bool {
-    let won = shared.items.store.peek(key, |entry| entry.marks & WON != 0);
-    won == Some(true)
+    lease_left_ms(key, shared).is_some()
 }
 
 /// How long who has won the key still has to bring its value; `None`: it has not to.

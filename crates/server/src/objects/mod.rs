@@ -50,7 +50,7 @@ pub(crate) struct Objects {
 }
 
 /// The lock of a key's stripe, for who changes the key.
-struct Turn<'o> {
+struct KeyLock<'o> {
     /// Numbers that the stripe has given out.
     count: MutexGuard<'o, u64>,
     stripe: usize,
@@ -79,10 +79,10 @@ impl Objects {
         self.now_ms.load(Relaxed)
     }
 
-    fn turn(&self, key: &[u8]) -> Turn<'_> {
+    fn lock(&self, key: &[u8]) -> KeyLock<'_> {
         let hash = self.hasher.hash_one(key);
         let stripe = hash as usize % STRIPES;
-        Turn { count: self.stripes[stripe].lock(), stripe, hash }
+        KeyLock { count: self.stripes[stripe].lock(), stripe, hash }
     }
 
     /// The item of a key for its writer. Not a request.
@@ -139,7 +139,7 @@ impl Objects {
         attributes: Attributes,
         expect: Expect,
     ) -> Result<(Stored, u64), StoreError> {
-        let mut turn = self.turn(key);
+        let mut lock = self.lock(key);
         let found = match expect {
             Expect::Anything => None,
             _ => self.living(key),
@@ -156,8 +156,8 @@ impl Objects {
         }
         let Attributes { flags, marks, lifetime } = attributes;
         let deadline_ms = self.deadline_ms(lifetime);
-        self.restoring.note(turn.hash);
-        let cas = self.put(&mut turn, key, value, (flags, marks, deadline_ms, false))?;
+        self.restoring.note(lock.hash);
+        let cas = self.put(&mut lock, key, value, (flags, marks, deadline_ms, false))?;
         Ok((Stored::Stored, cas))
     }
 
@@ -167,7 +167,7 @@ impl Objects {
         value: &mut Vec<u8>,
         mut decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
     ) -> Result<Option<(R, u64)>, StoreError> {
-        let mut turn = self.turn(key);
+        let mut lock = self.lock(key);
         let Some(found) = self.living(key) else { return Ok(None) };
         let Some(old) = entry(&found, self.now_ms()) else { return Ok(None) };
         value.clear();
@@ -179,8 +179,8 @@ impl Objects {
                     Some(lifetime) => self.deadline_ms(lifetime),
                 };
                 let parts = (flags, marks, deadline_ms, old.requested);
-                self.restoring.note(turn.hash);
-                let cas = self.put(&mut turn, key, value, parts)?;
+                self.restoring.note(lock.hash);
+                let cas = self.put(&mut lock, key, value, parts)?;
                 Ok(Some((result, cas)))
             }
         }
@@ -189,7 +189,7 @@ impl Objects {
     /// Puts an item in, of these flags, marks, deadline and whether it was asked for, and answers its number.
     fn put(
         &self,
-        turn: &mut Turn<'_>,
+        lock: &mut KeyLock<'_>,
         key: &[u8],
         value: &[u8],
         (flags, marks, deadline_ms, requested): (u32, u8, u64, bool),
@@ -200,8 +200,8 @@ impl Objects {
         if key.len() + value.len() > self.item_bytes_max {
             return Err(StoreError::TooLarge);
         }
-        *turn.count += 1;
-        let cas = *turn.count * STRIPES as u64 + turn.stripe as u64;
+        *lock.count += 1;
+        let cas = *lock.count * STRIPES as u64 + lock.stripe as u64;
         let now_ms = self.now_ms();
         let parts = Parts { flags, marks, cas, deadline_ms, written_ms: now_ms, requested };
         let item = Item::new(key, value, parts).ok_or(StoreError::TooLarge)?;
@@ -228,21 +228,21 @@ impl Objects {
     }
 
     pub(crate) fn delete(&self, key: &[u8]) -> bool {
-        let turn = self.turn(key);
+        let lock = self.lock(key);
         // One that a restore has not stored yet as well.
-        self.restoring.note(turn.hash);
+        self.restoring.note(lock.hash);
         let is_there = self.living(key).is_some();
         self.cache.invalidate(key);
         is_there
     }
 
     pub(crate) fn delete_exactly(&self, key: &[u8], cas: u64) -> Stored {
-        let turn = self.turn(key);
+        let lock = self.lock(key);
         let found = self.living(key);
         if found.as_ref().is_some_and(|found| found.parts().cas != cas) {
             return Stored::Exists;
         }
-        self.restoring.note(turn.hash);
+        self.restoring.note(lock.hash);
         self.cache.invalidate(key);
         if found.is_some() { Stored::Stored } else { Stored::NotFound }
     }
@@ -251,7 +251,7 @@ impl Objects {
     pub(crate) fn flush(&self) {
         self.restoring.note_flush();
         // A change of an item that is flushed ends before the flush, and stores nothing after it.
-        let _turns: Vec<_> = self.stripes.iter().map(Mutex::lock).collect();
+        let _locks: Vec<_> = self.stripes.iter().map(Mutex::lock).collect();
         self.cache.invalidate_all();
     }
 
@@ -284,16 +284,16 @@ impl Objects {
     /// As [`frazil_segment::Store::restore`].
     pub(crate) fn restore(&self, path: &Path) -> Result<u64, RestoreError> {
         let restore = self.restoring.begin();
-        self.pass_all_turns();
+        self.pass_all_locks();
         frazil_segment::read_entries(path, |key, value, attributes| {
-            let mut turn = self.turn(key);
-            let is_allowed = self.restoring.allows(turn.hash, restore.flushes());
+            let mut lock = self.lock(key);
+            let is_allowed = self.restoring.allows(lock.hash, restore.flushes());
             if !is_allowed || self.living(key).is_some() {
                 return Ok(false);
             }
             let Attributes { flags, marks, lifetime } = attributes;
             let parts = (flags, marks, self.deadline_ms(lifetime), false);
-            match self.put(&mut turn, key, value, parts) {
+            match self.put(&mut lock, key, value, parts) {
                 Ok(_) => Ok(true),
                 Err(StoreError::TooLarge) => Ok(false),
                 Err(error) => Err(error),
@@ -303,15 +303,15 @@ impl Objects {
 
     pub(crate) fn expect_restore(&self) {
         self.restoring.expect();
-        self.pass_all_turns();
+        self.pass_all_locks();
     }
 
     pub(crate) fn expect_no_restore(&self) {
         self.restoring.end();
     }
 
-    /// Whoever has a turn by now ends it; later ones see what was stored before this.
-    fn pass_all_turns(&self) {
+    /// Whoever holds a lock by now lets it go; later ones see what was stored before this.
+    fn pass_all_locks(&self) {
         self.stripes.iter().for_each(|stripe| drop(stripe.lock()));
     }
 
