@@ -35,6 +35,7 @@ mod models;
 mod objects;
 mod origin;
 mod passed;
+mod percent;
 mod process;
 mod resp;
 mod server;

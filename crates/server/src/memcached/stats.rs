@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use super::{BAD_FORMAT, State, Tokens, number, operate, reply};
 use crate::counters::Counts;
 use crate::listen::Address;
+use crate::percent::encoded;
 use crate::process::processor_time;
 use crate::server::Shared;
 use crate::worker::Turn;
@@ -378,7 +379,7 @@ fn metadump(entry: &Entry<'_>, turn: &mut Turn<'_>) {
     if entry.marks & operate::BINARY != 0 {
         super::base64::encode(entry.key, turn.out);
     } else {
-        encode_uri(entry.key, turn.out);
+        turn.out.extend(encoded(entry.key));
     }
     let fetched = if entry.requested { "yes" } else { "no" };
     let binary = if entry.marks & operate::BINARY != 0 { " b" } else { "" };
@@ -388,15 +389,4 @@ fn metadump(entry: &Entry<'_>, turn: &mut Turn<'_>) {
         turn.out,
         " exp={end} la={written} cas={cas} fetch={fetched} cls=1 size={size}{binary}"
     );
-}
-
-/// As in an address of the web: all but letters, digits and `-._~` as `%` and two digits.
-fn encode_uri(bytes: &[u8], out: &mut Vec<u8>) {
-    for &byte in bytes {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(byte);
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
 }

@@ -19,6 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::http;
 use crate::mail::Outcome;
+use crate::percent::encoded;
 use crate::server::Shared;
 
 /// Connections to the origin that are kept while nothing is fetched on them.
@@ -114,20 +115,10 @@ impl fmt::Display for OriginUrl {
 impl OriginUrl {
     /// Path and query of a key. All bytes but letters, digits and `-._~` are written as `%` and two digits.
     fn target(&self, key: &[u8]) -> String {
-        const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
         let mut target =
             String::with_capacity(self.before.len() + 3 * key.len() + self.after.len());
         target.push_str(&self.before);
-        // A segment of dots would be taken for a way up, written whichever way.
-        for &byte in key {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                target.push(byte.into());
-            } else {
-                target.push('%');
-                target.push(DIGITS[usize::from(byte >> 4)].into());
-                target.push(DIGITS[usize::from(byte & 15)].into());
-            }
-        }
+        target.extend(encoded(key).map(char::from));
         target.push_str(&self.after);
         target
     }
