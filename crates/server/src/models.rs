@@ -94,7 +94,7 @@ fn who_writes_misses_nobody_who_waits_for_a_fetch() {
         let writer = spawn(&world, World::write);
         let joined = world.join();
         writer.join().unwrap();
-        assert_not_missed(world, joined);
+        assert_not_missed(&world, joined);
     });
 }
 
@@ -105,7 +105,7 @@ fn who_writes_misses_nobody_who_waits_for_a_fetch_in_place_of_a_lease() {
         let writer = spawn(&world, World::write);
         let joined = world.join();
         writer.join().unwrap();
-        assert_not_missed(world, joined);
+        assert_not_missed(&world, joined);
     });
 }
 
