@@ -17,6 +17,7 @@
 
 mod admin;
 mod clock;
+mod cluster;
 mod connection;
 mod counters;
 mod flights;
@@ -45,6 +46,7 @@ mod turnstile;
 mod waits;
 mod worker;
 
+pub use cluster::{ClusterMap, ClusterMapError};
 pub use frazil::Policy;
 pub use frazil_segment::RestoreError;
 pub use handle::Handle;

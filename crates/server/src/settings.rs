@@ -2,6 +2,7 @@
 
 use frazil::Policy;
 
+use crate::cluster::ClusterMap;
 use crate::http::HttpOrigin;
 use crate::listen::Address;
 use crate::memcached::Options;
@@ -42,6 +43,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Limits for which memcached has a flag.
     pub options: Options,
+    /// Which servers have which keys of RESP; `None`: this one has all.
+    pub cluster: Option<ClusterMap>,
     /// Where look-ups fetch what is missing.
     pub origin: Option<Origin>,
     /// What HTTP is a cache of; without one its addresses answer 502.
@@ -67,6 +70,7 @@ impl Default for Settings {
             restores: false,
             limits: Limits::default(),
             options: Options::default(),
+            cluster: None,
             origin: None,
             http_origin: None,
             purge_token: None,

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use frazil_server::{
-    Address, BaseUrl, Handle, HttpOrigin, Limits, Origin, OriginUrl, Policy, RestoreError, Server,
-    Settings, StoreKind,
+    Address, BaseUrl, ClusterMap, Handle, HttpOrigin, Limits, Origin, OriginUrl, Policy,
+    RestoreError, Server, Settings, StoreKind,
 };
 use signal_hook::consts::TERM_SIGNALS;
 use signal_hook::iterator::Signals;
@@ -30,6 +30,7 @@ pub(crate) use memcached::{Args as MemcachedArgs, run as run_memcached};
   frazil serve --memcached 127.0.0.1:11211 --resp 127.0.0.1:6379
   frazil serve --memcached unix:/run/frazil.sock --memory 8GiB --threads 4
   frazil serve --resp 127.0.0.1:6379 --snapshot /var/lib/frazil/items --admin 127.0.0.1:9100
+  frazil serve --resp 10.0.0.1:6379 --insecure --cluster /etc/frazil/cluster.toml
   frazil serve --memcached 127.0.0.1:11211 --origin 'http://127.0.0.1:8080/items/{key}'
   frazil serve --http 127.0.0.1:8000 --origin http://127.0.0.1:8080 --memory 1GiB --policy s3-fifo")]
 pub(crate) struct Args {
@@ -107,6 +108,10 @@ pub(crate) struct Args {
     /// Requests that wait at once, for a fetch or for another client's write; one more does not wait
     #[arg(long, value_name = "N", default_value_t = 65_536)]
     waiters: usize,
+    /// Serve the slots of Redis Cluster that this map gives to this server, and tell clients of RESP where the others are:
+    /// nodes with `name`, `address` and `slots`, in TOML
+    #[arg(long, value_name = "FILE")]
+    cluster: Option<PathBuf>,
     /// Listen beyond this machine although anybody there can read and change everything
     #[arg(long)]
     insecure: bool,
@@ -185,6 +190,12 @@ fn token(path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(line.to_vec())
 }
 
+/// Which servers have which keys.
+fn cluster(path: &Path) -> anyhow::Result<ClusterMap> {
+    let named = || format!("--cluster {}", path.display());
+    std::fs::read_to_string(path).with_context(named)?.parse().with_context(named)
+}
+
 /// Bytes of `64MiB` and its like.
 fn memory(text: &str) -> Result<usize, String> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
@@ -238,6 +249,7 @@ pub(crate) fn run(args: &Args) -> Done {
             ..Limits::default()
         },
         policy: args.policy.unwrap_or_default(),
+        cluster: args.cluster.as_deref().map(cluster).transpose()?,
         ..Settings::default()
     };
     let settings = with_origins(args, settings).map_err(Failure::usage)?;

@@ -2,6 +2,7 @@
 
 mod bounds;
 pub(crate) mod client;
+mod cluster;
 mod commands;
 mod hostile;
 mod hotkeys;
