@@ -18,6 +18,7 @@
 mod access;
 mod admin;
 mod clock;
+mod cluster;
 mod connection;
 mod counters;
 mod flights;
@@ -50,6 +51,7 @@ mod waits;
 mod worker;
 
 pub use access::{hash_password, users_need_passwords};
+pub use cluster::{ClusterMap, ClusterMapError};
 pub use frazil::Policy;
 pub use frazil_segment::RestoreError;
 pub use handle::Handle;

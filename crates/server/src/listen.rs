@@ -101,6 +101,14 @@ impl Listener {
         (0..threads).map(|_| socket.try_clone().map(one)).collect()
     }
 
+    /// Where it listens, if by TCP.
+    pub(crate) fn tcp_address(&self) -> Option<SocketAddr> {
+        match self {
+            Listener::Tcp(listener) => listener.local_addr().ok(),
+            Listener::Unix(_) => None,
+        }
+    }
+
     pub(crate) fn accept(&self) -> io::Result<Stream> {
         match self {
             Listener::Tcp(listener) => {

@@ -12,6 +12,7 @@ use socket2::Socket;
 
 use crate::access::{self, Access};
 use crate::admin::{self, Admin};
+use crate::cluster::ClusterMapError;
 use crate::counters::{Counters, Counts};
 use crate::handle::Handle;
 use crate::http::Http;
@@ -21,7 +22,7 @@ use crate::mail::Mail;
 use crate::memcached::Memcached;
 use crate::origin::{self, Fetches, Orders};
 use crate::passed::{self, Purpose};
-use crate::resp::Resp;
+use crate::resp::{Cluster, Resp};
 use crate::session::Protocol;
 use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
 use crate::store::StoreBuildError;
@@ -77,6 +78,8 @@ pub enum StartError {
     Users(io::Error),
     /// Files for TLS cannot be read.
     Tls(io::Error),
+    /// The map of a cluster has no node that is this server, or no RESP is served.
+    Cluster(ClusterMapError),
     /// The process may not have as many files open as there may be connections: how many it wants, and how
     /// many it may have at most.
     TooFewFiles(u64, u64),
@@ -96,6 +99,7 @@ impl fmt::Display for StartError {
             StartError::Listen(address, error) => write!(f, "cannot listen at {address}: {error}"),
             StartError::Users(error) => write!(f, "the file of users: {error}"),
             StartError::Tls(error) => write!(f, "TLS: {error}"),
+            StartError::Cluster(error) => write!(f, "the map of the cluster: {error}"),
             StartError::TooFewFiles(wanted, most) => write!(
                 f,
                 "so many connections want {wanted} open files, and the process may have {most} \
@@ -186,6 +190,7 @@ impl Server {
         let access = access.map_err(StartError::Users)?;
         let tls = settings.tls.as_ref().map(Tls::new).transpose().map_err(StartError::Tls)?;
         let (mut addresses, listeners) = bind(&settings)?;
+        let cluster = cluster(&settings, &listeners).map_err(StartError::Cluster)?;
         let admin = admin::bind(&settings);
         let admin = admin.map_err(|(address, error)| StartError::Listen(address, error))?;
         addresses.extend(admin.iter().map(|(address, _)| address.clone()));
@@ -207,7 +212,7 @@ impl Server {
             access,
             tls,
             memcached,
-            resp: Resp::new(&settings),
+            resp: Resp::new(&settings, cluster),
             http: http_cache(&settings, shares, &wakers)?,
             turnstile: Turnstile::new(if settings.speaks_resp() { writers } else { 1 }),
             fetches,
@@ -388,6 +393,19 @@ fn allow_files(settings: &Settings) -> Result<(), StartError> {
 
 /// By thread, its listeners and what is spoken there.
 type Listeners = Vec<Vec<(Protocol, Listener)>>;
+
+/// Which keys a server has that listens there.
+fn cluster(settings: &Settings, listeners: &Listeners) -> Result<Option<Cluster>, ClusterMapError> {
+    let Some(map) = &settings.cluster else { return Ok(None) };
+    // Each thread listens everywhere.
+    let all = listeners.first().into_iter().flatten();
+    let resp: Vec<_> = all.filter(|(protocol, _)| *protocol == Protocol::Resp).collect();
+    if resp.is_empty() {
+        return Err(ClusterMapError::new("RESP is not served, and it is for no other".into()));
+    }
+    let addresses: Vec<_> = resp.iter().filter_map(|(_, one)| one.tcp_address()).collect();
+    Ok(Some(Cluster::new(map.clone(), map.own(&addresses)?)))
+}
 
 fn bind(settings: &Settings) -> Result<(Vec<Address>, Listeners), StartError> {
     let mut by_thread: Listeners = (0..settings.threads).map(|_| Vec::new()).collect();

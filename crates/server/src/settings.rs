@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use frazil::Policy;
 
+use crate::cluster::ClusterMap;
 use crate::http::HttpOrigin;
 use crate::listen::Address;
 use crate::memcached::Options;
@@ -52,6 +53,8 @@ pub struct Settings {
     pub users: Option<PathBuf>,
     /// What makes it speak TLS at its TCP addresses, and only that.
     pub tls: Option<TlsFiles>,
+    /// Which servers have which keys of RESP; `None`: this one has all.
+    pub cluster: Option<ClusterMap>,
     /// Where look-ups fetch what is missing.
     pub origin: Option<Origin>,
     /// What HTTP is a cache of; without one its addresses answer 502.
@@ -80,6 +83,7 @@ impl Default for Settings {
             options: Options::default(),
             users: None,
             tls: None,
+            cluster: None,
             origin: None,
             http_origin: None,
             purge_token: None,

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use frazil_server::{
-    Address, BaseUrl, Handle, HttpOrigin, Limits, Origin, OriginUrl, Passed, Policy, RestoreError,
-    Server, Settings, StartError, StoreKind, TlsFiles, users_need_passwords,
+    Address, BaseUrl, ClusterMap, Handle, HttpOrigin, Limits, Origin, OriginUrl, Passed, Policy,
+    RestoreError, Server, Settings, StartError, StoreKind, TlsFiles, users_need_passwords,
 };
 use frazil_simulator::parse_bytes;
 use signal_hook::consts::{SIGHUP, TERM_SIGNALS};
@@ -34,6 +34,7 @@ pub(crate) use memcached::{Args as MemcachedArgs, run as run_memcached};
   frazil serve --resp 127.0.0.1:6379 --snapshot /var/lib/frazil/items --admin 127.0.0.1:9100
   frazil serve --resp 0.0.0.0:6379 --users users.toml --tls-cert cert.pem --tls-key key.pem
   frazil serve --config /etc/frazil/serve.toml --check
+  frazil serve --resp 10.0.0.1:6379 --insecure --cluster /etc/frazil/cluster.toml
   frazil serve --memcached 127.0.0.1:11211 --origin 'http://127.0.0.1:8080/items/{key}'
   frazil serve --http 127.0.0.1:8000 --origin http://127.0.0.1:8080 --memory 1GiB --policy s3-fifo")]
 pub(crate) struct Args {
@@ -124,6 +125,10 @@ pub(crate) struct Args {
     /// Serve only clients with a certificate that one of these has signed, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
+    /// Serve the slots of Redis Cluster that this map gives to this server, and tell clients of RESP where the others are:
+    /// nodes with `name`, `address` and `slots`, in TOML
+    #[arg(long, value_name = "FILE")]
+    cluster: Option<PathBuf>,
     /// Listen beyond this machine, although anybody who connects can read and change everything
     #[arg(long)]
     insecure: bool,
@@ -165,6 +170,12 @@ fn token(path: &Path) -> anyhow::Result<Vec<u8>> {
         bail!("{}: its first line is empty, and no token", path.display());
     }
     Ok(line.to_vec())
+}
+
+/// Which servers have which keys.
+fn cluster(path: &Path) -> anyhow::Result<ClusterMap> {
+    let named = || format!("--cluster {}", path.display());
+    std::fs::read_to_string(path).with_context(named)?.parse().with_context(named)
 }
 
 /// Bytes of `64MiB`, `64MB`, `1e8` and their like.
@@ -213,6 +224,7 @@ impl Args {
             },
             users: self.users.clone(),
             tls: self.tls(),
+            cluster: self.cluster.as_deref().map(cluster).transpose()?,
             origin: keys.map(|url| Origin {
                 timeout_ms: self.origin_timeout * 1000,
                 fetches: self.origin_fetches,

@@ -92,6 +92,30 @@ fn serve_refuses_what_it_cannot_do() {
 }
 
 #[test]
+fn serve_refuses_a_map_that_is_none_and_says_where() {
+    let path = std::env::temp_dir().join(format!("frazil-map-{}.toml", std::process::id()));
+    let args = ["serve", "--resp", "127.0.0.1:0", "--cluster", path.to_str().unwrap()];
+    let first = "[[nodes]]\nname = \"a\"\naddress = \"10.0.0.1:6379\"\nslots = [\"0-9000\"]\n";
+    let second = first.replace("\"a\"", "\"b\"").replace(".1:", ".2:");
+    for (slots, told) in [
+        ("9002-16383", ": slot 9001 belongs to no node"),
+        ("8000-16383", ": line 8: slots 8000-9000 belong to node `a` already"),
+        ("9001-16383\", \"0x1", ": line 8: `0x1`: slots are from 0"),
+        ("9001-16383", "no node is at 127.0.0.1:"),
+    ] {
+        std::fs::write(&path, first.to_owned() + &second.replace("0-9000", slots)).unwrap();
+        let output = output(&args);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{slots}: {stderr}");
+        assert!(stderr.contains(told), "{slots}: {stderr}");
+    }
+    std::fs::remove_file(&path).unwrap();
+    let output = output(&args);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains(path.to_str().unwrap()), "{stderr}");
+}
+
+#[test]
 fn memcacheds_flags_are_taken_or_refused_by_name() {
     for (args, told) in [
         (&["-d"][..], "`-d`"),

@@ -100,7 +100,7 @@ pub(super) fn hello(call: &mut Call<'_, '_>) -> Done {
     reply::bulk(out, b"id");
     reply::integer(out, session.client.id as i64);
     reply::bulk(out, b"mode");
-    reply::bulk(out, b"standalone");
+    reply::bulk(out, turn.shared.resp.mode().as_bytes());
     reply::bulk(out, b"role");
     reply::bulk(out, b"master");
     reply::bulk(out, b"modules");

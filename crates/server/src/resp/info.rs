@@ -61,7 +61,7 @@ fn server(turn: &Turn<'_>, text: &mut String) {
     lines!(text,
         "redis_version": super::REDIS_VERSION,
         "frazil_version": env!("CARGO_PKG_VERSION"),
-        "redis_mode": "standalone",
+        "redis_mode": turn.shared.resp.mode(),
         "os": std::env::consts::OS,
         "arch_bits": usize::BITS,
         "multiplexing_api": "epoll",
@@ -152,8 +152,8 @@ fn commands(turn: &Turn<'_>, text: &mut String) {
     }
 }
 
-fn cluster(_: &Turn<'_>, text: &mut String) {
-    lines!(text, "cluster_enabled": 0);
+fn cluster(turn: &Turn<'_>, text: &mut String) {
+    lines!(text, "cluster_enabled": u8::from(turn.shared.resp.cluster.is_some()));
 }
 
 fn keyspace(turn: &Turn<'_>, text: &mut String) {

@@ -7,6 +7,7 @@ mod acl;
 mod arithmetic;
 mod client;
 mod clients;
+mod cluster;
 mod command;
 mod config;
 mod expire;
@@ -24,6 +25,7 @@ mod request;
 mod scan;
 mod seen;
 mod shared;
+mod slots;
 mod strings;
 mod table;
 mod times;
@@ -42,12 +44,14 @@ use crate::mail::Place;
 use crate::server::Shared;
 use crate::worker::{Next, Served, Turn};
 use clients::{Client, Clients};
+pub(crate) use cluster::Cluster;
 use lookups::{GET, Lookups, Reader, Shape};
 use reply::Version;
 use request::{Args, Bad, Parsed};
 use scan::Walk;
 pub(crate) use seen::contains;
 pub(crate) use shared::Resp;
+pub(crate) use slots::SLOTS;
 use table::{COMMANDS, DENYOOM, NO_MULTI};
 use tracking::Copies;
 use transaction::{Transaction, Watched};
@@ -327,6 +331,7 @@ fn request<'i>(
     if session.looks_up()
         && let Some((key, bytes)) = single_key(rest)
         && session.may_read(key)
+        && turn.shared.resp.has(key)
     {
         let resp = &turn.shared.resp;
         resp.calls_of(turn.thread, resp.get).all.add(1);
@@ -339,6 +344,7 @@ fn request<'i>(
         && args.get(0).eq_ignore_ascii_case(b"mget")
         && args.len() > 1
         && (session.pass.is_free() || args.from(1).all(|key| session.may_read(key)))
+        && turn.shared.resp.slot_of(args.from(1)).is_ok()
     {
         mget(session, args, at + begin, lookups, turn);
         return (*bytes, Flow::Go);
@@ -536,6 +542,7 @@ fn admit(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) -> Result<
     if !session.pass.is_free() {
         acl::check(session, command, args, turn).inspect_err(|_| refused())?;
     }
+    let slot = resp.slot_of(table::keys_of(command, args)).inspect_err(|_| refused())?;
     if command.is(DENYOOM) && resp.is_full(turn) {
         refused();
         return Err(write::OUT_OF_MEMORY.into());
@@ -551,6 +558,7 @@ fn admit(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) -> Result<
     if matches!(command.name, "discard" | "exec" | "multi" | "quit" | "reset" | "watch") {
         return Ok(true);
     }
+    transaction.note_slot(slot);
     match transaction.keep(args, command, bytes_max) {
         true => Ok(false),
         false => Err(format!("ERR a transaction has no more than {bytes_max} bytes").into()),

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use frazil_segment::Stats;
 use parking_lot::Mutex;
 
+use super::Problem;
 use super::clients::Clients;
+use super::cluster::Cluster;
 use super::hotkeys::HotKeys;
 use super::scan;
 use super::table::COMMANDS;
@@ -30,6 +32,8 @@ pub(crate) struct Resp {
     pub(super) mget: usize,
     chance: AtomicU64,
     pub(super) hot: HotKeys,
+    /// Which keys are served, if others are served elsewhere.
+    pub(super) cluster: Option<Cluster>,
 }
 
 /// Requests of a command, of one thread.
@@ -51,7 +55,7 @@ pub(super) struct Called {
 }
 
 impl Resp {
-    pub(crate) fn new(settings: &Settings) -> Resp {
+    pub(crate) fn new(settings: &Settings, cluster: Option<Cluster>) -> Resp {
         let threads = if settings.speaks_resp() { settings.threads } else { 0 };
         let place = |name| COMMANDS.iter().position(|command| command.name == name).unwrap_or(0);
         let calls = || COMMANDS.iter().map(|_| Calls::default()).collect();
@@ -65,7 +69,27 @@ impl Resp {
             mget: place("mget"),
             chance: AtomicU64::new(0),
             hot: HotKeys::new(threads),
+            cluster,
         }
+    }
+
+    /// Whether a key is served.
+    #[inline]
+    pub(super) fn has(&self, key: &[u8]) -> bool {
+        self.cluster.as_ref().is_none_or(|cluster| cluster.has(key))
+    }
+
+    /// The slot of a request's keys, in a cluster. An error if they are not served together here.
+    #[inline]
+    pub(super) fn slot_of<'k>(
+        &self,
+        keys: impl Iterator<Item = &'k [u8]>,
+    ) -> Result<Option<u16>, Problem> {
+        self.cluster.as_ref().map_or(Ok(None), |cluster| cluster.slot_of(keys))
+    }
+
+    pub(super) fn mode(&self) -> &'static str {
+        if self.cluster.is_some() { "cluster" } else { "standalone" }
     }
 
     pub(super) fn calls_of(&self, thread: usize, command: usize) -> &Calls {

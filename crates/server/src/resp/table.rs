@@ -2,8 +2,8 @@
 
 use super::request::Args;
 use super::{
-    Call, Done, Problem, acl, arithmetic, client, command, config, expire, hotkeys, info, keys,
-    lcs, ranges, scan, strings, transaction, waiting,
+    Call, Done, Problem, acl, arithmetic, client, cluster, command, config, expire, hotkeys, info,
+    keys, lcs, ranges, scan, strings, transaction, waiting,
 };
 
 /// A command.
@@ -64,10 +64,12 @@ const fn row(
 pub(super) static COMMANDS: &[Command] = &[
     row("acl", -2, (0, 0, 0), 0, "server", acl::acl),
     row("append", 3, (1, 1, 1), WRITE | DENYOOM | FAST, "string", ranges::append),
+    row("asking", 1, (0, 0, 0), FAST, "cluster", cluster::no_effect),
     row("auth", -2, (0, 0, 0), FAST | NO_AUTH, "connection", acl::auth),
     row("bgsave", -1, (0, 0, 0), ADMIN, "server", client::refused),
     row("bitcount", -2, (1, 1, 1), READONLY, "bitmap", ranges::bitcount),
     row("client", -2, (0, 0, 0), 0, "connection", client::client),
+    row("cluster", -2, (0, 0, 0), 0, "cluster", cluster::cluster),
     row("command", -1, (0, 0, 0), 0, "server", command::command),
     row("config", -2, (0, 0, 0), ADMIN, "server", config::config),
     row("copy", -3, (1, 2, 1), WRITE | DENYOOM, "generic", keys::copy),
@@ -115,6 +117,8 @@ pub(super) static COMMANDS: &[Command] = &[
     row("pttl", 2, (1, 1, 1), READONLY | FAST, "generic", expire::pttl),
     row("quit", -1, (0, 0, 0), FAST | NO_AUTH, "connection", client::quit),
     row("randomkey", 1, (0, 0, 0), READONLY, "generic", scan::randomkey),
+    row("readonly", 1, (0, 0, 0), FAST, "cluster", cluster::no_effect),
+    row("readwrite", 1, (0, 0, 0), FAST, "cluster", cluster::no_effect),
     row("rename", 3, (1, 2, 1), WRITE, "generic", keys::rename),
     row("renamenx", 3, (1, 2, 1), WRITE | FAST, "generic", keys::renamenx),
     row("reset", 1, (0, 0, 0), FAST | NO_AUTH, "connection", client::reset),

@@ -3,6 +3,7 @@
 //! Requests after `MULTI` are kept as they came. `EXEC` does them while no other thread serves a connection
 //! ([`turnstile`]), so all others see none or all of them.
 
+use super::cluster::CROSSES;
 use super::request::{self, Parsed};
 use super::table::{self, DENYOOM};
 use super::{Call, Done, Session, reply, seen, write};
@@ -22,6 +23,10 @@ pub(super) struct Transaction {
     pub(super) is_broken: bool,
     /// One of them takes memory.
     takes_memory: bool,
+    /// Of the first that has one.
+    slot: Option<u16>,
+    /// They have more than one.
+    crosses_slots: bool,
 }
 
 /// Keys that are not to change before `EXEC`, each with its entry's number, or that there was none.
@@ -45,6 +50,13 @@ impl Watched {
 impl Transaction {
     pub(super) fn held_bytes(&self) -> usize {
         self.requests.capacity()
+    }
+
+    /// A request has keys of this slot.
+    pub(super) fn note_slot(&mut self, slot: Option<u16>) {
+        if let Some(slot) = slot {
+            self.crosses_slots |= *self.slot.get_or_insert(slot) != slot;
+        }
     }
 
     /// Keeps a request. `false`: all together would have more than so many bytes.
@@ -111,6 +123,9 @@ pub(super) fn exec(call: &mut Call<'_, '_>) -> Done {
     let watched = call.session.watched.take();
     if transaction.is_broken {
         return Err(ABORTED.into());
+    }
+    if transaction.crosses_slots {
+        return Err(CROSSES.into());
     }
     if transaction.takes_memory && call.turn.shared.resp.is_full(call.turn) {
         let why = write::OUT_OF_MEMORY;

@@ -1,7 +1,8 @@
 //! The server as clients of Redis meet it: over TCP, in this process.
 
 mod bounds;
-mod client;
+pub(crate) mod client;
+mod cluster;
 mod commands;
 mod hostile;
 mod hotkeys;
