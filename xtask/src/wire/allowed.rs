@@ -55,6 +55,12 @@ pub(super) const MEMCACHED: &[Difference] = &[
         parts: true,
         why: "the same: md tells so",
     },
+    Difference {
+        ours: "ME",
+        theirs: "ME",
+        parts: false,
+        why: "ages, numbers for cas and sizes of the store",
+    },
 ];
 
 pub(super) const VALKEY: &[Difference] = &[
@@ -116,7 +122,7 @@ pub(super) const VALKEY: &[Difference] = &[
     Difference {
         ours: "-ERR syntax error",
         theirs: "$",
-        parts: false,
+        parts: true,
         why: "GETEX takes PERSIST once",
     },
     Difference {
@@ -143,5 +149,23 @@ pub(super) const VALKEY: &[Difference] = &[
         theirs: "(nothing)",
         parts: true,
         why: "ours says so before the line has ended",
+    },
+    Difference {
+        ours: "-ERR unknown command",
+        theirs: "",
+        parts: true,
+        why: "Valkey has more commands",
+    },
+    Difference {
+        ours: "*-1",
+        theirs: "*",
+        parts: true,
+        why: "WATCH counts a write of the same value",
+    },
+    Difference {
+        ours: "$21 92233720368547758",
+        theirs: "$",
+        parts: true,
+        why: "INCRBYFLOAT adds decimals exactly",
     },
 ];

@@ -126,7 +126,7 @@ fn meta(chance: &mut Chance) -> String {
             format!("md {key}{}", flags(chance, &letters))
         }
         _ => {
-            let letters = ["N", "J", "D", "T", "M", "q", "c", "v", "b", "O", "k", "C", "E", "z"];
+            let letters = ["N", "J", "D", "M", "q", "c", "v", "b", "O", "k", "C", "E", "z"];
             format!("ma {key}{}", flags(chance, &letters))
         }
     }
@@ -182,11 +182,7 @@ pub(super) fn units(mut replies: &[u8]) -> Vec<String> {
         let mut unit = words.join(" ");
         if let Some(bytes) = value.and_then(|bytes| bytes.parse::<usize>().ok()) {
             let (value, rest) = replies.split_at((bytes + 2).min(replies.len()));
-            unit = format!(
-                "{} {}",
-                without_padding(unit, value),
-                value.trim_ascii_end().escape_ascii()
-            );
+            unit = with_value(&unit, value);
             replies = rest;
         }
         units.push(unit);
@@ -194,12 +190,17 @@ pub(super) fn units(mut replies: &[u8]) -> Vec<String> {
     units
 }
 
-/// The line of a value without its length, if that is a number with spaces behind it: memcached does not always keep them.
-fn without_padding(line: String, value: &[u8]) -> String {
-    let number = value.trim_ascii_end();
-    match number.is_empty() || !number.iter().all(u8::is_ascii_digit) {
-        true => line,
-        false => line.replace(&format!(" {}", value.len() - 2), " LENGTH"),
+/// A line with its value. If there are digits in it, without spaces and length: memcached does not pad a shorter number where
+/// the entry was looked up before.
+fn with_value(line: &str, value: &[u8]) -> String {
+    let shown = value.escape_ascii().to_string();
+    match value.iter().any(u8::is_ascii_digit) {
+        true => {
+            line.replace(&format!(" {}", value.len().saturating_sub(2)), " LENGTH")
+                + " "
+                + &shown.replace(' ', "")
+        }
+        false => format!("{line} {shown}"),
     }
 }
 
