@@ -61,6 +61,18 @@ pub(super) const MEMCACHED: &[Difference] = &[
         parts: false,
         why: "ages, numbers for cas and sizes of the store",
     },
+    Difference {
+        ours: "(nothing)",
+        theirs: "ERROR",
+        parts: true,
+        why: "a request that begins as one of the binary protocol ends the connection",
+    },
+    Difference {
+        ours: "CLIENT_ERROR invalid flag",
+        theirs: "EN",
+        parts: false,
+        why: "me takes no flags",
+    },
 ];
 
 pub(super) const VALKEY: &[Difference] = &[

@@ -127,7 +127,8 @@ fn meta(chance: &mut Chance) -> String {
         }
         _ => {
             let letters = ["N", "J", "D", "M", "q", "c", "v", "b", "O", "k", "C", "E", "z"];
-            format!("ma {key}{}", flags(chance, &letters))
+            let flags = without(flags(chance, &letters), 'b', 'N');
+            format!("ma {key}{flags}")
         }
     }
 }
@@ -145,10 +146,10 @@ fn nearly(chance: &mut Chance, line: &str) -> String {
     let mut words: Vec<&str> = line.split(' ').collect();
     let at = chance.below(words.len() as u64) as usize;
     match chance.below(4) {
+        // Another key would be another sequence's as well.
+        0 | 2 if words[at].contains('@') => {}
         0 => drop(words.remove(at)),
         1 => words.insert(at, words[at]),
-        // Another key would be another sequence's as well.
-        2 if words[at].contains('@') => {}
         2 => words[at] = chance.of(&NUMBERS),
         _ => words.insert(at, ""),
     }
@@ -193,12 +194,13 @@ pub(super) fn units(mut replies: &[u8]) -> Vec<String> {
 /// A line with its value. If there are digits in it, without spaces and length: memcached does not pad a shorter number where
 /// the entry was looked up before.
 fn with_value(line: &str, value: &[u8]) -> String {
+    let mut words: Vec<&str> = line.split(' ').collect();
+    let place = if words[0] == "VALUE" { 3 } else { 1 };
     let shown = value.escape_ascii().to_string();
     match value.iter().any(u8::is_ascii_digit) {
         true => {
-            line.replace(&format!(" {}", value.len().saturating_sub(2)), " LENGTH")
-                + " "
-                + &shown.replace(' ', "")
+            words[place] = "LENGTH";
+            format!("{} {}", words.join(" "), shown.replace(' ', ""))
         }
         false => format!("{line} {shown}"),
     }
