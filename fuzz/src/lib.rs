@@ -1,4 +1,4 @@
-//! Hostile input for what reads files and small languages: a module for each, whose `feed` takes
+//! Hostile input for what reads files, small languages and bytes of clients: a module for each, whose `feed` takes
 //! any bytes and panics where a promise is broken.
 //!
 //! `tests/hostile.rs` feeds them the corpora and thousands of changes of those, in every run of
@@ -10,6 +10,7 @@ pub mod latencies;
 pub mod policies;
 pub mod profile;
 pub mod segment;
+pub mod server;
 pub mod snapshot;
 pub mod traces;
 
@@ -17,12 +18,15 @@ pub mod traces;
 pub type Feed = fn(&[u8]);
 
 /// All of them, by the names of their corpora.
-pub const ALL: [(&str, Feed); 8] = [
+pub const ALL: [(&str, Feed); 11] = [
     ("capacities", capacities::feed),
     ("generated", generated::feed),
+    ("http", server::feed_http),
     ("latencies", latencies::feed),
+    ("memcached", server::feed_memcached),
     ("policies", policies::feed),
     ("profile", profile::feed),
+    ("resp", server::feed_resp),
     ("segment", segment::feed),
     ("snapshot", snapshot::feed),
     ("traces", traces::feed),

@@ -156,4 +156,4 @@ macro_rules! targets {
     }};
 }
 
-targets!(capacities generated latencies policies profile segment snapshot traces);
+targets!(capacities generated http latencies memcached policies profile resp segment snapshot traces);

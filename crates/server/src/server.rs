@@ -139,7 +139,7 @@ pub(crate) struct Shared {
     /// When the server ends, drained or not, in milliseconds of its clock; `u64::MAX` while it does not drain.
     pub(crate) drains_until_ms: AtomicU64,
     pub(crate) addresses: Vec<Address>,
-    wakers: Arc<[Waker]>,
+    pub(crate) wakers: Arc<[Waker]>,
 }
 
 impl Shared {
@@ -310,7 +310,7 @@ impl Server {
 }
 
 /// The cache of HTTP, where that is spoken.
-fn http_cache(
+pub(crate) fn http_cache(
     settings: &Settings,
     shares: Shares,
     wakers: &Arc<[Waker]>,

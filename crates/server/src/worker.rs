@@ -31,9 +31,9 @@ pub(crate) const WAKE: Token = Token(usize::MAX);
 /// Bytes read from a connection before the next has its turn.
 pub(crate) const READ_BYTES: usize = 64 << 10;
 /// Replies of one connection in a wake-up; what is beyond is served in the next.
-const REPLY_BYTES: usize = 256 << 10;
+pub(crate) const REPLY_BYTES: usize = 256 << 10;
 /// Bytes of entries that are written anew for a connection in a wake-up, and one entry.
-const WORK_BYTES: usize = 1 << 20;
+pub(crate) const WORK_BYTES: usize = 1 << 20;
 /// Replies that are collected before they are sent.
 const COLLECTED_BYTES: usize = 1 << 20;
 /// What the buffer of replies keeps of its memory from one wake-up to the next.
@@ -60,7 +60,7 @@ pub(crate) struct Turn<'a> {
     /// Bytes that may be copied beside input and replies. No request is begun when it is 0.
     pub(crate) work_left: usize,
     /// Requests that may be begun.
-    requests_left: usize,
+    pub(crate) requests_left: usize,
     pub(crate) now_ms: u64,
     /// The number of the thread.
     pub(crate) thread: usize,

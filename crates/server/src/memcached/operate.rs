@@ -99,7 +99,8 @@ fn extend(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreE
             value.extend_from_slice(more);
             value.extend_from_slice(entry.value);
         }
-        let (flags, marks) = (entry.flags, entry.marks);
+        // The value is new: it is not stale, and nobody is to bring it.
+        let (flags, marks) = (entry.flags, entry.marks & !(STALE | WON));
         Update::Write { flags, marks, lifetime: None, result: Ok(Stored::Stored) }
     })?;
     let (stored, cas) = updated.unwrap_or((Ok(Stored::NotStored), 0));

@@ -512,6 +512,10 @@ fn execute(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
     match admit(session, args, turn) {
         Ok(true) => run(session, args, turn),
         Ok(false) => reply::simple(turn.out, "QUEUED"),
+        Err(Problem(text)) if args.get(0).eq_ignore_ascii_case(b"exec") => {
+            (session.transaction, session.watched) = (None, None);
+            reply::error(turn.out, &transaction::aborted(&text));
+        }
         Err(Problem(text)) => {
             if let Some(transaction) = &mut session.transaction {
                 transaction.is_broken = true;

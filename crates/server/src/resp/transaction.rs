@@ -14,6 +14,12 @@ use crate::worker::Turn;
 const WATCHED_MAX: usize = 4096;
 pub(super) const ABORTED: &str = "EXECABORT Transaction discarded because of previous errors.";
 
+/// The error of an `EXEC` that fails because of another.
+pub(super) fn aborted(why: &str) -> String {
+    let why = why.strip_prefix("ERR ").unwrap_or(why);
+    format!("EXECABORT Transaction discarded because of: {why}")
+}
+
 /// Requests that are kept until `EXEC`.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
@@ -129,7 +135,7 @@ pub(super) fn exec(call: &mut Call<'_, '_>) -> Done {
     }
     if transaction.takes_memory && call.turn.shared.resp.is_full(call.turn) {
         let why = write::OUT_OF_MEMORY;
-        return Err(format!("EXECABORT Transaction discarded because of: {why}").into());
+        return Err(aborted(why).into());
     }
     let session = &mut *call.session;
     turnstile::alone(call.turn, |turn| {

@@ -165,6 +165,19 @@ fn one_client_wins() {
 }
 
 #[test]
+fn a_value_that_grows_is_not_stale_and_nobody_is_to_bring_it() {
+    talk(&[
+        ("set a 0 0 1\r\nx", "STORED"),
+        ("md a I T30", "HD"),
+        ("append a 0 0 1\r\ny", "STORED"),
+        ("mg a v", "VA 2\r\nxy"),
+        ("mg b N30", "HD W"),
+        ("prepend b 0 0 1\r\nz", "STORED"),
+        ("mg b v", "VA 1\r\nz"),
+    ]);
+}
+
+#[test]
 fn entries_are_dumped() {
     let server = Server::start(settings()).unwrap();
     let mut client = Client::new(&server);

@@ -39,6 +39,11 @@ fn requests_are_kept_and_done_together() {
         -EXECABORT Transaction discarded because of previous errors.",
     );
     client.expect(
+        "MULTI\nINCR a\nEXEC a\nEXEC",
+        "+OK +QUEUED -EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command \
+        -ERR EXEC without MULTI",
+    );
+    client.expect(
         "SET s x\nMULTI\nINCR s\nINCR a\nEXEC",
         "+OK +OK +QUEUED +QUEUED *2 \
         -ERR value is not an integer or out of range :3",

@@ -1,0 +1,238 @@
+//! Sessions without sockets, for hostile input: the bytes of one client, cut anywhere, against a server of their own.
+//!
+//! It stands for the loop (`worker.rs`): what is left of a request is kept, a session is not asked before as many bytes are
+//! there as it wants, replies are bounded by turn. The clock stands still, and no request waits for another.
+
+use std::cell::RefCell;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+
+use mio::net::UnixStream;
+use mio::{Poll, Waker};
+
+use crate::counters::Counters;
+use crate::http::{BaseUrl, HttpOrigin};
+use crate::items::Items;
+use crate::listen::{Address, Stream};
+use crate::mail::{Mail, Place};
+use crate::memcached::Memcached;
+use crate::origin::{Fetches, Orders};
+use crate::resp::Resp;
+use crate::server::{Shared, http_cache};
+use crate::session::{self, Protocol, Session};
+use crate::settings::{ITEM_BYTES_MAX, Limits, MEMORY_BYTES_MIN, Settings, Shares};
+use crate::turnstile::Turnstile;
+use crate::waits::{Added, HOLES_MAX};
+use crate::worker::{Next, REPLY_BYTES, Served, Turn, WAKE, WORK_BYTES};
+
+/// 2026-01-01.
+const UNIX_SECONDS: u64 = 1_767_225_600;
+/// Replies beyond a turn's bound: those of the request that met it.
+const LAST_REPLY_BYTES: usize = ITEM_BYTES_MAX + (64 << 10);
+/// Turns of one input without a byte taken or replied.
+const IDLE_TURNS_MAX: usize = 10_000;
+/// A client that has been sent so much goes.
+const REPLIES_MAX: usize = 4 << 20;
+
+/// What a client speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaks {
+    /// Text and meta.
+    Memcached,
+    /// RESP2, RESP3 and lines of words.
+    Resp,
+    /// HTTP/1.1; without an origin each request that is understood is answered 502.
+    Http,
+    /// The same before an origin that never answers: the first request that it is asked for is the last.
+    HttpWithOrigin,
+}
+
+/// What a client was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// All replies, one behind the other.
+    pub replies: Vec<u8>,
+    /// The server has closed the connection.
+    pub is_closed: bool,
+    /// The client has gone, because it was told too much.
+    pub has_gone: bool,
+}
+
+/// What many servers use, one after another.
+struct Outside {
+    _poll: Poll,
+    wakers: Arc<[Waker]>,
+    /// Never read or written.
+    stream: Stream,
+}
+
+thread_local! {
+    static OUTSIDE: RefCell<Option<Outside>> = const { RefCell::new(None) };
+}
+
+impl Outside {
+    fn new() -> io::Result<Outside> {
+        let poll = Poll::new()?;
+        let wakers = Arc::new([Waker::new(poll.registry(), WAKE)?]);
+        let (stream, _) = UnixStream::pair()?;
+        Ok(Outside { _poll: poll, wakers, stream: Stream::Unix(stream) })
+    }
+}
+
+/// Serves what a client sends, in pieces that end at `cuts`, which ascend; a cut outside `bytes` is none.
+///
+/// # Panics
+///
+/// A bound or a promise between session and loop is broken: that is what it is for. Or the system has no descriptors.
+pub fn serve(speaks: Speaks, bytes: &[u8], cuts: &[usize]) -> Told {
+    OUTSIDE.with_borrow_mut(|outside| {
+        let outside = outside.get_or_insert_with(|| Outside::new().expect("descriptors"));
+        let (shared, _orders) = server(speaks, outside);
+        let protocol = match speaks {
+            Speaks::Memcached => Protocol::Memcached,
+            Speaks::Resp => Protocol::Resp,
+            Speaks::Http | Speaks::HttpWithOrigin => Protocol::Http,
+        };
+        let place = Place { thread: 0, slot: 0 };
+        let mut client = Client {
+            session: Session::new(protocol, &outside.stream, place, &shared),
+            shared: &shared,
+            input: Vec::new(),
+            wanted: 0,
+            out: Vec::new(),
+            scratch: Vec::new(),
+            added: Added::new(0),
+            told: Told { replies: Vec::new(), is_closed: false, has_gone: false },
+        };
+        let mut from = 0;
+        for &to in cuts.iter().chain([&bytes.len()]) {
+            if from < to && to <= bytes.len() {
+                client.send(&bytes[from..to]);
+                from = to;
+            }
+        }
+        client.told
+    })
+}
+
+fn server(speaks: Speaks, outside: &Outside) -> (Shared, Option<Orders>) {
+    let address = || vec![Address::Unix("hostile".into())];
+    let none = Vec::new;
+    let (memcached, resp, http) = match speaks {
+        Speaks::Memcached => (address(), none(), none()),
+        Speaks::Resp => (none(), address(), none()),
+        Speaks::Http | Speaks::HttpWithOrigin => (none(), none(), address()),
+    };
+    let has_origin = speaks == Speaks::HttpWithOrigin;
+    let base = || "http://127.0.0.1:1/base".parse::<BaseUrl>().expect("a URL");
+    let settings = Settings {
+        memcached,
+        resp,
+        http,
+        memory_bytes: MEMORY_BYTES_MIN,
+        // Whether a request waits depends on what has been served before, and so on the cuts.
+        limits: Limits { waiters: 0, ..Limits::default() },
+        http_origin: has_origin.then(|| HttpOrigin::new(base())),
+        purge_token: has_origin.then(|| b"token".to_vec()),
+        ..Settings::default()
+    };
+    let shares = Shares::of(&settings);
+    let wakers = Arc::clone(&outside.wakers);
+    let mut items = Items::new(&settings, shares, Mail::new(Arc::clone(&wakers))).expect("a store");
+    items.clock.set_unix(UNIX_SECONDS);
+    let (fetches, orders) = has_origin.then(Fetches::new).unzip();
+    let shared = Shared {
+        shares,
+        items,
+        access: None,
+        tls: None,
+        memcached: Memcached::new(&settings.options).expect("no users"),
+        resp: Resp::new(&settings, None),
+        http: http_cache(&settings, shares, &wakers).expect("a cache"),
+        turnstile: Turnstile::new(1),
+        fetches,
+        counters: [Counters::default()].into(),
+        connections: AtomicUsize::new(1),
+        held_bytes: AtomicUsize::new(0),
+        stops: AtomicBool::new(false),
+        drains_until_ms: AtomicU64::new(u64::MAX),
+        addresses: Vec::new(),
+        wakers,
+        settings,
+    };
+    (shared, orders)
+}
+
+struct Client<'s> {
+    session: Session,
+    shared: &'s Shared,
+    /// What has arrived and is not served.
+    input: Vec<u8>,
+    /// Bytes without which the session is not asked.
+    wanted: usize,
+    out: Vec<u8>,
+    scratch: Vec<u8>,
+    added: Added,
+    told: Told,
+}
+
+impl Client<'_> {
+    fn send(&mut self, piece: &[u8]) {
+        if self.told.is_closed || self.told.has_gone || self.session.waits() {
+            return;
+        }
+        self.input.extend_from_slice(piece);
+        if self.input.len() < self.wanted {
+            return;
+        }
+        let mut idle = 0;
+        loop {
+            let (taken, replied, next) = self.turn();
+            idle = if taken + replied > 0 { 0 } else { idle + 1 };
+            assert!(idle < IDLE_TURNS_MAX, "the session goes on for ever");
+            self.told.has_gone = self.told.replies.len() > REPLIES_MAX;
+            match next {
+                Next::Send if !self.told.has_gone => {}
+                Next::Read(wanted) => {
+                    assert!(wanted > self.input.len(), "{wanted} bytes are there and wanted");
+                    self.wanted = wanted;
+                    return;
+                }
+                Next::Close => {
+                    self.told.is_closed = true;
+                    return;
+                }
+                Next::Send | Next::Wait => return,
+            }
+        }
+    }
+
+    /// One turn: the bytes taken, those replied, what the session waits for.
+    fn turn(&mut self) -> (usize, usize, Next) {
+        (self.added.room, self.wanted) = (HOLES_MAX, 0);
+        let mut turn = Turn {
+            shared: self.shared,
+            counters: &self.shared.counters[0],
+            out: &mut self.out,
+            out_max: REPLY_BYTES,
+            scratch: &mut self.scratch,
+            work_left: WORK_BYTES,
+            requests_left: usize::MAX,
+            now_ms: self.shared.items.clock.now_ms(),
+            thread: 0,
+            place: self.shared.turnstile.enter(0),
+            waits: &mut self.added,
+        };
+        let Served { consumed, next } = session::serve(&mut self.session, &self.input, &mut turn);
+        drop(turn);
+        assert!(consumed <= self.input.len(), "{consumed} of {} bytes taken", self.input.len());
+        assert!(self.added.parts.is_empty(), "a reply waits");
+        let replied = self.out.len();
+        assert!(replied <= REPLY_BYTES + LAST_REPLY_BYTES, "{replied} bytes in one turn");
+        self.input.drain(..consumed);
+        self.added.leases.clear();
+        self.told.replies.append(&mut self.out);
+        (consumed, replied, next)
+    }
+}

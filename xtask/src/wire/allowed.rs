@@ -1,0 +1,183 @@
+//! What may differ between frazil and another server, and why.
+
+/// Replies that may differ.
+pub(super) struct Difference {
+    /// What ours begins with.
+    ours: &'static str,
+    theirs: &'static str,
+    /// What follows cannot be compared, because the servers have other entries now or one has closed the connection.
+    pub(super) parts: bool,
+    /// For who reads the table.
+    #[expect(dead_code, reason = "the table is where it is told")]
+    why: &'static str,
+}
+
+impl Difference {
+    pub(super) fn is(&self, ours: &str, theirs: &str) -> bool {
+        ours.starts_with(self.ours) && theirs.starts_with(self.theirs)
+    }
+}
+
+pub(super) const MEMCACHED: &[Difference] = &[
+    Difference {
+        ours: "CLIENT_ERROR",
+        theirs: "CLIENT_ERROR",
+        parts: false,
+        why: "which of several errors of a request is told, and how",
+    },
+    Difference {
+        ours: "",
+        theirs: "(nothing)",
+        parts: true,
+        why: "memcached says that a value is too large when it has come, and loses it if the client ends before",
+    },
+    Difference {
+        ours: "ERROR",
+        theirs: "END",
+        parts: false,
+        why: "gat without a key is an error, as get is",
+    },
+    Difference {
+        ours: "EX",
+        theirs: "CLIENT_ERROR cannot increment",
+        parts: false,
+        why: "of two reasons to refuse another is told",
+    },
+    Difference {
+        ours: "CLIENT_ERROR error decoding key",
+        theirs: "",
+        parts: true,
+        why: "memcached passes over what is no base 64",
+    },
+    Difference {
+        ours: "CLIENT_ERROR invalid or duplicate flag",
+        theirs: "NF",
+        parts: true,
+        why: "the same: md tells so",
+    },
+    Difference {
+        ours: "ME",
+        theirs: "ME",
+        parts: false,
+        why: "ages, numbers for cas and sizes of the store",
+    },
+    Difference {
+        ours: "(nothing)",
+        theirs: "ERROR",
+        parts: true,
+        why: "a request that begins as one of the binary protocol ends the connection",
+    },
+    Difference {
+        ours: "CLIENT_ERROR invalid flag",
+        theirs: "EN",
+        parts: false,
+        why: "me takes no flags",
+    },
+];
+
+pub(super) const VALKEY: &[Difference] = &[
+    Difference {
+        ours: "",
+        theirs: "-ERR Protocol error: invalid CRLF",
+        parts: true,
+        why: "Redis does not look at the two bytes behind an argument, Valkey does since 9.0",
+    },
+    Difference {
+        ours: "-ERR Protocol error",
+        theirs: "-ERR Protocol error",
+        parts: true,
+        why: "a byte is shown in another way",
+    },
+    Difference {
+        ours: "-ERR",
+        theirs: "-ERR Command 'multi' not allowed",
+        parts: false,
+        why: "Redis' text",
+    },
+    Difference {
+        ours: "-ERR",
+        theirs: "-ERR Command 'watch' not allowed",
+        parts: false,
+        why: "Redis' text",
+    },
+    Difference { ours: "-ERR DB index", theirs: "+OK", parts: true, why: "there is one database" },
+    Difference {
+        ours: "-ERR DB index",
+        theirs: "-ERR value is out of range",
+        parts: false,
+        why: "there is one database",
+    },
+    Difference {
+        ours: "-ERR syntax error",
+        theirs: ":",
+        parts: false,
+        why: "BITCOUNT with a begin alone is of Valkey 8.1",
+    },
+    Difference {
+        ours: "-ERR syntax error",
+        theirs: "-ERR value is not an integer",
+        parts: false,
+        why: "the same",
+    },
+    Difference {
+        ours: "*",
+        theirs: "-EXECABORT Transaction discarded because of previous",
+        parts: true,
+        why: "MULTI and WATCH in a transaction break it in Valkey, and not in Redis",
+    },
+    Difference {
+        ours: "-ERR Protocol error: unbalanced quotes",
+        theirs: "",
+        parts: true,
+        why: "Valkey takes what follows a quote, Redis does not",
+    },
+    Difference {
+        ours: "-ERR syntax error",
+        theirs: "$",
+        parts: true,
+        why: "GETEX takes PERSIST once",
+    },
+    Difference {
+        ours: "$23 -922337203685477580",
+        theirs: "$",
+        parts: true,
+        why: "INCRBYFLOAT adds decimals exactly",
+    },
+    Difference { ours: "$22 922337203685477580", theirs: "$", parts: true, why: "the same" },
+    Difference {
+        ours: "-ERR unknown command",
+        theirs: "-ERR unknown command",
+        parts: false,
+        why: "bytes that are no text are shown in another way",
+    },
+    Difference {
+        ours: "*",
+        theirs: "*-1",
+        parts: true,
+        why: "WATCH does not notice a key that was absent, created and deleted",
+    },
+    Difference {
+        ours: "-ERR Protocol error: expected",
+        theirs: "(nothing)",
+        parts: true,
+        why: "ours says so before the line has ended",
+    },
+    Difference {
+        ours: "-ERR unknown command",
+        theirs: "",
+        parts: true,
+        why: "Valkey has more commands",
+    },
+    Difference {
+        ours: "*-1",
+        theirs: "*",
+        parts: true,
+        why: "WATCH counts a write of the same value",
+    },
+    Difference {
+        ours: "$21 92233720368547758",
+        theirs: "$",
+        parts: true,
+        why: "INCRBYFLOAT adds decimals exactly",
+    },
+];

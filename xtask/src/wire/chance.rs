@@ -1,0 +1,42 @@
+//! Numbers by chance from a seed (splitmix64), and bytes damaged by them.
+
+pub(super) struct Chance(u64);
+
+impl Chance {
+    pub(super) fn new(seed: u64) -> Chance {
+        Chance(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Below `count`, which is not 0.
+    pub(super) fn below(&mut self, count: u64) -> u64 {
+        self.next() % count
+    }
+
+    pub(super) fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    pub(super) fn of<'t>(&mut self, those: &[&'t str]) -> &'t str {
+        those[self.below(those.len() as u64) as usize]
+    }
+
+    /// Changes a few bytes, never to 0: there a line ends for memcached, though not for what follows.
+    pub(super) fn damage(&mut self, bytes: &mut Vec<u8>) {
+        for _ in 0..=self.below(3) {
+            let at = self.below(bytes.len() as u64 + 1) as usize;
+            match self.below(4) {
+                0 if at < bytes.len() => bytes[at] = 1 + self.below(255) as u8,
+                1 if at < bytes.len() => drop(bytes.remove(at)),
+                2 => bytes.truncate(at),
+                _ => bytes.insert(at, b" \r\n-0*$1"[self.below(8) as usize]),
+            }
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! Requests of memcached's text and meta protocol, and its replies.
+
+use super::chance::Chance;
+
+/// Keys: the third is one in base 64 as well.
+const KEYS: [&str; 4] = ["@@@@@@@@a", "@@@@@@@@b", "@@@@@@@@", "@@@@@@@@none"];
+const NUMBERS: [&str; 12] = [
+    "0",
+    "1",
+    "7",
+    "10",
+    "-1",
+    "99",
+    "4294967295",
+    "4294967296",
+    "18446744073709551615",
+    "18446744073709551616",
+    "1x",
+    "x",
+];
+/// Lifetimes that do not end while a sequence runs, or have ended.
+const LIFETIMES: [&str; 5] = ["0", "0", "1000", "-1", "2000000000"];
+const VALUES: [&str; 7] = ["", "1", "10", "99", "18446744073709551615", "value", "a longer value"];
+const STORING: [&str; 5] = ["set", "add", "replace", "append", "prepend"];
+
+/// A request, valid or nearly so.
+pub(super) fn request(chance: &mut Chance) -> Vec<u8> {
+    let (mut line, value) = match chance.below(10) {
+        0..=2 => storing(chance),
+        3 => (format!("{} {}", chance.of(&["get", "gets"]), keys(chance)), None),
+        4 => (text_of_key(chance), None),
+        5 | 6 => (meta(chance), None),
+        7 | 8 => meta_set(chance),
+        _ => {
+            (chance.of(&["mn", "version", "verbosity 1", "verbosity", "nonsense", ""]).into(), None)
+        }
+    };
+    if chance.one_in(12) {
+        line = nearly(chance, &line);
+    }
+    let end = if chance.one_in(20) { "\n" } else { "\r\n" };
+    let mut bytes = format!("{line}{end}").into_bytes();
+    if let Some(value) = value {
+        bytes.extend_from_slice(value.as_bytes());
+        bytes.extend_from_slice(if chance.one_in(60) { b"x\r\n" } else { b"\r\n" });
+    }
+    bytes
+}
+
+fn keys(chance: &mut Chance) -> String {
+    let keys: Vec<_> = (0..=chance.below(4)).map(|_| chance.of(&KEYS)).collect();
+    keys.join(" ")
+}
+
+fn noreply(chance: &mut Chance) -> &'static str {
+    if chance.one_in(8) { " noreply" } else { "" }
+}
+
+fn storing(chance: &mut Chance) -> (String, Option<&'static str>) {
+    let value = chance.of(&VALUES);
+    let (key, flags, life) =
+        (chance.of(&KEYS), chance.of(&["0", "5", "4294967295"]), chance.of(&LIFETIMES));
+    let (bytes, quiet) = (value.len(), noreply(chance));
+    let line = if chance.one_in(6) {
+        format!("cas {key} {flags} {life} {bytes} 9999999999{quiet}")
+    } else {
+        format!("{} {key} {flags} {life} {bytes}{quiet}", chance.of(&STORING))
+    };
+    (line, Some(value))
+}
+
+fn text_of_key(chance: &mut Chance) -> String {
+    let (key, quiet) = (chance.of(&KEYS), noreply(chance));
+    match chance.below(5) {
+        0 => format!("delete {key}{}{quiet}", chance.of(&["", "", " 0", " 1"])),
+        1 => format!("incr {key} {}{quiet}", chance.of(&NUMBERS)),
+        2 => format!("decr {key} {}{quiet}", chance.of(&NUMBERS)),
+        3 => format!("touch {key} {}{quiet}", chance.of(&LIFETIMES)),
+        _ => {
+            let name = chance.of(&["gat", "gats"]);
+            format!("{name} {} {}", chance.of(&LIFETIMES), keys(chance))
+        }
+    }
+}
+
+/// Flags of a meta request, of those in `letters`.
+fn flags(chance: &mut Chance, letters: &[&str]) -> String {
+    let mut line = String::new();
+    for _ in 0..chance.below(5) {
+        let letter = chance.of(letters);
+        let argument = match letter {
+            // memcached 1.6.18 takes -1 as a lifetime that never ends here.
+            "T" | "N" | "R" => chance.of(&["1000", "1000", "0", "30", "x", ""]),
+            "F" | "D" | "J" => chance.of(&["5", "1", "4294967295", "x", "-1"]),
+            "C" | "E" => chance.of(&["9999999999", "x"]),
+            "O" => chance.of(&["abc", "7", ""]),
+            "M" => chance.of(&["S", "A", "P", "E", "R", "I", "D", "set", "x", "+", "-"]),
+            _ => "",
+        };
+        line += &format!(" {letter}{argument}");
+    }
+    line
+}
+
+/// Flags without those of one letter if there are some of another.
+fn without(flags: String, with: char, letter: char) -> String {
+    let has = |word: &str, letter| word.starts_with(letter);
+    if !flags.split(' ').any(|word| has(word, with)) {
+        return flags;
+    }
+    flags.split(' ').filter(|word| !has(word, letter)).collect::<Vec<_>>().join(" ")
+}
+
+fn meta(chance: &mut Chance) -> String {
+    let key = chance.of(&KEYS);
+    match chance.below(8) {
+        0..=3 => {
+            let letters =
+                ["v", "f", "t", "s", "k", "O", "q", "c", "b", "N", "R", "T", "h", "l", "E", "z"];
+            // memcached 1.6.18 shows a key that it has just made as bytes.
+            let flags = without(flags(chance, &letters), 'b', 'N');
+            format!("mg {key}{flags}")
+        }
+        4 | 5 => {
+            let letters = ["q", "b", "I", "T", "O", "k", "C", "E", "x", "z"];
+            format!("md {key}{}", flags(chance, &letters))
+        }
+        _ => {
+            let letters = ["N", "J", "D", "M", "q", "c", "v", "b", "O", "k", "C", "E", "z"];
+            let flags = without(flags(chance, &letters), 'b', 'N');
+            format!("ma {key}{flags}")
+        }
+    }
+}
+
+fn meta_set(chance: &mut Chance) -> (String, Option<&'static str>) {
+    let value = chance.of(&VALUES);
+    let letters = ["b", "c", "C", "F", "I", "k", "O", "q", "s", "T", "M", "E", "N", "z"];
+    // With `I` ours takes any number for `cas` but the present one as an older one, which is documented.
+    let (key, flags) = (chance.of(&KEYS), without(flags(chance, &letters), 'I', 'C'));
+    (format!("ms {key} {}{flags}", value.len()), Some(value))
+}
+
+/// Leaves out, repeats or replaces a word.
+fn nearly(chance: &mut Chance, line: &str) -> String {
+    let mut words: Vec<&str> = line.split(' ').collect();
+    let at = chance.below(words.len() as u64) as usize;
+    match chance.below(4) {
+        // Another key would be another sequence's as well.
+        0 | 2 if words[at].contains('@') => {}
+        0 => drop(words.remove(at)),
+        1 => words.insert(at, words[at]),
+        2 => words[at] = chance.of(&NUMBERS),
+        _ => words.insert(at, ""),
+    }
+    words.join(" ")
+}
+
+/// Each line with its value, and numbers that are documented to differ replaced: those of `cas`, ages, hits, lifetimes in
+/// seconds that may have passed.
+pub(super) fn units(mut replies: &[u8]) -> Vec<String> {
+    let mut units = Vec::new();
+    while !replies.is_empty() {
+        let end = replies.windows(2).position(|two| two == b"\r\n").unwrap_or(replies.len());
+        let line = String::from_utf8_lossy(&replies[..end]).into_owned();
+        replies = &replies[(end + 2).min(replies.len())..];
+        let mut words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        let is = |name: &str| words.first().is_some_and(|first| first == name);
+        let value = match () {
+            () if is("VALUE") => words.get(3).cloned(),
+            () if is("VA") => words.get(1).cloned(),
+            () => None,
+        };
+        if is("VALUE") && words.len() == 5 {
+            words[4] = "CAS".into();
+        } else if is("VERSION") {
+            words.truncate(1);
+        } else if is("VA") || is("HD") || is("EX") || is("NF") || is("NS") {
+            // Of an entry that was just made, memcached tells no lifetime.
+            let is_won = words.last().is_some_and(|last| last == "W");
+            words[1..].iter_mut().for_each(|word| plain(word, is_won));
+        }
+        let mut unit = words.join(" ");
+        if let Some(bytes) = value.and_then(|bytes| bytes.parse::<usize>().ok()) {
+            let (value, rest) = replies.split_at((bytes + 2).min(replies.len()));
+            unit = with_value(&unit, value);
+            replies = rest;
+        }
+        units.push(unit);
+    }
+    units
+}
+
+/// A line with its value. If there are digits in it, without spaces and length: memcached does not pad a shorter number where
+/// the entry was looked up before.
+fn with_value(line: &str, value: &[u8]) -> String {
+    let mut words: Vec<&str> = line.split(' ').collect();
+    let place = if words[0] == "VALUE" { 3 } else { 1 };
+    let shown = value.escape_ascii().to_string();
+    match value.iter().any(u8::is_ascii_digit) {
+        true => {
+            words[place] = "LENGTH";
+            format!("{} {}", words.join(" "), shown.replace(' ', ""))
+        }
+        false => format!("{line} {shown}"),
+    }
+}
+
+fn plain(word: &mut String, is_won: bool) {
+    let mut letters = word.chars();
+    let letter = letters.next();
+    let number: Option<i64> = letters.as_str().parse().ok();
+    match (letter, number) {
+        (Some('c' | 'l' | 'h'), Some(_)) => word.truncate(1),
+        (Some('t'), Some(_)) if is_won => word.truncate(1),
+        (Some('t'), Some(0..)) => *word = "t+".into(),
+        _ => {}
+    }
+}

@@ -1,0 +1,298 @@
+//! `cargo xtask check wire`: the same requests to frazil and to memcached, and to frazil and Valkey; replies must be the same.
+//!
+//! Requests are made from a grammar: valid, nearly valid, and with bytes changed. Sequences of them go out in one piece each,
+//! with keys of their own. What may differ is named in [`allowed`], with the reason. A sequence whose replies differ
+//! is shortened before it is shown.
+
+mod allowed;
+mod chance;
+mod memcached;
+mod resp;
+
+use std::collections::BTreeMap;
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail};
+
+use crate::server_bench::valkey;
+use crate::{step, tools};
+use chance::Chance;
+
+/// Requests to each pair of servers, if nobody says how many.
+pub(crate) const RUNS: u64 = 1_000_000;
+/// Requests of a sequence.
+const LENGTH: u64 = 24;
+/// Stands for the name of the sequence, which has as many bytes, in requests and in what is compared.
+const NAME: &[u8] = b"@@@@@@@@";
+/// Differences that are shown, each of another kind.
+const SHOWN_MAX: usize = 20;
+/// How long a server may take for a sequence, and to start.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A protocol that another server speaks as well.
+struct Wire {
+    rival: &'static str,
+    /// What is sent before each sequence.
+    begin: &'static [u8],
+    make: fn(&mut Chance) -> Vec<u8>,
+    /// Replies as they are compared, one by one.
+    units: fn(&[u8]) -> Vec<String>,
+    allowed: &'static [allowed::Difference],
+}
+
+const WIRES: [Wire; 2] = [
+    Wire {
+        rival: "memcached",
+        begin: b"",
+        make: memcached::request,
+        units: memcached::units,
+        allowed: allowed::MEMCACHED,
+    },
+    Wire {
+        rival: "Valkey",
+        begin: b"FLUSHALL\r\n",
+        make: resp::request,
+        units: resp::units,
+        allowed: allowed::VALKEY,
+    },
+];
+
+/// Sends `runs` requests to each pair of servers.
+///
+/// # Errors
+///
+/// Replies differ that may not, or a server cannot be started or ends.
+pub(crate) fn run(root: &Path, runs: u64, seed: u64) -> anyhow::Result<()> {
+    let mut build = step::cargo(root, ["build", "--release", "--locked", "-p", "frazil-cli"]);
+    step::run("build frazil", build.args(["--features", "full"]))?;
+    let frazil = root.join("target/release/frazil");
+    let folder = std::env::temp_dir().join(format!("frazil-wire-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)?;
+    let mut failed = Vec::new();
+    for wire in &WIRES {
+        let (ours, theirs) = (folder.join("ours"), folder.join("theirs"));
+        let flag = if wire.rival == "Valkey" { "--resp" } else { "--memcached" };
+        let address = format!("unix:{}", ours.display());
+        let ours = Peer::start(Command::new(&frazil).args(["serve", flag, &address]), ours)?;
+        let theirs = Peer::start(&mut rival(root, wire.rival, &theirs)?, theirs)?;
+        let differences = step::announced(&format!("beside {}", wire.rival), || {
+            compare(wire, [&ours, &theirs], runs, seed)
+        })?;
+        if differences > 0 {
+            failed.push(format!("{}: {differences}", wire.rival));
+        }
+    }
+    std::fs::remove_dir_all(&folder)?;
+    if !failed.is_empty() {
+        bail!("kinds of differences that are not allowed: {}", failed.join(", "));
+    }
+    Ok(())
+}
+
+fn rival(root: &Path, name: &str, socket: &Path) -> anyhow::Result<Command> {
+    if name == "Valkey" {
+        let mut command = Command::new(valkey(root)?);
+        command.args(["--port", "0", "--save", "", "--unixsocket"]).arg(socket);
+        return Ok(command);
+    }
+    let mut command = Command::new(tools::ensure_program("memcached", &["memcached"])?);
+    command.args(["-u", "root", "-m", "64", "-s"]).arg(socket);
+    Ok(command)
+}
+
+/// A server that runs for as long as this lives.
+struct Peer {
+    child: Child,
+    socket: PathBuf,
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+impl Peer {
+    fn start(command: &mut Command, socket: PathBuf) -> anyhow::Result<Peer> {
+        let name = command.get_program().display().to_string();
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let peer = Peer { child: child.context(name.clone())?, socket };
+        let begun = Instant::now();
+        while UnixStream::connect(&peer.socket).is_err() {
+            if begun.elapsed() > PATIENCE {
+                bail!("{name} does not listen");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(peer)
+    }
+
+    fn connect(&self) -> anyhow::Result<UnixStream> {
+        let stream = UnixStream::connect(&self.socket).context("a server has ended")?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        Ok(stream)
+    }
+}
+
+/// Everything that a server says until it closes the connection, which it does when the client has ended.
+fn said(stream: &mut UnixStream) -> anyhow::Result<Vec<u8>> {
+    let mut replies = Vec::new();
+    match stream.read_to_end(&mut replies) {
+        Err(error) if error.kind() != ErrorKind::ConnectionReset => {
+            Err(error).context(format!("no end after {:?}", replies.escape_ascii().to_string()))
+        }
+        _ => Ok(replies),
+    }
+}
+
+/// Sends requests to both under a name that none has had, and takes the replies apart.
+fn exchange(
+    wire: &Wire,
+    peers: [&Peer; 2],
+    requests: &[Vec<u8>],
+    name: &mut u64,
+) -> anyhow::Result<[Vec<String>; 2]> {
+    *name += 1;
+    // A part of it, where bytes are lacking, is a name that few others share.
+    let own: String = format!("{name:08x}").chars().rev().collect();
+    let mut sent = replaced(&requests.concat(), NAME, own.as_bytes());
+    let mut place = 0;
+    for byte in &mut sent {
+        place = if *byte == b'@' { place + 1 } else { 0 };
+        if *byte == b'@' {
+            *byte = own.as_bytes()[(place - 1) % own.len()];
+        }
+    }
+    sent.splice(..0, wire.begin.iter().copied());
+    let mut streams = [peers[0].connect()?, peers[1].connect()?];
+    for stream in &mut streams {
+        // A server that closes early has said why.
+        let _ = stream.write_all(&sent);
+        let _ = stream.shutdown(Shutdown::Write);
+    }
+    let mut units = [const { Vec::new() }; 2];
+    for (stream, units) in streams.iter_mut().zip(&mut units) {
+        let replies = replaced(&said(stream)?, own.as_bytes(), NAME);
+        *units = (wire.units)(&replies);
+    }
+    Ok(units)
+}
+
+fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
+    let mut all = bytes.to_vec();
+    let mut at = 0;
+    while at + from.len() <= all.len() {
+        if all[at..].starts_with(from) {
+            all[at..at + from.len()].copy_from_slice(to);
+            at += from.len();
+        } else {
+            at += 1;
+        }
+    }
+    all
+}
+
+/// The first replies that differ and may not. After one that may, what follows can differ because of it only where the
+/// table says that the state does.
+fn difference(wire: &Wire, [ours, theirs]: &[Vec<String>; 2]) -> Option<(String, String)> {
+    let none = "(nothing)".to_owned();
+    for at in 0..ours.len().max(theirs.len()) {
+        let (our, their) = (ours.get(at).unwrap_or(&none), theirs.get(at).unwrap_or(&none));
+        if our == their {
+            continue;
+        }
+        match wire.allowed.iter().find(|allowed| allowed.is(our, their)) {
+            Some(allowed) if allowed.parts => return None,
+            Some(_) => {}
+            None => return Some((our.clone(), their.clone())),
+        }
+    }
+    None
+}
+
+/// Kinds of differences found.
+fn compare(wire: &Wire, peers: [&Peer; 2], runs: u64, seed: u64) -> anyhow::Result<usize> {
+    let (mut name, mut sent, mut clean) = (0, 0, 0);
+    let mut shown: BTreeMap<(String, String), ()> = BTreeMap::new();
+    let begun = Instant::now();
+    let mut chance = Chance::new(seed);
+    while sent < runs && shown.len() < SHOWN_MAX {
+        let mut requests: Vec<_> = (0..LENGTH).map(|_| (wire.make)(&mut chance)).collect();
+        if chance.one_in(4) {
+            let at = chance.below(LENGTH) as usize;
+            chance.damage(&mut requests[at]);
+        }
+        sent += LENGTH;
+        let found = difference(wire, &exchange(wire, peers, &requests, &mut name)?);
+        let Some(found) = found else {
+            clean += LENGTH;
+            continue;
+        };
+        if shown.insert(found.clone(), ()).is_none() {
+            shorten(wire, peers, &mut requests, &found, &mut name)?;
+            println!("ours    {:?}\ntheirs  {:?}", found.0, found.1);
+            for request in &requests {
+                println!("        {}", request.escape_ascii());
+            }
+            let [ours, theirs] = exchange(wire, peers, &requests, &mut name)?;
+            println!("all of ours    {ours:?}\nall of theirs  {theirs:?}");
+        }
+    }
+    let rate = sent as f64 / begun.elapsed().as_secs_f64();
+    println!("{}: {clean} of {sent} requests clean, {rate:.0} a second", wire.rival);
+    Ok(shown.len())
+}
+
+/// Leaves requests out as long as the same replies differ.
+fn shorten(
+    wire: &Wire,
+    peers: [&Peer; 2],
+    requests: &mut Vec<Vec<u8>>,
+    found: &(String, String),
+    name: &mut u64,
+) -> anyhow::Result<()> {
+    for at in (0..requests.len()).rev() {
+        let left = requests.remove(at);
+        if difference(wire, &exchange(wire, peers, requests, name)?).as_ref() != Some(found) {
+            requests.insert(at, left);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replies_that_differ_are_found_and_allowed_ones_are_not() {
+        let wire = &WIRES[0];
+        let units = |text: &str| memcached::units(text.as_bytes());
+        let differs = |ours, theirs| difference(wire, &[units(ours), units(theirs)]);
+        assert_eq!(differs("VALUE k 0 1 7\r\na\r\nEND\r\n", "VALUE k 0 1 9\r\na\r\nEND\r\n"), None);
+        let found = differs("STORED\r\nHD\r\n", "STORED\r\nNF\r\n");
+        assert_eq!(found, Some(("HD".to_owned(), "NF".to_owned())));
+        assert!(differs("STORED\r\n", "STORED\r\nSTORED\r\n").is_some());
+        assert!(differs("VALUE k 0 1\r\na\r\nEND\r\n", "VALUE k 0 1\r\nb\r\nEND\r\n").is_some());
+    }
+
+    #[test]
+    fn the_same_seed_makes_the_same_requests() {
+        for wire in &WIRES {
+            let made = |seed| {
+                let mut chance = Chance::new(seed);
+                (0..100).map(|_| (wire.make)(&mut chance)).collect::<Vec<_>>()
+            };
+            assert_eq!(made(1), made(1));
+            assert_ne!(made(1), made(2));
+        }
+    }
+}
