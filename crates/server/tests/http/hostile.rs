@@ -1,4 +1,4 @@
-//! Requests that are refused, and clients that do not behave.
+//! Malformed and ambiguous requests, and misbehaving clients.
 
 use super::origin::{TestOrigin, client, reply, until};
 
@@ -31,7 +31,7 @@ fn what_is_ambiguous_is_refused_and_nothing_behind_it_is_read() {
         let mut client = client(&server);
         let shown = request.chars().take(90).collect::<String>();
         client.send(request.as_bytes());
-        // They may be reset with the connection.
+        // A reset of the connection may destroy them.
         let _ = std::io::Write::write_all(&mut client.stream, b"GET /behind HTTP/1.1\r\nHost: h\r\n\r\n");
         let refused = client.reply(false);
         assert_eq!((refused.status, refused.field("connection")), (status, Some("close")), "{shown}");
@@ -77,7 +77,7 @@ fn an_origin_that_is_cut_off_is_not_taken_for_one_that_has_ended() {
             assert_eq!(client.rest(), body.as_bytes());
         }
     }
-    // Nothing of it was stored.
+    // None was stored.
     assert_eq!(origin.count(), 4);
 }
 
@@ -95,7 +95,7 @@ fn a_client_that_leaves_takes_nothing_with_it() {
     origin.wait_for(1);
     drop(leaves);
     gate.open();
-    // What it has asked for is stored all the same.
+    // Its response is stored nevertheless.
     until("it is stored", || {
         client(&server).ask("GET /a", "Cache-Control: only-if-cached\r\n").status == 200
     });

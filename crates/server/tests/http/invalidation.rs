@@ -1,4 +1,4 @@
-//! What drops stored responses: unsafe methods, and `PURGE`.
+//! Invalidation: by unsafe methods, and by `PURGE`.
 
 use super::origin::{Gate, TestOrigin, client, reply};
 

@@ -1,4 +1,4 @@
-//! What else happens to keys and connections while requests wait.
+//! Events to keys and connections while requests wait.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -17,12 +17,12 @@ fn server(change: impl FnOnce(&mut Settings)) -> Server {
     Server::start(settings).unwrap()
 }
 
-/// The key as a value, for a minute.
+/// Answers the key as the value, with a lifetime of a minute.
 fn echo(path: &str) -> Answer {
     Answer::With(200, "Cache-Control: max-age=60\r\n", path.as_bytes().to_vec())
 }
 
-/// One command to the port where RESP is spoken, and its reply.
+/// Sends one command to the port of RESP, and expects a reply.
 fn resp(server: &Server, command: &str, reply: &str) {
     let Some(Address::Tcp(address)) = server.addresses().get(1) else { panic!("no port") };
     let mut stream = TcpStream::connect(address).unwrap();
@@ -67,11 +67,11 @@ fn what_leaves_the_value_as_it_is_leaves_the_lease_with_its_holder() {
         let server = server(|_| {});
         let (winner, mut waits) = won(&server);
         Client::new(&server).ask(request.as_bytes());
-        // So the next has it when it goes.
+        // So the next waiter gets the lease when it leaves.
         drop(winner);
         assert_receives(&mut waits, "VA 0 W\r\n\r\n");
     }
-    // Clients of RESP do not see what was won and not brought.
+    // Clients of RESP do not see the placeholder of a lease.
     for (request, reply) in [
         ("expire key 20", ":0\r\n"),
         ("persist key", ":0\r\n"),
@@ -114,7 +114,7 @@ fn a_lease_that_comes_to_one_who_does_not_want_it_is_no_lease() {
     winner.expect("mg key v N30 w60000\r\n", "VA 0 W\r\n\r\n");
     waits.send(b"mg key v w60000\r\n");
     until_stat(&server, "curr_waiters", 1);
-    // What it has won is gone, and nobody is told.
+    // The lease is gone, and no client is told.
     Client::new(&server).expect("flush_all\r\n", "OK\r\n");
     drop(winner);
     assert_receives(&mut waits, "EN\r\n");
@@ -133,14 +133,14 @@ fn a_winner_that_does_not_write_in_time_is_followed_by_one_who_waits() {
     winner.expect("debugtime 2\r\n", "OK\r\n");
     assert_receives(&mut waits, "VA 0 W\r\n\r\n");
     assert_eq!(winner.stat("waits_late"), 0);
-    // The lease is its own now.
+    // Its own lease now.
     winner.send(b"mg key v N5 w60000\r\n");
     until_stat(&server, "curr_waiters", 1);
     drop(waits);
     assert_receives(&mut winner, "VA 0 W\r\n\r\n");
 }
 
-/// Whoever holds a lease of it still, and however long.
+/// Although its former holder is still connected, and a waiter too.
 #[test]
 fn a_key_whose_lease_is_over_is_fetched_once() {
     let origin = TestOrigin::new(echo);
@@ -259,7 +259,7 @@ fn a_transaction_sees_no_fetch_come_between() {
     }
 }
 
-/// The time of a wait is neither idle nor slow.
+/// Waiting counts neither as idle nor as slow.
 #[test]
 fn who_has_waited_is_not_closed_for_it() {
     let origin = TestOrigin::new(|_| {
@@ -283,7 +283,7 @@ fn who_has_waited_is_not_closed_for_it() {
     let reply = 1_000_000 + "VALUE 1 0 1000000\r\n\r\n".len();
     assert_eq!(small.receive(reply + 5).len(), reply + 5);
     until_stat(&server, "fetches", 8);
-    // Long enough that connections are looked through.
+    // Long enough for the check of connections.
     clock.expect("debugtime 2\r\nverbosity 0\r\n", "OK\r\nOK\r\n");
     clock.expect("verbosity 0\r\n", "OK\r\n");
     small.expect("verbosity 0\r\n", "OK\r\n");
@@ -334,7 +334,7 @@ fn a_fetched_entry_has_no_number_where_none_has() {
     client.expect("gets a\r\nmg b c\r\n", "VALUE a 0 2 0\r\n/a\r\nEND\r\nHD c0\r\n");
 }
 
-/// memcached's own units count them.
+/// memcached's own tests count its lines.
 #[test]
 fn counts_of_waits_are_apart_from_those_of_memcached() {
     let origin = TestOrigin::open(echo);

@@ -1,4 +1,4 @@
-//! What each command answers.
+//! The replies of each command.
 
 use std::time::Duration;
 
@@ -163,7 +163,7 @@ fn keys_are_moved_and_found() {
     );
 }
 
-/// All keys that a scan meets.
+/// All keys of a scan.
 fn scan(client: &mut Client, options: &str) -> std::collections::BTreeSet<String> {
     let mut seen = std::collections::BTreeSet::new();
     let mut cursor = "0".to_owned();
