@@ -494,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_a_fetch_that_was_overtaken_is_not_told() {
+    fn a_waiter_that_left_an_overtaken_fetch_gets_no_news() {
         let flights = flights(0);
         let tickets: Vec<_> = (0..4).map(|_| join(&flights, b"key")).collect();
         assert!(tickets[0].1 && !tickets[3].1);
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_counted() {
+    fn remembered_outcomes_are_bounded_and_counted() {
         let flights = flights(PARTS * 1000);
         let remember = Remember { now_ms: 1, for_ms: u64::MAX };
         for number in 0..2000u32 {

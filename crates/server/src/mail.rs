@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_box_has_one_letter_for_all_that_is_out_of_date() {
+    fn a_full_box_gets_one_letter_for_all_copies() {
         let poll = mio::Poll::new().unwrap();
         let waker = Waker::new(poll.registry(), mio::Token(0)).unwrap();
         let mail = Mail::new(Arc::new([waker]));

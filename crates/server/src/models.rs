@@ -90,7 +90,7 @@ fn assert_not_missed(world: &World, joined: Joined) {
 }
 
 #[test]
-fn who_writes_misses_nobody_who_waits_for_a_fetch() {
+fn a_writer_misses_no_waiter_for_a_fetch() {
     model(|world| {
         let writer = spawn(&world, World::write);
         let joined = world.join();
@@ -100,7 +100,7 @@ fn who_writes_misses_nobody_who_waits_for_a_fetch() {
 }
 
 #[test]
-fn who_writes_misses_nobody_who_waits_for_a_fetch_in_place_of_a_lease() {
+fn a_writer_misses_no_waiter_for_a_fetch_in_place_of_a_lease() {
     model(|world| {
         world.flights.lease(KEY, PLACE, || true).unwrap();
         let writer = spawn(&world, World::write);
@@ -111,7 +111,7 @@ fn who_writes_misses_nobody_who_waits_for_a_fetch_in_place_of_a_lease() {
 }
 
 #[test]
-fn who_writes_misses_nobody_who_waits_for_a_lease() {
+fn a_writer_misses_no_waiter_for_a_lease() {
     model(|world| {
         let writer = spawn(&world, World::write);
         // Two, so that one finds a flight.
@@ -129,7 +129,7 @@ fn who_writes_misses_nobody_who_waits_for_a_lease() {
 }
 
 #[test]
-fn nothing_that_was_fetched_before_a_deletion_is_there_after_it() {
+fn a_fetch_from_before_a_deletion_is_not_stored() {
     model(|world| {
         let ticket = world.begin();
         let fetcher = spawn(&world, move |world| world.fetched(ticket, Outcome::Failed));
@@ -141,7 +141,7 @@ fn nothing_that_was_fetched_before_a_deletion_is_there_after_it() {
 }
 
 #[test]
-fn nothing_that_was_found_before_a_deletion_is_remembered_after_it() {
+fn an_outcome_from_before_a_deletion_is_not_remembered() {
     model(|world| {
         let ticket = world.begin();
         let fetcher = spawn(&world, move |world| {

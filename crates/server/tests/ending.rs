@@ -91,7 +91,7 @@ fn a_drained_server_answers_what_has_arrived_and_accepts_nobody() {
 }
 
 #[test]
-fn a_client_that_does_not_go_is_left_when_the_time_is_over() {
+fn a_client_that_stays_is_closed_at_the_deadline() {
     let server = Server::start(settings(2)).unwrap();
     let mut half = connect(ports(&server)[0]);
     exchange(&mut half, "set key 0 0 1\r\n1\r\nset key 0 0 5\r\nha", "STORED\r\n");
@@ -171,7 +171,7 @@ fn operators_see_health_and_counts() {
 
 /// Connections not yet accepted are in the system's queue, with their requests.
 #[test]
-fn who_has_connected_before_the_end_is_answered() {
+fn connections_before_the_end_are_answered() {
     for threads in [1, 2] {
         let server = Server::start(settings(threads)).unwrap();
         let [port, _] = ports(&server);
@@ -188,7 +188,7 @@ fn who_has_connected_before_the_end_is_answered() {
 }
 
 #[test]
-fn an_operator_who_is_slow_keeps_nobody_waiting_for_long() {
+fn a_slow_operator_delays_others_briefly() {
     let server = Server::start(settings(1)).unwrap();
     let [_, admin] = ports(&server);
     let ended = std::sync::atomic::AtomicBool::new(false);
@@ -245,7 +245,7 @@ fn until_page(admin: SocketAddr, lines: &[&str]) {
 }
 
 #[test]
-fn a_drained_server_answers_who_waits_before_it_closes() {
+fn a_drained_server_answers_waiters_before_it_closes() {
     for threads in [1, 2] {
         let (server, origin) = start_with_origin(threads);
         let [port, admin] = ports(&server);
@@ -273,7 +273,7 @@ fn a_drained_server_answers_who_waits_before_it_closes() {
 
 /// Clients get no replies, and nothing delays the end.
 #[test]
-fn a_server_that_is_stopped_leaves_who_waits() {
+fn a_stopped_server_leaves_its_waiters() {
     let (server, origin) = start_with_origin(2);
     let [port, admin] = ports(&server);
     let mut waits = connect(port);

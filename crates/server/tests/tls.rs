@@ -248,7 +248,7 @@ fn a_client_without_the_right_certificate_is_not_served() {
 
 /// A client that does not speak TLS is closed and counted, and delays no other.
 #[test]
-fn what_is_no_handshake_is_closed_and_counted() {
+fn failed_handshakes_are_closed_and_counted() {
     let authority = Authority::new("garbage");
     let files = authority.files(false);
     let server = Server::start(Settings {

@@ -85,7 +85,7 @@ mod tests {
     use super::BaseUrl;
 
     #[test]
-    fn what_is_no_base_is_refused() {
+    fn invalid_urls_are_refused() {
         for text in [
             "https://a",
             "a:80",

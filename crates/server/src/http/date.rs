@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_dates_are_read_again() {
         for seconds in (0..5_000_000_000).step_by(98_765_432).chain([951_782_400, 4_107_542_399]) {
             let mut text = Vec::new();
             write(&mut text, seconds);

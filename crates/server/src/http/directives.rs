@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lifetime_that_is_no_number_is_none() {
+    fn a_malformed_lifetime_is_zero() {
         for (line, expected) in [
             ("max-age=60", 60),
             ("max-age=\"60\"", 60),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_named_leave_the_response_to_all() {
+    fn named_fields_leave_the_response_shared() {
         let mut said = Said::default();
         said.read(b"no-cache=\"Set-Cookie, a\", private=b");
         assert_eq!(said.withheld, ["set-cookie", "a", "b"]);

@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_servers_might_read_otherwise_is_refused() {
+    fn ambiguous_requests_are_refused() {
         let ok = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         assert_eq!(status(ok), None);
         for (fields, expected) in [

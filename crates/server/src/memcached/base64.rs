@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn encoded_keys_are_decoded() {
         for (bytes, text) in [
             (&b"f"[..], &b"Zg=="[..]),
             (b"fo", b"Zm8="),

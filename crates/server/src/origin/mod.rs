@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_of_an_origin_is_refused() {
+    fn invalid_urls_of_origins_are_refused() {
         for text in [
             "https://a/{key}",
             "a/{key}",

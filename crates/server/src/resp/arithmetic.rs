@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn malformed_numbers_are_refused() {
         for bad in ["", " 11", "11 ", "1 1", "x", "nan", "1\u{0}2", "--1"] {
             assert_eq!(Float::parse(bad.as_bytes()), None, "{bad}");
         }

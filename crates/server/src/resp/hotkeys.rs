@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_so_many_is_kept() {
+    fn one_in_ratio_is_counted() {
         let mut sketch = Sketch { ratio: 100, ..Sketch::default() };
         (0..100_000).for_each(|_| sketch.note(b"key", 1));
         assert_eq!(sketch.bytes, 100_000);

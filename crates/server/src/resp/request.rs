@@ -230,7 +230,7 @@ mod tests {
 
     /// Incomplete input asks for more than there is, and never for more than there will be.
     #[test]
-    fn a_part_of_a_request_wants_more_and_not_too_much() {
+    fn incomplete_requests_ask_for_the_bytes_missing() {
         let bytes = request(&[b"SET", b"key", b"a value of some bytes", b"", b"NX"]);
         for end in 1..bytes.len() {
             match parse(&bytes[..end], BYTES_MAX) {

@@ -51,7 +51,7 @@ fn requests_say_how_fresh_a_response_must_be() {
 }
 
 #[test]
-fn what_holds_is_not_sent_again() {
+fn validated_responses_are_not_sent_again() {
     let origin = TestOrigin::with(|got| match got.field("if-none-match") {
         Some("\"e\"") => (304, "Cache-Control: max-age=60\r\nX: new\r\n".into(), Vec::new()),
         _ => {
@@ -90,7 +90,7 @@ fn each_variant_is_stored_for_its_requests() {
 }
 
 #[test]
-fn what_is_not_for_all_is_not_stored() {
+fn private_responses_are_not_stored() {
     for fields in [
         "Cache-Control: no-store\r\n",
         "Cache-Control: private, max-age=60\r\n",
@@ -118,7 +118,7 @@ fn what_is_not_for_all_is_not_stored() {
 }
 
 #[test]
-fn fields_that_are_named_go_to_the_first_client_only() {
+fn named_fields_go_to_the_first_client_only() {
     let origin = numbered(
         "Cache-Control: max-age=60, no-cache=\"A\", private=b\r\nA: 1\r\nB: 2\r\nC: 3\r\n",
     );

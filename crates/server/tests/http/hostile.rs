@@ -9,7 +9,7 @@ fn echo() -> TestOrigin {
 }
 
 #[test]
-fn what_is_ambiguous_is_refused_and_nothing_behind_it_is_read() {
+fn ambiguous_requests_are_refused_and_end_the_connection() {
     let origin = echo();
     let server = origin.server(|_| {});
     let long = "x".repeat(20_000);
@@ -128,7 +128,7 @@ fn an_origin_that_is_not_there_is_a_bad_gateway() {
 }
 
 #[test]
-fn a_response_framed_in_two_ways_reaches_the_client_in_one() {
+fn a_response_framed_twice_is_framed_once_for_clients() {
     use std::io::Write as _;
     let origin = TestOrigin::new(|_, stream| {
         let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 3\r\n";
@@ -145,7 +145,7 @@ fn a_response_framed_in_two_ways_reaches_the_client_in_one() {
 }
 
 #[test]
-fn one_fetch_more_than_may_be_is_refused() {
+fn a_fetch_beyond_the_limit_is_refused() {
     let gate = super::origin::Gate::default();
     let waits = gate.clone();
     let origin = TestOrigin::new(move |_, stream| {
@@ -172,7 +172,7 @@ fn one_fetch_more_than_may_be_is_refused() {
 }
 
 #[test]
-fn a_server_that_drains_answers_who_waits() {
+fn a_draining_server_answers_waiters() {
     let gate = super::origin::Gate::default();
     let waits = gate.clone();
     let origin = TestOrigin::new(move |_, stream| {

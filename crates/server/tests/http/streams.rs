@@ -33,7 +33,7 @@ fn many_clients_of_a_cold_url_share_one_fetch() {
 }
 
 #[test]
-fn a_body_goes_to_all_who_wait_as_it_arrives() {
+fn a_body_goes_to_all_waiters_as_it_arrives() {
     for framing in ["Transfer-Encoding: chunked\r\n\r\n", "Content-Length: 6\r\n\r\n"] {
         let is_chunked = framing.starts_with('T');
         let (first, last) = (Gate::default(), Gate::default());
@@ -79,7 +79,7 @@ fn a_body_goes_to_all_who_wait_as_it_arrives() {
 }
 
 #[test]
-fn nobody_queues_for_what_is_not_shared() {
+fn no_client_queues_for_unshared_responses() {
     let gate = Gate::default();
     let waits = gate.clone();
     let origin = TestOrigin::new(move |got, stream| {
@@ -116,7 +116,7 @@ fn nobody_queues_for_what_is_not_shared() {
 }
 
 #[test]
-fn who_waits_for_another_variant_has_its_own_fetch() {
+fn another_variant_has_its_own_fetch() {
     let gate = Gate::default();
     let waits = gate.clone();
     let origin = TestOrigin::new(move |got, stream| {
@@ -235,7 +235,7 @@ fn a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody() {
 }
 
 #[test]
-fn who_knows_no_chunks_reads_until_the_connection_is_closed() {
+fn clients_without_chunks_read_to_the_end_of_the_connection() {
     let origin = TestOrigin::new(|_, stream| {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
         stream.write_all(head.as_bytes()).is_ok()

@@ -24,7 +24,7 @@ fn keys_lines_and_values_that_are_too_long_are_refused() {
 
 /// The old value is deleted too: it is older than what the client believes to be stored.
 #[test]
-fn a_value_that_is_too_large_is_passed_over() {
+fn a_value_that_is_too_large_is_skipped() {
     let server = limited(Limits { item_bytes: Some(10_000), ..limits() });
     let mut client = Client::new(&server);
     client.expect("set key 0 0 1\r\nv\r\n", "STORED\r\n");
@@ -68,7 +68,7 @@ fn an_item_fits_into_a_segment() {
 }
 
 #[test]
-fn one_connection_too_many_is_told_and_closed() {
+fn a_connection_beyond_the_limit_is_told_and_closed() {
     let server = limited(Limits { connections: 2, ..limits() });
     let mut first = Client::new(&server);
     first.expect("version\r\nget a\r\n", &format!("{}END\r\n", version()));
@@ -170,7 +170,7 @@ fn values_that_do_not_come_take_a_bounded_share_of_memory() {
 /// The threads of connections are random, so there are many attempts: clients that hold little must be served on
 /// whichever threads those are that hold much.
 #[test]
-fn who_holds_little_is_served_whatever_other_threads_hold() {
+fn small_clients_are_served_whatever_others_hold() {
     for _ in 0..12 {
         let server = Server::start(Settings { threads: 2, ..settings() }).unwrap();
         let mut watcher = Client::new(&server);
@@ -191,7 +191,7 @@ fn who_holds_little_is_served_whatever_other_threads_hold() {
 }
 
 #[test]
-fn what_is_not_allowed_is_refused() {
+fn commands_turned_off_are_refused() {
     let options =
         frazil_server::Options { flush: false, dump: false, cas: false, ..settings().options };
     let server = Server::start(Settings { options, ..settings() }).unwrap();
@@ -204,7 +204,7 @@ fn what_is_not_allowed_is_refused() {
 }
 
 #[test]
-fn a_connection_says_who_it_is_where_there_are_users() {
+fn connections_log_in_where_there_are_users() {
     let path = std::env::temp_dir().join(format!("frazil-users-{}", std::process::id()));
     std::fs::write(&path, "foo:bar\nother:secret\n").unwrap();
     let options = frazil_server::Options { users: Some(path.clone()), ..settings().options };

@@ -76,7 +76,7 @@ fn numbers_are_counted() {
 }
 
 #[test]
-fn meta_requests_show_what_is_asked_for() {
+fn meta_requests_show_the_requested_flags() {
     talk(&[
         ("mg a v", "EN"),
         ("mg a v k Oxy", "EN ka Oxy"),

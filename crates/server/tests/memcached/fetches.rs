@@ -130,7 +130,7 @@ fn the_lifetime_is_that_of_the_response() {
 }
 
 #[test]
-fn what_is_uncacheable_is_fetched_for_each_caller_and_nobody_waits_for_another() {
+fn uncacheable_values_are_fetched_for_each_caller_at_once() {
     let origin =
         TestOrigin::new(|_| Answer::With(200, "Cache-Control: private\r\n", b"x".to_vec()));
     let server = origin.server(|_| {});
@@ -182,7 +182,7 @@ fn an_origin_that_fails_is_a_miss_and_is_asked_again() {
 }
 
 #[test]
-fn an_origin_that_never_answers_is_a_miss_when_its_time_is_over() {
+fn a_silent_origin_is_a_miss_at_the_timeout() {
     let origin = TestOrigin::open(|_| Answer::Never);
     let server = origin.server(|settings| settings.origin.as_mut().unwrap().timeout_ms = 200);
     let mut client = Client::new(&server);
@@ -221,7 +221,7 @@ fn a_caller_that_goes_leaves_nothing_and_the_others_are_answered() {
 }
 
 #[test]
-fn what_clients_write_meanwhile_is_answered_and_stays() {
+fn values_written_during_a_fetch_answer_and_stay() {
     let origin = TestOrigin::new(echo);
     let server = origin.server(|_| {});
     let (mut asks, mut writes) = (Client::new(&server), Client::new(&server));
@@ -238,7 +238,7 @@ fn what_clients_write_meanwhile_is_answered_and_stays() {
 }
 
 #[test]
-fn what_was_asked_for_before_a_deletion_is_not_stored() {
+fn fetches_from_before_a_deletion_are_not_stored() {
     for deletion in ["delete key\r\n", "md key\r\n", "flush_all\r\n"] {
         let origin = TestOrigin::new(echo);
         let server = origin.server(|_| {});
@@ -257,7 +257,7 @@ fn what_was_asked_for_before_a_deletion_is_not_stored() {
 }
 
 #[test]
-fn more_than_may_wait_or_be_fetched_are_misses_at_once() {
+fn waits_and_fetches_beyond_the_limits_are_misses_at_once() {
     let origin = TestOrigin::new(echo);
     let server = origin.server(|settings| {
         settings.limits.waiters = 3;

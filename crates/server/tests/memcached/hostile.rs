@@ -86,7 +86,7 @@ impl Chance {
 
 /// After a panic its thread would answer no more.
 #[test]
-fn the_server_outlives_whatever_is_sent() {
+fn the_server_survives_random_requests() {
     let server = Server::start(settings()).unwrap();
     let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
     for _ in 0..600 {
@@ -101,7 +101,7 @@ fn the_server_outlives_whatever_is_sent() {
 
 /// Many connections, whose requests wait for each other and for an erratic origin. Some never read.
 #[test]
-fn nothing_is_left_of_waits_whatever_is_sent() {
+fn random_requests_leave_no_waits() {
     let mood = AtomicU64::new(0);
     let origin = TestOrigin::open(move |path| match mood.fetch_add(1, Relaxed) % 7 {
         0 => Answer::With(404, "", Vec::new()),

@@ -48,7 +48,7 @@ fn assert_receives(client: &mut Client, expected: &str) {
 }
 
 #[test]
-fn one_wins_and_the_others_have_what_it_writes() {
+fn one_wins_and_the_others_get_its_value() {
     for write in ["set key 0 0 1\r\nx\r\n", "ms key 1\r\nx\r\n", "replace key 0 0 1\r\nx\r\n"] {
         let server = server(|_| {});
         let (mut winner, mut others) = won(&server, 5);
@@ -62,7 +62,7 @@ fn one_wins_and_the_others_have_what_it_writes() {
 }
 
 #[test]
-fn who_waits_too_long_is_told_that_another_has_won() {
+fn a_wait_at_its_timeout_reports_the_winner() {
     let server = server(|_| {});
     let (mut winner, _others) = won(&server, 0);
     let mut client = Client::new(&server);
@@ -108,7 +108,7 @@ fn a_lease_passes_on_in_the_order_of_waiting() {
 }
 
 #[test]
-fn a_winner_that_goes_while_nobody_waits_leaves_the_key_to_the_next_who_asks() {
+fn a_winner_that_leaves_without_waiters_leaves_the_key_to_the_next_request() {
     let server = server(|_| {});
     let (winner, _others) = won(&server, 0);
     drop(winner);
@@ -124,7 +124,7 @@ fn a_winner_that_goes_while_nobody_waits_leaves_the_key_to_the_next_who_asks() {
 }
 
 #[test]
-fn a_deleted_lease_is_won_by_one_who_waits() {
+fn a_deleted_lease_passes_to_a_waiter() {
     let server = server(|_| {});
     let (mut winner, mut others) = won(&server, 2);
     winner.expect("delete key\r\n", "DELETED\r\n");
@@ -154,7 +154,7 @@ fn a_connection_may_wait_for_itself_and_write_behind() {
 }
 
 #[test]
-fn no_more_wait_than_may() {
+fn waits_are_bounded() {
     let server = server(|settings| settings.limits.waiters = 1);
     let (_winner, mut others) = won(&server, 1);
     let mut client = Client::new(&server);

@@ -38,7 +38,7 @@ fn only_a_socket_without_a_server_is_replaced() {
 }
 
 #[test]
-fn a_socket_has_the_mode_that_was_asked_for() {
+fn a_socket_has_the_mode_requested() {
     let path = path("mode");
     let memcached = vec![Address::Unix(path.clone())];
     let server = Server::start(Settings { memcached, unix_mode: Some(0o604), ..settings() });

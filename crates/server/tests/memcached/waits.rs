@@ -61,7 +61,7 @@ fn won(server: &Server) -> (Client, Client) {
 }
 
 #[test]
-fn what_leaves_the_value_as_it_is_leaves_the_lease_with_its_holder() {
+fn requests_that_keep_the_value_keep_the_lease() {
     for request in ["touch key 20\r\n", "gat 20 key\r\n", "md key C1\r\n", "add key 0 0 1\r\nx\r\n"]
     {
         let server = server(|_| {});
@@ -87,7 +87,7 @@ fn what_leaves_the_value_as_it_is_leaves_the_lease_with_its_holder() {
 }
 
 #[test]
-fn whatever_ends_a_won_key_ends_the_wait() {
+fn every_end_of_a_won_key_ends_the_wait() {
     let commands = [
         ("set key x", "+OK\r\n", "VA 1\r\nx\r\n"),
         ("del key", ":0\r\n", "VA 0 W\r\n\r\n"),
@@ -108,7 +108,7 @@ fn whatever_ends_a_won_key_ends_the_wait() {
 }
 
 #[test]
-fn a_lease_that_comes_to_one_who_does_not_want_it_is_no_lease() {
+fn a_lease_for_a_request_without_interest_is_dropped() {
     let server = server(|_| {});
     let (mut winner, mut waits) = (Client::new(&server), Client::new(&server));
     winner.expect("mg key v N30 w60000\r\n", "VA 0 W\r\n\r\n");
@@ -122,7 +122,7 @@ fn a_lease_that_comes_to_one_who_does_not_want_it_is_no_lease() {
 }
 
 #[test]
-fn a_winner_that_does_not_write_in_time_is_followed_by_one_who_waits() {
+fn a_late_winner_is_followed_by_a_waiter() {
     let server = server(|_| {});
     let (mut winner, mut waits) = (Client::new(&server), Client::new(&server));
     winner.expect("mg key v N5 w60000\r\n", "VA 0 W\r\n\r\n");
@@ -142,7 +142,7 @@ fn a_winner_that_does_not_write_in_time_is_followed_by_one_who_waits() {
 
 /// Although its former holder is still connected, and a waiter too.
 #[test]
-fn a_key_whose_lease_is_over_is_fetched_once() {
+fn a_key_with_an_ended_lease_is_fetched_once() {
     let origin = TestOrigin::new(echo);
     let server = origin.server(|_| {});
     let mut clients: Vec<_> = (0..5).map(|_| Client::new(&server)).collect();
@@ -165,7 +165,7 @@ fn a_key_whose_lease_is_over_is_fetched_once() {
 }
 
 #[test]
-fn who_sends_no_more_passes_on_what_it_has_won_to_itself_as_well() {
+fn a_closing_client_passes_leases_on_even_to_itself() {
     let server = server(|_| {});
     let mut client = Client::new(&server);
     let begun = Instant::now();
@@ -181,7 +181,7 @@ fn who_sends_no_more_passes_on_what_it_has_won_to_itself_as_well() {
 }
 
 #[test]
-fn what_was_asked_for_before_any_deletion_is_not_stored() {
+fn fetches_from_before_any_deletion_are_not_stored() {
     for deletion in ["md key I\r\n", "getdel key", "del key", "flushall"] {
         let origin = TestOrigin::new(echo);
         let server = origin.server(|settings| settings.resp = settings.memcached.clone());
@@ -261,7 +261,7 @@ fn a_transaction_sees_no_fetch_come_between() {
 
 /// Waiting counts neither as idle nor as slow.
 #[test]
-fn who_has_waited_is_not_closed_for_it() {
+fn waiting_closes_no_connection() {
     let origin = TestOrigin::new(|_| {
         Answer::With(200, "Cache-Control: max-age=600\r\n", vec![b'x'; 1_000_000])
     });

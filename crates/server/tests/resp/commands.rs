@@ -98,7 +98,7 @@ fn numbers_are_counted() {
 }
 
 #[test]
-fn entries_end() {
+fn entries_expire_by_command() {
     let server = start();
     let mut client = Client::new(&server);
     client.expect(
@@ -199,7 +199,7 @@ fn a_scan_meets_every_key() {
 }
 
 #[test]
-fn clients_say_who_they_are() {
+fn clients_describe_themselves() {
     let server = start();
     let mut client = Client::new(&server);
     client.expect("CLIENT GETNAME\nCLIENT SETNAME me\nCLIENT GETNAME\nCLIENT SETINFO LIB-NAME test\nCLIENT SETINFO X y",
@@ -247,7 +247,7 @@ fn requests_of_quit() -> Vec<u8> {
 }
 
 #[test]
-fn what_there_is_can_be_asked() {
+fn supported_commands_are_listed() {
     let server = start();
     let mut client = Client::new(&server);
     client.expect(

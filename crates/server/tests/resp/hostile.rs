@@ -144,7 +144,7 @@ impl Chance {
 
 /// After a panic its thread would answer no more; a miscount would leave clients waiting for ever.
 #[test]
-fn the_server_outlives_whatever_is_sent() {
+fn the_server_survives_random_requests() {
     let origin = TestOrigin::open(|path| match path {
         "/a" => Answer::With(200, "", b"value".to_vec()),
         "/b" => Answer::With(200, "Cache-Control: no-store\r\n", b"once".to_vec()),

@@ -38,7 +38,7 @@ fn keys_of_most_bytes_are_shown_first() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_refused() {
+fn invalid_periods_are_refused() {
     let server = super::client::start();
     let mut client = Client::new(&server);
     let bytes = "-ERR only bytes are counted, and no times: METRICS count and metrics must be `METRICS 1 NET`";

@@ -45,7 +45,7 @@ fn is_told(client: &mut Client, what: &str) {
 }
 
 #[test]
-fn who_has_read_a_key_is_told_once_when_it_changes() {
+fn readers_of_a_key_are_notified_once_of_its_change() {
     let server = start();
     let mut writer = Client::new(&server);
     let mut reader = tracking(&server, "");
@@ -95,7 +95,7 @@ fn who_has_read_a_key_is_told_once_when_it_changes() {
 }
 
 #[test]
-fn writes_of_memcached_and_flushes_are_told() {
+fn writes_by_memcached_and_flushes_are_notified() {
     let server = start();
     let Address::Tcp(address) = server.addresses()[0] else { unreachable!() };
     let mut memcached = TcpStream::connect(address).unwrap();
@@ -124,7 +124,7 @@ fn writes_of_memcached_and_flushes_are_told() {
 }
 
 #[test]
-fn prefixes_are_told_of_without_being_read() {
+fn prefixes_need_no_reads() {
     let server = start();
     let mut writer = Client::new(&server);
     let mut some = tracking(&server, "BCAST PREFIX user: PREFIX item:1");
@@ -151,7 +151,7 @@ fn prefixes_are_told_of_without_being_read() {
 }
 
 #[test]
-fn what_is_kept_is_chosen_by_request() {
+fn clients_choose_tracked_keys_by_request() {
     let server = start();
     let mut writer = Client::new(&server);
     writer.expect("MSET a x b x c x d x e x", "+OK");
@@ -185,7 +185,7 @@ fn what_is_kept_is_chosen_by_request() {
 }
 
 #[test]
-fn another_connection_is_told_in_place_of_one() {
+fn messages_are_redirected() {
     let server = start();
     let mut told = Client::new(&server);
     told.ask(&requests("HELLO 3"));
@@ -221,7 +221,7 @@ fn another_connection_is_told_in_place_of_one() {
 }
 
 #[test]
-fn what_cannot_be_tracked_is_refused() {
+fn invalid_tracking_is_refused() {
     let server = start();
     let mut client = Client::new(&server);
     let two = "-ERR only a connection with RESP3 is told of changes (HELLO 3): this one, or that of REDIRECT";
@@ -279,7 +279,7 @@ fn what_cannot_be_tracked_is_refused() {
 
 /// Expired entries are looked for once a second.
 #[test]
-fn who_has_read_what_expires_is_told() {
+fn readers_are_notified_of_expiry() {
     let server = start();
     let mut reader = tracking(&server, "");
     reader.expect("SET k x PX 300\nGET k\nGET none", "+OK $1 x _");
@@ -292,7 +292,7 @@ fn who_has_read_what_expires_is_told() {
 }
 
 #[test]
-fn a_full_table_tells_of_what_it_forgets() {
+fn a_full_table_notifies_of_evicted_keys() {
     let server = Server::start(Settings { memory_bytes: 2 << 20, ..settings() }).unwrap();
     let mut reader = tracking(&server, "");
     let keys: Vec<_> = (1000..2000).map(|key| key.to_string()).collect();
@@ -322,7 +322,7 @@ fn a_full_table_tells_of_what_it_forgets() {
 
 /// An array of replies is sent in several turns, without messages in between.
 #[test]
-fn nothing_is_told_within_an_array_of_replies() {
+fn no_message_comes_within_an_array_of_replies() {
     let server = start();
     let value = "x".repeat(1 << 18);
     let mut writer = Client::new(&server);
@@ -413,7 +413,7 @@ impl Keeper {
 }
 
 #[test]
-fn no_copy_stays_out_of_date_whatever_threads_do() {
+fn no_copy_stays_out_of_date_among_threads() {
     let server = Server::start(Settings { threads: 3, ..settings() }).unwrap();
     let keep = &|number: usize| {
         let mut keeper = Keeper::new(&server);

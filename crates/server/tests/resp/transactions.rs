@@ -46,7 +46,7 @@ fn requests_are_kept_and_done_together() {
 }
 
 #[test]
-fn what_is_watched_and_changes_stops_a_transaction() {
+fn changed_watched_keys_stop_a_transaction() {
     let server = start();
     let (mut client, mut other) = (Client::new(&server), Client::new(&server));
     client.expect("SET a 1\nWATCH a b", "+OK +OK");

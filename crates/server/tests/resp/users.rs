@@ -57,7 +57,7 @@ const NOAUTH: &str = "-NOAUTH Authentication required.\r\n";
 const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
 
 #[test]
-fn a_stranger_may_only_say_who_it_is() {
+fn a_connection_can_only_log_in_at_first() {
     let users = Users::new("stranger", &user("app", ALL));
     let server = start(&users);
     let mut client = Client::new(&server);
@@ -85,7 +85,7 @@ fn a_stranger_may_only_say_who_it_is() {
 }
 
 #[test]
-fn a_stranger_takes_little_memory() {
+fn a_connection_takes_little_memory_before_its_log_in() {
     let users = Users::new("little", &user("app", ALL));
     let server = start(&users);
     let mut client = Client::new(&server);
@@ -213,7 +213,7 @@ fn a_user_waits_for_and_hears_of_its_own_keys_only() {
 }
 
 #[test]
-fn what_users_may_is_shown() {
+fn rights_are_shown() {
     let text = user("app", SOME) + &user("root", ALL) + "[users.default]\nclasses = []\n";
     let users = Users::new("shown", &text);
     let server = start(&users);
@@ -254,7 +254,7 @@ fn what_users_may_is_shown() {
 
 /// Unchanged users keep their connections.
 #[test]
-fn a_file_that_is_read_again_ends_the_connections_of_users_that_changed() {
+fn a_reload_ends_connections_of_changed_users() {
     let users =
         Users::new("again", &(user("stays", ALL) + &user("changes", ALL) + &user("goes", ALL)));
     let server = start(&users);

@@ -105,7 +105,7 @@ fn transactions_and_other_commands_fetch_nothing() {
 }
 
 #[test]
-fn what_only_its_asker_may_have_is_fetched_for_each() {
+fn uncacheable_values_are_fetched_for_each_caller() {
     let origin =
         TestOrigin::open(|_| Answer::With(200, "Cache-Control: no-store\r\n", b"mine".to_vec()));
     let server = origin.server(|_| {});
@@ -171,7 +171,7 @@ fn one_wins_a_lease_and_the_others_get_its_value() {
 const BAD: &str = "-ERR a lease has at least 1 millisecond, and a wait 60000 at most";
 
 #[test]
-fn who_waits_longest_follows_a_winner_that_has_gone() {
+fn the_longest_waiter_follows_a_winner_that_left() {
     let server = with_leases();
     let mut winner = Client::new(&server);
     winner.expect("GETLEASE key 60000 0", "*2 $-1 $3 won");
@@ -240,7 +240,7 @@ fn receive_text(client: &mut Client, expected: &str) {
 
 /// The placeholder of a lease is absent to all commands.
 #[test]
-fn what_is_won_and_not_brought_is_not_there() {
+fn placeholders_are_absent() {
     let server = with_leases();
     let mut client = Client::new(&server);
     let mut winner = Client::new(&server);
