@@ -1,10 +1,10 @@
-//! How long clients of a cold URL wait, and how much later than the origin has sent them they have the bytes of a slow body.
+//! Waits of clients of a cold URL, and the delay of a slow body's bytes behind the origin.
 //!
 //! ```sh
 //! cargo run --release --package frazil-server --example http_waits
 //! ```
 //!
-//! A line for each case, over five rounds: the median, and the most.
+//! A line for each case, over five rounds: median and maximum.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -16,7 +16,7 @@ use frazil_server::{Address, HttpOrigin, Server, Settings};
 
 const DELAY: Duration = Duration::from_millis(200);
 const ROUNDS: usize = 5;
-/// Parts of a slow body, each with when it was sent.
+/// Parts of a slow body, each with the time it was sent.
 const PARTS: usize = 10;
 const PART_BYTES: usize = 16;
 
@@ -51,7 +51,7 @@ fn rounds(mut round: impl FnMut(usize) -> Result<Duration>) -> Result<String> {
     Ok(format!("{} ms, at most {} ms", shown(times[ROUNDS / 2]), shown(times[ROUNDS - 1])))
 }
 
-/// The server's process: says where it listens, and serves until its input ends.
+/// The server's process: prints its address, and serves until its input ends.
 fn serve(url: &str) -> Result<()> {
     let settings = Settings {
         http: vec!["127.0.0.1:0".parse()?],
@@ -91,7 +91,7 @@ fn unix_us() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_micros())
 }
 
-/// Answers a cold URL after the delay, and a slow one at once and a part every 30 ms.
+/// Answers a cold URL after the delay. A slow one is answered at once, with a part every 30 ms.
 fn answer(mut stream: TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut lines = BufReader::new(stream.try_clone()?);
@@ -142,7 +142,7 @@ fn head(reader: &mut BufReader<TcpStream>) -> Result<()> {
     Ok(())
 }
 
-/// From before the first request is sent until the last reply is there. Connecting counts.
+/// Time from the first request to the last reply, with connecting.
 fn callers(address: SocketAddr, path: &str, count: usize) -> Result<Duration> {
     let begun = Instant::now();
     for reader in &mut asked(address, path, count)? {
@@ -152,7 +152,7 @@ fn callers(address: SocketAddr, path: &str, count: usize) -> Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// How much later than it was sent a part of a slow body has come, at most.
+/// Largest delay of a part of a slow body since it was sent.
 fn slow(address: SocketAddr, path: &str, count: usize) -> Result<Duration> {
     let readers = asked(address, path, count)?;
     let read = |mut reader: BufReader<TcpStream>| -> std::result::Result<u128, String> {

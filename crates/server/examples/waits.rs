@@ -1,11 +1,11 @@
-//! How long misses wait: an origin that takes 200 ms, a server in a process of its own, and callers of one cold key.
+//! Waits of misses: an origin that takes 200 ms, a server in a separate process, and callers of one cold key.
 //!
 //! ```sh
 //! cargo run --release --package frazil-server --example waits
 //! ```
 //!
-//! A line for each case: from the first request sent until the last reply is there, median and most of five rounds, and
-//! how often the origin was asked in a round.
+//! A line for each case: time from the first request to the last reply, median and maximum of five rounds, and
+//! requests to the origin in each round.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ use mio::{Events, Interest, Poll, Token};
 
 const DELAY: Duration = Duration::from_millis(200);
 const ROUNDS: usize = 5;
-/// Callers at most, if the system allows as many open files.
+/// Callers, if the limit of open files permits.
 const CALLERS: usize = 10_000;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -57,7 +57,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The server's process: says where it listens, and serves until its input ends.
+/// The server's process: prints its address, and serves until its input ends.
 fn serve(url: &str) -> Result<()> {
     let settings = Settings {
         memcached: vec!["127.0.0.1:0".parse()?],
@@ -94,7 +94,7 @@ fn start_server(origin: SocketAddr) -> Result<(Child, SocketAddr)> {
     }
 }
 
-/// Answers each request after the delay, on a thread for each connection, and counts them.
+/// Answers each request after the delay, with a thread for each connection, and counts requests.
 fn start_origin() -> Result<(SocketAddr, Arc<AtomicUsize>)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -132,14 +132,14 @@ fn answer(mut stream: TcpStream, asked: &AtomicUsize) -> io::Result<()> {
     Ok(())
 }
 
-/// How many callers may have a connection.
+/// The number of callers that can have a connection.
 fn allow_files(callers: usize) -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(u64::MAX).min(callers as u64 + 2000);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: Some(most), ..limit });
     let files = if raised.is_ok() { most } else { limit.current.unwrap_or(most) };
-    // Beside them the origin's connections.
+    // The origin's connections need files too.
     callers.min((files as usize).saturating_sub(1500))
 }
 
@@ -149,7 +149,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Measures rounds of a request that all callers send; each reply counts one of a word.
+    /// Measures rounds of a request by all callers. Each reply contains one of a word.
     fn show(
         &self,
         name: &str,
@@ -171,7 +171,7 @@ impl Bench {
         Ok(())
     }
 
-    /// As [`Bench::show`], by leases: who wins writes after the delay.
+    /// As [`Bench::show`], with leases: the winner writes after the delay.
     fn lease(&self, name: &str, count: usize) -> Result<()> {
         let mut winner = TcpStream::connect(self.address)?;
         winner.set_nodelay(true)?;
@@ -214,7 +214,7 @@ impl Rounds {
     }
 }
 
-/// Connections that send the same and read at once.
+/// Connections that send the same request and read concurrently.
 struct Callers {
     poll: Poll,
     streams: Vec<mio::net::TcpStream>,
@@ -242,7 +242,7 @@ impl Callers {
         Ok(())
     }
 
-    /// Waits until each connection has read a word so many times, and two ends of line behind the last.
+    /// Waits until each connection has read a word this many times, and two ends of line after the last.
     fn receive(&mut self, word: &str, times: usize) -> Result<()> {
         let mut texts = vec![String::new(); self.streams.len()];
         let mut left = self.streams.len();
@@ -263,7 +263,7 @@ impl Callers {
                         Ok(0) => return Err("closed".into()),
                         Ok(read) => {
                             texts[token].push_str(std::str::from_utf8(&buffer[..read])?);
-                            // The socket is empty, and the next event says when it is not.
+                            // A short read has emptied the socket; an event tells when there is more.
                             if read < buffer.len() {
                                 break;
                             }

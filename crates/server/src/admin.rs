@@ -1,7 +1,7 @@
-//! What an operator asks by HTTP: whether the server serves, and its counts for Prometheus.
+//! The operator's HTTP: health of the server, and its counts for Prometheus.
 //!
-//! A thread of its own, which answers one request after another. A client has [`PATIENCE`] for everything, so it keeps
-//! others, and the end of the server, waiting no longer.
+//! A separate thread answers one request after another. Each client has [`PATIENCE`] in total, so it delays others,
+//! and the end of the server, by no more than that.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -21,15 +21,15 @@ use crate::server::Shared;
 use crate::settings::Settings;
 use crate::worker::WAKE;
 
-/// A request's head, which is all that is read of it.
+/// Size of a request's head. Nothing else of a request is read.
 const HEAD_BYTES_MAX: usize = 8 << 10;
-/// How long a request may take to arrive and its reply to be taken, together.
+/// Time for a request to arrive and its reply to be taken, together.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Bytes of a request that are read after it was answered: closed before it is read, a socket is reset,
-/// and the reply may be lost.
+/// Bytes of a request that are read after the reply. Closing a socket with unread bytes resets it, and the client may
+/// lose the reply.
 const REST_BYTES_MAX: usize = 64 << 10;
 
-/// A thread's work: it answers until the server has ended.
+/// The thread's work: it answers until the server ends.
 pub(crate) struct Admin {
     shared: Arc<Shared>,
     poll: Poll,
@@ -41,7 +41,7 @@ type Reply = (&'static str, &'static str, String);
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-/// Sockets for the addresses, with the ports that were chosen.
+/// Binds the addresses, and answers them with the ports chosen.
 pub(crate) fn bind(settings: &Settings) -> Result<Vec<(Address, Socket)>, (Address, io::Error)> {
     let bind = |address: &Address| {
         let bound = listen::socket(address, settings);
@@ -85,12 +85,12 @@ impl Admin {
         }
     }
 
-    /// Answers all who wait. What goes wrong with a client ends its connection only.
+    /// Answers all waiting clients. An error of one ends its connection only.
     fn answer(&self, listener: usize) {
         while !self.shared.stops.load(Relaxed) {
             let accepted = self.listeners[listener].accept();
             let served = accepted.map(|(stream, _)| self.serve(stream));
-            // Where no descriptor is left, the next event tries again.
+            // Without a free descriptor, the next event tries again.
             let goes_on = [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted];
             if served.is_err_and(|error| !goes_on.contains(&error.kind())) {
                 return;
@@ -100,7 +100,7 @@ impl Admin {
 
     fn serve(&self, stream: Socket) -> io::Result<()> {
         stream.set_nonblocking(false)?;
-        // TLS is spoken where others can listen: not at a path.
+        // TLS is for TCP only: nobody can listen in on a socket at a path.
         let is_tcp = stream.domain()? != Domain::UNIX;
         let mut stream = Patient { stream, until: Instant::now() + PATIENCE };
         match self.shared.tls.as_ref().filter(|_| is_tcp) {
@@ -170,7 +170,7 @@ fn read_head(stream: &mut impl Read) -> io::Result<Vec<u8>> {
     Ok(head)
 }
 
-/// A socket whose reads and writes fail from a moment on, however many there are.
+/// A socket whose reads and writes all fail after one deadline.
 struct Patient {
     stream: Socket,
     until: Instant,

@@ -1,8 +1,8 @@
 //! The time of the server: milliseconds since it started, read from the system once a wake-up.
 //!
-//! A thread that wakes sets the clock (27 ns), and everything it serves until it sleeps again happens
-//! at that moment. So a hit reads no clock, and a lifetime may end later than it should by as long as
-//! a thread works without a pause, which is milliseconds.
+//! A thread that wakes sets the clock (27 ns). Everything that it serves until it sleeps again happens at that
+//! moment, so a hit reads no clock. A lifetime may therefore end late, by the time that a thread works without a
+//! pause: milliseconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 #[derive(Debug)]
 pub(crate) struct Clock {
     started: Instant,
-    /// Milliseconds since 1970 when it started.
+    /// Unix time of the start, in milliseconds.
     started_unix_ms: u64,
     now_ms: Arc<AtomicU64>,
     /// The offset set by tests.
@@ -22,7 +22,7 @@ pub(crate) struct Clock {
 impl Clock {
     pub(crate) fn new() -> Clock {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        // A millisecond begins when one of the system's does.
+        // Milliseconds of this clock begin with those of the system's.
         let begun = Duration::from_nanos(u64::from(unix.subsec_nanos() % 1_000_000));
         let now = Instant::now();
         Clock {
@@ -33,15 +33,15 @@ impl Clock {
         }
     }
 
-    /// The time that the store reads.
+    /// The time that the store reads, in milliseconds.
     pub(crate) fn shared(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.now_ms)
     }
 
-    /// Sets the clock by the system's, and answers it.
+    /// Sets the clock from the system's, and returns it.
     pub(crate) fn update(&self) -> u64 {
         let now = self.started.elapsed().as_millis() as u64 + self.moved_ms.load(Relaxed);
-        // It never goes back. Mostly it is what another thread has set a moment ago.
+        // The clock never goes back. Most often another thread has just set it to the same time.
         if self.now_ms.load(Relaxed) < now {
             self.now_ms.fetch_max(now, Relaxed);
         }

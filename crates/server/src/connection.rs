@@ -1,4 +1,4 @@
-//! A connection: its socket, what has arrived of the next request, and replies that are not sent yet.
+//! A connection: its socket, the part of the next request that has arrived, and the replies not yet sent.
 //!
 //! ```text
 //!           a whole request                 all sent
@@ -9,9 +9,9 @@
 //!   closed ◄───────────────────┘ bound
 //! ```
 //!
-//! A connection that reads and has no half request has no memory of its own beside this struct:
-//! requests are parsed in the thread's buffer, and replies go out of the thread's buffer. Only what is left
-//! of either is moved to [`Connection::carry`] and [`Connection::pending`].
+//! A connection that reads, with no part of a request, has no memory of its own beside this struct: requests are
+//! parsed in the thread's buffer, and replies are sent from the thread's buffer. Only the remainder of either is
+//! moved to [`Connection::carry`] and [`Connection::pending`].
 
 use std::io;
 
@@ -23,28 +23,28 @@ use crate::waits::Waits;
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) session: Session,
-    /// The beginning of a request that has not arrived whole, or requests whose replies had no room.
+    /// The beginning of a request that has not arrived whole, or requests whose replies had no room in the buffer.
     pub(crate) carry: Vec<u8>,
-    /// Bytes that the first request in `carry` needs at least; none is tried with fewer.
+    /// Bytes that the first request in `carry` needs at least. With fewer it is not parsed.
     pub(crate) wanted: usize,
-    /// Replies that the socket did not take, from `sent` on.
+    /// Replies that the socket did not accept, from `sent` on.
     pub(crate) pending: Vec<u8>,
     sent: usize,
-    /// Replies that wait, and those behind them; what it has won.
+    /// Waiting replies, those behind them, and the leases it holds.
     pub(crate) waits: Option<Box<Waits>>,
     /// The socket may have more to read.
     pub(crate) readable: bool,
-    /// The client sends no more. No event says so again, so it is read on until the end is met.
+    /// The client has closed its side. No further event tells so, so the socket is read until its end.
     pub(crate) ended: bool,
     /// Requests in `carry` can be served once `pending` is sent.
     pub(crate) has_more: bool,
-    /// It is closed once everything is sent.
+    /// It is closed after everything is sent.
     pub(crate) closing: bool,
-    /// It is on the list of those that are served next.
+    /// It is in the list of connections to serve next.
     pub(crate) is_listed: bool,
     /// When the last whole request was served.
     pub(crate) served_ms: u64,
-    /// When the half request in `carry` began, or `pending` stopped to move.
+    /// When the partial request in `carry` began, or `pending` stopped moving.
     pub(crate) stalled_ms: u64,
 }
 
@@ -68,24 +68,25 @@ impl Connection {
         }
     }
 
-    /// Whether nothing of it is left to do: no part of a request, no request, no reply.
+    /// Whether it is idle: no request, whole or partial, and no reply.
     pub(crate) fn is_quiet(&self) -> bool {
         let is_idle = self.carry.is_empty() && !self.is_sending();
         is_idle && !self.has_more && !self.is_listed && !self.readable && self.awaits_nothing()
     }
 
-    /// Whether replies are not sent yet.
+    /// Whether there are unsent replies.
     pub(crate) fn is_sending(&self) -> bool {
         !self.pending.is_empty() || self.stream.holds_output()
     }
 
-    /// Whether its client is to bring or to take something. What has come and is not served is no slow request.
+    /// Whether it depends on its client, for the rest of a request or to take replies. A request that has arrived
+    /// whole but is not yet served is no slow request.
     pub(crate) fn is_busy(&self) -> bool {
         let is_behind = !self.carry.is_empty() && !self.has_more && !self.session.waits();
         is_behind || self.is_sending() || self.stream.is_handshaking()
     }
 
-    /// Bytes of memory it has for itself.
+    /// Bytes of memory of its own.
     pub(crate) fn held_bytes(&self) -> usize {
         self.carry.capacity()
             + self.stream.held_bytes()
@@ -129,7 +130,7 @@ impl Connection {
         if self.sent < pending.len() {
             self.pending = pending;
         } else {
-            // Called again with nothing kept, while the stream holds the end of what it has taken.
+            // Called again with nothing kept, when TLS still holds encrypted bytes.
             self.sent = 0;
             self.stream.flush()?;
         }

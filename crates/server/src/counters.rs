@@ -1,7 +1,7 @@
-//! What each thread counts, and the sum.
+//! Counts by thread, and their sum.
 //!
-//! A counter has one writer, its thread: adding is a load and a store, no locked instruction. Who asks
-//! for the sum reads the counters of all threads.
+//! A counter has one writer, its thread: adding is a load and a store, without a locked instruction. A reader sums
+//! the counters of all threads.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -40,29 +40,29 @@ counters! {
     delete_hits, delete_misses,
     incr_hits, incr_misses, decr_hits, decr_misses,
     cas_hits, cas_misses, cas_badval,
-    /// Refused because of their size; for lack of memory.
+    /// Requests refused for the size of a value; for lack of memory.
     too_large, no_memory,
     auths, auth_errors,
-    /// Requests that the user may not make.
+    /// Requests refused because the user lacks the right.
     denied,
-    /// Connections accepted; refused for their number.
+    /// Connections accepted; refused because too many are open.
     connections, rejected,
-    /// Handshakes of TLS that were made; that failed, and what came later and was not TLS.
+    /// Handshakes of TLS that succeeded; that failed, and errors after one.
     handshakes, tls_errors,
-    /// Connections closed: without a request; with half a request; for the bytes they held.
+    /// Connections closed for idleness; for a slow request or reader; for the bytes they held.
     idle_kicks, slow_kicks, full_kicks,
-    /// Requests that waited; whose time was over; that did not because too many do.
+    /// Requests that waited; that reached their timeout; that were refused because too many wait.
     waits, late_waits, refused_waits,
-    /// Fetches that were not begun because too many are under way.
+    /// Fetches not begun because too many are in flight.
     refused_fetches,
-    /// Requests of HTTP; answered by what is stored, of those by what is stale; that joined another's fetch; not understood.
+    /// Requests of HTTP; hits; stale hits among them; misses that joined another's fetch; malformed requests.
     http_requests, http_hits, http_stale, http_collapsed, http_refused,
     bytes_read, bytes_written,
-    /// Wake-ups that left a connection to the next one.
+    /// Wake-ups that postponed a connection to the next one.
     yields,
 }
 
-/// A number that one thread writes.
+/// A number with one writer, its thread.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 

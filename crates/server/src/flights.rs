@@ -1,7 +1,8 @@
-//! Flights: keys whose value somebody is about to bring, and who waits for it.
+//! Flights: keys whose value is being brought, and the requests that wait for it.
 //!
-//! One table for all threads, in parts with a lock each. Only misses come here, and writers while there is a flight.
-//! Who ends a flight sends each thread its news at once ([`Mail`]). The states of a flight: `docs/design/server-waits.md`.
+//! All threads share one table, in parts with a lock each. Only misses use it, and writers while there is a flight.
+//! The end of a flight is sent to each thread in one letter ([`Mail`]). `docs/design/server-waits.md` has the states
+//! of a flight.
 
 use std::collections::{BTreeMap, HashMap, hash_map};
 use std::hash::{BuildHasher as _, RandomState};
@@ -12,23 +13,23 @@ use crate::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicU64, AtomicUsize, fence};
 
 const PARTS: usize = if cfg!(loom) { 1 } else { 64 };
-/// What an outcome that is remembered takes beside its key.
+/// Memory of a remembered outcome, without its key.
 const MEMO_BYTES: usize = 96;
 
-/// The table.
+/// The table of flights.
 #[derive(Debug)]
 pub(crate) struct Flights {
     parts: Box<[Mutex<Part>]>,
     hasher: RandomState,
-    /// Flights under a key. Writers read it after they have written ([`Flights::written`]), and who waits raises it
-    /// before it looks at the store for the last time.
+    /// Flights. Writers read it after they have written ([`Flights::written`]); a request that is to wait raises it
+    /// before its last look at the store.
     count: AtomicUsize,
     tickets: AtomicU64,
     waiters: AtomicUsize,
     waiters_max: usize,
-    /// Outcomes that are remembered. Who deletes reads it, and forgets that of its key.
+    /// Remembered outcomes. A deletion reads it, and forgets that of its key.
     memos: AtomicUsize,
-    /// Of what is remembered, in each part.
+    /// Bytes of remembered outcomes in each part.
     memo_bytes_max: usize,
     mail: Mail,
 }
@@ -36,9 +37,9 @@ pub(crate) struct Flights {
 #[derive(Debug, Default)]
 struct Part {
     flights: HashMap<Box<[u8]>, Flight>,
-    /// Fetches whose value is not to be stored and that nobody joins, by ticket.
+    /// Fetches that are not to be stored or joined, by ticket.
     detached: HashMap<u64, Flight>,
-    /// Of those that began with a flight under the key: by ticket of who joined, that of the fetch.
+    /// Requests that joined a flight, of the fetches in `detached`: the ticket of the fetch by theirs.
     followers: HashMap<u64, u64>,
     memos: HashMap<Box<[u8]>, Memo>,
     memo_bytes: usize,
@@ -47,41 +48,41 @@ struct Part {
 #[derive(Debug)]
 struct Flight {
     kind: Kind,
-    /// By ticket, so in the order in which they came.
+    /// By ticket, so in order of arrival.
     waiters: BTreeMap<u64, Place>,
 }
 
 #[derive(Debug)]
 enum Kind {
-    /// A fetch, by the ticket of who began it.
+    /// A fetch, by the ticket of the request that began it.
     Fetch(u64),
-    /// A client brings the value: its ticket and connection, if it is known.
+    /// A lease: the client that is to bring the value, by its ticket and connection if they are known.
     Lease(Option<(u64, Place)>),
 }
 
-/// What is remembered of a key that has no value in the store.
+/// A remembered outcome of a key that is not in the store.
 #[derive(Clone, Copy, Debug)]
 struct Memo {
     is_absent: bool,
     until_ms: u64,
 }
 
-/// How the look for a key that is to be fetched ended.
+/// The result of a miss that is to be fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Joined {
     /// It waits under this ticket.
     Waits(u64),
-    /// It waits under this ticket, and has to begin the fetch.
+    /// It waits under this ticket, and must begin the fetch.
     Begins(u64),
-    /// The value has come meanwhile.
+    /// The value has been stored meanwhile.
     Present,
-    /// The origin has no value, as it said a while ago.
+    /// The origin has no value, by a remembered answer.
     Absent,
-    /// Too many wait.
+    /// Too many requests wait.
     Full,
 }
 
-/// How long an outcome that is not stored is remembered, in milliseconds; 0: not.
+/// Milliseconds for which an outcome that is not stored is remembered; 0: not at all.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remember {
     pub(crate) now_ms: u64,
@@ -107,7 +108,7 @@ impl Flights {
         &self.mail
     }
 
-    /// Flights under a key, and who waits.
+    /// Flights, and waiting requests.
     pub(crate) fn counts(&self) -> (usize, usize) {
         (self.count.load(Relaxed), self.waiters.load(Relaxed))
     }
@@ -120,7 +121,7 @@ impl Flights {
         self.tickets.fetch_add(1, Relaxed)
     }
 
-    /// Whether one more may wait; it is counted then.
+    /// Counts one more waiting request, if there may be one more.
     fn admits(&self) -> bool {
         let is_full = self.waiters.fetch_add(1, Relaxed) >= self.waiters_max;
         if is_full {
@@ -129,8 +130,8 @@ impl Flights {
         !is_full
     }
 
-    /// Waits for the fetch of a key that was not found. `is_present` looks once more, with the part locked: a fetch
-    /// stores before it leaves the table.
+    /// Waits for the fetch of a missing key. `is_present` looks at the store once more, with the part locked: a fetch
+    /// stores its value before it leaves the table.
     pub(crate) fn join(
         &self,
         key: &[u8],
@@ -149,7 +150,7 @@ impl Flights {
         let ticket = self.ticket();
         let waiters = || BTreeMap::from([(ticket, place)]);
         let flight = || Flight { kind: Kind::Fetch(ticket), waiters: waiters() };
-        // What is uncacheable is for one client only, so nobody waits for another's.
+        // An uncacheable value is for one client only, so nobody joins its fetch.
         if memo.is_some() {
             part.detached.insert(ticket, flight());
             return Joined::Begins(ticket);
@@ -159,9 +160,9 @@ impl Flights {
                 waiters.insert(ticket, place);
                 Joined::Waits(ticket)
             }
-            // A client was to bring the value, and what it has won is gone: the fetch brings it.
+            // The client that held the lease is gone: a fetch brings the value.
             Some(flight) => {
-                // The fence is that of who has raised the count, with the part locked.
+                // The count was raised with the part locked, followed by its fence.
                 if is_present() {
                     self.waiters.fetch_sub(1, Relaxed);
                     return Joined::Present;
@@ -171,7 +172,7 @@ impl Flights {
                 Joined::Begins(ticket)
             }
             None => {
-                // Before the store is looked at: partner of the fence in `written`.
+                // Before the look at the store: partner of the fence in `written`.
                 self.count.fetch_add(1, SeqCst);
                 fence(SeqCst);
                 if is_present() {
@@ -185,8 +186,8 @@ impl Flights {
         }
     }
 
-    /// Ends the fetch that began with `ticket`. `store` is called if the value may be stored, with the part locked, so
-    /// that nobody misses it and begins another.
+    /// Ends the fetch that began with `ticket`. If the value may be stored, `store` is called with the part locked,
+    /// so that no request misses it and begins another fetch.
     pub(crate) fn fetched(
         &self,
         key: &[u8],
@@ -203,7 +204,8 @@ impl Flights {
             if remember.for_ms > 0 {
                 self.remember(&mut part, key, is_absent, remember);
             }
-            // Partner of the load in `has_older`: who sees no flight there sees what is remembered.
+            // Partner of the load in `has_older`: a thread that no longer counts the flight sees what it left to
+            // remember.
             self.count.fetch_sub(1, Release);
             (part.flights.remove(key), outcome)
         } else {
@@ -220,7 +222,7 @@ impl Flights {
         self.mail.send(flight.waiters.into_iter().enumerate().map(|(nth, to)| (to, news(nth))));
     }
 
-    /// Notes who has won a key and brings its value. `is_won` says, with the part locked, whether that is still so.
+    /// Notes the client that has a key's lease. `is_won` tells, with the part locked, whether the lease still stands.
     pub(crate) fn lease(
         &self,
         key: &[u8],
@@ -243,7 +245,7 @@ impl Flights {
         None
     }
 
-    /// Waits for who has won a key. `is_won` says, with the part locked, whether it still has to bring the value.
+    /// Waits for the holder of a key's lease. `is_won` tells, with the part locked, whether the lease still stands.
     pub(crate) fn wait(&self, key: &[u8], place: Place, is_won: impl FnOnce() -> bool) -> Joined {
         let mut part = self.part(key).lock();
         if !self.admits() {
@@ -264,7 +266,8 @@ impl Flights {
         Joined::Waits(ticket)
     }
 
-    /// Has a flight of the key if there is none, counted before the store is looked at: partner of the fence in `written`.
+    /// Opens a flight for the key if it has none, counted before the look at the store: partner of the fence in
+    /// `written`.
     fn open_lease(&self, part: &mut Part, key: &[u8]) -> bool {
         let is_new = !part.flights.contains_key(key);
         if is_new {
@@ -282,8 +285,8 @@ impl Flights {
         Some(flight)
     }
 
-    /// Who waited under a ticket, or held the lease, has gone. If it held the lease, the next who waits has it; if nobody
-    /// does, `abandon` is called.
+    /// Removes a waiter, or the holder of a lease. The lease goes to the next waiter; without one, `abandon` is
+    /// called.
     pub(crate) fn leave(&self, key: &[u8], ticket: u64, abandon: impl FnOnce()) {
         let mut part = self.part(key).lock();
         if self.stop(&mut part, key, ticket) {
@@ -305,7 +308,7 @@ impl Flights {
         }
     }
 
-    /// The time of who waits under a ticket is over. False: it does not wait any more.
+    /// Ends a wait at its timeout. False: it has ended before.
     pub(crate) fn stop_waiting(&self, key: &[u8], ticket: u64) -> bool {
         self.stop(&mut self.part(key).lock(), key, ticket)
     }
@@ -315,7 +318,7 @@ impl Flights {
         let mut is_over = false;
         if let Some(flight) = part.flights.get_mut(key) {
             waited = flight.waiters.remove(&ticket).is_some();
-            // A fetch ends by itself, and so does a lease whose holder is known.
+            // A fetch ends by itself, and so does a lease with a known holder.
             is_over =
                 waited && flight.waiters.is_empty() && matches!(flight.kind, Kind::Lease(None));
         }
@@ -329,24 +332,25 @@ impl Flights {
         waited
     }
 
-    /// Whether the lease is still held under this ticket.
+    /// Whether this ticket still holds the lease.
     pub(crate) fn holds(&self, key: &[u8], ticket: u64) -> bool {
         let part = self.part(key).lock();
         let flight = part.flights.get(key);
         matches!(flight, Some(Flight { kind: Kind::Lease(Some((of, _))), .. }) if *of == ticket)
     }
 
-    /// A client has written the key: whoever waits looks again, and a fetch of it is not stored.
+    /// A client has written the key: all waiters look again, and a fetch of the key is not stored.
     #[inline]
     pub(crate) fn written(&self, key: &[u8]) {
-        // Partner of those in `join` and `open_lease`: either this sees their flight, or they see what was written.
+        // Partner of those in `join` and `open_lease`: either this thread sees their flight, or they see the written
+        // value.
         fence(SeqCst);
         if self.count.load(Relaxed) > 0 {
             self.end(key, false);
         }
     }
 
-    /// A client has deleted the key: whoever waits for a lease looks again.
+    /// A client has deleted the key: waiters for a lease look again.
     #[inline]
     pub(crate) fn deleted(&self, key: &[u8]) {
         fence(SeqCst);
@@ -368,8 +372,8 @@ impl Flights {
         self.mail.send(flight.waiters.into_iter().map(|to| (to, News::Look)));
     }
 
-    /// A client is about to delete the key: a fetch that has begun goes to those who wait for it now, and is not stored.
-    /// What an earlier one has found is forgotten.
+    /// A client is about to delete the key: a fetch in flight is delivered to its present waiters only, and not
+    /// stored. The remembered outcome of an earlier one is forgotten.
     #[inline]
     pub(crate) fn overtake(&self, key: &[u8]) {
         if self.has_older() {
@@ -379,8 +383,8 @@ impl Flights {
         }
     }
 
-    /// Whether there may be anything that is older than a deletion which begins now. The flights first: one that ends is
-    /// remembered before.
+    /// Whether there may be a flight or an outcome older than a deletion that begins now. Flights are read first: an
+    /// outcome is remembered before its flight is gone.
     fn has_older(&self) -> bool {
         self.count.load(SeqCst) > 0 || self.memos.load(Relaxed) > 0
     }
@@ -425,7 +429,7 @@ impl Flights {
         }
     }
 
-    /// Remembers, and forgets any others if all take too much.
+    /// Remembers an outcome. If all take too much memory, others are forgotten.
     fn remember(&self, part: &mut Part, key: &[u8], is_absent: bool, remember: Remember) {
         let bytes = key.len() + MEMO_BYTES;
         let memo = Memo { is_absent, until_ms: remember.now_ms.saturating_add(remember.for_ms) };
@@ -444,7 +448,7 @@ impl Flights {
 }
 
 impl Part {
-    /// Who waits under a ticket for a fetch that nobody joins does not any more; false: it does not wait for one.
+    /// Ends the wait of a ticket for a fetch that nobody joins. False: it waits for none.
     fn leave_detached(&mut self, ticket: u64) -> bool {
         let of = self.followers.remove(&ticket).unwrap_or(ticket);
         let detached = self.detached.get_mut(&of);
@@ -490,7 +494,7 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_a_fetch_that_was_overtaken_is_not_told() {
+    fn a_waiter_that_left_an_overtaken_fetch_gets_no_news() {
         let flights = flights(0);
         let tickets: Vec<_> = (0..4).map(|_| join(&flights, b"key")).collect();
         assert!(tickets[0].1 && !tickets[3].1);
@@ -498,7 +502,7 @@ mod tests {
         flights.leave(b"key", tickets[0].0, || panic!("no lease"));
         assert!(flights.stop_waiting(b"key", tickets[2].0));
         assert!(!flights.stop_waiting(b"key", tickets[2].0));
-        // Another begins anew, and leaves as well.
+        // Another flight begins, and its request leaves as well.
         let (next, begins) = join(&flights, b"key");
         assert!(begins && flights.stop_waiting(b"key", next));
         assert_eq!(flights.counts(), (1, 2));
@@ -511,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_counted() {
+    fn remembered_outcomes_are_bounded_and_counted() {
         let flights = flights(PARTS * 1000);
         let remember = Remember { now_ms: 1, for_ms: u64::MAX };
         for number in 0..2000u32 {

@@ -1,8 +1,8 @@
-//! Keys that are looked up together, whatever the protocol.
+//! Keys that are looked up together, for all protocols.
 //!
-//! They are gathered as they are parsed, up to sixteen, and then looked up with their lines of memory
-//! fetched together ([`Store::get_many`](frazil_segment::Store::get_many)). They lie in the input; nothing is
-//! copied but what a protocol appends to the replies.
+//! The parser gathers up to sixteen keys, which are then looked up with their cache lines fetched together
+//! ([`Store::get_many`](frazil_segment::Store::get_many)). Keys stay in the input: nothing is copied other than what
+//! a protocol appends to the replies.
 
 use frazil_segment::Entry;
 
@@ -10,24 +10,24 @@ use crate::worker::Turn;
 
 const GATHERED: usize = 16;
 
-/// Keys to look up, each with its place in the input and the form of its answer.
+/// Keys to look up, each with its place in the input and the form of its reply.
 pub(crate) struct Gathered<'i, S> {
     keys: [&'i [u8]; GATHERED],
     shapes: [S; GATHERED],
     places: [usize; GATHERED],
     count: usize,
-    /// Where the first key lies that was not answered, because replies were too many.
+    /// The first key that was not answered because there were too many replies: its place.
     stopped: Option<(usize, S)>,
 }
 
 impl<'i, S: Copy> Gathered<'i, S> {
-    /// None yet. `shape` is any.
+    /// An empty batch. `shape` is any.
     pub(crate) fn new(shape: S) -> Self {
         let (keys, places) = ([&b""[..]; GATHERED], [0; GATHERED]);
         Gathered { keys, shapes: [shape; GATHERED], places, count: 0, stopped: None }
     }
 
-    /// Adds a key, and returns whether to look the keys up now. After a stop no key is added.
+    /// Adds a key. Returns true when the keys should be looked up now. After a stop no key is added.
     #[inline]
     pub(crate) fn push(&mut self, key: &'i [u8], place: usize, shape: S) -> bool {
         if self.stopped.is_some() {
@@ -52,7 +52,7 @@ impl<'i, S: Copy> Gathered<'i, S> {
         self.stopped
     }
 
-    /// Takes all keys, to be answered one after the other: `each` is given a key and its shape.
+    /// Takes all keys one after the other: `each` is given a key and its shape.
     pub(crate) fn take_singly(
         &mut self,
         turn: &mut Turn<'_>,
@@ -67,8 +67,8 @@ impl<'i, S: Copy> Gathered<'i, S> {
         }
     }
 
-    /// As [`Gathered::take`], but for keys that are not there: `answer` appends what comes before their reply, and they
-    /// are given to `wait` with the place in the replies where it belongs. No more than may wait are answered.
+    /// As [`Gathered::take`], except for missing keys: `answer` appends what precedes their reply, and `wait` is
+    /// given the key with the place of its reply. Stops before a key that may not wait.
     pub(crate) fn take_or_wait(
         &mut self,
         turn: &mut Turn<'_>,
@@ -97,7 +97,7 @@ impl<'i, S: Copy> Gathered<'i, S> {
         }
     }
 
-    /// Looks all up and has `answer` append each reply, up to as many replies as there may be.
+    /// Looks all keys up. `answer` appends each reply, until the replies are full.
     #[inline]
     pub(crate) fn take(
         &mut self,
@@ -110,7 +110,7 @@ impl<'i, S: Copy> Gathered<'i, S> {
         });
     }
 
-    /// As [`Gathered::take`], until `answer` says that it does not answer.
+    /// As [`Gathered::take`], until `answer` refuses.
     #[inline]
     fn take_while(
         &mut self,

@@ -1,4 +1,4 @@
-//! How a server ends and begins again: drained, with its entries in a file between.
+//! Draining a server, and saving and restoring its entries.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,27 +32,25 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Ends the server as soon as all clients have their replies, or at the latest after `within`.
-    /// It accepts no more connections, serves the requests that have arrived, and closes a
-    /// connection when none of its requests is left. [`Server::join`](crate::Server::join) returns
-    /// then.
+    /// Ends the server as soon as all clients have their replies, and at the latest after `within`. It accepts no
+    /// more connections, serves the requests that have arrived, and closes each connection after its last reply.
+    /// [`Server::join`](crate::Server::join) then returns.
     pub fn drain(&self, within: Duration) {
         let now_ms = self.shared.items.clock.update();
         let within_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
-        // The first date counts. No date: the server does not drain.
+        // The first deadline counts. `u64::MAX`: the server does not drain.
         let until_ms = now_ms.saturating_add(within_ms).min(u64::MAX - 1);
         let _ = self.shared.drains_until_ms.compare_exchange(u64::MAX, until_ms, Relaxed, Relaxed);
         self.shared.wake();
     }
 
-    /// Ends the server at once: unanswered requests of clients are lost.
+    /// Ends the server at once, without answering pending requests.
     pub fn stop(&self) {
         self.shared.stop();
     }
 
-    /// Reads the files of users and certificates again, and returns what became of each. One that cannot be read
-    /// changes nothing. Connections of users that are gone or have changed are closed; new certificates are shown to
-    /// who connects from now on.
+    /// Reads the files of users and certificates again, and returns the result for each. A file that cannot be read
+    /// changes nothing. Connections of changed or removed users are closed. New connections get the new certificates.
     pub fn reload(&self) -> Vec<(PathBuf, io::Result<()>)> {
         let (shared, mut outcomes) = (&*self.shared, Vec::new());
         if let Some((access, path)) = shared.access.as_ref().zip(shared.settings.users.as_ref()) {
@@ -61,7 +59,7 @@ impl Handle {
         if let Some((tls, files)) = shared.tls.as_ref().zip(shared.settings.tls.as_ref()) {
             outcomes.push((files.certificate.clone(), tls.reload(files)));
         }
-        // Each thread looks at its connections once a second.
+        // Each thread checks its connections once a second.
         outcomes
     }
 
@@ -74,14 +72,14 @@ impl Handle {
         self.shared.items.store.save(path)
     }
 
-    /// Stores the entries of a file that [`Handle::save`] has written, and returns their number.
-    /// Clients are served meanwhile, and their writes and deletions win, from the start of the
-    /// server on if [`Settings::restores`](crate::Settings::restores) is set. `Ok(None)`: the file
+    /// Stores the entries of a file that [`Handle::save`] has written, and returns their number. Clients are served
+    /// meanwhile. Their writes and deletions since this call win over the file's entries, or, with
+    /// [`Settings::restores`](crate::Settings::restores), those since the start of the server. `Ok(None)`: the file
     /// is older than `age_max`, and nothing was stored.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or is damaged; or there is no memory.
+    /// The file cannot be read or is damaged, or there is no memory.
     pub fn restore(
         &self,
         path: &Path,

@@ -1,4 +1,4 @@
-//! The store with what all protocols add to it: limits, times as clients write them, flushes.
+//! The store with what all protocols share: limits, expiry times, flushes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -14,21 +14,21 @@ use crate::store::{Store, StoreBuildError};
 use crate::tracking::Tracking;
 use crate::worker::Turn;
 
-/// Seconds from which on a lifetime is a date: 30 days.
+/// Expiry times above this are dates: 30 days in seconds.
 const DATE_SECONDS: i64 = 60 * 60 * 24 * 30;
-/// No flush is due.
+/// No flush is scheduled.
 const NEVER: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(crate) struct Items {
-    /// To read. What is written and deleted for clients goes through the functions here, which tell the flights
-    /// and those who have copies.
+    /// For reads only. Writes and deletions of clients use the functions here, which notify the flights and clients
+    /// with tracked copies.
     pub(crate) store: Store,
     pub(crate) flights: Flights,
     pub(crate) tracking: Arc<Tracking>,
     pub(crate) clock: Clock,
     item_bytes_max: usize,
-    /// When everything that is there is to go.
+    /// When all entries are to be flushed.
     flush_ms: AtomicU64,
 }
 
@@ -49,7 +49,7 @@ impl Items {
         })
     }
 
-    /// Whether a value is too large to be stored, before it has arrived.
+    /// Whether a value is too large for the store, known before it arrives.
     pub(crate) fn is_too_large(&self, key_bytes: usize, value_bytes: usize) -> bool {
         key_bytes + value_bytes > self.item_bytes_max
     }
@@ -63,7 +63,7 @@ impl Items {
         expect: Expect,
     ) -> Result<(Stored, u64), StoreError> {
         let written = self.store.write(key, value, attributes, expect);
-        // One that was refused may have taken the place of what was there.
+        // A refused write may have removed the old entry.
         if !matches!(written, Ok((Stored::NotStored | Stored::Exists | Stored::NotFound, _))) {
             self.flights.written(key);
             self.changed(key, true);
@@ -71,7 +71,7 @@ impl Items {
         written
     }
 
-    /// Tells who has copies, after the flights were told: theirs is the fence between a write and this.
+    /// Notifies clients with tracked copies, after the flights: their fence separates a write and this.
     #[inline]
     fn changed(&self, key: &[u8], is_changed: bool) {
         if is_changed {
@@ -79,7 +79,7 @@ impl Items {
         }
     }
 
-    /// Stores a value that was fetched, if there is none.
+    /// Stores a fetched value, if the key has none.
     pub(crate) fn bring(
         &self,
         key: &[u8],
@@ -87,7 +87,7 @@ impl Items {
         attributes: Attributes,
     ) -> Result<(Stored, u64), StoreError> {
         let stored = self.store.write(key, value, attributes, Expect::Nothing);
-        // As in `Flights::written`, which is not called: this is what they wait for.
+        // As in `Flights::written`, which is not called: the waiters wait for this very value.
         fence(SeqCst);
         self.changed(key, matches!(stored, Ok((Stored::Stored, _))));
         stored
@@ -106,7 +106,7 @@ impl Items {
     pub(crate) fn delete_exactly(&self, key: &[u8], cas: u64) -> Stored {
         self.flights.overtake(key);
         let deleted = self.store.delete_exactly(key, cas);
-        // One with another number stays, and its lease with its holder.
+        // An entry with another number stays, and its lease with its holder.
         if deleted != Stored::Exists {
             self.flights.deleted(key);
         }
@@ -114,9 +114,8 @@ impl Items {
         deleted
     }
 
-    /// The lifetime of an entry with the expiry `time` of memcached's protocol: 0 is for ever, up
-    /// to 30 days are seconds from now, more is a date in seconds since 1970, and below 0 the entry
-    /// has expired.
+    /// The lifetime of an entry with memcached's expiry `time`: 0 never expires, up to 30 days are seconds from now,
+    /// more is a Unix time in seconds, and a negative one has expired already.
     pub(crate) fn lifetime(&self, time: i64) -> Option<Duration> {
         match time {
             0 => None,
@@ -126,7 +125,7 @@ impl Items {
         }
     }
 
-    /// Flushes all entries, now or in so many milliseconds.
+    /// Flushes all entries after a delay.
     pub(crate) fn flush_in(&self, delay_ms: u64) {
         if delay_ms == 0 {
             self.flush_ms.store(NEVER, Relaxed);
@@ -136,13 +135,13 @@ impl Items {
         }
     }
 
-    /// Does a flush that has become due. Called once a wake-up, so it is mostly one load.
+    /// Does a flush that is due. Called once a wake-up, so it is mostly one load.
     pub(crate) fn tend(&self, now_ms: u64) {
         let due = self.flush_ms.load(Relaxed);
         if due > now_ms {
             return;
         }
-        // One thread flushes, whichever is first.
+        // The first thread flushes.
         if self.flush_ms.compare_exchange(due, NEVER, Relaxed, Relaxed).is_ok() {
             self.flush();
         }
@@ -155,8 +154,8 @@ impl Items {
     }
 }
 
-/// Changes an entry as [`frazil_segment::Store::update`] does; its new value is in the turn's scratch
-/// buffer after it, and counts as work of the turn. A new lifetime alone ends no wait.
+/// Changes an entry as [`frazil_segment::Store::update`] does. The new value is then in the turn's scratch buffer,
+/// and counts as work of the turn. A new lifetime alone ends no wait.
 pub(crate) fn update<R>(
     key: &[u8],
     turn: &mut Turn<'_>,
@@ -167,7 +166,7 @@ pub(crate) fn update<R>(
         let update = decide(entry, value);
         (writes, changes) = match &update {
             Update::Leave(_) => (false, false),
-            // It has gone then.
+            // The entry expires at once.
             Update::Write { lifetime: Some(Some(Duration::ZERO)), .. } => (true, true),
             Update::Write { marks, .. } => (true, *marks != entry.marks || value != entry.value),
         };
@@ -178,7 +177,7 @@ pub(crate) fn update<R>(
         if changes {
             items.flights.written(key);
         } else {
-            // As in `Flights::written`: a lifetime is of those who have copies too, and ends no wait.
+            // As in `Flights::written`: a new lifetime concerns tracked copies too, and ends no wait.
             fence(SeqCst);
         }
         items.changed(key, true);
@@ -186,7 +185,7 @@ pub(crate) fn update<R>(
     updated
 }
 
-/// As [`update`], for changes that only mark who brings the value: who waits for it goes on.
+/// As [`update`], for changes that only mark the holder of a lease: waiters go on waiting.
 pub(crate) fn rewrite<R>(
     key: &[u8],
     turn: &mut Turn<'_>,

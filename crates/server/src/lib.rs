@@ -1,7 +1,8 @@
 //! A cache server: a thread a core, one loop for all protocols, on the store of `frazil-segment`.
 //!
-//! It speaks memcached's text and meta protocol, RESP for strings, and HTTP/1.1 as a cache before an origin. [`Server::start`] binds and serves; the command
-//! `frazil serve` does nothing else. How it works: `docs/design/server.md`.
+//! It speaks memcached's text and meta protocols, RESP for strings, and HTTP/1.1 as a cache before an origin.
+//! [`Server::start`] binds and serves; the command `frazil serve` does nothing else. The design:
+//! `docs/design/server.md`.
 //!
 //! ```
 //! use frazil_server::{Server, Settings};
@@ -12,7 +13,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-// The models have no thread that fetches, which uses some of it.
+// The models lack the fetching thread, which uses some of it.
 #![cfg_attr(loom, allow(dead_code))]
 
 mod access;

@@ -17,10 +17,10 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::settings::Settings;
 use crate::tls::{Tls, TlsStream};
 
-/// Where a server listens.
+/// An address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// A port of an interface; port 0 is any that is free.
+    /// A port of an interface; port 0 is any free port.
     Tcp(SocketAddr),
     /// A path in the file system.
     Unix(PathBuf),
@@ -29,7 +29,7 @@ pub enum Address {
 impl FromStr for Address {
     type Err = io::Error;
 
-    /// `unix:PATH`, `HOST:PORT` or `[IPV6]:PORT`; of a name's addresses the first.
+    /// `unix:PATH`, `HOST:PORT` or `[IPV6]:PORT`; a host name stands for its first address.
     fn from_str(text: &str) -> io::Result<Address> {
         if let Some(path) = text.strip_prefix("unix:") {
             return Ok(Address::Unix(PathBuf::from(path)));
@@ -48,7 +48,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// A socket that connections come from.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
@@ -56,8 +56,8 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    /// One listener for each of `threads`: of a port each its own socket, among which the system
-    /// spreads connections; of a path the same socket for all.
+    /// One listener for each of `threads`. A port has a socket for each, among which the system spreads connections;
+    /// a path has one socket that all share.
     pub(crate) fn bind(
         address: &Address,
         settings: &Settings,
@@ -68,8 +68,8 @@ impl Listener {
                 let mut bound = *address;
                 let is_shared = threads > 1;
                 if is_shared && bound.port() != 0 {
-                    // A socket that may share a port is bound beside another server's of the same user. One
-                    // that may not is refused there.
+                    // A socket that may share a port can be bound beside those of another server of the same user.
+                    // One that may not fails if another server has the port.
                     bind_tcp(bound, false)?;
                 }
                 let mut listeners = Vec::with_capacity(threads);
@@ -91,7 +91,7 @@ impl Listener {
         }
     }
 
-    /// As many for a socket that listens already, which they share.
+    /// One listener for each of `threads`, sharing a socket that listens already.
     pub(crate) fn adopt(socket: &Socket, threads: usize) -> io::Result<Vec<Listener>> {
         let is_unix = socket.domain()? == Domain::UNIX;
         let one = |socket: Socket| match is_unix {
@@ -128,7 +128,7 @@ impl Listener {
     }
 }
 
-/// A socket that listens, for one thread, and what it is bound to.
+/// A listening socket for one thread, and its bound address.
 pub(crate) fn socket(address: &Address, settings: &Settings) -> io::Result<(Address, Socket)> {
     let backlog = settings.limits.backlog;
     match address {
@@ -168,21 +168,21 @@ fn unix(path: &Path, mode: Option<u32>, backlog: i32) -> io::Result<Socket> {
     socket.set_nonblocking(true)?;
     socket.bind(&socket2::SockAddr::unix(path)?)?;
     if let Some(mode) = mode {
-        // Before it listens, so that nobody connects who may not.
+        // Before it listens, so that no client without the permission connects.
         std::fs::set_permissions(path, Permissions::from_mode(mode))?;
     }
     socket.listen(backlog)?;
     Ok(socket)
 }
 
-/// Whether a path is a socket that a server has left behind. Any other file, and a socket of which that
-/// is not certain, stays, and the path cannot be bound.
+/// Whether a path is a socket left by a server that has ended. Any other file stays, and so does a socket where that
+/// is uncertain; the path then cannot be bound.
 fn is_abandoned(path: &Path) -> bool {
     let is_socket =
         std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     let connect = || -> io::Result<()> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
-        // A server whose backlog is full lives, and is not waited for.
+        // A server with a full backlog is alive: the connect must not wait for it.
         socket.set_nonblocking(true)?;
         socket.connect(&socket2::SockAddr::unix(path)?)
     };
@@ -193,7 +193,7 @@ fn tcp_ends(stream: &TcpStream) -> Option<(Address, Address)> {
     Some((Address::Tcp(stream.peer_addr().ok()?), Address::Tcp(stream.local_addr().ok()?)))
 }
 
-/// A connection's socket.
+/// The socket of a connection.
 #[derive(Debug)]
 pub(crate) enum Stream {
     Tcp(TcpStream),
@@ -206,7 +206,7 @@ impl Stream {
         self.source().register(registry, token, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// Where it comes from and where it has connected to; `None` if the system does not say.
+    /// Its remote and local address; `None` if the system does not tell.
     pub(crate) fn ends(&self) -> Option<(Address, Address)> {
         match self {
             Stream::Tcp(stream) => tcp_ends(stream),
@@ -230,7 +230,7 @@ impl Stream {
         }
     }
 
-    /// The same with TLS, if it is TCP and TLS is spoken.
+    /// Wraps a TCP stream in TLS, if the server has it.
     pub(crate) fn secured(self, tls: Option<&Tls>) -> io::Result<Stream> {
         match (self, tls) {
             (Stream::Tcp(stream), Some(tls)) => Ok(Stream::Tls(Box::new(tls.stream(stream)?))),
@@ -245,17 +245,17 @@ impl Stream {
         }
     }
 
-    /// Whether nothing can be read before more of a handshake has come.
+    /// Whether it is in a handshake, so that nothing can be read yet.
     pub(crate) fn is_handshaking(&self) -> bool {
         self.tls().is_some_and(TlsStream::is_handshaking)
     }
 
-    /// Whether it may have more to read although the last read was short.
+    /// Whether it may have more to read after a short read.
     pub(crate) fn has_more(&self) -> bool {
         self.tls().is_some_and(TlsStream::has_more)
     }
 
-    /// Whether it has taken bytes that the socket did not.
+    /// Whether it holds bytes that the socket has not accepted.
     pub(crate) fn holds_output(&self) -> bool {
         self.tls().is_some_and(TlsStream::holds_output)
     }
@@ -264,12 +264,12 @@ impl Stream {
         self.tls().map_or(0, TlsStream::held_bytes)
     }
 
-    /// Sends what it has taken, as far as the socket takes it.
+    /// Sends the bytes it holds, as far as the socket accepts them.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         if let Stream::Tls(stream) = self { stream.flush() } else { Ok(()) }
     }
 
-    /// Tells the client that it ends, where there is a word for that.
+    /// Tells the client about the end of the stream, where the protocol can.
     pub(crate) fn end(&mut self) {
         if let Stream::Tls(stream) = self {
             stream.end();

@@ -1,4 +1,4 @@
-//! What threads tell those that serve: how waits have ended.
+//! Messages to serving threads: ended waits and stale copies.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,67 +6,67 @@ use std::sync::Arc;
 use mio::Waker;
 use parking_lot::Mutex;
 
-/// Where a reply waits: a connection of a thread. Tickets are never used twice, so a connection that has taken another's
-/// slot is not mistaken for it.
+/// The place of a waiting reply: a connection of a thread. Tickets are unique, so a new connection in the same slot
+/// does not get the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) thread: u32,
     pub(crate) slot: u32,
 }
 
-/// How a wait has ended.
+/// The result of a wait.
 #[derive(Clone, Debug)]
 pub(crate) enum News {
     /// The key was written or deleted.
     Look,
-    /// The lease is the waiter's now.
+    /// The waiter has the lease now.
     Win,
-    /// What was fetched is another's only.
+    /// The fetched value is for another client only.
     Again,
     Fetched(Outcome),
-    /// Its time is over.
+    /// The wait has reached its timeout.
     Late,
-    /// Copies that the client has are out of date; the ticket is the number of its connection.
+    /// A tracked copy of this client is out of date. The ticket is the number of its connection.
     Stale(Stale),
-    /// Those of another client are, which has asked for this one to be told.
+    /// A tracked copy of another client is out of date, which redirects its messages to this one.
     Redirected(Stale),
 }
 
-/// What a client may have a copy of that is out of date.
+/// The copies that are out of date.
 #[derive(Clone, Debug)]
 pub(crate) enum Stale {
     Key(Arc<[u8]>),
-    /// Anything.
+    /// All of them.
     All,
 }
 
-/// In place of a connection: all of the thread that track.
+/// In place of a connection: all connections of the thread that track.
 pub(crate) const EVERYONE: u32 = u32::MAX;
-/// Letters in a box from which on copies are no longer told of one by one.
+/// Letters in a box above which a single message replaces those of single copies.
 const BOX_MAX: usize = 1 << 16;
 
-/// What a fetch has brought.
+/// The result of a fetch.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Value(Arc<Fetched>),
     /// The origin has no value.
     Absent,
-    /// The origin did not answer, or with an error.
+    /// The origin has not answered, or with an error.
     Failed,
 }
 
-/// A value that was fetched.
+/// A fetched value.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) value: Vec<u8>,
-    /// Its number for `cas`, 0 if it is not stored.
+    /// Its number for `cas`; 0 if it is not stored.
     pub(crate) cas: u64,
     pub(crate) lifetime_seconds: u64,
-    /// Whether others may be given it too.
+    /// Whether other clients may have it.
     pub(crate) is_shared: bool,
 }
 
-/// News for a hole of a connection.
+/// News for a waiting reply of a connection.
 #[derive(Debug)]
 pub(crate) struct Letter {
     pub(crate) slot: u32,
@@ -91,8 +91,8 @@ impl Mail {
         Mail { boxes: wakers.iter().map(|_| Mutex::default()).collect(), wakers }
     }
 
-    /// Tells connections that copies are out of date. If there are too many letters for a thread, all its connections are
-    /// told that all copies are.
+    /// Tells connections that copies are out of date. A thread with too many letters gets one instead, for all its
+    /// connections and copies.
     pub(crate) fn tell(&self, to: impl Iterator<Item = ((u64, Place), Stale)>) {
         self.deliver(to.map(|(to, stale)| (to, News::Stale(stale))), BOX_MAX);
     }
@@ -102,7 +102,7 @@ impl Mail {
         self.deliver(letters, usize::MAX);
     }
 
-    /// A thread whose box is not empty was woken before, and has not taken it out yet.
+    /// A thread with a letter in its box has been woken before, and has not emptied the box yet.
     fn deliver(&self, letters: impl Iterator<Item = ((u64, Place), News)>, box_max: usize) {
         let mut by_thread: Vec<Vec<Letter>> = self.boxes.iter().map(|_| Vec::new()).collect();
         for ((ticket, Place { thread, slot }), news) in letters {
@@ -115,12 +115,12 @@ impl Mail {
             if there.len() + letters.len() <= box_max {
                 there.extend(letters);
             } else if there.last().is_none_or(|last| last.slot != EVERYONE) {
-                // What is written until it is read is meant as well.
+                // It covers what is written until it is read.
                 there.push(Letter { slot: EVERYONE, ticket: 0, news: News::Stale(Stale::All) });
             }
             drop(there);
             if was_empty {
-                // A thread that cannot be woken looks once a second.
+                // A thread that cannot be woken reads its box once a second.
                 let _ = self.wakers[thread].wake();
             }
         }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_box_has_one_letter_for_all_that_is_out_of_date() {
+    fn a_full_box_gets_one_letter_for_all_copies() {
         let poll = mio::Poll::new().unwrap();
         let waker = Waker::new(poll.registry(), mio::Token(0)).unwrap();
         let mail = Mail::new(Arc::new([waker]));
@@ -154,7 +154,7 @@ mod tests {
         let Letter { slot: EVERYONE, news: News::Stale(Stale::All), .. } = letters[BOX_MAX] else {
             panic!("{:?}", letters[BOX_MAX]);
         };
-        // Who waits is never left out.
+        // A letter to a waiter is never dropped.
         tell(BOX_MAX as u64);
         mail.send([((0, place), News::Win)].into_iter());
         assert_eq!(mail.take(0).len(), BOX_MAX + 1);

@@ -1,4 +1,4 @@
-//! The counts of the server and its store as a page for Prometheus.
+//! The counts of the server and its store, as a page for Prometheus.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,7 +10,7 @@ use crate::http::HttpCounts;
 use crate::origin::FetchCounts;
 use crate::server::Shared;
 
-/// The page at this moment. It goes through all segments of the store.
+/// The current page. It reads all segments of the store.
 pub(crate) fn page(shared: &Shared) -> String {
     let mut page = shared.items.store.metrics();
     let mut counters = counters(&shared.counts());
@@ -45,13 +45,13 @@ pub(crate) fn page(shared: &Shared) -> String {
     let gauges = gauges.into_iter().chain(of_http);
     let gauges = gauges.map(|(name, help, value)| (name, help, "gauge", value));
     for (name, help, kind, value) in counters.chain(gauges) {
-        // A string takes all that is written to it.
+        // Writing to a string cannot fail.
         let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
     }
     page
 }
 
-/// What the thread that fetches has counted, where there is one.
+/// The counts of the fetching thread, if there is one.
 fn fetch_counters(counts: &FetchCounts) -> [(&'static str, &'static str, u64); 4] {
     let [fetches, failed, absent, uncacheable] = counts.all();
     [
@@ -66,7 +66,7 @@ fn fetch_counters(counts: &FetchCounts) -> [(&'static str, &'static str, u64); 4
     ]
 }
 
-/// What the thread that fetches has counted for HTTP, where that is spoken.
+/// The counts of fetches for HTTP, if it is served.
 fn http_counters(counts: &HttpCounts) -> [(&'static str, &'static str, u64); 4] {
     [
         ("frazil_server_http_fetches_total", "Fetches of HTTP that ended.", &counts.fetches),
@@ -83,7 +83,7 @@ fn http_counters(counts: &HttpCounts) -> [(&'static str, &'static str, u64); 4] 
 
 macro_rules! named {
     ($counts:ident, $($field:ident $name:literal $help:literal),* $(,)?) => {{
-        // Without `..`, so that a count which is not named here does not compile.
+        // Without `..`, so that a new count without a name here does not compile.
         let Counts { $($field),* } = *$counts;
         vec![$((concat!("frazil_server_", $name), $help, $field)),*]
     }};

@@ -1,6 +1,7 @@
-//! Flights against who writes, deletes and leaves, in all interleavings that loom finds: `cargo xtask check loom`.
+//! Flights against writers, deletions and clients that leave, in all interleavings that loom finds: `cargo xtask
+//! check loom`.
 //!
-//! The store is one word, read and written without any ordering: whether the key is there.
+//! The store is one word, read and written without any ordering: the presence of the key.
 
 use std::sync::Arc as Shared;
 
@@ -76,7 +77,7 @@ fn spawn(world: &Arc<World>, work: impl FnOnce(&World) + 'static) -> thread::Joi
     thread::spawn(move || work(&world))
 }
 
-/// Whoever looked for the value beside its writer has seen it, or is told.
+/// A request that looked for the value during its write has seen it, or is notified.
 fn assert_not_missed(world: &World, joined: Joined) {
     match joined {
         Joined::Present => assert!(world.look()),
@@ -89,7 +90,7 @@ fn assert_not_missed(world: &World, joined: Joined) {
 }
 
 #[test]
-fn who_writes_misses_nobody_who_waits_for_a_fetch() {
+fn a_writer_misses_no_waiter_for_a_fetch() {
     model(|world| {
         let writer = spawn(&world, World::write);
         let joined = world.join();
@@ -99,7 +100,7 @@ fn who_writes_misses_nobody_who_waits_for_a_fetch() {
 }
 
 #[test]
-fn who_writes_misses_nobody_who_waits_for_a_fetch_in_place_of_a_lease() {
+fn a_writer_misses_no_waiter_for_a_fetch_in_place_of_a_lease() {
     model(|world| {
         world.flights.lease(KEY, PLACE, || true).unwrap();
         let writer = spawn(&world, World::write);
@@ -110,10 +111,10 @@ fn who_writes_misses_nobody_who_waits_for_a_fetch_in_place_of_a_lease() {
 }
 
 #[test]
-fn who_writes_misses_nobody_who_waits_for_a_lease() {
+fn a_writer_misses_no_waiter_for_a_lease() {
     model(|world| {
         let writer = spawn(&world, World::write);
-        // Two, so that one comes where there is a flight.
+        // Two, so that one finds a flight.
         let waits = spawn(&world, |world| {
             world.flights.wait(KEY, PLACE, || !world.look());
         });
@@ -128,7 +129,7 @@ fn who_writes_misses_nobody_who_waits_for_a_lease() {
 }
 
 #[test]
-fn nothing_that_was_fetched_before_a_deletion_is_there_after_it() {
+fn a_fetch_from_before_a_deletion_is_not_stored() {
     model(|world| {
         let ticket = world.begin();
         let fetcher = spawn(&world, move |world| world.fetched(ticket, Outcome::Failed));
@@ -140,7 +141,7 @@ fn nothing_that_was_fetched_before_a_deletion_is_there_after_it() {
 }
 
 #[test]
-fn nothing_that_was_found_before_a_deletion_is_remembered_after_it() {
+fn an_outcome_from_before_a_deletion_is_not_remembered() {
     model(|world| {
         let ticket = world.begin();
         let fetcher = spawn(&world, move |world| {
@@ -152,7 +153,7 @@ fn nothing_that_was_found_before_a_deletion_is_remembered_after_it() {
     });
 }
 
-/// A lease whose holder goes, while who waits goes or the key is written.
+/// The holder of a lease leaves, while the waiter leaves or the key is written.
 #[test]
 fn each_ticket_ends_once() {
     model(|world| {

@@ -1,6 +1,7 @@
-//! Listening sockets that the service manager has made: systemd's `LISTEN_FDS`.
+//! Listening sockets passed by the service manager: systemd's `LISTEN_FDS`.
 //!
-//! They are at descriptors from 3 on, of the process that `LISTEN_PID` names, and `LISTEN_FDNAMES` says what each is for.
+//! They are at descriptors from 3 on, in the process that `LISTEN_PID` names. `LISTEN_FDNAMES` names the purpose of
+//! each.
 
 use std::env;
 use std::io;
@@ -15,10 +16,10 @@ use crate::listen::Address;
 
 /// The first descriptor.
 const FIRST: RawFd = 3;
-/// Descriptors that are taken at most.
+/// Descriptors taken at most.
 const SOCKETS_MAX: RawFd = 64;
 
-/// What a socket is for.
+/// The purpose of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Memcached,
@@ -35,16 +36,16 @@ const NAMES: [(&str, Purpose); 4] = [
     ("admin", Purpose::Admin),
 ];
 
-/// Sockets that a service manager has passed to this process, and that a server serves beside its addresses.
+/// Sockets that the service manager has passed to this process. A server serves them beside its addresses.
 #[derive(Clone, Debug, Default)]
 pub struct Passed(Vec<(Purpose, Arc<Socket>)>);
 
 impl Passed {
-    /// Takes the sockets that were passed to this process, if there are any; a second call finds none.
+    /// Takes the sockets passed to this process. A second call finds none.
     ///
     /// # Errors
     ///
-    /// A name is none of `memcached`, `resp`, `http` and `admin`, or what was passed does not listen.
+    /// A name is none of `memcached`, `resp`, `http` and `admin`, or a descriptor is not a listening socket.
     pub fn take() -> io::Result<Passed> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
         let number = |name: &str| env::var(name).ok()?.parse::<RawFd>().ok();
@@ -65,8 +66,8 @@ impl Passed {
                     "LISTEN_FDNAMES: `{name}` is not memcached, resp, http or admin"
                 ))
             })?;
-            // SAFETY: The service manager has opened these descriptors for this process, and this is the only place that
-            // takes them, once: `TAKEN`.
+            // SAFETY: The service manager has opened these descriptors for this process. This is the only place that
+            // takes them, and `TAKEN` lets it run once.
             let socket = Socket::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
             let is_stream = socket.r#type()? == Type::STREAM && socket.is_listener()?;
             if !is_stream {
@@ -79,7 +80,7 @@ impl Passed {
         sockets.collect::<io::Result<_>>().map(Passed)
     }
 
-    /// How many sockets a server has for memcached's protocol, for RESP, for HTTP and for operators, with those of its
+    /// The numbers of sockets for memcached's protocol, RESP, HTTP and operators, with those of the server's
     /// addresses.
     pub fn beside(&self, mut counts: [usize; 4]) -> [usize; 4] {
         for (purpose, _) in &self.0 {
@@ -88,17 +89,17 @@ impl Passed {
         counts
     }
 
-    /// Where clients of memcached's protocol and of RESP connect.
+    /// The addresses for memcached's protocol and RESP.
     pub fn of_keys(&self) -> Vec<Address> {
         self.of(Purpose::Memcached).chain(self.of(Purpose::Resp)).map(address).collect()
     }
 
-    /// Where clients of HTTP connect.
+    /// The addresses for HTTP.
     pub fn of_http(&self) -> Vec<Address> {
         self.of(Purpose::Http).map(address).collect()
     }
 
-    /// Where operators connect.
+    /// The addresses for operators.
     pub fn of_operators(&self) -> Vec<Address> {
         self.of(Purpose::Admin).map(address).collect()
     }
@@ -117,7 +118,7 @@ impl Passed {
     }
 }
 
-/// What a socket is bound to.
+/// The bound address of a socket.
 pub(crate) fn address(socket: &Socket) -> Address {
     let Ok(bound) = socket.local_addr() else { return Address::Unix(PathBuf::new()) };
     match bound.as_socket() {

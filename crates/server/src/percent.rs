@@ -1,6 +1,6 @@
-//! Bytes as they stand in a URL.
+//! Percent-encoding of URLs.
 
-/// All bytes but letters, digits and `-._~` as `%` and two digits of base 16 (RFC 3986, section 2).
+/// Percent-encodes all bytes except letters, digits and `-._~` (RFC 3986, section 2).
 pub(crate) fn encoded(bytes: &[u8]) -> impl Iterator<Item = u8> {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     bytes.iter().flat_map(|&byte| {

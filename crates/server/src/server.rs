@@ -1,4 +1,4 @@
-//! A server: its threads, and what they share.
+//! A server: its threads, and their shared state.
 
 use std::fmt;
 use std::io;
@@ -30,7 +30,7 @@ use crate::tls::Tls;
 use crate::turnstile::Turnstile;
 use crate::worker::Worker;
 
-/// A cache server that runs.
+/// A running cache server.
 ///
 /// Dropping it stops its threads and closes all connections.
 ///
@@ -52,38 +52,37 @@ use crate::worker::Worker;
 pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<io::Result<()>>>,
-    /// It answers until these have ended.
+    /// It answers until the others have ended.
     admin: Option<JoinHandle<io::Result<()>>>,
-    /// It fetches until these have ended.
+    /// It fetches until the others have ended.
     fetcher: Option<JoinHandle<io::Result<()>>>,
-    /// It verifies passwords until these have ended.
+    /// It verifies passwords until the others have ended.
     checker: Option<JoinHandle<io::Result<()>>>,
 }
 
-/// Why a server did not start.
+/// Errors of starting a server.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The memory is less than [`MEMORY_BYTES_MIN`].
+    /// The capacity is below [`MEMORY_BYTES_MIN`].
     TooLittleMemory,
-    /// There are no threads.
+    /// The number of threads is zero.
     NoThreads,
-    /// The store could not be made.
+    /// The store could not be created.
     Store(StoreBuildError),
-    /// The cache of HTTP could not be made with this policy.
+    /// The cache for HTTP could not be created with this policy.
     Cache(frazil::BuildError),
-    /// An address cannot be listened at.
+    /// An address cannot be listened on.
     Listen(Address, io::Error),
     /// A file of users cannot be read.
     Users(io::Error),
     /// Files for TLS cannot be read.
     Tls(io::Error),
-    /// The map of a cluster has no node that is this server, or no RESP is served.
+    /// The cluster's map has no node for this server, or the server does not speak RESP.
     Cluster(ClusterMapError),
-    /// The process may not have as many files open as there may be connections: how many it wants, and how
-    /// many it may have at most.
+    /// The limit of open files is too low for the number of connections: files needed, and the hard limit.
     TooFewFiles(u64, u64),
-    /// The system has no thread, or nothing to wait for sockets with.
+    /// The system has no thread or no poller left.
     System(io::Error),
 }
 
@@ -112,22 +111,22 @@ impl fmt::Display for StartError {
 
 impl std::error::Error for StartError {}
 
-/// What all threads see.
+/// The state shared by all threads.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) shares: Shares,
     pub(crate) items: Items,
-    /// Users and what they may do, if there are any.
+    /// Users and their rights, if there is a file of them.
     pub(crate) access: Option<Access>,
-    /// How TLS is spoken, if it is.
+    /// The set-up of TLS, if it is on.
     pub(crate) tls: Option<Tls>,
     pub(crate) memcached: Memcached,
     pub(crate) resp: Resp,
-    /// The cache of HTTP, if it is spoken.
+    /// The cache for HTTP, if it is served.
     pub(crate) http: Option<Http>,
     pub(crate) turnstile: Turnstile,
-    /// The way to the origin, if there is one.
+    /// The channel to the fetching thread, if there is an origin.
     pub(crate) fetches: Option<Fetches>,
     /// By thread.
     pub(crate) counters: Box<[Counters]>,
@@ -136,7 +135,7 @@ pub(crate) struct Shared {
     /// Bytes that connections of all threads hold ([`Connection::held_bytes`](crate::connection)).
     pub(crate) held_bytes: AtomicUsize,
     pub(crate) stops: AtomicBool,
-    /// When the server ends, drained or not, in milliseconds of its clock; `u64::MAX` while it does not drain.
+    /// The server's time at which it ends, drained or not, in milliseconds; `u64::MAX` while it does not drain.
     pub(crate) drains_until_ms: AtomicU64,
     pub(crate) addresses: Vec<Address>,
     pub(crate) wakers: Arc<[Waker]>,
@@ -149,7 +148,7 @@ impl Shared {
         counts
     }
 
-    /// Has all threads end.
+    /// Ends all threads.
     pub(crate) fn stop(&self) {
         self.stops.store(true, Relaxed);
         self.wake();
@@ -163,19 +162,19 @@ impl Shared {
 
     pub(crate) fn wake(&self) {
         for waker in self.wakers.iter() {
-            // A thread that cannot be woken looks once a second.
+            // A thread that cannot be woken checks once a second.
             let _ = waker.wake();
         }
     }
 }
 
 impl Server {
-    /// Binds all addresses and starts the threads. Raises the limit of open files of the process if it is
-    /// too low for the connections.
+    /// Binds all addresses and starts the threads. Raises the process's limit of open files if it is too low for the
+    /// connections.
     ///
     /// # Errors
     ///
-    /// An address is in use, memory or threads are lacking, or the settings do not go together.
+    /// An address is in use, memory or threads are lacking, or the settings contradict each other.
     pub fn start(settings: Settings) -> Result<Server, StartError> {
         if settings.memory_bytes < MEMORY_BYTES_MIN {
             return Err(StartError::TooLittleMemory);
@@ -194,7 +193,7 @@ impl Server {
         let admin = admin::bind(&settings);
         let admin = admin.map_err(|(address, error)| StartError::Listen(address, error))?;
         addresses.extend(admin.iter().map(|(address, _)| address.clone()));
-        // The last is that of the thread for operators.
+        // The last poll is for operators.
         let count = settings.threads + usize::from(!admin.is_empty());
         let (mut polls, wakers) = polls(count).map_err(StartError::System)?;
         let mail = Mail::new(Arc::clone(&wakers));
@@ -204,7 +203,7 @@ impl Server {
         }
         let fetches = settings.origin.is_some() || settings.http_origin.is_some();
         let (fetches, orders) = fetches.then(Fetches::new).unzip();
-        // The one that fetches is a writer as well.
+        // The fetching thread is a writer as well.
         let writers = settings.threads + usize::from(settings.origin.is_some());
         let shared = Arc::new(Shared {
             shares,
@@ -246,7 +245,7 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts the threads that serve no connection: for operators, with the last poll; for fetches; for passwords.
+    /// Starts the threads without clients of keys: for operators, with the last poll; for fetches; for passwords.
     fn start_beside(
         &mut self,
         polls: &mut Vec<mio::Poll>,
@@ -277,22 +276,22 @@ impl Server {
         Ok(())
     }
 
-    /// Where it listens, ports that were chosen filled in; in the order of the settings:
-    /// memcached's, those of RESP, those of HTTP, those for operators; of each, sockets that were passed come last.
+    /// Its addresses, with the ports chosen, in the order of the settings: memcached's, RESP's, HTTP's, the
+    /// operators'. Passed sockets follow the addresses of their protocol.
     pub fn addresses(&self) -> &[Address] {
         &self.shared.addresses
     }
 
-    /// To drain it, or to save and restore its entries, from any thread.
+    /// A handle to drain it, or to save and restore its entries, from any thread.
     pub fn handle(&self) -> Handle {
         Handle { shared: Arc::clone(&self.shared) }
     }
 
-    /// Waits until the server has ended, as the command `shutdown` or [`Handle::drain`] makes it.
+    /// Waits for the end of the server: by the command `shutdown`, [`Handle::drain`] or [`Handle::stop`].
     ///
     /// # Errors
     ///
-    /// A thread could not wait for its sockets any more.
+    /// A thread's poller has failed.
     pub fn join(mut self) -> io::Result<()> {
         let mut ended = Ok(());
         for thread in std::mem::take(&mut self.threads) {
@@ -309,7 +308,7 @@ impl Server {
     }
 }
 
-/// The cache of HTTP, where that is spoken.
+/// The cache for HTTP, if it is served.
 pub(crate) fn http_cache(
     settings: &Settings,
     shares: Shares,
@@ -319,7 +318,7 @@ pub(crate) fn http_cache(
     http.transpose().map_err(StartError::Cache)
 }
 
-/// What so many threads wait with, and how each is woken.
+/// Pollers for `count` threads, and their wakers.
 fn polls(count: usize) -> io::Result<(Vec<mio::Poll>, Arc<[Waker]>)> {
     let polls = (0..count).map(|_| mio::Poll::new()).collect::<io::Result<Vec<_>>>()?;
     let waker = |poll: &mio::Poll| Waker::new(poll.registry(), crate::worker::WAKE);
@@ -338,8 +337,8 @@ fn result_of(thread: JoinHandle<io::Result<()>>) -> io::Result<()> {
     thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
 }
 
-/// Has all threads end when one does, by an error or a panic as well: its connections hang, and clients would
-/// go on coming to its sockets. A server that drains ends thread by thread.
+/// Ends all threads at the end of one, including by an error or a panic: its connections would hang, while clients
+/// went on connecting to its sockets. A draining server ends thread by thread.
 struct StopsAll(Arc<Shared>);
 
 impl Drop for StopsAll {
@@ -355,24 +354,24 @@ impl Drop for Server {
         self.shared.stop();
         let beside = self.admin.take().into_iter().chain(self.fetcher.take());
         for thread in self.threads.drain(..).chain(beside).chain(self.checker.take()) {
-            // What went wrong there is told by `join` only.
+            // `join` reports its error.
             let _ = thread.join();
         }
     }
 }
 
-/// Files that a program has open beside its sockets.
+/// Files that a program has open besides its sockets.
 const FILES_BESIDE: usize = 64;
 
-/// Has the process allow as many open files as the server wants, as memcached does: at the limit a connection
-/// would neither be accepted nor refused.
+/// Raises the process's limit of open files, as memcached does: at the limit a connection would be neither accepted
+/// nor refused.
 fn allow_files(settings: &Settings) -> Result<(), StartError> {
     let Settings { threads, limits, memcached, resp, http, passed, origin, http_origin, .. } =
         settings;
     let fetches = origin.iter().map(|origin| origin.fetches);
     let fetches = fetches.chain(http_origin.iter().map(|origin| origin.fetches));
     let fetches: usize = fetches.map(|fetches| fetches + origin::KEPT).sum();
-    // A thread has a poll, a waker and a socket for each address.
+    // A thread has a poller, a waker and a socket for each address.
     let sockets = memcached.len() + resp.len() + http.len() + passed.len();
     let of_threads = threads.saturating_mul(2 + sockets);
     let wanted = limits
@@ -391,10 +390,10 @@ fn allow_files(settings: &Settings) -> Result<(), StartError> {
     setrlimit(Resource::Nofile, raised).map_err(|error| StartError::System(error.into()))
 }
 
-/// By thread, its listeners and what is spoken there.
+/// The listeners of each thread, with their protocols.
 type Listeners = Vec<Vec<(Protocol, Listener)>>;
 
-/// Which keys a server has that listens there.
+/// The part of the cluster's map that this server serves.
 fn cluster(settings: &Settings, listeners: &Listeners) -> Result<Option<Cluster>, ClusterMapError> {
     let Some(map) = &settings.cluster else { return Ok(None) };
     // Each thread listens everywhere.

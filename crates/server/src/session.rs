@@ -1,4 +1,4 @@
-//! What is spoken with a client: the one function of a protocol that the loop knows.
+//! The protocol of a connection: the loop calls one function of it.
 
 use crate::listen::Stream;
 use crate::mail::{News, Place};
@@ -6,7 +6,7 @@ use crate::server::Shared;
 use crate::worker::{Served, Turn};
 use crate::{http, memcached, resp};
 
-/// A protocol that clients speak, chosen by where they connect.
+/// A protocol of clients, chosen by the address they connect to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Memcached,
@@ -55,12 +55,12 @@ impl Session {
         }
     }
 
-    /// Whether it waits for what another thread brings, and is not read meanwhile.
+    /// Whether it waits for another thread, and is not read meanwhile.
     pub(crate) fn waits(&self) -> bool {
         matches!(self, Session::Http(session) if session.waits())
     }
 
-    /// Whether another connection has requested its end, or its user is not as it was.
+    /// Whether another connection has killed it, or its user was changed.
     pub(crate) fn is_killed(&self) -> bool {
         match self {
             Session::Memcached(session) => session.pass().is_revoked(),
@@ -69,7 +69,7 @@ impl Session {
         }
     }
 
-    /// Whether nothing is served before a password is verified.
+    /// Whether a password is being verified. Until then nothing is served.
     pub(crate) fn waits_for_verdict(&self) -> bool {
         match self {
             Session::Memcached(session) => session.pass().waits(),
@@ -88,7 +88,7 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
     }
 }
 
-/// What is to be answered when the wait for a key has ended.
+/// A request to answer at the end of its wait.
 #[derive(Debug)]
 pub(crate) enum Ask {
     Memcached(memcached::Ask),
@@ -96,7 +96,7 @@ pub(crate) enum Ask {
 }
 
 impl Ask {
-    /// Bytes of memory beside this.
+    /// Bytes of memory outside of this enum.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Ask::Memcached(ask) => ask.bytes(),
@@ -105,7 +105,7 @@ impl Ask {
     }
 }
 
-/// Answers a request whose wait has ended, or has it wait again.
+/// Answers a request at the end of its wait, or waits again.
 pub(crate) fn answer_late(key: &[u8], ask: &Ask, news: News, turn: &mut Turn<'_>) {
     match ask {
         Ask::Memcached(ask) => memcached::answer_late(key, ask, news, turn),

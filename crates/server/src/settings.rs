@@ -1,4 +1,4 @@
-//! What a server is told when it starts.
+//! Settings of a server.
 
 use std::path::PathBuf;
 
@@ -13,58 +13,59 @@ use crate::passed::{Passed, Purpose};
 use crate::store::StoreKind;
 use crate::tls::{SESSION_BYTES, TlsFiles};
 
-/// The least memory a server takes.
+/// Smallest capacity of a server.
 pub const MEMORY_BYTES_MIN: usize = 2 << 20;
-/// The largest item, with key and head: a segment.
+/// Largest item, with key and header: a segment.
 pub const ITEM_BYTES_MAX: usize = 1 << 20;
 
 /// Settings of a [`Server`](crate::Server).
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where memcached's protocol is spoken.
+    /// Addresses for memcached's protocol.
     pub memcached: Vec<Address>,
-    /// Where RESP, the protocol of Redis, is spoken.
+    /// Addresses for RESP, the protocol of Redis.
     pub resp: Vec<Address>,
-    /// Where HTTP is served from a cache before [`Settings::http_origin`].
+    /// Addresses for HTTP, served from a cache before [`Settings::http_origin`].
     pub http: Vec<Address>,
-    /// Where `/health` and `/metrics` are served by HTTP, to anybody who can connect.
+    /// Addresses for `/health` and `/metrics` by HTTP, open to everybody who can connect.
     pub admin: Vec<Address>,
-    /// Sockets that listen already, beside these addresses.
+    /// Sockets that listen already, served beside these addresses.
     pub passed: Passed,
-    /// Permissions of Unix sockets that are made, as bits of `chmod`; `None`: those of the process's umask.
+    /// Permissions of new Unix sockets, as bits of `chmod`; `None`: by the process's umask.
     pub unix_mode: Option<u32>,
     /// Bytes for items, index and the buffers of connections together, at least [`MEMORY_BYTES_MIN`].
     pub memory_bytes: usize,
-    /// Where items are kept.
+    /// The store of items.
     pub store: StoreKind,
-    /// What the store of objects and the cache of HTTP evict by.
+    /// The eviction policy of the store of objects and of the cache for HTTP.
     pub policy: Policy,
-    /// Whether entries are evicted to make room; without, a value that finds none is refused.
+    /// Whether entries are evicted for new ones. Without eviction a value is refused when the store is full.
     pub evicts: bool,
-    /// Threads that serve, at least one.
+    /// Serving threads, at least one.
     pub threads: usize,
-    /// Whether [`Handle::restore`](crate::Handle::restore) is called once: until then keys that clients write are noted.
+    /// Whether [`Handle::restore`](crate::Handle::restore) will be called once. Until then the keys that clients
+    /// write are noted.
     pub restores: bool,
     /// The server's limits.
     pub limits: Limits,
-    /// Limits for which memcached has a flag.
+    /// Limits and options that memcached has flags for.
     pub options: Options,
-    /// A file of users, one of which each connection must be but those of HTTP; `None`: who connects may do everything.
+    /// A file of users. Every connection other than HTTP must log in; `None`: everybody who connects has all rights.
     pub users: Option<PathBuf>,
-    /// What makes it speak TLS at its TCP addresses, and only that.
+    /// Certificates for TLS. With them its TCP addresses speak TLS only.
     pub tls: Option<TlsFiles>,
-    /// Which servers have which keys of RESP; `None`: this one has all.
+    /// The map of a cluster of RESP servers. `None`: this server serves all keys.
     pub cluster: Option<ClusterMap>,
-    /// Where look-ups fetch what is missing.
+    /// The origin of missing keys.
     pub origin: Option<Origin>,
-    /// What HTTP is a cache of; without one its addresses answer 502.
+    /// The origin of HTTP. Without one the HTTP addresses answer 502.
     pub http_origin: Option<HttpOrigin>,
-    /// Who sends this as a bearer token may drop URLs by `PURGE`; nobody may without.
+    /// The bearer token of `PURGE`, which drops URLs. Without one nobody may.
     pub purge_token: Option<Vec<u8>>,
 }
 
 impl Default for Settings {
-    /// One thread, 64 MiB, no address.
+    /// One thread, 64 MiB, without addresses.
     fn default() -> Settings {
         Settings {
             memcached: Vec::new(),
@@ -92,43 +93,42 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether memcached's protocol is spoken anywhere.
+    /// Whether it serves memcached's protocol.
     pub(crate) fn speaks_memcached(&self) -> bool {
         !self.memcached.is_empty() || self.passed.has(Purpose::Memcached)
     }
 
-    /// Whether RESP is spoken anywhere.
+    /// Whether it serves RESP.
     pub(crate) fn speaks_resp(&self) -> bool {
         !self.resp.is_empty() || self.passed.has(Purpose::Resp)
     }
 
-    /// Whether HTTP is spoken anywhere.
+    /// Whether it serves HTTP.
     pub(crate) fn speaks_http(&self) -> bool {
         !self.http.is_empty() || self.passed.has(Purpose::Http)
     }
 }
 
-/// Bounds, each with what happens beyond it.
+/// Limits, each with the effect of exceeding it.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Connections at once, of all threads. One more is answered `ERROR Too many open connections`
-    /// and closed.
+    /// Open connections of all threads. A further one is answered `ERROR Too many open connections` and closed.
     pub connections: usize,
-    /// Bytes of an item with its key; more is `SERVER_ERROR object too large for cache`. `None`: what fits into a segment
-    /// where segments are as many as good eviction wants. Segments have room for what is said here, where the memory has
-    /// room for twelve of them; [`ITEM_BYTES_MAX`] is the most.
+    /// Bytes of an item with its key. A larger one is refused with `SERVER_ERROR object too large for cache`. `None`:
+    /// what fits into a segment when there are as many segments as eviction needs. Segments are made large enough for
+    /// the value given, if the capacity holds twelve of them. The maximum is [`ITEM_BYTES_MAX`].
     pub item_bytes: Option<usize>,
-    /// Seconds without a request, after which a connection is closed; 0: never.
+    /// Seconds without a request after which a connection is closed; 0: never.
     pub idle_seconds: u64,
-    /// Seconds that a request may take to arrive, after which its connection is closed; 0: any time.
+    /// Seconds for a request to arrive, after which its connection is closed; 0: no limit.
     pub request_seconds: u64,
-    /// Requests of one connection that are served before the next has its turn; 0: as many as have arrived
-    /// and whose replies fit.
+    /// Requests of one connection that are served before the next has its turn; 0: all that have arrived and whose
+    /// replies fit.
     pub turn_requests: usize,
-    /// Connections that wait to be accepted, by listening socket.
+    /// Connections in the queue of each listening socket.
     pub backlog: i32,
-    /// Requests that wait for a lease or a fetch at once, of all connections; one more is answered like one whose
-    /// time is over.
+    /// Requests that wait for a lease or a fetch, over all connections. A further one is answered as after its
+    /// timeout.
     pub waiters: usize,
 }
 
@@ -146,46 +146,46 @@ impl Default for Limits {
     }
 }
 
-/// How the memory is parted.
+/// The division of the capacity.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shares {
     pub(crate) store_bytes: usize,
     pub(crate) segment_bytes: usize,
-    /// The largest item.
+    /// Largest item.
     pub(crate) item_bytes: usize,
-    /// For requests that have arrived in part, and replies that wait or are not sent, of all connections.
+    /// For partial requests, and for replies that wait or are unsent, of all connections.
     pub(crate) buffer_bytes: usize,
-    /// For what origins have not, or not for all.
+    /// For remembered absent and uncacheable values.
     pub(crate) memo_bytes: usize,
-    /// For values that are being fetched.
+    /// For values in flight.
     pub(crate) fetched_bytes: usize,
-    /// For the cache of HTTP.
+    /// For the cache for HTTP.
     pub(crate) http_bytes: usize,
-    /// For its bodies that arrive.
+    /// For arriving bodies of HTTP.
     pub(crate) arriving_bytes: usize,
-    /// For keys that clients have copies of.
+    /// For tracked keys.
     pub(crate) tracked_bytes: usize,
-    /// For sessions of TLS, of all connections.
+    /// For TLS sessions of all connections.
     pub(crate) session_bytes: usize,
 }
 
-/// The fewest segments: with fewer, too large a part would be open and half empty.
+/// Smallest number of segments. With fewer, the open ones, half empty, would be too large a share.
 const SEGMENTS_MIN: usize = 12;
-/// Segments that there are unless items want larger ones: the fewer, the coarser is eviction.
-/// Look-aside on a million requests of a trace of Twitter's (cluster 52) with 16 MiB, 12 segments miss 16.6 %, 24 15.5 %, 50
-/// 15.4 %, 100 15.3 %.
+/// Number of segments unless items need larger ones. Fewer make eviction coarser. Miss ratios of look-aside on a
+/// million requests of a trace of Twitter's (cluster 52) with 16 MiB: 16.6 % with 12 segments, 15.5 % with 24, 15.4 %
+/// with 50, 15.3 % with 100.
 const SEGMENTS: usize = 50;
-/// The same where memory is small, at the price of smaller items.
+/// The same for a small capacity, at the price of smaller items.
 const SEGMENTS_SMALL: usize = 100;
 const SMALL_BYTES: usize = 32 << 20;
-/// Of an item in its segment.
+/// Header of an item in its segment.
 const HEAD_BYTES_MAX: usize = 12;
-/// What a store without clients takes.
+/// Bytes of a store without clients.
 const STORE_BYTES_MIN: usize = 1280 << 10;
-/// What the cache of HTTP has at least beside sessions of TLS.
+/// Smallest size of the cache for HTTP, without TLS sessions.
 const HTTP_BYTES_MIN: usize = 512 << 10;
 
-/// Bytes for sessions of TLS. Where that is too little for all of them, connections that hold the most are closed.
+/// Bytes for TLS sessions. If they exceed this, the connections that hold most are closed.
 fn session_bytes(settings: &Settings, buffer_bytes: usize) -> usize {
     let memory = settings.memory_bytes;
     let of_http = if settings.speaks_http() { HTTP_BYTES_MIN } else { 0 };
@@ -204,7 +204,7 @@ impl Shares {
         let memory = settings.memory_bytes;
         let (has_http, has_resp) = (settings.speaks_http(), settings.speaks_resp());
         let has_keys = settings.speaks_memcached() || has_resp;
-        // Keys and HTTP have a half each, and what has no clients as little as it may.
+        // Keys and HTTP have a half each. A store without clients has its minimum.
         let of_keys = match (has_http, has_keys) {
             (true, true) => memory / 2,
             (true, false) => MEMORY_BYTES_MIN,
@@ -221,7 +221,7 @@ impl Shares {
         let segment_bytes = wanted.min(largest).next_power_of_two().clamp(fine, largest);
         let room = if settings.store == StoreKind::Segment { segment_bytes } else { largest };
         let item_bytes = limit.unwrap_or(usize::MAX).min(room - HEAD_BYTES_MAX);
-        // The largest request that may come must have room, and a reply beside it; and what is fetched or tracked.
+        // There must be memory for the largest request beside a reply, and for fetched values or tracked keys.
         let least = match (settings.origin.is_some(), has_resp) {
             (false, false) => 2,
             (false, true) => 3,

@@ -1,4 +1,4 @@
-//! Where items are: in segments, or each by itself. The protocols see no difference but speed and memory.
+//! The store of items: segments, or an allocation for each. Protocols see no difference other than speed and memory.
 
 use std::fmt;
 use std::io;
@@ -12,17 +12,17 @@ use crate::clock::Clock;
 use crate::objects::{self, Objects};
 use crate::settings::{Settings, Shares};
 
-/// How items are stored.
+/// The kind of store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreKind {
-    /// In a log of segments, which is compact, and evicts by segment (`frazil-segment`).
+    /// A log of segments: compact, evicts by segment (`frazil-segment`).
     #[default]
     Segment,
-    /// Each in an allocation of its own, evicted by [`Settings::policy`].
+    /// An allocation for each item, evicted by [`Settings::policy`].
     Objects,
 }
 
-/// Why a store was not made.
+/// Errors of creating a store.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StoreBuildError {
@@ -30,7 +30,7 @@ pub enum StoreBuildError {
     Segment(frazil_segment::BuildError),
     /// [`StoreKind::Objects`].
     Objects(frazil::BuildError),
-    /// [`StoreKind::Objects`] evicts always, and the settings say never.
+    /// [`StoreKind::Objects`] always evicts, but [`Settings::evicts`] is off.
     Evicts,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Store {
     Objects(Objects),
 }
 
-/// An entry that stays while it is held.
+/// An entry that is kept alive while it is held.
 #[derive(Debug)]
 pub(crate) enum Held<'a> {
     InSegment(frazil_segment::Held<'a>),
@@ -74,7 +74,7 @@ impl Held<'_> {
     }
 }
 
-/// Calls a function of the same name and arguments of either store.
+/// Calls the function of the same name and arguments of either store.
 macro_rules! either {
     ($self:ident.$name:ident($($argument:expr),*)) => {
         match $self {
@@ -163,7 +163,7 @@ impl Store {
         either!(self.flush())
     }
 
-    /// Shows about ten entries, and says where to go on; begin with 0.
+    /// Visits about ten entries, and returns the next cursor. Begins with 0.
     pub(crate) fn scan_with(&self, cursor: u64, each: impl FnMut(&Entry<'_>)) -> Option<u64> {
         either!(self.scan_with(cursor, each))
     }
@@ -176,7 +176,7 @@ impl Store {
         either!(self.stats())
     }
 
-    /// Bytes of items and index.
+    /// Bytes of the items and the index.
     pub(crate) fn used_bytes(&self) -> u64 {
         match self {
             Store::Segments(store) => {
@@ -187,7 +187,7 @@ impl Store {
         }
     }
 
-    /// A page for Prometheus. Goes through all segments, if there are any.
+    /// A page for Prometheus. Reads all segments, if there are any.
     pub(crate) fn metrics(&self) -> String {
         match self {
             Store::Segments(store) => {

@@ -1,11 +1,12 @@
-//! Atomics and locks of flights, as the hardware has them or as a model checker does.
+//! Atomics and locks of flights: real ones or a model checker's.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic;
 #[cfg(not(loom))]
 pub(crate) use {parking_lot::Mutex, std::sync::atomic};
 
-/// loom's mutex with the face of `parking_lot`'s: a thread that it suspends must not hold a lock that it does not know.
+/// loom's mutex with the interface of `parking_lot`'s: a thread suspended by loom must hold no lock that loom does
+/// not know.
 #[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);

@@ -1,7 +1,7 @@
-//! TLS on the loop: a socket whose bytes are encrypted behind the same reads and writes as others.
+//! TLS on the loop: a stream that encrypts behind the same reads and writes as others.
 //!
-//! Whatever a handshake sends is sent while its client's messages are read. Of replies no more is taken than one record
-//! while any of it is unsent, so replies wait in [`Connection::pending`](crate::connection), where they are counted.
+//! A handshake's messages are sent while the client's are read. Replies are accepted a record at a time, when the one
+//! before is sent, so further replies wait in [`Connection::pending`](crate::connection), where they are counted.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,25 +16,25 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig, ServerConnection};
 
-/// Bytes of a file of certificates or of a key.
+/// Size of a file of certificates or a key.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Replies that are encrypted at once: a record.
+/// Bytes of replies encrypted at once: a record.
 const RECORD_BYTES: usize = 16 << 10;
-/// A record as it is sent.
+/// Size of a record on the wire.
 const SENT_BYTES: usize = RECORD_BYTES + 256;
-/// Reads of the socket before other connections have their turn; each is 4 KiB, or what a record wants.
+/// Reads of a socket before other connections have their turn. Each is 4 KiB, or what a record needs.
 const READS: usize = 32;
-/// What a session takes that is idle: its keys, and the buffer that the next record begins in.
+/// Memory of an idle session: its keys, and the buffer for the next record.
 pub(crate) const SESSION_BYTES: usize = 8 << 10;
 
-/// Files that make a server speak TLS at its TCP addresses, all in PEM.
+/// Files that turn TLS on at a server's TCP addresses, all in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The server's certificate, and those between it and a root.
+    /// The server's certificate, followed by the intermediate ones.
     pub certificate: PathBuf,
-    /// The private key of the first of them.
+    /// Its private key.
     pub key: PathBuf,
-    /// Roots of which clients must have a certificate; `None`: clients need none.
+    /// Roots for clients' certificates; `None`: clients need no certificate.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -43,7 +43,7 @@ impl TlsFiles {
     ///
     /// # Errors
     ///
-    /// One of them cannot be read, has nothing in it, or the key is not that of the certificate.
+    /// A file cannot be read or is empty, or the key does not match the certificate.
     pub fn check(&self) -> io::Result<()> {
         self.read().map(|_| ())
     }
@@ -98,7 +98,7 @@ fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     Ok(found)
 }
 
-/// What sessions begin with, as it was read last.
+/// The configuration of new sessions, as last read.
 #[derive(Debug)]
 pub(crate) struct Tls(RwLock<Arc<ServerConfig>>);
 
@@ -113,7 +113,7 @@ impl Tls {
         Ok(())
     }
 
-    /// A session that has not begun.
+    /// A new session.
     pub(crate) fn session(&self) -> io::Result<ServerConnection> {
         ServerConnection::new(Arc::clone(&self.0.read())).map_err(io::Error::other)
     }
@@ -124,16 +124,16 @@ impl Tls {
     }
 }
 
-/// A socket that is spoken TLS at.
+/// A TCP stream with TLS.
 #[derive(Debug)]
 pub(crate) struct TlsStream {
     pub(super) socket: TcpStream,
     session: ServerConnection,
-    /// Bytes that have arrived since any could be read: of a record, or of a handshake.
+    /// Bytes received of an incomplete record or handshake.
     begun: usize,
-    /// The client sends no more.
+    /// The client has closed its side.
     has_ended: bool,
-    /// The socket may have more, though less was read than asked for.
+    /// The socket may have more to read after a short read.
     has_more: bool,
 }
 
@@ -146,7 +146,7 @@ impl TlsStream {
         self.has_more || self.has_ended
     }
 
-    /// Whether bytes are encrypted that the socket did not take.
+    /// Whether there are encrypted bytes that the socket has not accepted.
     pub(crate) fn holds_output(&self) -> bool {
         self.session.wants_write()
     }
@@ -159,7 +159,7 @@ impl TlsStream {
     ///
     /// # Errors
     ///
-    /// `InvalidData`: what has come is not TLS, or not as the server demands; the client was told.
+    /// `InvalidData`: the input is not TLS, or not as the server demands. The client has been told.
     pub(crate) fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let mut read = 0;
         self.has_more = false;
@@ -168,7 +168,7 @@ impl TlsStream {
                 Ok(0) => self.has_ended = true,
                 Ok(more) => read += more,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // Closed without a word: half a request is not served, so nothing is lost by it.
+                // Closed without `close_notify`. A partial request is not served, so a truncation does no harm.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.has_ended = true,
                 Err(error) => return Err(error),
             }
@@ -191,7 +191,7 @@ impl TlsStream {
                 Ok(state) if state.plaintext_bytes_to_read() > 0 => self.begun = 0,
                 Ok(_) => {}
                 Err(error) => {
-                    // The alert, if the socket takes it.
+                    // The alert, if the socket accepts it.
                     let _ = self.flush();
                     return Err(io::Error::new(io::ErrorKind::InvalidData, error));
                 }
@@ -202,7 +202,7 @@ impl TlsStream {
         if read > 0 { Ok(read) } else { Err(io::ErrorKind::Interrupted.into()) }
     }
 
-    /// Encrypts and sends as much as a record holds, if nothing is unsent.
+    /// Encrypts and sends at most a record, if nothing is unsent.
     pub(crate) fn write(&mut self, from: &[u8]) -> io::Result<usize> {
         self.flush()?;
         if self.holds_output() {
@@ -213,7 +213,7 @@ impl TlsStream {
         Ok(taken)
     }
 
-    /// Sends what is encrypted, as far as the socket takes it.
+    /// Sends encrypted bytes, as far as the socket accepts them.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut self.socket) {
@@ -227,7 +227,7 @@ impl TlsStream {
         Ok(())
     }
 
-    /// Tells the client that nothing more comes, if the socket takes it.
+    /// Sends `close_notify`, if the socket accepts it.
     pub(crate) fn end(&mut self) {
         self.session.send_close_notify();
         let _ = self.flush();

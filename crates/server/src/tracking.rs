@@ -1,8 +1,9 @@
-//! Keys that clients keep copies of (`CLIENT TRACKING`), and who is told when one changes.
+//! Tracked keys (`CLIENT TRACKING`): the clients to notify when a key changes.
 //!
-//! One table for all threads, in parts with a lock each. A key is in it from when a client reads it until it changes
-//! or the table is full; then all who have read it are told, and it is forgotten. Clients that ask for everything with a
-//! prefix are in a list of their own. Who is told, and when: `docs/design/server-tracking.md`.
+//! All threads share one table, in parts with a lock each. A key enters it when a client reads it. When the key
+//! changes or the table is full, all clients that have read the key are notified and it leaves the table. Clients
+//! that track all keys with a prefix are in a separate list. `docs/design/server-tracking.md` says who is notified
+//! when.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, btree_map};
@@ -15,18 +16,18 @@ use parking_lot::{Mutex, RwLock};
 use crate::mail::{Mail, Place, Stale};
 
 const PARTS: usize = 64;
-/// What a key takes beside its bytes, and what each client takes that has read it.
+/// Memory of a key without its bytes, and of each client that has read it.
 const KEY_BYTES: usize = 176;
 const TRACKER_BYTES: usize = 32;
-/// Keys that a thread looks for in the store each second.
+/// Keys that a thread checks against the store each second.
 const SWEPT: usize = 4096;
 
 thread_local! {
-    /// The connection that this thread serves, if it is not to be told of what it writes itself; else 0.
+    /// The connection that this thread serves, if it has `NOLOOP`; otherwise 0.
     static WRITER: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What is written until this is dropped is not told to the connection.
+/// Suppresses messages to the connection about its own writes, until it is dropped.
 pub(crate) struct Unheard(());
 
 impl Unheard {
@@ -42,14 +43,14 @@ impl Drop for Unheard {
     }
 }
 
-/// A connection that is told, by its number, which is never used twice.
+/// A connection to notify, by its unique number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tracker {
     pub(crate) id: u64,
     pub(crate) place: Place,
 }
 
-/// The table.
+/// The table of tracked keys.
 #[derive(Debug)]
 pub(crate) struct Tracking {
     /// Connections that track. Writers read it after they have written.
@@ -57,17 +58,17 @@ pub(crate) struct Tracking {
     clients: Mutex<HashMap<u64, Place>>,
     parts: Box<[Mutex<Part>]>,
     hasher: RandomState,
-    /// Of each part.
+    /// Limit of each part.
     bytes_max: usize,
     prefixes: RwLock<Prefixes>,
 }
 
 #[derive(Debug, Default)]
 struct Part {
-    /// By hash, so that what must go is met in no order of the keys.
+    /// By hash, so that evictions are in no order of the keys.
     keys: BTreeMap<u64, Tracked>,
     bytes: usize,
-    /// The hash that went last to make room, and the one that was looked for last.
+    /// The hash evicted last, and the one checked last.
     evicted: u64,
     swept: u64,
 }
@@ -75,9 +76,9 @@ struct Part {
 #[derive(Debug)]
 struct Tracked {
     key: Box<[u8]>,
-    /// Whether there is an entry, as far as who reads it knows.
+    /// Whether the key has an entry, as seen by its last reader.
     is_present: bool,
-    /// By number.
+    /// Sorted by number.
     by: Vec<Tracker>,
 }
 
@@ -87,21 +88,21 @@ impl Tracked {
     }
 }
 
-/// Who is told of all keys with a prefix, by the length of the prefix.
+/// The clients that track all keys with a prefix, by the length of the prefix.
 #[derive(Debug, Default)]
 struct Prefixes {
     by_length: BTreeMap<usize, HashMap<Box<[u8]>, Trackers>>,
 }
 
-/// By number.
+/// Sorted by number.
 type Trackers = BTreeMap<u64, Place>;
 
-/// What `INFO` shows.
+/// The sizes that `INFO` shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sizes {
     pub(crate) clients: usize,
     pub(crate) keys: usize,
-    /// Clients of each key, added up.
+    /// Clients of each key, summed.
     pub(crate) items: usize,
     pub(crate) prefixes: usize,
 }
@@ -118,7 +119,7 @@ impl Tracking {
         }
     }
 
-    /// A connection is told from now on of what it reads, and of keys with these prefixes.
+    /// Starts the tracking of a connection: of keys it reads, and of keys with these prefixes.
     pub(crate) fn join(&self, tracker: Tracker, prefixes: &[Box<[u8]>]) {
         let mut all = self.prefixes.write();
         for prefix in prefixes {
@@ -131,7 +132,7 @@ impl Tracking {
         }
     }
 
-    /// It is told no more. Keys that it has read stay until they change.
+    /// Ends the tracking of a connection. The keys that it has read stay until they change.
     pub(crate) fn leave(&self, id: u64, prefixes: &[Box<[u8]>]) {
         let mut all = self.prefixes.write();
         for prefix in prefixes {
@@ -146,7 +147,7 @@ impl Tracking {
                 all.by_length.remove(&prefix.len());
             }
         }
-        // Until the end, so that nobody joins and reads before the table is empty.
+        // Held to the end, so that no client joins and reads before the table is empty.
         let mut clients = self.clients.lock();
         if clients.remove(&id).is_some() && self.count.fetch_sub(1, SeqCst) == 1 {
             self.parts.iter().for_each(|part| *part.lock() = Part::default());
@@ -161,8 +162,8 @@ impl Tracking {
         &self.parts[hash as usize % PARTS]
     }
 
-    /// A connection is about to read a key, and is told once when it changes. `is_present` says whether it has an entry.
-    /// Answers whether it had not read it before.
+    /// Tracks a key before a connection reads it, for one message. `is_present`: whether it has an entry. Returns
+    /// whether the connection is new to the key.
     pub(crate) fn remember(&self, key: &[u8], by: Tracker, is_present: bool, mail: &Mail) -> bool {
         let hash = self.hash(key);
         let mut part = self.part(hash).lock();
@@ -178,7 +179,7 @@ impl Tracking {
             forgotten.push(tracked);
         }
         drop(part);
-        // Between this and the look at the store: partner of the one that writers have.
+        // Between this and the look at the store: partner of the writers' fence.
         fence(SeqCst);
         for Tracked { key, by, .. } in forgotten {
             tell(&key, by.into_iter(), mail);
@@ -186,7 +187,7 @@ impl Tracking {
         is_new
     }
 
-    /// A connection has not read a key after all.
+    /// Ends the tracking of a key that a connection has not read after all.
     pub(crate) fn forget(&self, key: &[u8], id: u64) {
         let hash = self.hash(key);
         let mut part = self.part(hash).lock();
@@ -201,8 +202,8 @@ impl Tracking {
         }
     }
 
-    /// A key was written or deleted. There is a fence of `SeqCst` before: either this sees who has read the key, or that
-    /// reader sees what was written.
+    /// A key was written or deleted, followed by a fence of `SeqCst`: either this thread sees the reader of the key,
+    /// or that reader sees the write.
     #[inline]
     pub(crate) fn written(&self, key: &[u8], mail: &Mail) {
         if self.count.load(Relaxed) > 0 {
@@ -227,7 +228,7 @@ impl Tracking {
         tell(key, trackers.into_iter(), mail);
     }
 
-    /// Everything was deleted.
+    /// All entries were deleted.
     pub(crate) fn flushed(&self, mail: &Mail) {
         fence(SeqCst);
         if self.count.load(Relaxed) == 0 {
@@ -238,7 +239,7 @@ impl Tracking {
         mail.tell(clients.into_iter().map(|to| (to, Stale::All)));
     }
 
-    /// Looks for some of the keys that a thread has to look for, and tells of those that have expired or were evicted.
+    /// Checks some of a thread's keys, and notifies of those that have expired or were evicted.
     pub(crate) fn sweep(
         &self,
         (thread, threads): (usize, usize),
@@ -298,7 +299,7 @@ impl Part {
         Some(tracked)
     }
 
-    /// Takes another key than that of `kept`, or that if it is the only one: each in turn.
+    /// Takes the next key in turn other than `kept`, or `kept` if it is the only one.
     fn make_room(&mut self, kept: u64) -> Option<Tracked> {
         let after = self.keys.range((Excluded(self.evicted), Unbounded));
         let mut hashes = after.chain(&self.keys).map(|(&hash, _)| hash);
@@ -307,7 +308,7 @@ impl Part {
         self.take(hash)
     }
 
-    /// Looks for the next so many keys, and takes those whose entry has come or gone.
+    /// Checks the next `count` keys, and takes those whose entry has come or gone.
     fn sweep(&mut self, count: usize, is_present: impl Fn(&[u8]) -> bool) -> Vec<Tracked> {
         let after = self.keys.range((Excluded(self.swept), Unbounded));
         let mut last = None;

@@ -1,14 +1,14 @@
-//! How a thread does several operations on the store so that all others see none or all of them.
+//! Exclusive execution: several operations on the store of which all others see none or all.
 //!
-//! Each thread that serves holds a lock of its own while it serves a connection, which nobody else wants mostly, and
-//! the one that fetches while it stores. Who is to be alone lets its own go and takes the locks of all threads, in their
-//! order, so two of them never wait for each other. A server of one thread that writes has no lock.
+//! Each serving thread holds its own lock while it serves a connection, mostly without contention, and the fetching
+//! thread while it stores. A thread that runs alone releases its own and takes the locks of all threads in order, so
+//! two such threads cannot deadlock. A server with a single writing thread has no lock.
 
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::worker::Turn;
 
-/// One lock for each thread, or none if there is one thread.
+/// A lock for each thread; none if there is one thread.
 #[derive(Debug)]
 pub(crate) struct Turnstile(Box<[Lock]>);
 
@@ -17,16 +17,16 @@ pub(crate) struct Turnstile(Box<[Lock]>);
 #[repr(align(128))]
 struct Lock(Mutex<()>);
 
-/// How a thread that serves stands to the others.
+/// A serving thread's relation to the others.
 pub(crate) enum Place<'a> {
-    /// There are no others that could come between, or it keeps them out.
+    /// No other thread serves: there is none, or they are locked out.
     Alone,
-    /// Others serve meanwhile; who wants to be alone waits for this.
+    /// Others serve too. A thread that is to run alone waits for this lock.
     Among { number: usize, _lock: MutexGuard<'a, ()> },
 }
 
 impl Turnstile {
-    /// For so many threads that change what clients see.
+    /// For `threads` threads that write.
     pub(crate) fn new(threads: usize) -> Turnstile {
         let locks = if threads > 1 { threads } else { 0 };
         Turnstile((0..locks).map(|_| Lock::default()).collect())
@@ -41,10 +41,10 @@ impl Turnstile {
     }
 }
 
-/// Runs `work` while no other thread serves a connection. Waits until all have served theirs.
+/// Runs `work` while no other thread serves a connection. Waits until all have finished theirs.
 pub(crate) fn alone<R>(turn: &mut Turn<'_>, work: impl FnOnce(&mut Turn<'_>) -> R) -> R {
     let Place::Among { number, .. } = turn.place else { return work(turn) };
-    // Released before others are taken; otherwise two threads would wait for each other.
+    // Released before the others are taken; otherwise two threads could deadlock.
     turn.place = Place::Alone;
     let mut locks: Vec<_> = turn.shared.turnstile.0.iter().map(|lock| lock.0.lock()).collect();
     let result = work(turn);

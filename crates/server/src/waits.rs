@@ -1,4 +1,4 @@
-//! Replies that wait: a connection's queue of parts, some of them holes, and what a turn adds to it.
+//! Waiting replies: a connection's queue of parts, some of them holes, and the additions of a turn.
 
 use std::collections::VecDeque;
 
@@ -7,20 +7,20 @@ use crate::mail::{Outcome, Place};
 use crate::session::Ask;
 use crate::worker::Turn;
 
-/// Replies of one connection that may wait at once; then it is not served until one is there.
+/// Waiting replies of one connection, after which it is not served until one has arrived.
 pub(crate) const HOLES_MAX: usize = 256;
-/// Leases that are remembered for one connection; of older ones its end is not noticed.
+/// Leases remembered for one connection. Older ones run to their end when it disconnects.
 const LEASES_MAX: usize = 64;
-/// What a hole and its part of a flight take beside its request.
+/// Memory of a hole with its part of a flight, without its request.
 const HOLE_BYTES: usize = 320;
 
-/// A reply that waits.
+/// A waiting reply.
 #[derive(Debug)]
 pub(crate) struct Hole {
     pub(crate) ticket: u64,
-    /// When it is looked at, whatever happens.
+    /// When it is checked at the latest.
     pub(crate) deadline_ms: u64,
-    /// When its wait is over.
+    /// When its wait ends.
     pub(crate) until_ms: u64,
     pub(crate) key: Box<[u8]>,
     pub(crate) ask: Ask,
@@ -38,7 +38,7 @@ pub(crate) enum Part {
     Hole(Hole),
 }
 
-/// A key that a connection has won and is to bring.
+/// A lease of a connection.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) ticket: u64,
@@ -51,14 +51,14 @@ impl Lease {
     }
 }
 
-/// What a connection has that waits. Only one with a hole or a lease has this.
+/// The waits of a connection, only for one with a hole or a lease.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     parts: VecDeque<Part>,
     holes: usize,
     /// Of replies behind a hole.
     bytes: usize,
-    /// Of all that is here.
+    /// Of all parts.
     held_bytes: usize,
     leases: VecDeque<Lease>,
 }
@@ -77,7 +77,7 @@ impl Waits {
         self.held_bytes
     }
 
-    /// Replies that may still be made to wait, when so many bytes behind a hole are the most.
+    /// Replies that may still wait, if `bytes_max` bytes may lie behind a hole.
     pub(crate) fn room(&self, bytes_max: usize) -> usize {
         if self.bytes >= bytes_max { 0 } else { HOLES_MAX.saturating_sub(self.holes) }
     }
@@ -116,7 +116,7 @@ impl Waits {
         self.parts.push_back(part);
     }
 
-    /// Takes the hole of a ticket, and says where it was. Nothing is there then, until [`Waits::fill`].
+    /// Takes the hole of a ticket, with its place. The place stays empty until [`Waits::fill`].
     pub(crate) fn take(&mut self, ticket: u64) -> Option<(usize, Hole)> {
         let is_it = |part: &Part| matches!(part, Part::Hole(hole) if hole.ticket == ticket);
         let at = self.parts.iter().position(is_it)?;
@@ -131,7 +131,7 @@ impl Waits {
         self.parts[at] = part;
     }
 
-    /// The first part if it is there to be sent.
+    /// The first part, if it is no hole.
     pub(crate) fn next(&mut self) -> Option<Vec<u8>> {
         if !matches!(self.parts.front()?, Part::Bytes(_)) {
             return None;
@@ -155,8 +155,8 @@ impl Waits {
         leases
     }
 
-    /// Remembers a lease. If there are many, those that `is_held` does not know are dropped, then the oldest. Answers
-    /// the one that is not remembered any more although it is held.
+    /// Remembers a lease. If there are too many, those that `is_held` denies are dropped, then the oldest. Returns
+    /// the one that is forgotten although it is held.
     pub(crate) fn hold(&mut self, lease: Lease, is_held: impl Fn(&Lease) -> bool) -> Option<Lease> {
         self.held_bytes += lease.bytes();
         self.leases.push_back(lease);
@@ -172,16 +172,16 @@ impl Waits {
     }
 }
 
-/// What a turn adds to the waits of its connection.
+/// A turn's additions to the waits of its connection.
 #[derive(Debug)]
 pub(crate) struct Added {
     pub(crate) place: Place,
-    /// Replies that may be made to wait.
+    /// Further replies that may wait.
     pub(crate) room: usize,
-    /// Each where it belongs in the replies of the turn.
+    /// Each with its place in the replies of the turn.
     pub(crate) parts: Vec<(usize, Part)>,
     pub(crate) leases: Vec<Lease>,
-    /// A request that waited is served, and not those that have come.
+    /// Set when a request that waited is served again, instead of new ones.
     pub(crate) again: Option<Again>,
 }
 
@@ -192,29 +192,29 @@ impl Added {
         Added { place, room: HOLES_MAX, parts, leases, again: None }
     }
 
-    /// Whether no more may be made to wait.
+    /// Whether no further reply may wait.
     pub(crate) fn is_full(&self) -> bool {
         self.parts.len() >= self.room
     }
 }
 
-/// A request that waited is served again.
+/// A request served again after a wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Again {
-    /// When its wait ends: before now, if it may not wait again.
+    /// When its wait ends; in the past if it may not wait again.
     pub(crate) until_ms: u64,
-    /// The lease is its own, under this ticket.
+    /// The ticket of its lease, if it has it.
     pub(crate) wins: Option<u64>,
 }
 
-/// What becomes of a request whose key has no value.
+/// The course of a request whose key has no value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     /// Its reply is a hole.
     Waits,
-    /// It is to look again: the value has come.
+    /// Look again: the value has been stored.
     Look,
-    /// It is to be answered as things are.
+    /// Answer with the present state.
     Answer,
 }
 
@@ -225,7 +225,7 @@ impl Turn<'_> {
         (deadline_ms > self.now_ms).then_some(deadline_ms)
     }
 
-    /// Whether the request may wait: its time is not over.
+    /// Whether the request may wait: its timeout is ahead.
     pub(crate) fn may_wait(&self) -> bool {
         self.waits.again.is_none_or(|again| again.until_ms > self.now_ms)
     }
@@ -237,8 +237,8 @@ impl Turn<'_> {
         self.waits.parts.push((at, Part::Hole(hole)));
     }
 
-    /// Has the value of a key fetched that was not found. The reply belongs to `at` in the replies of the turn, and
-    /// `ask` says how it is made. `marks` are those of the entry to be.
+    /// Fetches the value of a missing key. `at` is the reply's place in the replies of the turn, and `ask` its form.
+    /// `marks` are those of the new entry.
     pub(crate) fn fetch(
         &mut self,
         key: &[u8],
@@ -250,7 +250,7 @@ impl Turn<'_> {
         let (Some(origin), Some(fetches)) = (&shared.settings.origin, &shared.fetches) else {
             return Missing::Answer;
         };
-        // A path would go up there.
+        // These paths would name the directory or its parent.
         if matches!(key, b"" | b"." | b"..") {
             return Missing::Answer;
         }
@@ -281,8 +281,8 @@ impl Turn<'_> {
         Missing::Waits
     }
 
-    /// Waits for who has won a key, `wait_ms` at most. `left_ms` says how long the winner still has to bring the value;
-    /// `None`: it has not to.
+    /// Waits for the holder of a key's lease, for at most `wait_ms`. `left_ms` tells how long the holder still has;
+    /// `None`: there is no lease.
     pub(crate) fn wait_for_lease(
         &mut self,
         key: &[u8],
@@ -299,7 +299,7 @@ impl Turn<'_> {
         match self.shared.items.flights.wait(key, self.waits.place, is_won) {
             Joined::Waits(ticket) => {
                 let at = self.out.len();
-                // The millisecond after, in which the entry is gone.
+                // The millisecond after, when the entry is gone.
                 let lease_ms = left.unwrap_or(u64::MAX).saturating_add(1);
                 let deadline_ms = until_ms.min(self.now_ms.saturating_add(lease_ms));
                 let (key, ask) = (key.into(), ask());
@@ -314,7 +314,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The connection has won a key: if it ends, the next who waits has it.
+    /// Notes the connection's lease of a key. When the connection ends, the lease goes to the next waiter.
     pub(crate) fn hold_lease(&mut self, key: &[u8], is_won: impl FnOnce() -> bool) {
         let passed_on = self.waits.again.and_then(|again| again.wins);
         let flights = &self.shared.items.flights;

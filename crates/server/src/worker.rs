@@ -1,9 +1,9 @@
-//! A thread that serves: it waits for sockets, reads, has requests served, and sends all replies.
+//! A serving thread: it waits for sockets, reads, serves requests and sends replies.
 //!
-//! One wake-up: the sockets that are ready are gone through once. Of each as much as one buffer holds is
-//! read, all whole requests in it are served in place, and their replies collected. When all are served
-//! the replies are sent. So a client that waits for one reply is woken after the work of the others is done,
-//! and not in the midst of it: on two cores 25 % less processor time (docs/design/server.md).
+//! One wake-up passes once over the ready sockets. From each it reads as much as one buffer holds, serves the
+//! complete requests in place, and collects their replies. It sends them after all are served. So a client that waits
+//! for one reply wakes up after the work for the others, not in the middle of it: on two cores this takes 25 % less
+//! processor time (docs/design/server.md).
 
 mod telling;
 mod waiting;
@@ -30,36 +30,36 @@ pub(crate) const WAKE: Token = Token(usize::MAX);
 
 /// Bytes read from a connection before the next has its turn.
 pub(crate) const READ_BYTES: usize = 64 << 10;
-/// Replies of one connection in a wake-up; what is beyond is served in the next.
+/// Replies of one connection in a wake-up. The rest is served in the next.
 pub(crate) const REPLY_BYTES: usize = 256 << 10;
-/// Bytes of entries that are written anew for a connection in a wake-up, and one entry.
+/// Bytes of entries rewritten for a connection in a wake-up, besides one entry.
 pub(crate) const WORK_BYTES: usize = 1 << 20;
-/// Replies that are collected before they are sent.
+/// Replies collected before they are sent.
 const COLLECTED_BYTES: usize = 1 << 20;
-/// What the buffer of replies keeps of its memory from one wake-up to the next.
+/// Memory that the buffer of replies keeps from one wake-up to the next.
 const KEPT_BYTES: usize = COLLECTED_BYTES + REPLY_BYTES;
-/// Connections accepted in a wake-up, of a listener.
+/// Connections that a listener accepts in a wake-up.
 const ACCEPTS: usize = 64;
-/// Seconds that a handshake may take where a request may take any time.
+/// Seconds for a handshake where requests have no limit.
 const HANDSHAKE_SECONDS: u64 = 60;
 const EVENTS: usize = 1024;
-/// How long a thread sleeps at most.
+/// Longest sleep of a thread.
 const TICK: Duration = Duration::from_millis(1000);
-/// How long it sleeps while a listener may have more connections than it could accept.
+/// Sleep while a listener may have more connections than it could accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// What a session is served with.
+/// A turn of a session, with its buffers and limits.
 pub(crate) struct Turn<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) counters: &'a Counters,
-    /// Replies go to its end.
+    /// Replies are appended here.
     pub(crate) out: &'a mut Vec<u8>,
-    /// No request is begun when `out` is as long.
+    /// No request begins when `out` is this long.
     pub(crate) out_max: usize,
     pub(crate) scratch: &'a mut Vec<u8>,
-    /// Bytes that may be copied beside input and replies. No request is begun when it is 0.
+    /// Bytes that may be copied besides input and replies. No request begins when it is 0.
     pub(crate) work_left: usize,
-    /// Requests that may be begun.
+    /// Requests that may begin.
     pub(crate) requests_left: usize,
     pub(crate) now_ms: u64,
     /// The number of the thread.
@@ -69,7 +69,7 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Counts one more request, unless the turn has no room for it: then it is served in the next.
+    /// Counts one more request. False: the turn is full, and the next one serves it.
     pub(crate) fn begins_request(&mut self) -> bool {
         if self.out.len() >= self.out_max || self.work_left == 0 || self.requests_left == 0 {
             return false;
@@ -78,29 +78,29 @@ impl Turn<'_> {
         true
     }
 
-    /// Counts work that neither the length of the input nor that of the replies bounds.
+    /// Counts work that is bounded by the length of neither the input nor the replies.
     pub(crate) fn spend(&mut self, bytes: usize) {
         self.work_left = self.work_left.saturating_sub(bytes);
     }
 }
 
-/// What became of requests.
+/// The result of serving.
 pub(crate) struct Served {
-    /// Bytes of the input that are done with.
+    /// Bytes of the input that were consumed.
     pub(crate) consumed: usize,
     pub(crate) next: Next,
 }
 
-/// What a session waits for.
+/// The step after a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// More input: so many bytes at least, with what was not consumed.
+    /// Wait for more input: this many bytes at least, including what was not consumed.
     Read(usize),
-    /// Its replies to be sent, because they are many.
+    /// Send the replies, because they are many.
     Send,
-    /// What another thread brings.
+    /// Wait for another thread.
     Wait,
-    /// Nothing: the connection is to be closed when its replies are sent.
+    /// Close the connection after its replies are sent.
     Close,
 }
 
@@ -109,34 +109,34 @@ pub(crate) struct Worker {
     number: usize,
     poll: Poll,
     listeners: Vec<(Protocol, Listener)>,
-    /// The token of the first connection: those before are listeners'.
+    /// The token of the first connection; listeners have those before.
     first: usize,
-    /// Nothing is accepted any more, and the thread ends with its last connection.
+    /// Whether nothing is accepted any more, and the thread ends with its last connection.
     is_draining: bool,
-    /// By token, less `first`.
+    /// By token, from `first` on.
     connections: Vec<Option<Box<Connection>>>,
     vacant: Vec<usize>,
-    /// Connections that are served next.
+    /// Connections to serve next.
     ready: VecDeque<usize>,
-    /// Listeners that may have more.
+    /// Listeners that may have further connections.
     accepting: Vec<usize>,
     input: Box<[u8]>,
     out: Vec<u8>,
-    /// Whose replies lie where in `out`.
+    /// The connection of each range of `out`.
     parts: Vec<(usize, Range<usize>)>,
     scratch: Vec<u8>,
     added: Added,
-    /// Replies that wait: until when, of which connection, their tickets.
+    /// Waiting replies: deadline, connection, ticket.
     deadlines: BTreeSet<(u64, u32, u64)>,
-    /// There are letters.
+    /// Whether there are letters.
     has_mail: bool,
     now_ms: u64,
     swept_ms: u64,
-    /// What the connections of this thread hold of the bytes that all do.
+    /// This thread's part of the bytes that all connections hold.
     held_bytes: usize,
 }
 
-/// Replies of a connection that may still be made to wait. Without any it is not served.
+/// Replies of a connection that may still wait. Without any it is not served.
 fn room(connection: &Connection) -> usize {
     connection.waits.as_ref().map_or(HOLES_MAX, |waits| waits.room(REPLY_BYTES))
 }
@@ -208,7 +208,7 @@ impl Worker {
                     self.send_all();
                 }
             }
-            // Behind those that were served, so that a connection which ends has its last replies sent before.
+            // After serving, so that a connection that ends has its last replies sent before.
             self.end_waits();
             self.send_all();
             if self.is_draining {
@@ -220,7 +220,7 @@ impl Worker {
         }
     }
 
-    /// How long it may sleep.
+    /// The longest sleep now.
     fn timeout(&self) -> Duration {
         if !self.ready.is_empty() {
             Duration::ZERO
@@ -234,7 +234,7 @@ impl Worker {
         }
     }
 
-    /// Whether the thread ends because the server drains and nothing is left of its connections, or its time is over.
+    /// Whether the thread ends: the server drains, and either its connections are done or the time is over.
     fn drains(&mut self) -> bool {
         let until_ms = self.shared.drains_until_ms.load(Relaxed);
         if until_ms == u64::MAX {
@@ -243,7 +243,7 @@ impl Worker {
         if !self.is_draining {
             self.is_draining = true;
             self.accept_the_last();
-            // What has arrived is read and served once more, whether its event has come or not.
+            // Input is read and served once more, whether or not its event has come.
             for slot in 0..self.connections.len() {
                 if let Some(connection) = &mut self.connections[slot] {
                     connection.readable = true;
@@ -254,8 +254,8 @@ impl Worker {
         self.now_ms >= until_ms || self.connections.iter().all(Option::is_none)
     }
 
-    /// Accepts who has connected, and closes the listeners: clients go elsewhere, and do not wait in a queue that nobody
-    /// takes them from.
+    /// Accepts the connections in the queue and closes the listeners, so that further clients connect elsewhere
+    /// instead of waiting in a queue that is never emptied.
     fn accept_the_last(&mut self) {
         let most = self.shared.settings.limits.backlog.unsigned_abs() as usize / ACCEPTS + 1;
         for listener in 0..self.listeners.len() {
@@ -295,14 +295,14 @@ impl Worker {
             return;
         }
         let slot = token.0 - self.first;
-        // One that was closed in this wake-up may still have events.
+        // A connection closed in this wake-up may still have events.
         let Some(Some(connection)) = self.connections.get_mut(slot) else { return };
         connection.ended |= event.is_read_closed() || event.is_error();
         connection.readable |= event.is_readable() || connection.ended;
         self.list(slot);
     }
 
-    /// Has a connection served in this or the next wake-up.
+    /// Lists a connection to be served in this wake-up or the next.
     fn list(&mut self, slot: usize) {
         if let Some(connection) = &mut self.connections[slot]
             && !connection.is_listed
@@ -318,7 +318,7 @@ impl Worker {
             match socket.accept() {
                 Ok(stream) => self.admit(*protocol, stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The client has gone, or the process has no descriptor left: looked at again.
+                // The client has gone, or the process has no descriptor left: tried again later.
                 Err(_) => break,
             }
         }
@@ -335,7 +335,7 @@ impl Worker {
         let shared = Arc::clone(&self.shared);
         if shared.connections.load(Relaxed) >= shared.settings.limits.connections {
             self.counters().rejected.add(1);
-            // Who does not read it has it anyway when the connection is closed.
+            // A client that does not read the reply still sees the connection close.
             if shared.tls.is_none() {
                 let _ = stream.write(protocol.too_many_connections());
             }
@@ -371,7 +371,7 @@ impl Worker {
         self.vacant.push(slot);
     }
 
-    /// Reads from a connection and serves what has arrived whole.
+    /// Reads from a connection and serves the complete requests.
     fn serve(&mut self, slot: usize) {
         let Some(mut connection) = self.connections[slot].take() else { return };
         connection.is_listed = false;
@@ -387,7 +387,7 @@ impl Worker {
         self.relieve();
     }
 
-    /// A connection holds other memory than before. Most never hold any.
+    /// Notes a change of the memory that a connection holds. Most never hold any.
     fn hold(&mut self, before: usize, now: usize) {
         if before != now {
             self.held_bytes = self.held_bytes - before + now;
@@ -408,7 +408,7 @@ impl Worker {
             }
         }
         if connection.closing {
-            // What waits is answered before.
+            // Waiting replies come first.
             return if connection.awaits_nothing() {
                 Err(io::ErrorKind::ConnectionAborted.into())
             } else {
@@ -431,7 +431,7 @@ impl Worker {
     }
 
     fn read(&mut self, slot: usize, connection: &mut Connection) -> io::Result<bool> {
-        // A request that fits into the buffer is put together there.
+        // A request that fits into the buffer is assembled there.
         let begun = if connection.wanted <= self.input.len() { connection.carry.len() } else { 0 };
         let begun = if begun < self.input.len() / 2 { begun } else { 0 };
         self.input[..begun].copy_from_slice(&connection.carry[..begun]);
@@ -442,7 +442,8 @@ impl Worker {
         }
         let read = match read {
             Ok(0) if connection.awaits_nothing() => return Err(io::ErrorKind::UnexpectedEof.into()),
-            // It may have closed its half only, and then reads what it waits for. It cannot bring what it has won.
+            // It may have closed only its half, and still read the replies it waits for. It cannot bring a value any
+            // more.
             Ok(0) => {
                 connection.closing = true;
                 self.give_up_leases(connection);
@@ -465,14 +466,14 @@ impl Worker {
         if connection.carry.is_empty() {
             connection.stalled_ms = self.now_ms;
         }
-        // After less than there was room for the socket is empty, and the next event says when it is not.
+        // A short read has emptied the socket; an event tells when there is more.
         let is_short = begun + read < self.input.len();
         connection.readable = !is_short || connection.ended || connection.stream.has_more();
         let arrived = begun + read;
         let goes_on = if connection.carry.len() > begun {
             let mut carry = std::mem::take(&mut connection.carry);
             if carry.capacity() - carry.len() < read {
-                // Twice as much each time, and no more than is wanted.
+                // Doubled each time, up to what the request needs.
                 let missing = connection.wanted.saturating_sub(carry.len());
                 carry.reserve_exact(missing.min(carry.len()).max(read));
             }
@@ -493,8 +494,8 @@ impl Worker {
         Ok(goes_on || connection.readable)
     }
 
-    /// Serves the requests that lie in the buffer up to `arrived`, or else in `carry`, and keeps what
-    /// is left. True: there is more to serve.
+    /// Serves the requests in the buffer up to `arrived`, or else in `carry`, and keeps the rest. True: there is more
+    /// to serve.
     fn answer(
         &mut self,
         slot: usize,
@@ -524,7 +525,7 @@ impl Worker {
         };
         let Served { consumed, next } = session::serve(&mut connection.session, input, &mut turn);
         drop(turn);
-        // A dump goes on without input.
+        // A dump continues without input.
         if consumed > 0 || next == Next::Send {
             connection.served_ms = self.now_ms;
             connection.stalled_ms = self.now_ms;
@@ -535,7 +536,7 @@ impl Worker {
         } else {
             carry.drain(..consumed);
         }
-        // A connection without a half request holds no memory.
+        // A connection without a partial request holds no memory.
         connection.carry = if carry.is_empty() { Vec::new() } else { carry };
         connection.wanted = if let Next::Read(wanted) = next { wanted } else { 0 };
         connection.closing |= next == Next::Close;
@@ -553,7 +554,7 @@ impl Worker {
         connection.has_more
     }
 
-    /// Sends all replies that were collected.
+    /// Sends all collected replies.
     fn send_all(&mut self) {
         let parts = std::mem::take(&mut self.parts);
         for (slot, range) in &parts {
@@ -582,15 +583,15 @@ impl Worker {
         self.relieve();
     }
 
-    /// If connections hold more than they may together, closes those of this thread that hold the most, as
-    /// long as the thread holds more than its part. If it does not, another thread does.
+    /// If connections together exceed their limit of memory, closes those of this thread that hold most, while the
+    /// thread holds more than its part. If it does not, another thread does.
     fn relieve(&mut self) {
         let shares = &self.shared.shares;
         let most = shares.buffer_bytes + shares.session_bytes;
         let part = most / self.shared.settings.threads;
         while self.shared.held_bytes.load(Relaxed) > most {
             if self.held_bytes <= part {
-                // It may sleep, and looks at what it holds when it wakes.
+                // It may sleep, and checks what it holds when it wakes.
                 self.shared.wake();
                 return;
             }
@@ -615,7 +616,7 @@ impl Worker {
         let mut over = Vec::new();
         for (slot, connection) in self.connections.iter().enumerate() {
             let Some(connection) = connection else { continue };
-            // A handshake never has any time.
+            // A handshake always has a limit.
             let seconds = match limits.request_seconds {
                 0 if connection.stream.is_handshaking() => HANDSHAKE_SECONDS,
                 seconds => seconds,

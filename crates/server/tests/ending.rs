@@ -1,4 +1,4 @@
-//! How a server ends and begins again, and what its operators see of it.
+//! Draining, saving and restoring, and the operators' pages.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use frazil_server::{Address, Origin, Server, Settings, StoreKind};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// The store of these tests, which `cargo xtask test` runs once with each.
+/// The store under test; `cargo xtask test` runs the tests once with each.
 fn store() -> StoreKind {
     match std::env::var("FRAZIL_TEST_STORE") {
         Ok(name) if name == "objects" => StoreKind::Objects,
@@ -28,7 +28,7 @@ fn settings(threads: usize) -> Settings {
     }
 }
 
-/// Where it serves clients, and where operators.
+/// Its addresses for clients and for operators.
 fn ports(server: &Server) -> [SocketAddr; 2] {
     let tcp = |address: &Address| match address {
         Address::Tcp(address) => *address,
@@ -44,7 +44,7 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Sends a request, and waits for as many bytes as its reply has.
+/// Sends a request, and reads as many bytes as the expected reply has.
 fn exchange(stream: &mut TcpStream, request: &str, reply: &str) {
     stream.write_all(request.as_bytes()).unwrap();
     let mut told = vec![0; reply.len()];
@@ -52,7 +52,7 @@ fn exchange(stream: &mut TcpStream, request: &str, reply: &str) {
     assert_eq!(String::from_utf8_lossy(&told), reply);
 }
 
-/// What comes until the server closes the connection.
+/// The bytes up to the end of the connection.
 fn rest(stream: &mut TcpStream) -> String {
     let mut rest = Vec::new();
     stream.read_to_end(&mut rest).unwrap();
@@ -75,7 +75,7 @@ fn a_drained_server_answers_what_has_arrived_and_accepts_nobody() {
         let mut half = connect(port);
         exchange(&mut half, "set key 0 0 5\r\nfirst\r\nset key 0 0 6\r\nsec", "STORED\r\n");
         server.handle().drain(Duration::from_secs(60));
-        // The one that owes nothing and is owed nothing is closed, long before the time is over.
+        // The idle one is closed long before the deadline.
         assert_eq!(rest(&mut idle), "");
         let health = http(admin, "GET /health HTTP/1.1\r\n\r\n");
         assert!(health.starts_with("HTTP/1.1 503 "), "{health}");
@@ -83,7 +83,7 @@ fn a_drained_server_answers_what_has_arrived_and_accepts_nobody() {
         while TcpStream::connect(port).is_ok() {
             assert!(begun.elapsed() < PATIENCE, "it still listens");
         }
-        // The one with half a request may send the rest.
+        // The one with a partial request may send the rest.
         half.write_all(b"ond\r\nget key\r\n").unwrap();
         assert_eq!(rest(&mut half), "STORED\r\nVALUE key 0 6\r\nsecond\r\nEND\r\n");
         server.join().unwrap();
@@ -91,7 +91,7 @@ fn a_drained_server_answers_what_has_arrived_and_accepts_nobody() {
 }
 
 #[test]
-fn a_client_that_does_not_go_is_left_when_the_time_is_over() {
+fn a_client_that_stays_is_closed_at_the_deadline() {
     let server = Server::start(settings(2)).unwrap();
     let mut half = connect(ports(&server)[0]);
     exchange(&mut half, "set key 0 0 1\r\n1\r\nset key 0 0 5\r\nha", "STORED\r\n");
@@ -162,16 +162,16 @@ fn operators_see_health_and_counts() {
         let reply = http(admin, request);
         assert!(reply.starts_with(&format!("HTTP/1.1 {status}\r\n")), "{request}: {reply}");
     }
-    // Neither a head without end nor a client that goes away keeps others waiting.
+    // Neither an endless head nor a client that goes away delays others.
     drop(connect(admin));
     let mut endless = connect(admin);
     let _ = endless.write_all(&[b'a'; 20 << 10]);
     assert!(http(admin, "GET /health HTTP/1.1\r\n\r\n").ends_with("serving\n"));
 }
 
-/// Those that the server has not accepted yet are in the system's queue, with their requests.
+/// Connections not yet accepted are in the system's queue, with their requests.
 #[test]
-fn who_has_connected_before_the_end_is_answered() {
+fn connections_before_the_end_are_answered() {
     for threads in [1, 2] {
         let server = Server::start(settings(threads)).unwrap();
         let [port, _] = ports(&server);
@@ -188,7 +188,7 @@ fn who_has_connected_before_the_end_is_answered() {
 }
 
 #[test]
-fn an_operator_who_is_slow_keeps_nobody_waiting_for_long() {
+fn a_slow_operator_delays_others_briefly() {
     let server = Server::start(settings(1)).unwrap();
     let [_, admin] = ports(&server);
     let ended = std::sync::atomic::AtomicBool::new(false);
@@ -197,7 +197,7 @@ fn an_operator_who_is_slow_keeps_nobody_waiting_for_long() {
         slow.write_all(b"GET /health HTTP/1.1\r\n\r\n").unwrap();
         let ended = &ended;
         scope.spawn(move || {
-            // Until the server has enough of it.
+            // Until the server closes it.
             while !ended.load(std::sync::atomic::Ordering::Relaxed) && slow.write_all(b".").is_ok()
             {
                 std::thread::sleep(Duration::from_millis(50));
@@ -209,7 +209,7 @@ fn an_operator_who_is_slow_keeps_nobody_waiting_for_long() {
     });
 }
 
-/// A server with an origin that answers when the test does.
+/// A server with an origin that the test answers for.
 fn start_with_origin(threads: usize) -> (Server, TcpListener) {
     let origin = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/{{key}}", origin.local_addr().unwrap()).parse().unwrap();
@@ -218,7 +218,7 @@ fn start_with_origin(threads: usize) -> (Server, TcpListener) {
     (Server::start(settings).unwrap(), origin)
 }
 
-/// The next request that the origin is asked, with nothing answered.
+/// The origin's next request, unanswered.
 fn accept(origin: &TcpListener) -> TcpStream {
     let (mut asked, _) = origin.accept().unwrap();
     asked.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -231,7 +231,7 @@ fn accept(origin: &TcpListener) -> TcpStream {
     asked
 }
 
-/// Waits until the page for operators has these lines.
+/// Waits until the operators' page has these lines.
 #[track_caller]
 fn until_page(admin: SocketAddr, lines: &[&str]) {
     let begun = Instant::now();
@@ -245,7 +245,7 @@ fn until_page(admin: SocketAddr, lines: &[&str]) {
 }
 
 #[test]
-fn a_drained_server_answers_who_waits_before_it_closes() {
+fn a_drained_server_answers_waiters_before_it_closes() {
     for threads in [1, 2] {
         let (server, origin) = start_with_origin(threads);
         let [port, admin] = ports(&server);
@@ -260,7 +260,7 @@ fn a_drained_server_answers_who_waits_before_it_closes() {
         next.write_all(b"mg lease v N30 w60000\r\nget key\r\n").unwrap();
         until_page(admin, &["frazil_server_waiters 7"]);
         server.handle().drain(PATIENCE);
-        // The holder of the lease is owed nothing, and who waits for it has it then.
+        // The idle holder of the lease is closed, and its waiter gets the lease.
         assert_eq!(rest(&mut winner), "");
         exchange(&mut next, "", "VA 0 W\r\n\r\n");
         asked.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx").unwrap();
@@ -271,9 +271,9 @@ fn a_drained_server_answers_who_waits_before_it_closes() {
     }
 }
 
-/// Nobody is told anything then, and nothing keeps the server.
+/// Clients get no replies, and nothing delays the end.
 #[test]
-fn a_server_that_is_stopped_leaves_who_waits() {
+fn a_stopped_server_leaves_its_waiters() {
     let (server, origin) = start_with_origin(2);
     let [port, admin] = ports(&server);
     let mut waits = connect(port);

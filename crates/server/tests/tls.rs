@@ -1,4 +1,4 @@
-//! TLS as clients meet it, with certificates that each test makes.
+//! TLS, with certificates made by each test.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A root, and files of certificates it has signed, which are removed when the test is over.
+/// A root, and files of certificates signed by it, deleted at the end of the test.
 struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: PathBuf,
@@ -37,7 +37,7 @@ impl Authority {
         Authority { issuer, folder }
     }
 
-    /// A certificate for this machine, and its key, in PEM.
+    /// A certificate for this machine and its key, in PEM.
     fn sign(&self) -> (String, String) {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -56,7 +56,7 @@ impl Authority {
         }
     }
 
-    /// What a client begins with that trusts this root, perhaps with a certificate of another.
+    /// The configuration of a client that trusts this root, with a certificate or without.
     fn client(&self, signed: Option<(String, String)>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
@@ -72,7 +72,7 @@ impl Authority {
     }
 }
 
-/// Items of up to 1 MiB, in a small memory too.
+/// Items of up to 1 MiB, even with a small capacity.
 fn limits() -> Limits {
     Limits { item_bytes: Some(ITEM_BYTES_MAX), ..Limits::default() }
 }
@@ -115,7 +115,7 @@ fn expect(client: &mut (impl Read + Write), request: &[u8], reply: &[u8]) {
     assert_eq!(bytes.escape_ascii().to_string(), reply.escape_ascii().to_string());
 }
 
-/// A count on the page for operators, fetched with TLS.
+/// A count on the operators' page, fetched by TLS.
 fn metric(server: &Server, at: usize, config: &Arc<ClientConfig>, name: &str) -> u64 {
     let mut client = connect(address(server, at), config);
     client.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
@@ -125,7 +125,7 @@ fn metric(server: &Server, at: usize, config: &Arc<ClientConfig>, name: &str) ->
     found.unwrap_or_else(|| panic!("{page}")).parse().unwrap()
 }
 
-/// Waits until the server has closed a connection, however that shows.
+/// Waits for the server to close a connection, in whichever way that shows.
 fn is_closed(stream: &mut TcpStream) -> bool {
     let mut buffer = [0; 4096];
     loop {
@@ -157,7 +157,7 @@ fn requests_of_any_size_and_replies_that_are_not_read_go_through() {
     let value = vec![b'x'; 900_000];
     let set = [b"set big 0 0 900000\r\n", &value[..], b"\r\n"].concat();
     expect(&mut client, &set, b"STORED\r\n");
-    // Twenty of them, more than sockets hold, before any is read.
+    // Twenty requests, more than sockets hold, before any reply is read.
     client.write_all(&b"get big\r\n".repeat(20)).unwrap();
     std::thread::sleep(Duration::from_millis(50));
     let reply = [b"VALUE big 0 900000\r\n", &value[..], b"\r\nEND\r\n"].concat();
@@ -169,7 +169,7 @@ fn requests_of_any_size_and_replies_that_are_not_read_go_through() {
         expect(&mut client, &[*byte], b"");
     }
     expect(&mut client, b"y\r\n", b"VALUE key 0 5\r\nvalue\r\nEND\r\n");
-    // All that was answered arrives, and then the word that nothing follows.
+    // All replies arrive, and then `close_notify`.
     client.write_all(b"get big\r\nquit\r\n").unwrap();
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).unwrap();
@@ -178,7 +178,7 @@ fn requests_of_any_size_and_replies_that_are_not_read_go_through() {
     expect(&mut client, b"GET key\r\n", b"$5\r\nvalue\r\n");
 }
 
-/// The cache of HTTP has the same streams: a miss, whose body comes from a thread beside, and a hit.
+/// HTTP uses the same streams: a miss, whose body comes from the fetching thread, and a hit.
 #[test]
 fn http_is_served_over_tls() {
     let origin = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -234,11 +234,11 @@ fn a_client_without_the_right_certificate_is_not_served() {
     expect(&mut client, b"mn\r\n", b"MN\r\n");
     for wrong in [authority.client(None), authority.client(Some(other.sign()))] {
         let mut client = connect(address(&server, 0), &wrong);
-        // With TLS 1.3 a client hears it when it reads.
+        // With TLS 1.3 a client learns of it when it reads.
         let answered = client.write_all(b"mn\r\n").and_then(|()| client.read_exact(&mut [0]));
         assert!(answered.is_err());
     }
-    // They hear it before it is counted.
+    // Clients learn of it before it is counted.
     let until = Instant::now() + PATIENCE;
     while metric(&server, 1, &right, "frazil_server_tls_errors_total") < 2 {
         assert!(Instant::now() < until);
@@ -246,9 +246,9 @@ fn a_client_without_the_right_certificate_is_not_served() {
     assert_eq!(metric(&server, 1, &right, "frazil_server_tls_handshakes_total"), 1);
 }
 
-/// Whoever does not speak TLS is closed, counted, and holds up nobody.
+/// A client that does not speak TLS is closed and counted, and delays no other.
 #[test]
-fn what_is_no_handshake_is_closed_and_counted() {
+fn failed_handshakes_are_closed_and_counted() {
     let authority = Authority::new("garbage");
     let files = authority.files(false);
     let server = Server::start(Settings {
@@ -258,7 +258,7 @@ fn what_is_no_handshake_is_closed_and_counted() {
     });
     let server = server.unwrap();
     let config = authority.client(None);
-    // A handshake's first record, of which less comes than it says.
+    // The first record of a handshake, cut short.
     let cut = [0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3];
     let begins: [&[u8]; 4] = [b"get key\r\n", b"GET / HTTP/1.1\r\n\r\n", &[0; 5000], &[0xff; 20]];
     for bytes in begins {
@@ -271,14 +271,14 @@ fn what_is_no_handshake_is_closed_and_counted() {
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     assert!(is_closed(&mut stream));
     assert_eq!(metric(&server, 1, &config, "frazil_server_tls_errors_total"), 5);
-    // Who goes on to be silent is closed when the time of a request is over.
+    // A silent client is closed at the timeout of a request.
     let began = Instant::now();
     let (mut silent, mut slow) = (plain(address(&server, 0)), plain(address(&server, 0)));
     slow.write_all(&cut).unwrap();
     assert!(is_closed(&mut silent) && is_closed(&mut slow));
     assert!(began.elapsed() > Duration::from_secs(1));
     assert_eq!(metric(&server, 1, &config, "frazil_server_slow_closed_total"), 2);
-    // A record behind the handshake that is none.
+    // A malformed record after the handshake.
     let mut client = connect(address(&server, 0), &config);
     expect(&mut client, b"mn\r\n", b"MN\r\n");
     client.sock.write_all(b"mn\r\n and more of it").unwrap();
@@ -297,7 +297,7 @@ fn certificates_are_read_again_and_broken_ones_are_not_taken() {
     assert!(server.handle().reload()[0].1.is_err());
     let (certificate, key) = new.sign();
     std::fs::write(&files.certificate, certificate).unwrap();
-    // The key is still that of another.
+    // The key still belongs to another certificate.
     assert!(server.handle().reload()[0].1.is_err());
     expect(&mut connect(address(&server, 0), &old.client(None)), b"mn\r\n", b"MN\r\n");
     std::fs::write(&files.key, key).unwrap();
@@ -308,7 +308,7 @@ fn certificates_are_read_again_and_broken_ones_are_not_taken() {
     expect(&mut before, b"mn\r\n", b"MN\r\n");
 }
 
-/// Connections hold what their sessions take, beside what they send, and give it back.
+/// Sessions are counted with the memory of connections, and released with it.
 #[test]
 fn sessions_are_counted() {
     let authority = Authority::new("counted");

@@ -1,8 +1,9 @@
-//! Verification of passwords, off the loop: it takes some 30 ms of the processor and 19 MiB by design.
+//! Verification of passwords outside the loop. One takes some 30 ms of the processor and 19 MiB, by design.
 //!
-//! One thread does one at a time. A password that was right before is known by a digest with a key of this process, so
-//! clients of a user that was seen are let in at once whatever others try. One password that many connections give
-//! at a time is verified once. After a wrong one the thread rests three times as long as it took.
+//! One thread verifies one password at a time. A password that was right before is recognized by its digest under a
+//! key of this process, so clients of a user that has connected before are admitted at once, whatever others try. A
+//! password that many connections give at the same time is verified once. After a wrong password the thread rests for
+//! three times as long as the verification took.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,19 +19,19 @@ use super::{NOBODY, User, verify};
 use crate::mail::{News, Place};
 use crate::server::Shared;
 
-/// Passwords that wait to be verified at once; clients with others are told to try again.
+/// Passwords in the queue. Clients with further ones are told to try again.
 const WAITING_MAX: usize = 32;
-/// How long the thread rests after a wrong password: so many times what that took.
+/// Rest after a wrong password, in multiples of the time that its verification took.
 const REST: u32 = 3;
-/// No hole has this number: the letter only wakes the connection.
+/// No waiting reply has this ticket: the letter only wakes the connection.
 const NO_TICKET: u64 = u64::MAX;
 
-/// A verdict.
+/// Values of a verdict.
 pub(super) const WAITS: u8 = 0;
 pub(super) const RIGHT: u8 = 1;
 const WRONG: u8 = 2;
 
-/// Passwords to be verified, the first of which is being.
+/// The queue of passwords. The first is being verified.
 pub(crate) struct Checks {
     key: [u8; 32],
     queue: Mutex<Queue>,
@@ -45,14 +46,14 @@ struct Queue {
 
 struct Order {
     digest: [u8; 32],
-    /// `None`: nobody has the name, which must not be told faster.
+    /// `None`: an unknown name. Its refusal must take as long as that of a known one.
     user: Option<Arc<User>>,
     password: Box<[u8]>,
-    /// One of each connection.
+    /// The verdict and place of each waiting connection.
     verdicts: Vec<(Arc<AtomicU8>, Place)>,
 }
 
-/// A password, and whose it may be.
+/// A password and the user it is claimed for.
 type Next = (Option<Arc<User>>, Box<[u8]>);
 
 impl fmt::Debug for Checks {
@@ -69,8 +70,8 @@ impl Checks {
         Ok(Checks { key, queue: Mutex::default(), came: Condvar::new() })
     }
 
-    /// The digest by which a password is known again. The key keeps it from being of use to who does not have this
-    /// process's memory, and time that a comparison takes from telling anything of the password.
+    /// The digest that recognizes a verified password. The key makes it useless without this process's memory, and
+    /// keeps the time of a comparison from revealing the password.
     pub(super) fn digest(&self, name: &[u8], password: &[u8]) -> [u8; 32] {
         let mut digest = Sha256::new();
         digest.update(self.key);
@@ -80,7 +81,7 @@ impl Checks {
         digest.finalize().into()
     }
 
-    /// Has a password verified for a connection. `None`: too many are.
+    /// Queues a password for verification, for a connection. `None`: the queue is full.
     pub(super) fn order(
         &self,
         digest: [u8; 32],
@@ -112,21 +113,21 @@ impl Checks {
         Some(verdict)
     }
 
-    /// Has the thread end.
+    /// Ends the thread.
     pub(crate) fn stop(&self) {
         self.queue.lock().stops = true;
         self.came.notify_one();
     }
 
-    /// The password that is verified next; it stays in the queue, so that others with the same wait for it too. `None`:
-    /// the server ends.
+    /// The next password to verify. It stays in the queue, so that other connections with the same password join it.
+    /// `None`: the server ends.
     fn next(&self) -> Option<Next> {
         let mut queue = self.queue.lock();
         loop {
             if queue.stops {
                 return None;
             }
-            // A connection that was closed has let its verdict go.
+            // A closed connection has dropped its verdict.
             if let Some(order) = queue.orders.front_mut() {
                 order.verdicts.retain(|(verdict, _)| Arc::strong_count(verdict) > 1);
             }
@@ -138,7 +139,7 @@ impl Checks {
         }
     }
 
-    /// Rests after a wrong password that took since `began`.
+    /// Rests after a wrong password whose verification began at `began`.
     fn rest(&self, began: Instant) {
         let until = Instant::now() + began.elapsed() * REST;
         let mut queue = self.queue.lock();
@@ -156,13 +157,13 @@ pub(crate) fn run(shared: &Shared) {
         let is_right = verify(&password, hash.unwrap_or(NOBODY)) && user.is_some();
         let Some(order) = checks.queue.lock().orders.pop_front() else { return };
         if let Some(user) = user.filter(|_| is_right) {
-            // If it is set already, then to the same: a user has one password.
+            // A value set before is the same one: a user has one password.
             let _ = user.verified.set(order.digest);
         }
         for (verdict, _) in &order.verdicts {
             verdict.store(if is_right { RIGHT } else { WRONG }, Relaxed);
         }
-        // Behind the verdicts, so that who is woken sees them: the mail's lock orders both.
+        // After the verdicts are stored, so that a woken connection sees them: the mail's lock orders both.
         let letters = order.verdicts.iter().map(|(_, place)| ((NO_TICKET, *place), News::Look));
         shared.items.flights.mail().send(letters);
         if !is_right {

@@ -1,7 +1,7 @@
-//! Who may do what: users with a password, classes of commands and prefixes of keys, read from a file.
+//! Users with a password, their classes of commands and prefixes of keys, read from a file.
 //!
-//! A connection has a [`Pass`]. One that may do everything is told by a flag, so it costs a request nothing else. Passwords
-//! are verified by a thread of their own ([`checks`]).
+//! Each connection has a [`Pass`]. A flag marks one with all rights, and is all that its requests check. A separate
+//! thread verifies passwords ([`checks`]).
 
 mod checks;
 mod pass;
@@ -22,23 +22,23 @@ use serde::Deserialize;
 pub(crate) use checks::{Checks, run};
 pub(crate) use pass::{Attempt, Pass};
 
-/// Bytes of a file of users.
+/// Size of a file of users, in bytes.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Users of a file.
+/// Users in a file.
 const USERS_MAX: usize = 4096;
-/// Prefixes of a user, and the longest.
+/// Prefixes of a user, and the length of each.
 const PREFIXES_MAX: usize = 64;
 const PREFIX_BYTES_MAX: usize = 250;
-/// The longest name of a user, and the longest password.
+/// Length of a user's name, and of a password, in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 128;
 pub(crate) const PASSWORD_BYTES_MAX: usize = 512;
-/// What one verification may take: KiB of memory, passes over it, lanes.
+/// Cost of one verification: KiB of memory, passes over it, lanes.
 const HASH_KIB_MAX: u32 = 64 << 10;
 const HASH_PASSES_MAX: u32 = 16;
 const HASH_LANES_MAX: u32 = 4;
-/// Whose rights a connection has before it says who it is, if it is in the file without a password.
+/// The user of a connection before it logs in, if the file has this user without a password.
 const DEFAULT: &str = "default";
-/// A hash that no password has, as costly as one: verified for names that no user has.
+/// A hash without a password, as costly as a real one: verified for unknown names.
 const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$bm8gdXNlciBoYXMgdGhpcw$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 /// Classes of commands, one bit each.
@@ -46,7 +46,7 @@ pub(crate) const READ: u8 = 1;
 pub(crate) const WRITE: u8 = 2;
 pub(crate) const ADMIN: u8 = 4;
 pub(crate) const DANGEROUS: u8 = 8;
-/// By their names.
+/// The classes by name.
 pub(crate) const CLASSES: [(u8, &str); 4] =
     [(READ, "read"), (WRITE, "write"), (ADMIN, "admin"), (DANGEROUS, "dangerous")];
 
@@ -56,15 +56,15 @@ pub(crate) struct User {
     pub(crate) name: Box<str>,
     entry: Entry,
     classes: u8,
-    /// What keys begin with; none: any key.
+    /// Prefixes of the keys it may use; empty: any key.
     prefixes: Box<[Box<[u8]>]>,
-    /// The keyed digest of the password, once it was verified.
+    /// The keyed digest of the password, set when it was first verified.
     verified: OnceLock<[u8; 32]>,
-    /// The file does not have it any more, or otherwise: its connections are closed.
+    /// The file no longer has this user, or has changed it: its connections are closed.
     is_revoked: AtomicBool,
 }
 
-/// A user as the file has it.
+/// A user as written in the file.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -115,12 +115,12 @@ impl User {
         })
     }
 
-    /// Whether it may do everything with every key.
+    /// Whether it has all rights on all keys.
     fn is_free(&self) -> bool {
         self.prefixes.is_empty() && self.may(READ | WRITE | ADMIN | DANGEROUS)
     }
 
-    /// Whether it has all of some classes.
+    /// Whether it has all these classes.
     pub(crate) fn may(&self, classes: u8) -> bool {
         self.classes & classes == classes
     }
@@ -137,7 +137,7 @@ impl User {
         self.entry.password.is_some()
     }
 
-    /// Its keys as Redis writes them: patterns, with a backslash before what would be more than itself.
+    /// Its keys as patterns of Redis, with special characters escaped.
     pub(crate) fn shown_keys(&self) -> String {
         if self.prefixes.is_empty() {
             return "~*".into();
@@ -156,18 +156,18 @@ impl User {
         text
     }
 
-    /// Its commands as Redis writes them: all but those of the classes that it has not.
+    /// Its commands in Redis' notation: all, less those of the classes it lacks.
     pub(crate) fn shown_commands(&self) -> String {
         let mut text = "+@all".to_owned();
         for (_, name) in CLASSES.iter().filter(|(class, _)| !self.may(*class)) {
-            // A string takes all that is written to it.
+            // Writing to a string cannot fail.
             let _ = write!(text, " -@{name}");
         }
         text
     }
 }
 
-/// A hash that can be verified, and that does not take more than it may.
+/// Checks that a hash can be verified, within the limits of cost.
 fn check_hash(hash: &str) -> Result<(), String> {
     let refused = "a password is a hash of `frazil serve --hash-password`: argon2id, with at most \
                    64 MiB, 16 passes and 4 lanes";
@@ -204,18 +204,18 @@ pub fn hash_password(password: &[u8]) -> io::Result<String> {
     hash.map(|hash| hash.to_string()).map_err(|error| io::Error::other(error.to_string()))
 }
 
-/// Verifies a password, as costly as its hash says.
+/// Verifies a password, at the cost that its hash sets.
 fn verify(password: &[u8], hash: &str) -> bool {
     PasswordHash::new(hash)
         .is_ok_and(|hash| Argon2::default().verify_password(password, &hash).is_ok())
 }
 
-/// All users of a file.
+/// The users of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Users(BTreeMap<Box<str>, Arc<User>>);
 
 impl Users {
-    /// Reads a file. Users that `before` has alike stay, and so do their connections.
+    /// Reads a file. Users unchanged since `before` are kept, and so are their connections.
     fn read(path: &Path, before: &Users) -> io::Result<Users> {
         let mut text = String::new();
         std::fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
@@ -253,17 +253,17 @@ impl Users {
     }
 }
 
-/// Whether all who connect have to give a password, by a file of users.
+/// Whether a file of users requires a password of every client.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or is not one of users.
+/// The file cannot be read, or is not a file of users.
 pub fn users_need_passwords(path: &Path) -> io::Result<bool> {
     let users = Users::read(path, &Users::default())?;
     Ok(users.all().all(|user| user.needs_password()))
 }
 
-/// The users of a server, and the passwords that are being verified.
+/// The users of a server, and the queue of passwords.
 #[derive(Debug)]
 pub(crate) struct Access {
     users: RwLock<Arc<Users>>,
@@ -276,18 +276,18 @@ impl Access {
         Ok(Access { users: RwLock::new(Arc::new(users)), checks: Checks::new()? })
     }
 
-    /// The users of this moment.
+    /// The current users.
     pub(crate) fn users(&self) -> Arc<Users> {
         Arc::clone(&self.users.read())
     }
 
-    /// Who connects without a name.
+    /// The user of connections without a name.
     fn anybody(&self) -> Option<Arc<User>> {
         let users = self.users.read();
         users.get(DEFAULT.as_bytes()).filter(|user| !user.needs_password()).cloned()
     }
 
-    /// Reads the file again. Connections of users that it has otherwise, or not any more, are closed.
+    /// Reads the file again. Connections of changed or removed users are closed.
     pub(crate) fn reload(&self, path: &Path) -> io::Result<()> {
         let mut users = self.users.write();
         let read = Users::read(path, &users)?;

@@ -1,4 +1,4 @@
-//! What a connection may do.
+//! The rights of a connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -7,12 +7,12 @@ use super::checks::{RIGHT, WAITS};
 use super::{Access, NAME_BYTES_MAX, PASSWORD_BYTES_MAX, User};
 use crate::mail::Place;
 
-/// Whose rights a connection has, and a password that is being verified for it.
+/// The user of a connection, and the verification it waits for.
 #[derive(Debug)]
 pub(crate) struct Pass {
-    /// It may do everything: nothing else is looked at.
+    /// It has all rights: nothing else is checked.
     is_free: bool,
-    /// `None`: there are no users, or nobody yet.
+    /// `None`: the server has no users, or the client has not logged in.
     user: Option<Arc<User>>,
     check: Option<Box<Check>>,
 }
@@ -23,19 +23,19 @@ struct Check {
     user: Option<Arc<User>>,
 }
 
-/// What became of a name and a password.
+/// The outcome of a log-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
     Right,
     Wrong,
-    /// The same request is to be served again when [`Pass::waits`] is false.
+    /// Serve the same request again when [`Pass::waits`] is false.
     Waits,
-    /// Too many passwords are being verified.
+    /// The queue of passwords is full.
     Refused,
 }
 
 impl Pass {
-    /// What a connection has that has not said who it is.
+    /// The pass of a new connection.
     pub(crate) fn new(access: Option<&Access>) -> Pass {
         let mut pass = Pass { is_free: access.is_none(), user: None, check: None };
         pass.take_user(access.and_then(Access::anybody));
@@ -47,12 +47,12 @@ impl Pass {
         self.user = user;
     }
 
-    /// Nothing, where users are not those of [`Access`].
+    /// A pass without rights, where users are not those of [`Access`].
     pub(crate) fn nobody() -> Pass {
         Pass { is_free: false, user: None, check: None }
     }
 
-    /// Everything, without a user of a file.
+    /// A pass with all rights, without a user of a file.
     pub(crate) fn free() -> Pass {
         Pass { is_free: true, user: None, check: None }
     }
@@ -62,7 +62,7 @@ impl Pass {
         self.is_free
     }
 
-    /// Whether it may do anything but say who it is.
+    /// Whether it may do anything other than log in.
     pub(crate) fn is_known(&self) -> bool {
         self.is_free || self.user.is_some()
     }
@@ -71,12 +71,12 @@ impl Pass {
         self.user.as_deref()
     }
 
-    /// The name of its user, which is `default` where there are no users.
+    /// The name of its user; `default` on a server without users.
     pub(crate) fn name(&self) -> &str {
         self.user.as_ref().map_or(super::DEFAULT, |user| &user.name)
     }
 
-    /// Whether it has all of some classes.
+    /// Whether it has all these classes.
     pub(crate) fn may(&self, classes: u8) -> bool {
         self.is_free || self.user.as_ref().is_some_and(|user| user.may(classes))
     }
@@ -85,24 +85,25 @@ impl Pass {
         self.is_free || self.user.as_ref().is_some_and(|user| user.may_use(key))
     }
 
-    /// Whether it may use all keys there are.
+    /// Whether it may use every key.
     pub(crate) fn may_use_all(&self) -> bool {
         self.is_free || self.user.as_ref().is_some_and(|user| !user.has_prefixes())
     }
 
-    /// Whether its user is not as it was any more, so the connection is to be closed.
+    /// Whether its user was changed or removed, so that the connection must be closed.
     #[inline]
     pub(crate) fn is_revoked(&self) -> bool {
         self.user.as_ref().is_some_and(|user| user.is_revoked.load(Relaxed))
     }
 
-    /// Whether nothing is to be served before a password is verified.
+    /// Whether a password is being verified. Until then nothing is served.
     #[inline]
     pub(crate) fn waits(&self) -> bool {
         self.check.as_ref().is_some_and(|check| check.verdict.load(Relaxed) == WAITS)
     }
 
-    /// Tries a name and a password. Where that takes long it is done elsewhere; then the same request is tried again.
+    /// Logs in with a name and a password. An unknown password is queued for verification, and the same request
+    /// served again after it.
     pub(crate) fn attempt(
         &mut self,
         access: &Access,

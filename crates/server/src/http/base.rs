@@ -1,33 +1,32 @@
-//! Where HTTP's requests are passed on to.
+//! The origin of HTTP requests.
 
 use std::fmt;
 use std::str::FromStr;
 
 use hyper::Uri;
 
-/// An origin for HTTP, and what is bounded.
+/// An origin for HTTP, with its limits.
 #[derive(Clone, Debug)]
 pub struct HttpOrigin {
-    /// What paths are appended to.
+    /// The URL that paths are appended to.
     pub base: BaseUrl,
-    /// Milliseconds without the head of a response after which a fetch has failed; the next bytes of its body may take six
-    /// times as long.
+    /// Timeout for the head of a response, in milliseconds. The next bytes of its body may take six times as long.
     pub timeout_ms: u64,
-    /// Milliseconds for which a client may hold up a body that is not stored.
+    /// Milliseconds for which a client may stall a body that is not stored.
     pub reader_timeout_ms: u64,
-    /// Fetches at once. One more request is answered 503.
+    /// Fetches in flight. Further requests are answered 503.
     pub fetches: usize,
 }
 
 impl HttpOrigin {
-    /// With five seconds for a fetch, 30 for a client, 1,024 fetches at once.
+    /// With timeouts of five seconds for a fetch and 30 for a client, and 1,024 fetches.
     pub fn new(base: BaseUrl) -> HttpOrigin {
         HttpOrigin { base, timeout_ms: 5000, reader_timeout_ms: 30_000, fetches: 1024 }
     }
 }
 
-/// The address of an HTTP server, perhaps with a path: `http://HOST:PORT` or `http://HOST:PORT/PATH`. The path of a request is
-/// appended.
+/// The URL of an HTTP server, with or without a path: `http://HOST:PORT` or `http://HOST:PORT/PATH`. The path of each
+/// request is appended to it.
 ///
 /// ```
 /// use frazil_server::BaseUrl;
@@ -86,7 +85,7 @@ mod tests {
     use super::BaseUrl;
 
     #[test]
-    fn what_is_no_base_is_refused() {
+    fn invalid_urls_are_refused() {
         for text in [
             "https://a",
             "a:80",

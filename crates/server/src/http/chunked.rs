@@ -1,15 +1,15 @@
-//! Bodies of requests in chunks (RFC 9112, section 7.1): found whole, then put together.
+//! Chunked bodies of requests (RFC 9112, section 7.1): their end is found first, then they are put together.
 
-/// Of a chunk's line with its extensions, and of all trailers.
+/// Length of a chunk's line with its extensions, and of all trailers.
 const LINE_BYTES_MAX: usize = 256;
 const TRAILER_BYTES_MAX: usize = 4 << 10;
 
-/// How far a body has arrived.
+/// How much of a body has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrived {
-    /// So many bytes of the input are needed at least.
+    /// Incomplete: this many bytes of the input are needed at least.
     Needs(usize),
-    /// It ends here.
+    /// Complete: it ends at this byte.
     Whole(usize),
 }
 
@@ -20,8 +20,8 @@ pub(crate) enum Refused {
     TooLarge,
 }
 
-/// Looks for the end of a body whose next chunk begins at `at`, which is moved on past whole chunks.
-/// `bytes` counts what they hold.
+/// Looks for the end of a body whose next chunk begins at `at`, and moves `at` past whole chunks. `bytes` counts
+/// their data.
 pub(crate) fn look(
     input: &[u8],
     at: &mut usize,
@@ -71,7 +71,7 @@ fn line(input: &[u8], at: usize) -> Result<Option<(usize, usize)>, Refused> {
     Ok(Some((size, at + end + 1)))
 }
 
-/// Passes over the fields behind the last chunk.
+/// Skips the trailers after the last chunk.
 fn trailers(input: &[u8], begin: usize) -> Result<Arrived, Refused> {
     let mut at = begin;
     loop {
@@ -91,7 +91,7 @@ fn trailers(input: &[u8], begin: usize) -> Result<Arrived, Refused> {
     }
 }
 
-/// The data of a body that [`look`] has found whole, from `at` on.
+/// The data of a complete body, from `at` on.
 pub(crate) fn data(input: &[u8], mut at: usize) -> Vec<u8> {
     let mut data = Vec::new();
     while let Ok(Some((size, begin))) = line(input, at) {

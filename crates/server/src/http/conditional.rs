@@ -1,22 +1,23 @@
-//! Conditions and ranges of requests, answered from what is stored (RFC 9110, sections 13 and 14).
+//! Conditional and range requests, answered from stored responses (RFC 9110, sections 13 and 14).
 
 use super::date;
 use super::object::Object;
 use super::request::{Method, Request};
 
-/// What of a response a client gets.
+/// The part of a response that answers a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     All,
-    /// It has the response already.
+    /// Nothing: the client has the response already.
     NotModified,
-    /// Bytes of the body, from and to, the latter not included.
+    /// Bytes of the body: the first, and the one after the last.
     Range(usize, usize),
-    /// There are no such bytes.
+    /// The range lies outside the body.
     Unsatisfiable,
 }
 
-/// What a request wants of a response whose body has `length` bytes; `None`: nobody knows yet, and it gets all.
+/// The part that a request wants of a response whose body has `length` bytes. `None`: the length is unknown yet, and
+/// the request gets all.
 pub(crate) fn part(request: &Request<'_, '_>, object: &Object, length: Option<usize>) -> Part {
     if object.meta.status != 200 {
         return Part::All;
@@ -31,7 +32,7 @@ pub(crate) fn part(request: &Request<'_, '_>, object: &Object, length: Option<us
     parse(range, length)
 }
 
-/// Whether the client has what is stored.
+/// Whether the client has the stored response.
 fn has(request: &Request<'_, '_>, object: &Object) -> bool {
     if request.if_none_match {
         let Some(own) = object.meta.etag.as_deref() else {
@@ -49,7 +50,7 @@ fn without_weakness(etag: &[u8]) -> &[u8] {
     etag.strip_prefix(b"W/").unwrap_or(etag)
 }
 
-/// The members of a list of entity tags: commas may be inside of them.
+/// The entity tags of a list. A tag may contain commas.
 fn etags(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = line;
     std::iter::from_fn(move || {
@@ -71,7 +72,7 @@ fn etags(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Whether `If-Range` lets a range be sent.
+/// Whether `If-Range` permits a range.
 fn holds(request: &Request<'_, '_>, object: &Object) -> bool {
     let Some(condition) = request.if_range else { return true };
     if condition.starts_with(b"\"") {
@@ -81,7 +82,7 @@ fn holds(request: &Request<'_, '_>, object: &Object) -> bool {
     date.is_some() && date == object.meta.last_modified
 }
 
-/// One range of bytes. Several, and what is no range, get all.
+/// Parses one range of bytes. Several ranges, or a malformed one, get the whole body.
 fn parse(range: &[u8], length: usize) -> Part {
     let Some(spec) = std::str::from_utf8(range).ok().and_then(|range| range.strip_prefix("bytes="))
     else {

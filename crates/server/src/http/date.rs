@@ -4,7 +4,7 @@ const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// Reads any of the three forms. `now` says which century two digits of a year mean.
+/// Parses any of the three forms. `now` decides the century of a year with two digits.
 pub(crate) fn parse(text: &[u8], now: i64) -> Option<i64> {
     let text = std::str::from_utf8(text).ok()?.trim_matches([' ', '\t']);
     let mut words = text.split(' ').filter(|word| !word.is_empty());
@@ -28,7 +28,7 @@ pub(crate) fn parse(text: &[u8], now: i64) -> Option<i64> {
         return (is_gmt && words.next().is_none())
             .then(|| seconds(year, month, number(day, 2)?, time))?;
     }
-    // `Sun Nov  6 08:49:37 1994`, of C.
+    // `Sun Nov  6 08:49:37 1994`, from C's `asctime`.
     let (month, day, time, year) = (words.next()?, words.next()?, words.next()?, words.next()?);
     let day = number(day, day.len().clamp(1, 2))?;
     words.next().is_none().then(|| seconds(number(year, 4)?, month, day, time))?
@@ -39,7 +39,7 @@ fn number(text: &str, digits: usize) -> Option<i64> {
     is_number.then(|| text.parse().ok())?
 }
 
-/// Two digits mean a year that is not more than 50 years ahead.
+/// The year of two digits, at most 50 years ahead.
 fn full_year(two_digits: i64, now: i64) -> i64 {
     let this_year = 1970 + now / 31_556_952;
     let year = this_year / 100 * 100 + two_digits;
@@ -60,7 +60,7 @@ fn seconds(year: i64, month: &str, day: i64, time: &str) -> Option<i64> {
     is_valid.then(|| days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second)
 }
 
-/// Days from 1970 on, with years that begin in March.
+/// Days since 1970, counted in years that begin in March.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -69,7 +69,7 @@ fn days(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Appends a date as HTTP writes it now.
+/// Appends a date in the current form.
 pub(crate) fn write(out: &mut Vec<u8>, seconds: i64) {
     let (days, time) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let name = DAYS[days.rem_euclid(7) as usize];
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_dates_are_read_again() {
         for seconds in (0..5_000_000_000).step_by(98_765_432).chain([951_782_400, 4_107_542_399]) {
             let mut text = Vec::new();
             write(&mut text, seconds);

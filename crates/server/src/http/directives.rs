@@ -1,9 +1,9 @@
 //! `Cache-Control` of requests and responses (RFC 9111, section 5.2; RFC 5861).
 
-/// A delta of seconds beyond this counts as this.
+/// Longest lifetime or age in seconds; longer ones count as this.
 const SECONDS_MAX: u64 = 1 << 31;
 
-/// Name and value of each directive of a field line; commas in quotes part nothing.
+/// Name and value of each directive of a field line. Commas in quotes do not separate.
 pub(crate) fn each(line: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     let mut rest = line;
     std::iter::from_fn(move || {
@@ -35,7 +35,7 @@ pub(crate) fn each(line: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> 
     })
 }
 
-/// A number of seconds, perhaps in quotes. What is none makes a response stale, and so is 0.
+/// A number of seconds, quoted or not. A malformed one counts as 0, which makes a response stale.
 fn seconds(value: Option<&[u8]>) -> u64 {
     digits(unquoted(value.unwrap_or_default())).unwrap_or(0)
 }
@@ -44,7 +44,7 @@ fn unquoted(value: &[u8]) -> &[u8] {
     value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")).unwrap_or(value)
 }
 
-/// A number without sign; `None` if it is none.
+/// A number without sign; `None` if malformed.
 pub(crate) fn digits(text: &[u8]) -> Option<u64> {
     if text.is_empty() || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -53,7 +53,7 @@ pub(crate) fn digits(text: &[u8]) -> Option<u64> {
     Some(text.parse().unwrap_or(SECONDS_MAX).min(SECONDS_MAX))
 }
 
-/// What a request says.
+/// The directives of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Asked {
     pub(crate) no_cache: bool,
@@ -61,7 +61,7 @@ pub(crate) struct Asked {
     pub(crate) only_if_cached: bool,
     pub(crate) max_age: Option<u64>,
     pub(crate) min_fresh: u64,
-    /// Seconds by which a response may be stale.
+    /// Seconds of staleness that the client accepts.
     pub(crate) max_stale: Option<u64>,
 }
 
@@ -84,13 +84,13 @@ impl Asked {
         }
     }
 
-    /// Whether a response that is stored and fresh is as good as it can be for this request.
+    /// Whether any fresh stored response satisfies this request.
     pub(crate) fn takes_any_fresh(&self) -> bool {
         !self.no_cache && !self.no_store && self.max_age.is_none() && self.min_fresh == 0
     }
 }
 
-/// What a response says.
+/// The directives of a response.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Said {
     pub(crate) no_store: bool,
@@ -103,7 +103,7 @@ pub(crate) struct Said {
     pub(crate) s_maxage: Option<u64>,
     pub(crate) stale_while_revalidate: u64,
     pub(crate) stale_if_error: u64,
-    /// Fields that only the client which asked may have, in lower case.
+    /// Fields for the first client only, in lower case.
     pub(crate) withheld: Vec<String>,
 }
 
@@ -127,7 +127,7 @@ impl Said {
         }
     }
 
-    /// Notes the fields that a directive names. False: it names none, and is about the response.
+    /// Notes the fields that a directive names. False: it names none, and concerns the whole response.
     fn withholds(&mut self, value: Option<&[u8]>) -> bool {
         let names = unquoted(value.unwrap_or_default());
         let before = self.withheld.len();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lifetime_that_is_no_number_is_none() {
+    fn a_malformed_lifetime_is_zero() {
         for (line, expected) in [
             ("max-age=60", 60),
             ("max-age=\"60\"", 60),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_named_leave_the_response_to_all() {
+    fn named_fields_leave_the_response_shared() {
         let mut said = Said::default();
         said.read(b"no-cache=\"Set-Cookie, a\", private=b");
         assert_eq!(said.withheld, ["set-cookie", "a", "b"]);

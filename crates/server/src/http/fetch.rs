@@ -1,4 +1,4 @@
-//! Requests to the origin, and what becomes of its responses. It runs on the thread that fetches.
+//! Fetches from the origin, and the use of its responses. Runs on the fetching thread.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -22,24 +22,24 @@ use super::{base::HttpOrigin, date};
 use crate::origin::pool::{Outgoing, Pool};
 use crate::server::Shared;
 
-/// How much longer than a head the next bytes of a body may take.
+/// Timeout for the next bytes of a body, in multiples of that for a head.
 const BODY_PATIENCE: u32 = 6;
 
-/// A request that is to be sent.
+/// A request to send to the origin.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) flight: Arc<Flight>,
     pub(crate) request: Request<Outgoing>,
-    /// What is stored, and asked whether it still holds.
+    /// The stored response to validate.
     pub(crate) stored: Option<Arc<Object>>,
-    /// The response may be stored if it says so.
+    /// Whether the response may be stored if its fields permit it.
     pub(crate) may_store: bool,
     pub(crate) is_authorized: bool,
-    /// What a successful response drops.
+    /// The URL that a successful response invalidates.
     pub(crate) invalidates: Option<Target>,
 }
 
-/// What an unsafe request was for.
+/// The URL of an unsafe request.
 #[derive(Debug)]
 pub(crate) struct Target {
     /// In lower case.
@@ -47,7 +47,7 @@ pub(crate) struct Target {
     pub(crate) path: String,
 }
 
-/// A fetch that ends when this is dropped, whatever its task has come to.
+/// A fetch. Its flight ends at the latest when this is dropped.
 struct Fetch<'f> {
     http: &'f Http,
     shared: &'f Shared,
@@ -57,14 +57,14 @@ struct Fetch<'f> {
 impl Drop for Fetch<'_> {
     fn drop(&mut self) {
         self.http.leave(&self.flight, None);
-        // What has ended already stays as it ended.
+        // Without effect if the flight has ended.
         self.flight.fail(&self.http.wakes, 502);
         self.http.ended();
         self.http.counts.fetches.fetch_add(1, Relaxed);
     }
 }
 
-/// Has a request answered.
+/// Fetches the response to a request.
 pub(crate) async fn fetch(shared: &Shared, origin: &HttpOrigin, pool: &Arc<Pool>, job: Job) {
     let Some(http) = &shared.http else { return };
     let fetch = Fetch { http, shared, flight: Arc::clone(&job.flight) };
@@ -110,8 +110,8 @@ pub(crate) async fn fetch(shared: &Shared, origin: &HttpOrigin, pool: &Arc<Pool>
 
 type Answer = (Response<Incoming>, crate::origin::pool::Sender, HeaderMap);
 
-/// Sends a request. A connection that was kept may have been closed by the origin meanwhile: what may be sent twice is
-/// then sent again, and what may not is sent on a new one.
+/// Sends a request. An idempotent one is tried on a kept connection first, and sent again on a new one if the origin
+/// has closed that meanwhile. Any other is sent on a new connection.
 async fn ask(pool: &Arc<Pool>, request: Request<Outgoing>) -> Option<Answer> {
     let fields = request.headers().clone();
     if request.method().is_idempotent()
@@ -141,7 +141,7 @@ struct Head<'r> {
 }
 
 impl Head<'_> {
-    /// What is known of the response. `None`: it answers no other request.
+    /// The metadata of the response. `None`: it answers no other request.
     fn meta(&self, request: &HeaderMap) -> (Meta, bool) {
         let vary = Vary::of(self.fields, request);
         let is_for_others = vary.is_some();
@@ -160,7 +160,7 @@ impl Head<'_> {
         (meta, is_for_others)
     }
 
-    /// Status line and fields for all clients, and the fields that are for one.
+    /// Status line and fields for all clients, then the fields for the first one only.
     fn write(&self, reason: &[u8]) -> (Vec<u8>, Vec<u8>) {
         let mut bytes = Vec::with_capacity(512);
         bytes.extend_from_slice(format!("HTTP/1.1 {} ", self.status).as_bytes());
@@ -194,7 +194,7 @@ impl Fetch<'_> {
         self.shared.items.clock.update()
     }
 
-    /// There is no response: what is stored may stand in for it.
+    /// No response came: a stored one may stand in for it.
     fn failed(&self, stored: Option<&Arc<Object>>, status: u16) {
         self.http.counts.failed.fetch_add(1, Relaxed);
         self.http.leave(&self.flight, None);
@@ -207,13 +207,13 @@ impl Fetch<'_> {
         }
     }
 
-    /// What is stored holds.
+    /// The origin has validated the stored response.
     fn validated(&self, stored: &Arc<Object>, response: &Head<'_>, request: &HeaderMap) {
         self.http.counts.validated.fetch_add(1, Relaxed);
         let (mut meta, _) = response.meta(request);
-        // What the 304 leaves out is as it was.
+        // Fields that the 304 omits are unchanged.
         let mut fields = stored_fields(stored);
-        // If it has no date it is of now.
+        // Without a date it is dated now.
         fields.remove(DATE);
         for name in response.fields.keys() {
             fields.remove(name);
@@ -232,7 +232,7 @@ impl Fetch<'_> {
         self.flight.stored(&self.http.wakes, object, is_shared, true);
     }
 
-    /// The head has come.
+    /// The head has arrived.
     fn begin(
         &self,
         response: &Head<'_>,
@@ -249,25 +249,25 @@ impl Fetch<'_> {
         let is_storable = may_store
             && is_for_others
             && freshness::is_storable(fields, status, is_authorized, response.times);
-        // Where a coding frames the body its length is not what the field says.
+        // With a transfer coding, Content-Length does not hold.
         let length = fields.get(CONTENT_LENGTH).filter(|_| !fields.contains_key(TRANSFER_ENCODING));
         let length = length.and_then(|value| value.to_str().ok()?.parse().ok());
         let object = Arc::new(Object::new(meta, head.clone(), head.len()));
-        // One that is stale when it comes serves again only if it can be validated, or may be used stale.
+        // A response that is stale on arrival is worth storing only if it can be validated or used stale.
         let may_be_stale = object.meta.life.may_be_stale(now_ms);
         let is_useful = is_fresh || object.has_validator() || may_be_stale;
         let is_small = length.is_none_or(|length| length <= self.http.bounds.object_max as u64);
         let is_stored = is_storable && is_useful && is_small;
         let is_shared = is_storable && is_fresh && is_small;
         if !is_shared {
-            // What others get who are not authorized is not known.
+            // It is unknown what unauthorized clients would get.
             self.http.leave(&self.flight, (may_store && !is_authorized).then_some(now_ms));
         }
         let begun = Begun { object, length, withheld: withheld.into(), is_shared, is_stored };
         self.flight.begin(&self.http.wakes, begun, &head);
     }
 
-    /// Reads the body. True: the connection may be used again.
+    /// Reads the body. True: the connection can be reused.
     async fn body(&self, mut body: Incoming, patience: Duration, with_readers: Duration) -> bool {
         let (flight, wakes) = (&self.flight, &self.http.wakes);
         let mut blocked = Duration::ZERO;
@@ -295,8 +295,8 @@ impl Fetch<'_> {
         true
     }
 
-    /// Waits until the origin may be read on. False: nobody wants the rest. `blocked` is how long readers have held up
-    /// others.
+    /// Waits until there is space for more of the body. False: no reader is left. `blocked` is the total time for
+    /// which readers have stalled others.
     async fn waits_for_room(&self, patience: Duration, blocked: &mut Duration) -> bool {
         loop {
             match self.flight.room() {
@@ -307,7 +307,7 @@ impl Fetch<'_> {
                     let waits = self.flight.wait_for_room();
                     let left = patience.saturating_sub(*blocked);
                     let has_moved = tokio::time::timeout(left, waits).await.is_ok();
-                    // Who reads alone may be slow. Among others it takes their time too.
+                    // A lone reader may be slow. Beside others its time is counted, because it stalls them.
                     if self.flight.has_several_readers() {
                         *blocked += begun.elapsed();
                     }
@@ -321,7 +321,7 @@ impl Fetch<'_> {
     }
 }
 
-/// The fields of a stored response again.
+/// The fields of a stored response, parsed.
 fn stored_fields(stored: &Object) -> HeaderMap {
     let mut fields = HeaderMap::new();
     for line in super::object::lines(stored.fields()) {
@@ -339,7 +339,7 @@ fn stored_fields(stored: &Object) -> HeaderMap {
 }
 
 impl Target {
-    /// Drops what is stored under the URL, and under those that the response names of the same host.
+    /// Invalidates the URL, and the URLs of the same host that the response names.
     fn invalidate(&self, http: &Http, key: &[u8], fields: &HeaderMap) {
         http.invalidate(key);
         for name in [LOCATION, CONTENT_LOCATION] {
@@ -350,7 +350,7 @@ impl Target {
         }
     }
 
-    /// Path and query of a reference, if its host is the same.
+    /// Path and query of a reference, if it names the same host.
     fn resolve(&self, reference: &str) -> Option<String> {
         let reference = reference.split('#').next().unwrap_or_default();
         let absolute = ["http://", "https://", "//"].into_iter().find_map(|scheme| {
@@ -374,7 +374,7 @@ impl Target {
     }
 }
 
-/// Whether a method may be sent by itself.
+/// The method of this name; `None` if malformed.
 pub(crate) fn method(name: &str) -> Option<Method> {
     Method::from_bytes(name.as_bytes()).ok()
 }

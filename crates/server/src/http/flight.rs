@@ -1,8 +1,8 @@
-//! A response that is being brought, and the clients that are given it as it arrives.
+//! A response in flight, and the clients that receive it as it arrives.
 //!
-//! The thread that fetches appends, those that serve copy out; who finds nothing new sleeps, and is woken by the next
-//! bytes. A body that is to be stored is kept whole, so that who comes later begins at its begin. Any other is a window:
-//! what all have read is dropped, and the origin is not read while the window is full.
+//! The fetching thread appends, and serving threads copy out. A reader that finds nothing new sleeps until the next
+//! bytes wake it. A body to be stored is kept whole, so a late reader starts at its beginning. Any other body is a
+//! window: bytes that all readers have are dropped, and the origin is not read while the window is full.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use super::object::Object;
 use super::wakes::Wakes;
 use crate::mail::Place;
 
-/// Bytes of a window.
+/// Size of a window.
 const WINDOW_BYTES: usize = 64 << 10;
 
 /// Why the origin was asked (RFC 9211, section 2.2).
@@ -31,16 +31,16 @@ pub(crate) enum Forwarded {
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) key: Box<[u8]>,
-    /// How often the URL had been invalidated when this began.
+    /// The number of the URL's invalidations when this flight began.
     pub(crate) generation: u64,
     pub(crate) forwarded: Forwarded,
     state: Mutex<State>,
-    /// A reader has made room, or has gone.
+    /// Signalled when a reader has taken bytes or left.
     room: Notify,
     bounds: Arc<Bounds>,
 }
 
-/// Bytes of bodies that arrive, of all flights.
+/// Bytes of arriving bodies, over all flights.
 #[derive(Debug)]
 pub(crate) struct Bounds {
     pub(crate) arriving: AtomicUsize,
@@ -55,11 +55,11 @@ struct State {
     buffer: Vec<u8>,
     head_bytes: usize,
     base: usize,
-    /// The body is kept whole.
+    /// Whether the body is kept whole.
     keeps: bool,
-    /// It has ended: whole, or not.
+    /// Set at the end: whether the body is complete.
     end: Option<bool>,
-    /// The whole response, once it is stored: `buffer` has become this.
+    /// The stored response; `buffer` has become its bytes.
     whole: Option<Arc<Object>>,
     readers: Vec<Reader>,
     next_reader: u32,
@@ -69,10 +69,10 @@ struct State {
 struct Reader {
     number: u32,
     place: Place,
-    /// Bytes of the body that it has.
+    /// Bytes of the body already copied.
     at: usize,
     sleeps: bool,
-    /// It has held up the others.
+    /// Whether it was cut off because it stalled others.
     is_cut: bool,
 }
 
@@ -80,7 +80,7 @@ struct Reader {
 enum Phase {
     Asked,
     Head(Begun),
-    /// A stored response answers, which the origin has found to hold, or which stands in for it.
+    /// A stored response answers: the origin has validated it, or it stands in for the origin.
     Stored {
         object: Arc<Object>,
         is_shared: bool,
@@ -89,20 +89,20 @@ enum Phase {
     Failed(u16),
 }
 
-/// The head of a response that arrives.
+/// The head of an arriving response.
 #[derive(Clone, Debug)]
 pub(crate) struct Begun {
-    /// Without a body.
+    /// The response without its body.
     pub(crate) object: Arc<Object>,
     pub(crate) length: Option<u64>,
-    /// Fields that only the first reader gets.
+    /// Fields for the first reader only.
     pub(crate) withheld: Arc<[u8]>,
-    /// Others than the first reader may have it.
+    /// Whether readers other than the first may have it.
     pub(crate) is_shared: bool,
     pub(crate) is_stored: bool,
 }
 
-/// What a reader finds.
+/// The state of a response for a reader.
 #[derive(Debug)]
 pub(crate) enum Look {
     Sleeps,
@@ -116,29 +116,29 @@ pub(crate) enum Look {
     Alone,
 }
 
-/// What came of reading.
+/// The result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    /// So many bytes were appended, and there may be more.
+    /// This many bytes were appended, and more may follow.
     Some,
     Sleeps,
     Whole,
     Broken,
 }
 
-/// How bytes are framed for a client.
+/// The framing of a body for a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framed {
     Plain,
     Chunked,
 }
 
-/// Whether the origin may be read on.
+/// Whether there is space for more bytes from the origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     Is,
     Full,
-    /// Nobody wants the rest.
+    /// No reader is left.
     Gone,
 }
 
@@ -170,7 +170,7 @@ impl Flight {
         }
     }
 
-    /// One more reader, unless it has come too late.
+    /// Adds a reader, unless the flight has dropped bytes or ended.
     pub(crate) fn join(self: &Arc<Flight>, place: Place) -> Option<Reading> {
         let mut state = self.state.lock();
         let is_open = match &state.phase {
@@ -187,7 +187,7 @@ impl Flight {
         Some(Reading { flight: Arc::clone(self), number })
     }
 
-    /// Says what is known now, and wakes who waits for it.
+    /// Changes the state, and wakes all waiting readers.
     fn tell(&self, wakes: &Wakes, change: impl FnOnce(&mut State)) {
         let mut state = self.state.lock();
         change(&mut state);
@@ -202,7 +202,7 @@ impl Flight {
         wakes.send(places.into_iter());
     }
 
-    /// The head has come; the body follows. `head` is what is stored before the body.
+    /// The head has arrived; the body follows. `head` is stored before the body.
     pub(crate) fn begin(&self, wakes: &Wakes, begun: Begun, head: &[u8]) {
         self.tell(wakes, |state| {
             state.keeps = begun.is_stored;
@@ -229,7 +229,7 @@ impl Flight {
         });
     }
 
-    /// It ends without a response, or in the midst of one.
+    /// Ends without a response, or in the middle of one.
     pub(crate) fn fail(&self, wakes: &Wakes, status: u16) {
         self.tell(wakes, |state| {
             if matches!(state.phase, Phase::Asked) {
@@ -239,18 +239,18 @@ impl Flight {
         });
     }
 
-    /// Bytes of the body.
+    /// Appends bytes of the body.
     pub(crate) fn push(&self, wakes: &Wakes, bytes: &[u8]) {
         self.bounds.arriving.fetch_add(bytes.len(), Relaxed);
         self.tell(wakes, |state| state.buffer.extend_from_slice(bytes));
     }
 
-    /// The body is whole, and is not stored.
+    /// The body is complete, and not stored.
     pub(crate) fn end(&self, wakes: &Wakes) {
         self.tell(wakes, |state| state.end = Some(true));
     }
 
-    /// The body is whole: what was kept becomes an object, without being copied.
+    /// The body is complete: the buffer becomes an object, without a copy.
     pub(crate) fn complete(&self) -> Option<Arc<Object>> {
         let mut state = self.state.lock();
         let Phase::Head(begun) = &state.phase else { return None };
@@ -266,14 +266,14 @@ impl Flight {
         Some(object)
     }
 
-    /// Whether a body that is kept may grow by so many bytes.
+    /// Whether a kept body may grow by this many bytes.
     pub(crate) fn may_keep(&self, more: usize) -> bool {
         let state = self.state.lock();
         let is_small = state.buffer.len() + more <= self.bounds.object_max;
         is_small && self.bounds.arriving.load(Relaxed) + more <= self.bounds.arriving_max
     }
 
-    /// The body is not kept any more.
+    /// Stops keeping the body.
     pub(crate) fn let_go(&self) {
         let mut state = self.state.lock();
         if state.keeps {
@@ -288,7 +288,7 @@ impl Flight {
         self.state.lock().keeps
     }
 
-    /// Drops what all readers have.
+    /// Drops the bytes that all readers have.
     fn trim(&self, state: &mut State) {
         let readers = state.readers.iter().filter(|reader| !reader.is_cut);
         let Some(least) = readers.map(|reader| reader.at).min() else { return };
@@ -315,17 +315,17 @@ impl Flight {
         }
     }
 
-    /// Whether a slow reader would hold up another: readers that were cut off do not count.
+    /// Whether a slow reader would stall another. Readers that were cut off do not count.
     pub(crate) fn has_several_readers(&self) -> bool {
         self.state.lock().readers.iter().filter(|reader| !reader.is_cut).count() > 1
     }
 
-    /// Until a reader has made room, or has gone.
+    /// Waits until a reader has taken bytes or left.
     pub(crate) async fn wait_for_room(&self) {
         self.room.notified().await;
     }
 
-    /// Cuts off the readers that hold up the others. Their connections are closed.
+    /// Cuts off the readers that stall others. Their connections are closed.
     pub(crate) fn cut(&self, wakes: &Wakes) {
         self.tell(wakes, |state| {
             let base = state.base;
@@ -346,7 +346,7 @@ impl Drop for Flight {
     }
 }
 
-/// A reader of a flight, which leaves it when this is dropped.
+/// A reader of a flight. Dropping it leaves the flight.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) flight: Arc<Flight>,
@@ -354,12 +354,12 @@ pub(crate) struct Reading {
 }
 
 impl Reading {
-    /// Whether the flight began for it.
+    /// Whether the flight began for this reader.
     pub(crate) fn is_first(&self) -> bool {
         self.number == 0
     }
 
-    /// What is known of the response. Sleeps if it is nothing.
+    /// The state of the response. If it is unknown the reader sleeps.
     pub(crate) fn look(&self) -> Look {
         let mut state = self.flight.state.lock();
         let is_for = |is_shared: bool| is_shared || self.is_first();

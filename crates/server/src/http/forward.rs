@@ -1,4 +1,4 @@
-//! A request that begins: answered from the cache, or sent to the origin.
+//! The start of a request: answered from the cache, or forwarded to the origin.
 
 use std::sync::Arc;
 
@@ -19,18 +19,18 @@ use super::{HttpOrigin, Session, Step, answer_own, answer_stored, chunked};
 use crate::origin::pool::Outgoing;
 use crate::worker::Turn;
 
-/// Whether the origin is to see the request as it is, with its conditions and ranges.
+/// Whether the origin must see the request unchanged, with its conditions and ranges.
 pub(super) fn is_passed_on(request: &Request<'_, '_>) -> bool {
     request.method != Method::Get || request.framing != Framing::Empty || request.is_for_origin
 }
 
-/// How a request is sent.
+/// How a request is forwarded.
 struct Plan {
     forwarded: Forwarded,
     stored: Option<Arc<Object>>,
     /// With its own conditions and ranges.
     as_it_is: bool,
-    /// No other request waits for the response.
+    /// Other requests may not join it.
     is_alone: bool,
     may_store: bool,
 }
@@ -41,7 +41,7 @@ impl Plan {
     }
 }
 
-/// Answers a request that has arrived whole.
+/// Answers a complete request.
 pub(super) fn answer(
     session: &mut Session,
     request: &Request<'_, '_>,
@@ -95,13 +95,13 @@ fn with_key(
         if plan.is_alone {
             return way.send(session, request, body, turn, plan);
         }
-        // It has come meanwhile, or the next look finds that it is for another.
+        // The response has been stored meanwhile, or the next look finds that it is not shared.
         let Some(step) = way.join(session, request, turn, plan) else { continue };
         return step;
     }
 }
 
-/// Drops a URL.
+/// Purges a URL.
 fn purge(request: &Request<'_, '_>, turn: &mut Turn<'_>, http: &Http, key: &[u8]) -> Step {
     let Some(token) = &turn.shared.settings.purge_token else {
         return answer_own(request, turn, 405, "allow: GET, HEAD\r\n");
@@ -117,7 +117,7 @@ fn purge(request: &Request<'_, '_>, turn: &mut Turn<'_>, http: &Http, key: &[u8]
     answer_own(request, turn, if was_there { 200 } else { 404 }, "")
 }
 
-/// Compares in a time that does not tell where they differ.
+/// Compares in constant time, so the time does not reveal the first difference.
 fn is_same(given: &[u8], token: &[u8]) -> bool {
     let differ = given.iter().zip(token).fold(0, |differ, (one, other)| differ | (one ^ other));
     given.len() == token.len() && differ == 0
@@ -136,7 +136,7 @@ struct Way<'w> {
 }
 
 impl Way<'_> {
-    /// Answers from what is stored, or says how the origin is to be asked.
+    /// Answers from the cache, or returns how to ask the origin.
     fn look(&self, session: &mut Session, request: &Request<'_, '_>, turn: &mut Turn<'_>) -> Found {
         let asked = &request.asked;
         let pin = self.http.cache.pin();
@@ -172,7 +172,7 @@ impl Way<'_> {
             (None, None) => Forwarded::UriMiss,
         };
         let as_it_is = is_head || is_range;
-        // One that cannot be validated is what may stand in for the origin.
+        // A response that cannot be validated may still stand in for the origin.
         let stands_in = object.filter(|object| {
             !is_head && !asked.no_store && object.meta.life.stands_in(turn.now_ms)
         });
@@ -185,7 +185,7 @@ impl Way<'_> {
         })
     }
 
-    /// Has a stored response fetched anew while clients are given the old one.
+    /// Fetches a stale response anew in the background, while clients get the stored one.
     fn refresh(&self, request: &Request<'_, '_>, turn: &mut Turn<'_>, object: Arc<Object>) {
         let forwarded = Forwarded::Stale;
         let begins = self.http.begin(self.key, forwarded, None, turn.now_ms, || false);
@@ -197,12 +197,12 @@ impl Way<'_> {
                 is_alone: false,
                 may_store: true,
             };
-            // If it cannot be sent the next client tries.
+            // If it cannot be sent, the next request tries again.
             let _ = self.begin(request, &[], turn, plan, flight);
         }
     }
 
-    /// Waits with others for a response, or has it fetched. `None`: it has come.
+    /// Joins the fetch of a response, or begins it. `None`: the response has been stored.
     fn join(
         &self,
         session: &mut Session,
@@ -223,7 +223,7 @@ impl Way<'_> {
             Begins::Joined(reading) => {
                 turn.counters.http_collapsed.add(1);
                 Some(super::resume(session, request, reading, turn).unwrap_or_else(|| {
-                    // What arrives is for other requests.
+                    // The arriving response answers other requests only.
                     let plan = Plan { is_alone: true, ..plan };
                     self.send(session, request, &[], turn, plan)
                 }))
@@ -235,7 +235,7 @@ impl Way<'_> {
         }
     }
 
-    /// Has a response fetched that nobody else waits for.
+    /// Forwards a request whose response no other request shares.
     fn send(
         &self,
         session: &mut Session,
@@ -261,7 +261,7 @@ impl Way<'_> {
         if let Err(status) = self.begin(request, body, turn, plan, flight) {
             return answer_own(request, turn, status, "");
         }
-        // Only what has ended cannot be joined.
+        // Only a flight that has ended cannot be joined.
         let Some(reading) = reading else { return answer_own(request, turn, 502, "") };
         match super::resume(session, request, reading, turn) {
             Some(step) => step,
@@ -269,7 +269,7 @@ impl Way<'_> {
         }
     }
 
-    /// Hands a request to the thread that fetches. If that cannot be, those who have joined are told.
+    /// Hands a request to the fetching thread. On failure the flight ends, and those who joined get the error.
     fn begin(
         &self,
         request: &Request<'_, '_>,
@@ -310,7 +310,7 @@ impl Way<'_> {
         Ok(())
     }
 
-    /// The request as the origin gets it. `None`: it cannot be written.
+    /// The request as sent to the origin. `None`: it cannot be written.
     fn outgoing(
         &self,
         request: &Request<'_, '_>,
@@ -350,10 +350,10 @@ impl Way<'_> {
     }
 }
 
-/// Fields of conditions and ranges that this cache answers by itself.
+/// Conditional fields that this cache answers itself.
 const ANSWERED_HERE: [&str; 4] = ["if-none-match", "if-modified-since", "range", "if-range"];
 
-/// The fields of a request that go on.
+/// The fields of a request that are forwarded.
 fn fields_of(request: &Request<'_, '_>, plan: &Plan) -> Option<HeaderMap> {
     let listed = |name: &str| {
         let lists = request.values("connection");

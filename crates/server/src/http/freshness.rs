@@ -1,4 +1,4 @@
-//! How long a response may be used, and whether it may be stored, as a shared cache decides (RFC 9111).
+//! Freshness lifetimes and storability, for a shared cache (RFC 9111).
 
 use hyper::HeaderMap;
 use hyper::header::{AGE, CACHE_CONTROL, DATE, EXPIRES, HeaderName, LAST_MODIFIED};
@@ -6,37 +6,37 @@ use hyper::header::{AGE, CACHE_CONTROL, DATE, EXPIRES, HeaderName, LAST_MODIFIED
 use super::date;
 use super::directives::{Asked, Said, digits};
 
-/// A response whose lifetime is guessed lives no longer than a day.
+/// Longest heuristic lifetime: a day.
 const GUESSED_SECONDS_MAX: i64 = 86_400;
 
-/// Statuses whose lifetime may be guessed (RFC 9110, section 15.1); 206 is not stored.
+/// Statuses that may have a heuristic lifetime (RFC 9110, section 15.1). 206 is not stored.
 const GUESSED: [u16; 11] = [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501];
 
-/// How long a response may be used.
+/// The lifetime of a response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Life {
-    /// By the clock of the server.
+    /// In the server's time.
     received_ms: u64,
-    /// Its age then.
+    /// Its age on arrival.
     age_ms: u64,
     lifetime_ms: u64,
-    /// It may not be used before the origin has said that it holds, however fresh.
+    /// It must be validated before each use, however fresh.
     no_cache: bool,
-    /// It may not be used when it is stale.
+    /// It must not be used stale.
     must_revalidate: bool,
     while_revalidate_ms: u64,
     if_error_ms: u64,
 }
 
-/// What may be done with a stored response.
+/// The permitted use of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
     Fresh,
-    /// Stale, and may be used.
+    /// Stale but usable.
     Stale,
-    /// Stale, and may be used while it is fetched anew.
+    /// Stale but usable while it is fetched anew.
     Revalidating,
-    /// The origin is to be asked.
+    /// Unusable: the origin must be asked.
     No,
 }
 
@@ -45,7 +45,7 @@ impl Life {
         self.age_ms + now_ms.saturating_sub(self.received_ms)
     }
 
-    /// Seconds that are left, less than 0 when it is stale.
+    /// Seconds of freshness left; negative when stale.
     pub(crate) fn left_seconds(&self, now_ms: u64) -> i64 {
         (self.lifetime_ms as i64 - self.age_ms(now_ms) as i64).div_euclid(1000)
     }
@@ -81,27 +81,27 @@ impl Life {
         }
     }
 
-    /// Whether it may be used stale some time from now on.
+    /// Whether it may be used stale at some later time.
     pub(crate) fn may_be_stale(&self, now_ms: u64) -> bool {
         let more_ms = self.while_revalidate_ms.max(self.if_error_ms);
         let until = self.lifetime_ms.saturating_add(more_ms);
         more_ms > 0 && !self.must_revalidate && !self.no_cache && self.age_ms(now_ms) < until
     }
 
-    /// Whether it may be used because the origin has failed.
+    /// Whether it may be used when the origin fails.
     pub(crate) fn stands_in(&self, now_ms: u64) -> bool {
         let until = self.lifetime_ms.saturating_add(self.if_error_ms);
         !self.must_revalidate && !self.no_cache && self.age_ms(now_ms) < until
     }
 }
 
-/// When a response was asked for and came.
+/// The times of the request to the origin and its response.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
-    /// By the clock of the server.
+    /// In the server's time.
     pub(crate) asked_ms: u64,
     pub(crate) received_ms: u64,
-    /// Milliseconds since 1970 when it came.
+    /// Unix time of the response, in milliseconds.
     pub(crate) received_unix_ms: u64,
 }
 
@@ -111,7 +111,8 @@ impl Times {
     }
 }
 
-/// What a response says of its use. A field for caches like this one stands for the others (RFC 9213).
+/// The cache directives of a response, and whether they come from the field for caches like this one, which overrides
+/// `Cache-Control` (RFC 9213).
 pub(crate) fn said(fields: &HeaderMap) -> (Said, bool) {
     static TARGETED: HeaderName = HeaderName::from_static("cdn-cache-control");
     let is_targeted = fields.get(&TARGETED).is_some_and(|value| !value.as_bytes().is_empty());
@@ -125,7 +126,7 @@ fn date_of(fields: &HeaderMap, name: HeaderName, now: i64) -> Option<i64> {
     fields.get(name).and_then(|value| date::parse(value.as_bytes(), now))
 }
 
-/// `Date`, or when it came.
+/// `Date`, or the time of arrival.
 pub(crate) fn date(fields: &HeaderMap, times: Times) -> i64 {
     date_of(fields, DATE, times.unix()).unwrap_or(times.unix())
 }
@@ -134,7 +135,7 @@ pub(crate) fn last_modified(fields: &HeaderMap, times: Times) -> Option<i64> {
     date_of(fields, LAST_MODIFIED, times.unix())
 }
 
-/// The lifetime in seconds that a response says (RFC 9111, section 4.2.1).
+/// The explicit lifetime of a response, in seconds (RFC 9111, section 4.2.1).
 fn explicit(fields: &HeaderMap, said: &Said, is_targeted: bool, times: Times) -> Option<u64> {
     if let Some(seconds) = said.s_maxage.or(said.max_age) {
         return Some(seconds);
@@ -142,12 +143,12 @@ fn explicit(fields: &HeaderMap, said: &Said, is_targeted: bool, times: Times) ->
     if is_targeted || !fields.contains_key(EXPIRES) {
         return None;
     }
-    // What is no date is in the past.
+    // A malformed date counts as past.
     let expires = date_of(fields, EXPIRES, times.unix()).unwrap_or(0);
     Some((expires - date(fields, times)).max(0) as u64)
 }
 
-/// The lifetime that is guessed: a tenth of the time since the last change.
+/// The heuristic lifetime: a tenth of the time since the last modification.
 fn guessed(fields: &HeaderMap, said: &Said, status: u16, times: Times) -> Option<u64> {
     if !said.public && !GUESSED.contains(&status) {
         return None;
@@ -156,7 +157,7 @@ fn guessed(fields: &HeaderMap, said: &Said, status: u16, times: Times) -> Option
     Some((since / 10).clamp(0, GUESSED_SECONDS_MAX) as u64)
 }
 
-/// The age that a response says. What is no number makes it stale.
+/// The `Age` of a response. A malformed one makes it stale.
 fn said_age(fields: &HeaderMap) -> Option<u64> {
     let mut lines = fields.get_all(AGE).iter();
     match (lines.next(), lines.next()) {
@@ -166,14 +167,14 @@ fn said_age(fields: &HeaderMap) -> Option<u64> {
     }
 }
 
-/// How long a response may be used.
+/// The lifetime of a response.
 pub(crate) fn life(fields: &HeaderMap, status: u16, times: Times) -> Life {
     let (said, is_targeted) = said(fields);
     let explicit = explicit(fields, &said, is_targeted, times);
     let lifetime = explicit.or_else(|| guessed(fields, &said, status, times)).unwrap_or(0);
     let age = said_age(fields);
     let apparent_ms = times.received_unix_ms as i64 - date(fields, times) * 1000;
-    // `Date` has whole seconds: what came within its second has no age.
+    // `Date` has whole seconds: a response of the same second has no age.
     let apparent_ms = if apparent_ms < 1000 { 0 } else { apparent_ms as u64 };
     let on_the_way_ms = times.received_ms.saturating_sub(times.asked_ms);
     let corrected_ms = age.unwrap_or(0) * 1000 + on_the_way_ms;
@@ -188,7 +189,7 @@ pub(crate) fn life(fields: &HeaderMap, status: u16, times: Times) -> Life {
     }
 }
 
-/// What is known of a status: `must-understand` lets only such be stored.
+/// Whether the status is a known one: `must-understand` permits storing only those.
 fn is_understood(status: u16) -> bool {
     matches!(
         status,

@@ -1,8 +1,8 @@
-//! HTTP/1.1 as a shared cache before an origin (RFC 9111): what a connection keeps, and how a request goes on.
+//! HTTP/1.1 as a shared cache before an origin (RFC 9111): the state of a connection, and the course of a request.
 //!
-//! A request is answered from the cache, or waits at a [`flight::Flight`], which the thread that fetches has filled
-//! ([`fetch`]). While it waits it stays in the connection's input, unserved, and is parsed again when there is news.
-//! So requests of a pipeline are answered in their order, and a connection waits for one response at a time.
+//! A request is answered from the cache, or waits at a [`flight::Flight`], which the fetching thread fills
+//! ([`fetch`]). While it waits it stays unserved in the connection's input, and is parsed again on each wake-up. So
+//! pipelined requests are answered in order, and a connection waits for one response at a time.
 
 mod base;
 mod chunked;
@@ -35,25 +35,25 @@ pub use base::{BaseUrl, HttpOrigin};
 pub(crate) use fetch::{Job, fetch};
 pub(crate) use table::{Http, HttpCounts};
 
-/// What a client is told whose connection is one too many.
+/// The reply to a connection beyond the limit.
 pub(crate) const TOO_MANY_CONNECTIONS: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// Bytes of a request's body: more is answered 413.
+/// Size of a request's body. A larger one is answered 413.
 const BODY_BYTES_MAX: usize = 1 << 20;
 
-/// What a connection keeps from one wake-up to the next.
+/// The HTTP state of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     state: State,
-    /// Of the request that has arrived whole and waits.
+    /// Length of the complete request that waits.
     request_bytes: usize,
-    /// Where the next chunk of its body begins, and how many bytes those before hold.
+    /// Where the next chunk of its body begins, and the bytes of data before it.
     chunk_at: usize,
     chunk_bytes: usize,
-    /// The client was told to send its body.
+    /// The client got `100 Continue`.
     has_continued: bool,
-    /// What others wait for is not for this request.
+    /// The response that others wait for does not answer this request.
     is_alone: bool,
     /// The connection is closed after the reply.
     closes: bool,
@@ -61,50 +61,50 @@ pub(crate) struct Session {
 
 #[derive(Debug, Default)]
 enum State {
-    /// A request is to come, or lies in the input.
+    /// Between requests: the next is to arrive, or is in the input.
     #[default]
     Idle,
     /// The request in the input waits for a response.
     Waits(Reading),
-    /// A stored body is being sent: from here to there.
+    /// A stored body is being sent, up to `end`.
     Sends { object: Arc<Object>, at: usize, end: usize },
-    /// A body is sent as it arrives. `left` is what was announced and is still to come.
+    /// An arriving body is being sent. `left` counts the announced bytes still to come.
     Streams { reading: Reading, framed: Framed, left: Option<u64>, sleeps: bool },
 }
 
-/// What became of a request.
+/// The result of a step.
 enum Step {
-    /// Its reply has begun.
+    /// The reply has begun.
     Answered,
     Waits,
-    /// So many bytes of it are needed at least.
+    /// The request is incomplete: this many bytes are needed at least.
     Needs(usize),
-    /// The reply is the last.
+    /// The reply is the last one of the connection.
     Refused,
 }
 
-/// What became of a body.
+/// The result of sending a body.
 enum Sent {
     All,
-    /// There is more, and no room.
+    /// There is more, but the buffer is full.
     More,
     Sleeps,
     Broken,
 }
 
 impl Session {
-    /// Whether it waits for what the thread that fetches brings.
+    /// Whether it waits for the fetching thread.
     pub(crate) fn waits(&self) -> bool {
         matches!(self.state, State::Waits(_) | State::Streams { sleeps: true, .. })
     }
 }
 
-/// Serves as many requests as there are in `input`, and appends their replies to those of the turn.
+/// Serves the requests in `input`, and appends their replies to those of the turn.
 pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served {
     let mut consumed = 0;
     loop {
         let next = match send_body(session, turn) {
-            // One that waits is the last, and not answered yet.
+            // A request that waits is the last, and not yet answered.
             Sent::All if session.closes && !session.waits() => Next::Close,
             Sent::All => {
                 if !matches!(session.state, State::Waits(_)) && !turn.begins_request() {
@@ -136,7 +136,7 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
     }
 }
 
-/// Appends what there is room for of the body that is being sent.
+/// Appends as much of the current body as the buffer takes.
 fn send_body(session: &mut Session, turn: &mut Turn<'_>) -> Sent {
     loop {
         let room = turn.out_max.saturating_sub(turn.out.len());
@@ -171,7 +171,7 @@ fn send_body(session: &mut Session, turn: &mut Turn<'_>) -> Sent {
                     Read::Whole if *framed == Framed::Chunked => {
                         turn.out.extend_from_slice(b"0\r\n\r\n");
                     }
-                    // The client would wait for the rest.
+                    // The body is shorter than announced: the client would wait for the rest.
                     Read::Whole if left.is_some_and(|left| left > 0) => return Sent::Broken,
                     Read::Whole => {}
                 }
@@ -181,7 +181,7 @@ fn send_body(session: &mut Session, turn: &mut Turn<'_>) -> Sent {
     }
 }
 
-/// Serves the request at the begin of `input`.
+/// Serves the request at the beginning of `input`.
 fn step(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Step {
     let mut space = [const { MaybeUninit::uninit() }; request::FIELDS_MAX];
     let request = match request::parse(input, &mut space) {
@@ -226,7 +226,7 @@ fn arrived(
         Framing::Chunked => {
             session.chunk_at = session.chunk_at.max(head);
             let (at, bytes) = (&mut session.chunk_at, &mut session.chunk_bytes);
-            // What frames the chunks counts as well.
+            // The framing of chunks counts too.
             if input.len() - head > 2 * most {
                 return Err(413);
             }
@@ -244,7 +244,7 @@ fn arrived(
     Ok(arrived)
 }
 
-/// Answers a request that was not understood. Nothing that follows is.
+/// Rejects a malformed request. The requests after it are not served.
 fn refuse(turn: &mut Turn<'_>, status: u16) -> Step {
     turn.counters.http_refused.add(1);
     let shape = Shape { is_head: false, is_1_1: true, closes: true };
@@ -252,14 +252,14 @@ fn refuse(turn: &mut Turn<'_>, status: u16) -> Step {
     Step::Refused
 }
 
-/// Answers a request with nothing but a status.
+/// Answers a request with a bare status.
 fn answer_own(request: &Request<'_, '_>, turn: &mut Turn<'_>, status: u16, more: &str) -> Step {
     let unix = turn.shared.items.clock.unix();
     reply::own(turn.out, status, Shape::of(request), unix, more);
     Step::Answered
 }
 
-/// Answers a request with what is stored, or a part of it.
+/// Answers a request with a stored response, or a part of it.
 fn answer_stored(
     session: &mut Session,
     request: &Request<'_, '_>,
@@ -283,7 +283,7 @@ fn answer_stored(
     Step::Answered
 }
 
-/// Looks at the response that a request waits for. `None`: it is to begin anew.
+/// Continues a request that waits for a response. `None`: it starts again.
 fn resume(
     session: &mut Session,
     request: &Request<'_, '_>,

@@ -1,4 +1,4 @@
-//! Responses that are stored: head and body in one allocation, and what decides who may have them.
+//! Stored responses: head and body in one allocation, and the metadata that decides their use.
 
 use std::sync::Arc;
 
@@ -8,31 +8,31 @@ use super::freshness::Life;
 use super::request::Request;
 use super::vary::Vary;
 
-/// What an object takes beside its bytes.
+/// Memory of an object, without its bytes.
 const OBJECT_BYTES: usize = 256;
-/// Variants of one URL; the oldest goes first.
+/// Variants of one URL. The oldest is dropped first.
 const VARIANTS_MAX: usize = 16;
 
-/// What is known of a response beside its bytes.
+/// The metadata of a response.
 #[derive(Clone, Debug)]
 pub(crate) struct Meta {
     pub(crate) status: u16,
     pub(crate) life: Life,
     pub(crate) vary: Vary,
     pub(crate) etag: Option<Box<[u8]>>,
-    /// Seconds since 1970. `Date`, or when it came.
+    /// Unix time of `Date`, or of arrival, in seconds.
     pub(crate) date: i64,
     pub(crate) last_modified: Option<i64>,
-    /// As the origin wrote it.
+    /// As the origin has written it.
     pub(crate) last_modified_text: Option<Box<[u8]>>,
 }
 
-/// A response. While its body arrives it has none.
+/// A response. Its body is empty while it arrives.
 #[derive(Debug)]
 pub(crate) struct Object {
     pub(crate) meta: Meta,
-    /// Status line and fields, each with its end of line, without those that concern one connection, without `Age` and
-    /// `Content-Length`; then the body.
+    /// Status line and fields, each with its end of line, but without hop-by-hop fields, `Age` and `Content-Length`;
+    /// then the body.
     bytes: Box<[u8]>,
     head_bytes: usize,
 }
@@ -57,7 +57,7 @@ impl Object {
         &self.bytes[self.head_bytes..]
     }
 
-    /// What it takes in the cache.
+    /// Its weight in the cache.
     pub(crate) fn weight(&self) -> usize {
         let meta = &self.meta;
         let boxed = [&meta.etag, &meta.last_modified_text].into_iter().flatten();
@@ -65,18 +65,18 @@ impl Object {
         OBJECT_BYTES + self.bytes.len() + boxed + meta.vary.bytes()
     }
 
-    /// Whether it can be asked whether it still holds.
+    /// Whether the origin can validate it.
     pub(crate) fn has_validator(&self) -> bool {
         self.meta.etag.is_some() || self.meta.last_modified_text.is_some()
     }
 
-    /// A strong one, with which `If-Range` may compare.
+    /// A strong entity tag, which `If-Range` may compare.
     pub(crate) fn strong_etag(&self) -> Option<&[u8]> {
         self.meta.etag.as_deref().filter(|etag| !etag.starts_with(b"W/"))
     }
 }
 
-/// The responses that are stored under a URL, the newest first.
+/// The stored responses of a URL, newest first.
 #[derive(Debug, Default)]
 pub(crate) struct Variants(Vec<Arc<Object>>);
 
@@ -86,8 +86,7 @@ impl Variants {
         self.0.iter().find(|object| object.meta.vary.matches(request))
     }
 
-    /// With one more, which takes the place of those that are for the same requests. All but it together have at most
-    /// `bytes_max`.
+    /// Adds a response, which replaces those for the same requests. The others keep at most `bytes_max` together.
     pub(crate) fn with(&self, new: Arc<Object>, bytes_max: usize) -> Variants {
         let mut bytes = 0;
         let others = self.0.iter().filter(|old| old.meta.vary != new.meta.vary);
@@ -104,7 +103,7 @@ impl Variants {
     }
 }
 
-/// Fields that concern one connection (RFC 9110, section 7.6.1; RFC 9111, section 3.1), or that are written anew.
+/// Hop-by-hop fields (RFC 9110, section 7.6.1; RFC 9111, section 3.1), and those that are written anew.
 const OF_CONNECTION: [&str; 12] = [
     "age",
     "connection",
@@ -120,12 +119,12 @@ const OF_CONNECTION: [&str; 12] = [
     "upgrade",
 ];
 
-/// Whether a field goes no further than one connection.
+/// Whether a field is hop-by-hop.
 pub(crate) fn is_of_connection(name: &str) -> bool {
     OF_CONNECTION.binary_search(&name).is_ok()
 }
 
-/// Names that `Connection` lists, in lower case.
+/// The names in `Connection`, in lower case.
 pub(crate) fn listed(fields: &HeaderMap) -> Vec<String> {
     let values = fields.get_all(hyper::header::CONNECTION);
     let names = values.iter().flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
@@ -143,11 +142,11 @@ pub(crate) fn lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
     head.split_inclusive(|&byte| byte == b'\n')
 }
 
-/// Fields that stay as they are when a response is found to still hold: they say what the body is.
+/// Fields that a validation does not change, because they describe the body.
 const OF_BODY: [&str; 6] =
     ["content-encoding", "content-length", "content-md5", "content-range", "etag", "via"];
 
-/// A response that still holds, with what the origin has said anew (RFC 9111, section 3.2): `new` is the head of its 304.
+/// A validated response, updated with the fields of the 304 (RFC 9111, section 3.2): `new` is its head.
 pub(crate) fn updated(old: &Object, meta: Meta, new: &[u8]) -> Object {
     let is_new = |name: &[u8]| lines(new).skip(1).any(|line| name_of(line) == name);
     let stays = |name: &[u8]| OF_BODY.iter().any(|of| of.as_bytes() == name);

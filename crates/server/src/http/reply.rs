@@ -1,4 +1,4 @@
-//! Replies, as bytes.
+//! Writing replies.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use super::flight::{Begun, Forwarded};
 use super::object::{Object, lines, name_of};
 use super::request::{Method, Request};
 
-/// What of a request says how its reply is framed.
+/// The properties of a request that decide the framing of its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     pub(crate) is_head: bool,
@@ -23,14 +23,14 @@ impl Shape {
     }
 }
 
-/// How the cache has answered, for `Cache-Status` (RFC 9211).
+/// The cache's part in an answer, for `Cache-Status` (RFC 9211).
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Answered {
-    /// With what was stored, with so many seconds left.
+    /// From a stored response, with this many seconds of freshness left.
     Hit(i64),
-    /// With what was stored, after the origin has said that it holds.
+    /// From a stored response that the origin has validated.
     Validated,
-    /// With what was stored, because the origin has failed.
+    /// From a stored response, because the origin has failed.
     StandsIn,
     Fetched {
         forwarded: Forwarded,
@@ -40,7 +40,7 @@ pub(crate) enum Answered {
     },
 }
 
-/// The phrase of a status that this server answers by itself.
+/// The reason phrase of a status that this server sends itself.
 pub(crate) fn phrase(status: u16) -> &'static str {
     match status {
         200 => "OK",
@@ -131,18 +131,18 @@ fn age(out: &mut Vec<u8>, object: &Object, now_ms: u64) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Whether a status has no body, whatever its fields say.
+/// Whether a status never has a body.
 pub(crate) fn is_bodiless(status: u16) -> bool {
     matches!(status, 100..=199 | 204 | 304)
 }
 
-/// Fields that a 304 leaves out: what they say of the body the client knows.
+/// Fields that a 304 omits: they describe a body that the client has.
 fn is_of_content(line: &[u8]) -> bool {
     let name = name_of(line);
     name.starts_with(b"content-") && name != b"content-location"
 }
 
-/// Writes the head of the reply that is made of a stored response. Answers which bytes of its body belong to it.
+/// Writes the head of a reply from a stored response. Returns the range of its body to send.
 pub(crate) fn stored(
     out: &mut Vec<u8>,
     object: &Object,
@@ -190,18 +190,18 @@ pub(crate) fn stored(
     if shape.is_head { 0..0 } else { range }
 }
 
-/// How the body of a response that arrives is sent.
+/// The framing of an arriving body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sends {
     Nothing,
-    /// So long as was announced.
+    /// By the announced length.
     Plain,
     Chunked,
-    /// Until the connection is closed.
+    /// By closing the connection.
     UntilClosed,
 }
 
-/// Writes the head of the reply that is made of a response which arrives.
+/// Writes the head of a reply from an arriving response.
 pub(crate) fn arriving(
     out: &mut Vec<u8>,
     begun: &Begun,
@@ -240,7 +240,7 @@ pub(crate) fn arriving(
     sends
 }
 
-/// A whole reply of this server's own.
+/// A complete reply of the server itself.
 pub(crate) fn own(out: &mut Vec<u8>, status: u16, shape: Shape, unix: u64, more: &str) {
     status_line(out, status);
     out.extend_from_slice(b"date: ");

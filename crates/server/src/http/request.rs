@@ -1,4 +1,4 @@
-//! The head of a request, parsed in place.
+//! Parsing of a request's head, in place.
 
 use std::mem::MaybeUninit;
 
@@ -6,11 +6,11 @@ use httparse::{Header, ParserConfig};
 
 use super::directives::{Asked, digits};
 
-/// Bytes of a head: more is answered 431.
+/// Size of a head. A larger one is answered 431.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
-/// Bytes of a target: more is answered 414.
+/// Length of a target. A longer one is answered 414.
 const TARGET_BYTES_MAX: usize = 8 << 10;
-/// Fields of a head: more is answered 431.
+/// Fields of a head. More are answered 431.
 pub(crate) const FIELDS_MAX: usize = 64;
 
 pub(crate) type Fields<'i> = [MaybeUninit<Header<'i>>; FIELDS_MAX];
@@ -20,13 +20,13 @@ pub(crate) enum Method {
     Get,
     Head,
     Purge,
-    /// Neither stored nor answered from what is stored; `OPTIONS` and `TRACE` change nothing.
+    /// Never stored, nor answered from the cache. All but `OPTIONS` invalidate.
     Other {
         is_safe: bool,
     },
 }
 
-/// How long a body is.
+/// The length of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     Empty,
@@ -40,7 +40,7 @@ pub(crate) struct Request<'i, 'f> {
     pub(crate) method_name: &'i str,
     /// Path and query.
     pub(crate) target: &'i str,
-    /// Empty in HTTP/1.0 without one.
+    /// Empty in HTTP/1.0 without the field.
     pub(crate) host: &'i [u8],
     pub(crate) is_1_1: bool,
     /// The connection is closed after the reply.
@@ -59,17 +59,17 @@ pub(crate) struct Request<'i, 'f> {
     pub(crate) is_for_origin: bool,
 }
 
-/// A head that is not whole, or bad.
+/// An incomplete or malformed head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoRequest {
     Partial,
-    /// The status that says why.
+    /// Malformed: the status of the reply.
     Bad(u16),
 }
 
 const BAD: NoRequest = NoRequest::Bad(400);
 
-/// Parses the head at the begin of `input`.
+/// Parses the head at the beginning of `input`.
 pub(crate) fn parse<'i, 'f>(
     input: &'i [u8],
     space: &'f mut Fields<'i>,
@@ -92,7 +92,7 @@ pub(crate) fn parse<'i, 'f>(
         let is_line = line.is_none_or(|end| end > TARGET_BYTES_MAX);
         return Err(NoRequest::Bad(if is_line { 414 } else { 431 }));
     }
-    // Lines that end otherwise may end elsewhere for another server.
+    // Another server may find the end elsewhere if lines end otherwise.
     let head = &input[..head_bytes];
     if memchr::memchr_iter(b'\n', head).any(|at| at == 0 || head[at - 1] != b'\r') {
         return Err(BAD);
@@ -106,7 +106,7 @@ pub(crate) fn parse<'i, 'f>(
         "HEAD" => Method::Head,
         "PURGE" => Method::Purge,
         "OPTIONS" => Method::Other { is_safe: true },
-        // They are for the server itself, or make a tunnel.
+        // Methods that address this server, or make a tunnel.
         "CONNECT" | "TRACE" => return Err(NoRequest::Bad(501)),
         _ => Method::Other { is_safe: false },
     };
@@ -139,7 +139,7 @@ pub(crate) fn parse<'i, 'f>(
     Ok(request)
 }
 
-/// The authority of an absolute target, and path and query.
+/// The authority of an absolute target, and its path and query.
 fn split(target: &str) -> Result<(Option<&str>, &str), NoRequest> {
     if target.contains('#') {
         return Err(BAD);
@@ -158,13 +158,13 @@ fn split(target: &str) -> Result<(Option<&str>, &str), NoRequest> {
     }
     match path {
         "" => Ok((Some(authority), "/")),
-        // It would have to be written with a slash between.
+        // Forwarding it would need a slash in between.
         _ if path.starts_with('?') => Err(BAD),
         _ => Ok((Some(authority), path)),
     }
 }
 
-/// The value of a field, without the white space around it.
+/// The value of a field, trimmed.
 fn trimmed<'i>(field: &Header<'i>) -> &'i [u8] {
     field.value.trim_ascii()
 }
@@ -213,7 +213,7 @@ impl<'i> Request<'i, '_> {
                 _ => {}
             }
         }
-        // A proxy before this one might see another end of the request.
+        // A proxy in front might find another end of the request.
         let is_ambiguous =
             lengths > 1 || codings > 1 || codings > 0 && (lengths > 0 || !self.is_1_1);
         if is_ambiguous || hosts > 1 || hosts == 0 && self.is_1_1 || !is_host(self.host) {
@@ -236,13 +236,13 @@ impl<'i> Request<'i, '_> {
         }
     }
 
-    /// The values of a field, in their order.
+    /// The values of a field, in order.
     pub(crate) fn values(&self, name: &str) -> impl Iterator<Item = &'i [u8]> {
         let fields = self.fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
         fields.map(trimmed)
     }
 
-    /// Writes the key of what is asked for: host in lower case, and target.
+    /// Appends the request's key: host in lower case, and target.
     pub(crate) fn key_into(&self, key: &mut Vec<u8>) {
         key.clear();
         key.extend(self.host.iter().map(u8::to_ascii_lowercase));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_servers_might_read_otherwise_is_refused() {
+    fn ambiguous_requests_are_refused() {
         let ok = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
         assert_eq!(status(ok), None);
         for (fields, expected) in [

@@ -1,4 +1,4 @@
-//! What all threads share of HTTP: the cache, responses that are being brought, and URLs whose responses are not shared.
+//! The state of HTTP shared by all threads: the cache, flights, and URLs whose responses are not shared.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
@@ -16,13 +16,13 @@ use crate::mail::Place;
 use crate::settings::{Settings, Shares};
 
 const PARTS: usize = 64;
-/// Counts of invalidations, by hash of the URL: one that is not of a URL keeps at most a response from being stored.
+/// Counters of invalidations, by hash of the URL. A collision at most keeps a response from being stored.
 const GENERATIONS: usize = 1 << 12;
-/// How long it is remembered that the responses of a URL are not for all.
+/// Milliseconds for which a URL is remembered as not shared.
 const ALONE_MS: u64 = 60_000;
-/// URLs of which that is remembered, in each part.
+/// URLs remembered as not shared, in each part.
 const ALONE_MAX: usize = 64;
-/// What an entry takes beside key and objects.
+/// Memory of an entry, without its key and objects.
 const ENTRY_BYTES: usize = 128;
 
 #[derive(Debug)]
@@ -33,16 +33,16 @@ pub(crate) struct Http {
     hasher: RandomState,
     pub(crate) wakes: Wakes,
     pub(crate) bounds: Arc<Bounds>,
-    /// Fetches under way.
+    /// Fetches in flight.
     under_way: AtomicUsize,
     pub(crate) counts: HttpCounts,
 }
 
-/// What the thread that fetches counts.
+/// The counts of the fetching thread.
 #[derive(Debug, Default)]
 pub(crate) struct HttpCounts {
     pub(crate) fetches: AtomicU64,
-    /// Of those: without a response; what is stored was found to hold; stored.
+    /// Fetches without a response; with a validation; with a stored response.
     pub(crate) failed: AtomicU64,
     pub(crate) validated: AtomicU64,
     pub(crate) stored: AtomicU64,
@@ -51,18 +51,18 @@ pub(crate) struct HttpCounts {
 #[derive(Debug, Default)]
 struct Part {
     flights: HashMap<Box<[u8]>, Arc<Flight>>,
-    /// Until when each client has a fetch of its own.
+    /// The time until which each client has a fetch of its own, by URL.
     alone: HashMap<Box<[u8]>, u64>,
 }
 
-/// How a request that is not answered by what is stored goes on.
+/// The course of a request that the cache does not answer.
 #[derive(Debug)]
 pub(crate) enum Begins {
     /// It waits with others.
     Joined(Reading),
-    /// It has to have this flight fetched.
+    /// It must fetch for this flight.
     First(Arc<Flight>),
-    /// The response has come meanwhile.
+    /// The response has been stored meanwhile.
     Look,
 }
 
@@ -103,12 +103,12 @@ impl Http {
         &self.generations[(self.hasher.hash_one(key) >> 32) as usize % GENERATIONS]
     }
 
-    /// Fetches under way.
+    /// Fetches in flight.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way.load(Relaxed)
     }
 
-    /// Whether one more fetch may begin; it is counted then.
+    /// Counts one more fetch, if there may be one more.
     pub(crate) fn admits(&self, most: usize) -> bool {
         let is_full = self.under_way.fetch_add(1, Relaxed) >= most;
         if is_full {
@@ -121,14 +121,14 @@ impl Http {
         self.under_way.fetch_sub(1, Relaxed);
     }
 
-    /// A flight that nobody else joins.
+    /// A flight that no other request can join.
     pub(crate) fn alone(&self, key: &[u8], forwarded: Forwarded) -> Arc<Flight> {
         let generation = self.generation(key).load(Relaxed);
         Arc::new(Flight::new(key, generation, forwarded, &self.bounds))
     }
 
-    /// Joins the flight of a URL, or begins one. `place` is `None` for who waits for nothing. `is_present` looks once
-    /// more, with the part locked: a response is stored before its flight leaves the table.
+    /// Joins the flight of a URL, or begins one. `place` is `None` for a refresh in the background. `is_present`
+    /// looks at the cache once more, with the part locked: a response is stored before its flight leaves the table.
     pub(crate) fn begin(
         &self,
         key: &[u8],
@@ -158,7 +158,7 @@ impl Http {
         Begins::First(flight)
     }
 
-    /// Nobody joins a flight any more. If its response is not for all, that is remembered.
+    /// Closes a flight to further requests. If its response is not shared, that is remembered.
     pub(crate) fn leave(&self, flight: &Arc<Flight>, alone_from_ms: Option<u64>) {
         let mut part = self.part(&flight.key).lock();
         part.remove(flight);
@@ -175,7 +175,8 @@ impl Http {
         }
     }
 
-    /// Stores the response of a flight, if its URL was not invalidated meanwhile, and ends it.
+    /// Stores the response of a flight and ends the flight. An invalidation of the URL since its beginning prevents
+    /// the storing.
     pub(crate) fn store(&self, flight: &Arc<Flight>, object: &Arc<Object>) {
         let key = &flight.key;
         let mut part = self.part(key).lock();
@@ -192,7 +193,7 @@ impl Http {
         part.remove(flight);
     }
 
-    /// Drops what is stored under a URL, and has what is being brought not stored. True: something was.
+    /// Drops the stored responses of a URL, and keeps those in flight from being stored. True: there was one.
     pub(crate) fn invalidate(&self, key: &[u8]) -> bool {
         let mut part = self.part(key).lock();
         self.generation(key).fetch_add(1, Relaxed);

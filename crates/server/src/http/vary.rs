@@ -1,5 +1,5 @@
-//! Which requests a response answers (RFC 9111, section 4.1): the fields that `Vary` names, as the request had them
-//! which brought the response.
+//! The requests that a response answers (RFC 9111, section 4.1): fields named by `Vary`, with the values of the
+//! request that fetched it.
 
 use hyper::HeaderMap;
 use hyper::header::VARY;
@@ -9,15 +9,15 @@ use super::request::Request;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Vary(Box<[Selecting]>);
 
-/// Name of a field, in lower case, and its value in a normal form; `None`: the request did not have the field.
+/// Name of a field in lower case, and its normalized value; `None`: the request lacks the field.
 type Selecting = (Box<str>, Option<Box<[u8]>>);
 
-/// Fields whose values mean the same in capitals.
+/// Fields with values that ignore case.
 fn ignores_case(name: &str) -> bool {
     matches!(name, "accept-language" | "accept-encoding" | "accept-charset")
 }
 
-/// The bytes of a field's normal form: lines are joined by commas, and no white space is around commas. A value with
+/// The bytes of a field's normal form: lines are joined by commas, without white space around commas. A value with
 /// quotes is only trimmed.
 fn normal<'v>(
     values: impl Iterator<Item = &'v [u8]>,
@@ -34,7 +34,7 @@ fn normal<'v>(
 }
 
 impl Vary {
-    /// What a response says, to a request with these fields. `None`: with `*` it answers no other request.
+    /// The fields that a response selects by, for a request. `None`: with `*` it answers no other request.
     pub(crate) fn of(response: &HeaderMap, request: &HeaderMap) -> Option<Vary> {
         let lines = response.get_all(VARY).iter();
         let names = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));

@@ -1,4 +1,4 @@
-//! How the thread that fetches wakes connections.
+//! Wake-ups of connections by the fetching thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use parking_lot::Mutex;
 
 use crate::mail::Place;
 
-/// A list for each thread of connections that are to be served. One that has taken the place of another is served once
-/// for nothing.
+/// For each thread, the list of connections to serve. A new connection in the place of a closed one may be served
+/// once without need.
 pub(crate) struct Wakes {
     lists: Box<[Mutex<Vec<u32>>]>,
     wakers: Arc<[Waker]>,
@@ -26,7 +26,8 @@ impl Wakes {
         Wakes { lists: wakers.iter().map(|_| Mutex::default()).collect(), wakers }
     }
 
-    /// Has connections served, and wakes each thread once. One whose list is not empty was woken before.
+    /// Lists connections, and wakes each of their threads once. A thread whose list is not empty has been woken
+    /// before.
     pub(crate) fn send(&self, places: impl Iterator<Item = Place>) {
         let mut threads = Vec::new();
         for Place { thread, slot } in places {
@@ -37,7 +38,7 @@ impl Wakes {
             list.push(slot);
         }
         for thread in threads {
-            // A thread that cannot be woken looks once a second.
+            // A thread that cannot be woken reads its list once a second.
             let _ = self.wakers[thread as usize].wake();
         }
     }

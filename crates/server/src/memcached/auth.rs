@@ -1,6 +1,6 @@
-//! Who may speak: a file of users, the request by which a connection says who it is, and what it may do then.
+//! Users of memcached: a file of them, the request that logs in, and the rights of requests.
 //!
-//! As in memcached, that is `set KEY 0 0 BYTES`, with `USER PASSWORD` as the value.
+//! As in memcached, the request is `set KEY 0 0 BYTES`, with `USER PASSWORD` as the value.
 
 use std::io;
 use std::path::Path;
@@ -11,12 +11,12 @@ use super::{Flow, KEY_BYTES_MAX, Session, State, Tokens, base64, line, number, r
 use crate::access::{ADMIN, Attempt, DANGEROUS, Pass, READ, WRITE};
 use crate::worker::Turn;
 
-/// The longest user and password together.
+/// Length of a user and password together.
 const VALUE_BYTES_MAX: usize = 1024;
-/// Users of a file.
+/// Users in a file.
 const USERS_MAX: usize = 4096;
 
-/// What a user is told who may not do something.
+/// The reply to a request that its user may not make.
 pub(super) const DENIED: &[u8] = b"CLIENT_ERROR unauthorized";
 
 /// Users and their passwords.
@@ -40,7 +40,7 @@ impl Users {
         Ok(Users(users))
     }
 
-    /// Takes as long for any wrong password of the same length.
+    /// Constant time for wrong passwords of one length.
     fn has(&self, user: &[u8], password: &[u8]) -> bool {
         let mut found = false;
         for (name, secret) in &self.0 {
@@ -53,7 +53,7 @@ impl Users {
     }
 }
 
-/// Serves a request of a connection that has not said who it is.
+/// Serves a request of a connection that has not logged in.
 pub(super) fn request(session: &mut Session, rest: &[u8], turn: &mut Turn<'_>) -> (usize, Flow) {
     let Some((line, bytes)) = line(rest) else {
         let flow = if rest.len() > super::LINE_BYTES_MAX {
@@ -111,14 +111,14 @@ fn attempt(session: &mut Session, name: &[u8], password: &[u8], turn: &Turn<'_>)
     }
 }
 
-/// What a request needs: classes, and keys.
+/// The rights that a request needs: classes, and keys.
 enum Needs<'i> {
     Classes(u8),
-    /// For all keys.
+    /// On every key.
     All(u8),
-    /// For the tokens from a place on.
+    /// On the tokens from this one on.
     Keys(u8, usize),
-    /// For the key of a meta request, which may be written in base 64.
+    /// On the key of a meta request, which may be in base 64.
     Meta(u8, &'i [u8]),
 }
 
@@ -146,7 +146,7 @@ fn needs(line: &[u8]) -> Needs<'_> {
     }
 }
 
-/// Whether a user may not make the request of a line.
+/// Whether the user may not make the request in this line.
 pub(super) fn denies(pass: &Pass, line: &[u8]) -> bool {
     !match needs(line) {
         Needs::Classes(classes) => pass.may(classes),
@@ -159,7 +159,7 @@ pub(super) fn denies(pass: &Pass, line: &[u8]) -> bool {
     }
 }
 
-/// Whether a user may use the key of a line as the meta dialect reads it, and as it is written.
+/// Whether the user may use the key of a line, both decoded and as written.
 fn may_use_meta(pass: &Pass, line: &[u8], key: &[u8]) -> bool {
     let is_meta = split(line).next().is_some_and(|(_, command)| command.len() == 2);
     let is_binary = is_meta && split(line).skip(2).any(|(_, flag)| flag[0] == b'b');
@@ -170,7 +170,7 @@ fn may_use_meta(pass: &Pass, line: &[u8], key: &[u8]) -> bool {
     base64::decode(key, &mut decoded).is_some_and(|key| pass.may_use(key))
 }
 
-/// Answers a request that its user may not make, and passes over its value.
+/// Refuses a request, and skips its value.
 pub(super) fn deny(session: &mut Session, line: &[u8], turn: &mut Turn<'_>) {
     let tokens = Tokens::of(line);
     turn.counters.denied.add(1);

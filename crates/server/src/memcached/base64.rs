@@ -1,8 +1,8 @@
-//! Keys in base 64, as the flag `b` of the meta dialect has them (RFC 4648, padded).
+//! Base 64 of keys, for the flag `b` of the meta dialect (RFC 4648, padded).
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The bytes that a text means; `None` if it is not in base 64, or means no byte.
+/// Decodes a text. `None`: it is empty or not base 64.
 pub(super) fn decode<'b>(text: &[u8], into: &'b mut [u8]) -> Option<&'b [u8]> {
     if text.is_empty() || !text.len().is_multiple_of(4) {
         return None;
@@ -18,7 +18,7 @@ pub(super) fn decode<'b>(text: &[u8], into: &'b mut [u8]) -> Option<&'b [u8]> {
         into.get_mut(length..length + 3)?.copy_from_slice(&bytes);
         length += 3;
     }
-    // Padding is at the end only.
+    // Padding is allowed at the end only.
     let digits = &text[..text.len() - padding];
     (padding <= 2 && !digits.contains(&b'=')).then(|| &into[..length - padding])
 }
@@ -35,7 +35,7 @@ fn value(digit: u8) -> Option<u32> {
     Some(value.into())
 }
 
-/// Appends the text that means `bytes`.
+/// Appends `bytes` in base 64.
 pub(super) fn encode(bytes: &[u8], out: &mut Vec<u8>) {
     for triple in bytes.chunks(3) {
         let mut word = [0; 4];
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn encoded_keys_are_decoded() {
         for (bytes, text) in [
             (&b"f"[..], &b"Zg=="[..]),
             (b"fo", b"Zm8="),

@@ -1,4 +1,4 @@
-//! Look-ups that are made together ([`Gathered`]), and how they are answered.
+//! Batched look-ups ([`Gathered`]), and their replies.
 
 use frazil_segment::Entry;
 
@@ -8,17 +8,17 @@ use crate::gather::Gathered;
 use crate::waits::{Missing, Part};
 use crate::worker::Turn;
 
-/// How often a key is looked for whose value has come and gone meanwhile.
+/// Attempts to find a key whose value comes and goes meanwhile.
 const LOOKS: usize = 4;
 
-/// How a key's entry is answered.
+/// The form of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// With its number for `cas`.
+    /// Includes the number for `cas`.
     pub(super) cas: bool,
-    /// It is the last of its request.
+    /// The last reply of its request.
     pub(super) ends: bool,
-    /// Its lifetime is changed to this.
+    /// The entry's new lifetime.
     pub(super) touch: Option<i32>,
 }
 
@@ -27,7 +27,7 @@ impl Shape {
         Shape { cas, ends: false, touch: None }
     }
 
-    /// Of a line that looks keys up: its shape and where its keys begin, or what is wrong with it.
+    /// The shape of a look-up's line and the beginning of its keys, or the error in it; `None`: another request.
     #[inline]
     pub(super) fn of(line: &[u8]) -> Option<Result<(Shape, usize), &'static [u8]>> {
         let (at, command) = split(line).next()?;
@@ -61,7 +61,7 @@ impl Shape {
     }
 }
 
-/// Keys that are to be looked up, and how they are answered.
+/// Keys to look up, with the form of their replies.
 pub(super) struct Lookups<'i> {
     gathered: Gathered<'i, Shape>,
 }
@@ -75,14 +75,14 @@ impl<'i> Lookups<'i> {
         self.gathered.stopped().is_some()
     }
 
-    /// Where the first key lies that was not answered, because replies were too many.
+    /// The first key that was not answered because there were too many replies: its place.
     pub(super) fn stopped(&self) -> Option<(usize, Shape)> {
         self.gathered.stopped().map(|(place, shape)| (place, Shape { ends: false, ..shape }))
     }
 
     pub(super) fn push(&mut self, key: &'i [u8], place: usize, shape: Shape, turn: &mut Turn<'_>) {
         debug_assert!(key.len() <= KEY_BYTES_MAX);
-        // Those that change lifetimes are not made together.
+        // Those that change lifetimes are not batched.
         let first = self.gathered.first_shape();
         if first.is_some_and(|first| first.touch.is_some() != shape.touch.is_some()) {
             self.flush(turn);
@@ -95,7 +95,7 @@ impl<'i> Lookups<'i> {
         }
     }
 
-    /// Looks up what was gathered and answers it, up to as many replies as there may be.
+    /// Looks up the gathered keys and answers them, until the replies are full.
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) {
         let Some(first) = self.gathered.first_shape() else { return };
         if self.is_stopped() {
@@ -133,7 +133,7 @@ impl<'i> Lookups<'i> {
             if turn.fetch(key, at, 0, || Ask::Get(shape).into()) == Missing::Waits {
                 return;
             }
-            // Others' replies lie behind its place already, so it is put together beside them.
+            // Later replies follow its place already, so it is composed apart from them.
             let out = std::mem::take(turn.out);
             is_answered(key, shape, turn);
             end(shape, turn);
@@ -143,7 +143,7 @@ impl<'i> Lookups<'i> {
     }
 }
 
-/// Looks a key up that was not found before, and has it fetched or answers that it is not there.
+/// Looks up a key that was missing before. If it still is, fetches it or answers a miss.
 pub(super) fn get_or_fetch(key: &[u8], shape: Shape, turn: &mut Turn<'_>) {
     let at = turn.out.len();
     for _ in 0..LOOKS {
@@ -159,7 +159,7 @@ pub(super) fn get_or_fetch(key: &[u8], shape: Shape, turn: &mut Turn<'_>) {
     end(shape, turn);
 }
 
-/// Answers one key: its lifetime is changed, or prefixes are counted.
+/// Answers one key, changing its lifetime or counting its prefix.
 #[cold]
 fn singly(key: &[u8], shape: Shape, turn: &mut Turn<'_>) {
     let is_hit = match shape.touch {
@@ -182,7 +182,7 @@ pub(super) fn end(shape: Shape, turn: &mut Turn<'_>) {
     }
 }
 
-/// Answers a key if it is there.
+/// Answers a key if it is in the store.
 fn is_answered(key: &[u8], shape: Shape, turn: &mut Turn<'_>) -> bool {
     let cas = turn.shared.settings.options.cas;
     let out = &mut *turn.out;
@@ -202,8 +202,8 @@ fn look_up(key: &[u8], shape: Shape, turn: &mut Turn<'_>) -> bool {
     is_hit
 }
 
-/// Looks a key up, changes how long its entry lives and answers it. If there is no memory to write the entry
-/// anew, it stays as it is.
+/// Looks a key up, changes the lifetime of its entry and answers it. Without memory to write the entry anew, the old
+/// lifetime stays.
 fn touch(key: &[u8], shape: Shape, time: i32, turn: &mut Turn<'_>) -> bool {
     let lifetime = turn.shared.items.lifetime(time.into());
     let Ok(updated) = operate::touch(key, lifetime, turn) else { return look_up(key, shape, turn) };

@@ -3,7 +3,7 @@
 //! A request is a command, a key and flags of one letter, some with a value behind it. A reply is a code
 //! of two letters and what the flags ask for, in the order of the flags.
 //!
-//! Three marks of an entry carry what the dialect knows beside the classic one: [`STALE`], [`WON`] and
+//! Three marks of an entry hold what this dialect adds to the classic one: [`STALE`], [`WON`] and
 //! [`BINARY`](operate::BINARY). A request that finds none of them and changes nothing only reads.
 
 use std::time::Duration;
@@ -23,17 +23,17 @@ use crate::worker::Turn;
 
 /// Tokens of a request, with command and key.
 const REQUEST_TOKENS_MAX: usize = 19;
-/// The longest flag `O`.
+/// Length of the flag `O`.
 const OPAQUE_BYTES_MAX: usize = 32;
-/// How often a look-up that would make an entry is tried, if others make it and it goes again.
+/// Attempts of a look-up that makes an entry, when others make it first and it disappears again.
 const VIVIFY_TRIES: usize = 8;
-/// The longest flag `w`, in milliseconds.
+/// The longest wait that the flag `w` may ask for, in milliseconds.
 const WAIT_MS_MAX: u32 = 60_000;
 const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad token in command line format";
 const BAD_FLAGS: &[u8] = b"CLIENT_ERROR invalid or duplicate flag";
 const LONG_OPAQUE: &[u8] = b"CLIENT_ERROR opaque token too long";
 
-/// What the flags of a request say.
+/// The flags of a request.
 #[derive(Clone, Copy, Default)]
 struct Flags {
     no_update: bool,
@@ -47,11 +47,11 @@ struct Flags {
     client_flags: u32,
     delta: Option<u64>,
     initial: u64,
-    /// As [`crate::items::Items::lifetime`] reads them.
+    /// An expiry time, for [`crate::items::Items::lifetime`].
     time: Option<i32>,
     vivify_time: Option<i32>,
     recache_time: Option<i32>,
-    /// How long it may wait for who has won the key.
+    /// Timeout of the wait for the client that has won the key.
     wait: Option<Duration>,
 }
 
@@ -111,11 +111,11 @@ impl Flags {
     }
 }
 
-/// A request whose key and flags were read.
+/// A parsed request: key and flags.
 struct Meta<'r> {
     key: &'r [u8],
     flags: Flags,
-    /// As they were written, for the reply.
+    /// As received, for the reply.
     tokens: &'r [&'r [u8]],
 }
 
@@ -139,7 +139,7 @@ impl<'r> Meta<'r> {
         Ok(Meta { key, flags, tokens })
     }
 
-    /// The request as it came, but for blanks.
+    /// The request as received, with single blanks.
     fn line(&self) -> Box<[u8]> {
         let mut line = b"mg ".to_vec();
         if self.flags.is_binary {
@@ -154,7 +154,7 @@ impl<'r> Meta<'r> {
         line.into()
     }
 
-    /// The flags of a reply that do not depend on the entry: opaque and key.
+    /// Appends the flags that do not depend on the entry: opaque and key.
     fn echo(&self, out: &mut Vec<u8>) {
         for token in self.tokens {
             match token[0] {
@@ -186,16 +186,16 @@ fn push_flag(out: &mut Vec<u8>, flag: u8, number: u64) {
     push_number(out, number);
 }
 
-/// Seconds that are left, -1 for ever.
+/// Appends the seconds left; -1 without an end.
 fn push_left(out: &mut Vec<u8>, left: Option<Duration>) {
     match left {
-        // Rounded up, so that an entry which is there has a second at least.
+        // Rounded up, so that a live entry shows at least one second.
         Some(left) => push_flag(out, b't', left.as_millis().div_ceil(1000) as u64),
         None => out.extend_from_slice(b" t-1"),
     }
 }
 
-/// Serves a request of two letters, the first an `m`.
+/// Serves a request of two letters beginning with `m`.
 pub(super) fn serve(request: &mut Request<'_, '_>, kind: u8, turn: &mut Turn<'_>) -> Flow {
     if kind == b'n' {
         reply(turn, b"MN");
@@ -240,7 +240,7 @@ pub(super) fn serve(request: &mut Request<'_, '_>, kind: u8, turn: &mut Turn<'_>
         }
     });
     if let Err(error) = done {
-        // These tell no more of what is wrong with flags.
+        // These report no more about malformed flags.
         let is_bare = matches!(kind, b'd' | b'a')
             && error.starts_with(b"CLIENT_ERROR")
             && !is_of_operation(error);
@@ -249,20 +249,20 @@ pub(super) fn serve(request: &mut Request<'_, '_>, kind: u8, turn: &mut Turn<'_>
     Flow::Go
 }
 
-/// Whether an error is not of the flags themselves.
+/// Whether an error concerns more than the flags.
 fn is_of_operation(error: Error) -> bool {
     error == NOT_A_NUMBER || error == LONG_OPAQUE || error == BAD_MODE_OF_ARITHMETIC
 }
 
 const BAD_MODE_OF_ARITHMETIC: &[u8] = b"CLIENT_ERROR invalid mode for ma M token";
 
-/// What `mg` finds.
+/// The result of `mg`.
 #[derive(Clone, Copy)]
 struct Found<'e> {
     value: &'e [u8],
     seen: Seen,
     cas: u64,
-    /// What is left of the lifetime after the request.
+    /// The lifetime left after the request.
     left: Option<Duration>,
 }
 
@@ -279,7 +279,7 @@ fn get(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
     let waits = meta.flags.wait.is_some();
     let mut is_stale = false;
     let mut read = |entry: Entry<'_>| {
-        // Who is first to see a stale entry wins, which is a change; who sees a won one may wait.
+        // The first client to see a stale entry wins it, which changes it. One that sees a won entry may wait.
         is_stale = entry.marks & (STALE | WON) == STALE || waits && entry.marks & WON != 0;
         let cas = if shows_cas { entry.cas } else { 0 };
         let (seen, left) = (Seen::of(&entry), entry.lifetime);
@@ -299,7 +299,7 @@ fn get(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Nothing was found: it is fetched, or the client is told so.
+/// Fetches a missing key, or answers the miss.
 fn miss(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
     let marks = if meta.flags.is_binary { BINARY } else { 0 };
     match turn.fetch(meta.key, turn.out.len(), marks, || Ask::Meta(meta.line()).into()) {
@@ -309,7 +309,7 @@ fn miss(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
             Ok(())
         }
         Missing::Look => {
-            // The value has just come, or has gone again.
+            // The value has just been stored, or has disappeared again.
             if !answers_found(meta, turn) {
                 push_miss(meta, turn);
             }
@@ -318,7 +318,7 @@ fn miss(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
     }
 }
 
-/// Answers with an entry as it is, if there is one.
+/// Answers with an entry unchanged, if there is one.
 fn answers_found(meta: &Meta<'_>, turn: &mut Turn<'_>) -> bool {
     let shows_cas = turn.shared.settings.options.cas;
     let (out, now_ms) = (&mut *turn.out, turn.now_ms);
@@ -330,7 +330,7 @@ fn answers_found(meta: &Meta<'_>, turn: &mut Turn<'_>) -> bool {
     found.is_some()
 }
 
-/// Answers `mg` when its wait has ended, or has it wait again.
+/// Answers `mg` at the end of its wait, or waits again.
 pub(super) fn get_again(tokens: &[&[u8]], fetched: Option<&Fetched>, turn: &mut Turn<'_>) {
     let mut decoded = [0; KEY_BYTES_MAX];
     let answered = Meta::of(tokens, 2, &mut decoded).and_then(|meta| {
@@ -349,7 +349,7 @@ pub(super) fn get_again(tokens: &[&[u8]], fetched: Option<&Fetched>, turn: &mut 
 }
 
 fn count_get(meta: &Meta<'_>, is_hit: bool, turn: &Turn<'_>) {
-    // What waited was counted before.
+    // The request was counted before its wait.
     if turn.waits.again.is_some() {
         return;
     }
@@ -376,7 +376,7 @@ fn push_miss(meta: &Meta<'_>, turn: &mut Turn<'_>) {
     turn.out.extend_from_slice(b"\r\n");
 }
 
-/// What was seen of an entry before the request has changed it.
+/// The state of an entry before the request changed it.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     flags: u32,
@@ -384,7 +384,7 @@ struct Seen {
     requested: bool,
     opened_ms: u64,
     left: Option<Duration>,
-    /// This client is to fetch it anew.
+    /// Whether this client is to bring the new value.
     won: bool,
 }
 
@@ -401,11 +401,11 @@ impl Seen {
     }
 }
 
-/// A look-up that gives the entry another lifetime, makes one, or may win.
+/// A look-up that may change the lifetime of the entry, make it, or win it.
 fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
     let Flags { time, vivify_time, .. } = meta.flags;
     let items = &turn.shared.items;
-    // The lease that the client had before has come to this one.
+    // The lease of a client that has left passes to this one.
     let wins = turn.waits.again.and_then(|again| again.wins);
     let wins = wins.is_some_and(|ticket| items.flights.holds(meta.key, ticket));
     for attempt in 0..VIVIFY_TRIES {
@@ -428,7 +428,7 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
             }
             let (flags, mut lifetime) = (entry.flags, time.map(|_| left));
             if has_token && won && time.is_none() && entry.value.is_empty() {
-                // The next to bring the value has as long as the first had.
+                // The next holder of the lease has the full time too.
                 lifetime = vivify_time.map(|time| items.lifetime(time.into()));
             }
             Update::Write { flags, marks, lifetime, result: seen }
@@ -457,7 +457,7 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
                 let vivified = items.lifetime(vivify.into());
                 let (lifetime, _) = lifetime_after(meta, items, vivified, true);
                 let attributes = Attributes { flags: 0, marks: WON | binary, lifetime };
-                // No value yet, so nobody's wait is over.
+                // There is no value yet, so no wait ends.
                 let made = items.store.write(meta.key, b"", attributes, Expect::Nothing);
                 if let (Stored::Stored, cas) = made.map_err(refusal)? {
                     answer_made(meta, attributes, cas, turn);
@@ -475,7 +475,7 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
     miss(meta, turn)
 }
 
-/// Who may wait is also missed when it goes.
+/// Notes the lease of a client that may wait, so that its disconnection is noticed.
 fn hold_lease(meta: &Meta<'_>, turn: &mut Turn<'_>) {
     if meta.flags.wait.is_some() {
         let shared = turn.shared;
@@ -483,8 +483,8 @@ fn hold_lease(meta: &Meta<'_>, turn: &mut Turn<'_>) {
     }
 }
 
-/// The lifetime of an entry after the flags, which memcached goes through in their order, and whether
-/// `R` finds that it ends soon.
+/// The lifetime of an entry after the flags, applied in order as memcached does, and whether `R` finds that it ends
+/// soon.
 fn lifetime_after(
     meta: &Meta<'_>,
     items: &Items,
@@ -519,7 +519,7 @@ fn answer_changed(meta: &Meta<'_>, seen: Seen, cas: u64, turn: &mut Turn<'_>) {
     count_get(meta, true, turn);
 }
 
-/// Answers with an entry that the request has made, whose client has won.
+/// Answers with the entry that the request has made and won.
 fn answer_made(meta: &Meta<'_>, attributes: Attributes, cas: u64, turn: &mut Turn<'_>) {
     let left = attributes.lifetime;
     let marks = attributes.marks & BINARY;
@@ -538,7 +538,7 @@ fn push_found(meta: &Meta<'_>, found: &Found<'_>, now_ms: u64, out: &mut Vec<u8>
     } else {
         out.extend_from_slice(b"HD");
     }
-    // `t` before `T` shows what was left before.
+    // `t` before `T` shows the lifetime before the change.
     let mut shown = seen.left;
     for token in meta.tokens {
         match token[0] {
@@ -683,7 +683,7 @@ fn delete(meta: &Meta<'_>, turn: &mut Turn<'_>) {
     turn.out.extend_from_slice(b"\r\n");
 }
 
-/// Marks an entry as stale, and has the next client win.
+/// Marks an entry as stale, so that the next client wins it.
 fn invalidate(meta: &Meta<'_>, cas: Option<u64>, time: Option<i32>, turn: &mut Turn<'_>) -> Stored {
     let items = &turn.shared.items;
     let lifetime = time.map(|time| items.lifetime(time.into()));
@@ -701,12 +701,12 @@ fn invalidate(meta: &Meta<'_>, cas: Option<u64>, time: Option<i32>, turn: &mut T
             turn.counters.delete_misses.add(1);
             exists
         }
-        // What is being fetched or restored is older, and goes as well.
+        // A value in flight or being restored is older, and is dropped too.
         Ok(None) => match cas {
             Some(cas) => operate::delete_exactly(meta.key, cas, turn),
             None => operate::delete(meta.key, turn),
         },
-        // Without memory to mark it, it goes: nobody may take it for fresh.
+        // Without memory for the mark, the entry is deleted: no client may take it for fresh.
         Err(_) => operate::delete(meta.key, turn),
     }
 }
@@ -747,7 +747,7 @@ fn arithmetic(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
         let initial = buffer.format(flags.initial).as_bytes();
         let made = items.write(meta.key, initial, attributes, Expect::Nothing);
         if let (Stored::Stored, cas) = made.map_err(no_memory)? {
-            // memcached answers this also where it is to be quiet.
+            // memcached sends this reply even to a quiet request.
             answer_counted(meta, flags.initial, cas, (lifetime, lifetime), turn);
             return Ok(());
         }
@@ -769,7 +769,7 @@ fn answer_counted(
     (before, after): (Option<Duration>, Option<Duration>),
     turn: &mut Turn<'_>,
 ) {
-    // `t` before `T` shows what was left before.
+    // `t` before `T` shows the lifetime before the change.
     let mut left = before;
     let mut buffer = itoa::Buffer::new();
     let digits = buffer.format(number).as_bytes();
@@ -798,7 +798,7 @@ fn answer_counted(
     }
 }
 
-/// `me`: what is known of an entry, in words.
+/// `me`: describes an entry.
 fn show(meta: &Meta<'_>, turn: &mut Turn<'_>) {
     turn.counters.metas.add(1);
     let now_ms = turn.now_ms;

@@ -1,9 +1,8 @@
-//! memcached's text protocol, the classic one and meta, as memcached 1.6 speaks it.
+//! memcached's text protocol, classic and meta, as memcached 1.6 speaks it.
 //!
-//! A session is served from a slice of what has arrived. It takes as many whole requests as there are, and
-//! says how much of the slice it has done with; nothing of it is copied. Look-ups are gathered as they
-//! come and made together ([`lookups`]); any other request makes those before it first, so replies are in the
-//! order of requests.
+//! A session serves the whole requests in a slice of the input, and returns how much of the slice they take; nothing
+//! is copied. Look-ups are gathered and done together ([`lookups`]). Any other request has those before it done
+//! first, so replies are in the order of requests.
 
 mod auth;
 mod base64;
@@ -31,13 +30,13 @@ use lookups::{Lookups, Shape};
 use prefixes::Prefixes;
 pub(crate) use waiting::{Ask, answer_late, give_up, is_won, lease_left_ms};
 
-/// The longest key.
+/// Length of a key.
 const KEY_BYTES_MAX: usize = 250;
-/// A line that is longer and has no end yet is no request, unless it looks keys up.
+/// A longer line without its end is rejected, unless it is a look-up.
 const LINE_BYTES_MAX: usize = 2048;
-/// The first byte of a request in the binary protocol, which is not spoken.
+/// The first byte of the binary protocol, which is not supported.
 const BINARY_MAGIC: u8 = 0x80;
-/// Tokens of a line; what is behind them is not looked at.
+/// Tokens of a line. Those beyond are ignored.
 const TOKENS_MAX: usize = 23;
 
 pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"ERROR Too many open connections\r\n";
@@ -45,12 +44,12 @@ const BAD_FORMAT: &[u8] = b"CLIENT_ERROR bad command line format";
 const TOO_LARGE: &[u8] = b"SERVER_ERROR object too large for cache";
 const NO_MEMORY: &[u8] = b"SERVER_ERROR out of memory storing object";
 
-/// What memcached has a flag for.
+/// Options that memcached has flags for.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Whether the text protocol is spoken. Without, connections are closed when anything comes (`-B binary`).
+    /// Whether the text protocol is spoken. Without it, connections are closed at their first byte (`-B binary`).
     pub text: bool,
-    /// Whether entries have numbers for `cas`; without, all are 0 (`-C`).
+    /// Whether entries have numbers for `cas`; otherwise all are 0 (`-C`).
     pub cas: bool,
     /// Whether `flush_all` is allowed (`-F`).
     pub flush: bool,
@@ -58,19 +57,19 @@ pub struct Options {
     pub dump: bool,
     /// Whether `shutdown` is allowed (`-A`).
     pub shutdown: bool,
-    /// A file of users, one of which each connection must be (`-Y`).
+    /// A file of users. Each connection must log in as one (`-Y`).
     pub users: Option<PathBuf>,
     /// The character that ends a prefix in `stats detail` (`-D`).
     pub prefix_delimiter: u8,
     /// Whether `stats detail` counts from the start (`-D`).
     pub detail: bool,
-    /// Whether `debugtime` moves the clock: for tests.
+    /// Whether `debugtime` moves the clock, for tests.
     pub debug: bool,
-    /// What `stats settings` shows beside.
+    /// Further values for `stats settings`.
     pub shown: Shown,
 }
 
-/// Settings that are shown as they were given, and change nothing.
+/// Settings that `stats settings` shows as given; they have no other effect.
 #[derive(Clone, Debug, Default)]
 pub struct Shown {
     /// `tcpport`.
@@ -104,13 +103,13 @@ impl Default for Options {
     }
 }
 
-/// What all sessions share.
+/// The state shared by all sessions.
 #[derive(Debug)]
 pub(crate) struct Memcached {
     users: Option<Users>,
     verbosity: AtomicU32,
     prefixes: Mutex<Prefixes>,
-    /// Read by each look-up, so beside the lock.
+    /// Read by each look-up, so kept outside the lock.
     detail: std::sync::atomic::AtomicBool,
     stats: stats::Since,
 }
@@ -131,22 +130,22 @@ impl Memcached {
     }
 }
 
-/// What a connection is in the midst of.
+/// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// A request begins.
+    /// At the beginning of a request.
     Command,
-    /// Keys of a request that looks up are to come.
+    /// Among the keys of a look-up.
     Keys(Shape),
-    /// So many bytes are passed over: the value of a request that was refused.
+    /// Skipping this many bytes: the value of a refused request.
     Swallow(u64),
-    /// The rest of a line is passed over.
+    /// Skipping the rest of a line.
     SkipLine,
-    /// A dump goes on from there.
+    /// In a dump, which goes on from here.
     Dump(stats::Dump),
 }
 
-/// A connection's session.
+/// The session of a connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     state: State,
@@ -167,18 +166,18 @@ impl Session {
     }
 }
 
-/// What a request wants next.
+/// The step after a request.
 enum Flow {
-    /// The next request.
+    /// Serve the next request.
     Go,
-    /// So many bytes of input, counted from the request's first.
+    /// Wait for this many bytes of input, from the beginning of the request.
     Read(usize),
-    /// A password to be verified.
+    /// Wait for the verification of a password.
     Verdict,
     Close,
 }
 
-/// Serves as many requests as there are in `input` whole.
+/// Serves the complete requests in `input`.
 pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served {
     if session.pass.is_revoked() {
         return Served { consumed: input.len(), next: Next::Close };
@@ -219,7 +218,7 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
     };
     lookups.flush(turn);
     if let Some((from, shape)) = lookups.stopped() {
-        // Replies have become too many: the rest is served when they are sent.
+        // The replies are full: the rest is served after they are sent.
         session.state = State::Keys(shape);
         return Served { consumed: from, next: Next::Send };
     }
@@ -245,7 +244,7 @@ fn skip_line(session: &mut Session, rest: &[u8]) -> usize {
     }
 }
 
-/// The line that begins `rest`, without its end, and the bytes it takes.
+/// The first line of `rest` without its end, and its length with it.
 fn line(rest: &[u8]) -> Option<(&[u8], usize)> {
     let end = memchr(b'\n', rest)?;
     let has_return = end > 1 && rest[end - 1] == b'\r';
@@ -271,7 +270,7 @@ fn command<'i>(
         }
         return (bytes, Flow::Go);
     }
-    // By far the most frequent request, without a second look at it.
+    // The most frequent request by far, recognized by one comparison.
     if let Some(key) = line.strip_prefix(b"get ")
         && (1..=KEY_BYTES_MAX).contains(&key.len())
         && memchr(b' ', key).is_none()
@@ -309,7 +308,7 @@ fn command<'i>(
     }
 }
 
-/// A line has not arrived whole.
+/// Handles a line without its end.
 fn without_end(session: &mut Session, rest: &[u8]) -> (usize, Flow) {
     if rest.len() <= LINE_BYTES_MAX {
         return (0, Flow::Read(rest.len() + 1));
@@ -323,16 +322,16 @@ fn without_end(session: &mut Session, rest: &[u8]) -> (usize, Flow) {
     } else {
         return (0, Flow::Close);
     };
-    // One that may not look up is not told so for a line that never ends.
+    // The refusal of a client without the right to look up would have to wait for the end of the line.
     if blanks > 100 || !session.pass.may(READ) {
         return (0, Flow::Close);
     }
-    // Keys are looked up as they come, so the line may be of any length.
+    // Keys are looked up as they arrive, so the line may have any length.
     session.state = State::Keys(shape);
     (blanks + if shape.cas { 5 } else { 4 }, Flow::Go)
 }
 
-/// Looks up the keys of a whole line.
+/// Looks up the keys of a complete line.
 fn keys_of_line<'i>(
     session: &mut Session,
     shape: Shape,
@@ -372,7 +371,7 @@ fn keys_of_line<'i>(
     (bytes, Flow::Go)
 }
 
-/// Looks up keys of a line that is too long to be had whole, or whose replies were too many.
+/// Looks up keys of a line that is too long to be buffered, or that had too many replies.
 fn keys<'i>(
     session: &mut Session,
     shape: Shape,
@@ -412,7 +411,7 @@ fn keys<'i>(
     (whole, Flow::Read(rest.len() - whole + 1))
 }
 
-/// Answers a line that has not arrived whole with an error, and passes over what comes of it.
+/// Rejects a line without its end, and skips the rest of it.
 fn skip_rest(
     session: &mut Session,
     consumed: usize,
@@ -428,7 +427,7 @@ fn skip_rest(
     (consumed, Flow::Go)
 }
 
-/// Tokens with where they begin.
+/// Tokens with their places.
 fn split(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -440,7 +439,7 @@ fn split(line: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     })
 }
 
-/// A line's first tokens.
+/// The first tokens of a line.
 #[derive(Clone, Copy)]
 struct Tokens<'i> {
     tokens: [&'i [u8]; TOKENS_MAX],
@@ -466,7 +465,7 @@ impl<'i> Tokens<'i> {
         self.tokens[0]
     }
 
-    /// The token of a place, empty if there is none.
+    /// The token at an index; empty if there is none.
     fn get(&self, index: usize) -> &'i [u8] {
         self.tokens.get(index).copied().unwrap_or(b"")
     }
@@ -476,19 +475,18 @@ impl<'i> Tokens<'i> {
     }
 }
 
-/// A request that is not a look-up.
+/// A request other than a look-up.
 struct Request<'s, 'i> {
     session: &'s mut Session,
     tokens: Tokens<'i>,
-    /// From the request's first byte on.
+    /// The input from the first byte of the request on.
     rest: &'i [u8],
-    /// Of the request: its line, and its value once that is known to be there.
+    /// Length of the request: its line, and its value after that was found complete.
     bytes: usize,
 }
 
 impl<'i> Request<'_, 'i> {
-    /// The value behind the line, of `length` bytes and an end of line. Else how many bytes it takes until it
-    /// has arrived.
+    /// The value after the line, of `length` bytes and an end of line. `Err`: the length of an incomplete request.
     fn value(&mut self, length: usize) -> Result<Option<&'i [u8]>, Flow> {
         let whole = self.bytes + length + 2;
         let Some(value) = self.rest.get(self.bytes..whole) else { return Err(Flow::Read(whole)) };
@@ -496,7 +494,7 @@ impl<'i> Request<'_, 'i> {
         Ok(value.strip_suffix(b"\r\n"))
     }
 
-    /// Passes over the value behind the line, which is not stored.
+    /// Skips the value after the line, without storing it.
     fn swallow(&mut self, length: usize) {
         self.session.state = State::Swallow(length as u64 + 2);
     }

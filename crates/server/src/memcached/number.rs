@@ -1,26 +1,26 @@
-//! Numbers as memcached reads them, which is as C's `strtoul` and `strtol` do: white space and a sign before
-//! them, white space and anything behind them.
+//! Numbers as memcached reads them, following C's `strtoul` and `strtol`: white space and a sign are allowed before,
+//! white space and anything after.
 
-/// A number of 64 bits without a sign. One below 0 is none.
+/// An unsigned number of 64 bits; negative ones are rejected.
 pub(super) fn unsigned(token: &[u8]) -> Option<u64> {
     let (negative, magnitude) = read(token)?;
-    // C negates, and memcached refuses what then looks negative.
+    // C negates it, and memcached rejects what then looks negative.
     (!negative || magnitude == 0).then_some(magnitude)
 }
 
-/// A number of 32 bits without a sign; of a larger one the lower 32 bits.
+/// An unsigned number of 32 bits: the lower half of a larger one.
 pub(super) fn unsigned_32(token: &[u8]) -> Option<u32> {
     unsigned(token).map(|number| number as u32)
 }
 
-/// A number of 32 bits; of a larger one the lower 32 bits.
+/// A signed number of 32 bits: the lower half of a larger one.
 pub(super) fn signed_32(token: &[u8]) -> Option<i32> {
     let (negative, magnitude) = read(token)?;
     let number = i64::try_from(magnitude).ok()?;
     Some(if negative { -number } else { number } as i32)
 }
 
-/// Whether it has a minus, and its digits.
+/// Its sign and its magnitude.
 fn read(token: &[u8]) -> Option<(bool, u64)> {
     let token = token.trim_ascii_start();
     let (negative, digits) = match token.first()? {

@@ -1,4 +1,4 @@
-//! What requests of both dialects do to the store, and what they count.
+//! Operations of both dialects on the store, with their counts.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ pub(super) use crate::items::update;
 pub(super) use crate::marks::{BINARY, STALE, WON};
 use crate::worker::Turn;
 
-/// How a value is stored.
+/// The kind of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Set,
@@ -19,20 +19,20 @@ pub(super) enum Mode {
     Cas,
 }
 
-/// What is stored.
+/// A write.
 #[derive(Clone, Copy)]
 pub(super) struct Store<'i> {
     pub(super) mode: Mode,
     pub(super) key: &'i [u8],
     pub(super) value: &'i [u8],
     pub(super) attributes: Attributes,
-    /// The number that the entry must have; 0: any.
+    /// The required number for `cas`; 0: any.
     pub(super) cas: u64,
-    /// Whether a value for an older number is stored, as a stale one.
+    /// Whether a value with an older number is stored as a stale one.
     pub(super) invalidates: bool,
 }
 
-/// Stores a value, and says which number it has.
+/// Stores a value, and returns its number for `cas`.
 pub(super) fn store(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreError> {
     turn.counters.sets.add(1);
     let stored = attempt(store, turn);
@@ -45,7 +45,7 @@ pub(super) fn store(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u6
         Ok(_) => {}
         Err(error) => {
             count_refusal(*error, turn);
-            // What was there would be older than what the client has now.
+            // An older value would be older than the client's.
             if store.mode == Mode::Set {
                 turn.shared.items.delete(store.key);
             }
@@ -67,7 +67,7 @@ fn attempt(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), Store
     let written = |expect| items.write(key, value, attributes, expect);
     match mode {
         Mode::Set => written(Expect::Anything),
-        // What is there for certain is not written against: that would cost space.
+        // A write that is sure to be refused would cost space.
         Mode::Add if items.store.contains(key) => Ok((Stored::NotStored, 0)),
         Mode::Add => written(Expect::Nothing),
         Mode::Replace if !items.store.contains(key) => Ok((Stored::NotStored, 0)),
@@ -107,8 +107,8 @@ fn extend(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreE
     Ok((stored?, cas))
 }
 
-/// Stores a value for the number that the entry has; or, for another, which then is of an older entry, as a
-/// stale value that ends when the entry would have.
+/// Stores a value that has the entry's number. A value with another number comes from an older entry: it is stored as
+/// stale, until the entry would have expired.
 fn replace_stale(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64), StoreError> {
     let Store { key, value: new, attributes, cas, .. } = store;
     let updated = update(key, turn, |entry, value| {
@@ -127,7 +127,7 @@ fn replace_stale(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u64),
     Ok(updated.unwrap_or((Stored::NotFound, 0)))
 }
 
-/// Gives an entry another lifetime, and says its flags and its number for `cas`.
+/// Changes the lifetime of an entry, and returns its flags and number for `cas`.
 pub(super) fn touch(
     key: &[u8],
     lifetime: Option<Duration>,
@@ -140,28 +140,28 @@ pub(super) fn touch(
     })
 }
 
-/// How a number is changed.
+/// A change of a number.
 #[derive(Clone, Copy)]
 pub(super) struct Count {
     pub(super) up: bool,
     pub(super) by: u64,
-    /// The number that the entry must have; 0: any.
+    /// The required number for `cas`; 0: any.
     pub(super) cas: u64,
-    /// How long the entry lives from now on; `None`: as long as before.
+    /// The new lifetime; `None`: unchanged.
     pub(super) lifetime: Option<Option<Duration>>,
 }
 
-/// What became of a number.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
     Is(u64),
     NotANumber,
     NotFound,
-    /// Another number for `cas` was named.
+    /// The entry has another number for `cas`.
     Exists,
 }
 
-/// Changes a number, and says which number for `cas` its entry has then, and how long it would have lived before.
+/// Changes a number. Returns the entry's new number for `cas`, and its lifetime left before.
 pub(super) fn count(
     key: &[u8],
     count: Count,
@@ -179,7 +179,7 @@ pub(super) fn count(
         };
         let number = if up { number.wrapping_add(by) } else { number.saturating_sub(by) };
         super::push_number(value, number);
-        // memcached keeps the length of a number that has become shorter, and clients may rely on it.
+        // memcached keeps the length of a number that gets shorter, and clients may rely on it.
         value.resize(value.len().max(entry.value.len()), b' ');
         let (flags, marks) = (entry.flags, entry.marks);
         Update::Write { flags, marks, lifetime, result: Counted::Is(number) }
@@ -202,7 +202,7 @@ pub(super) fn delete(key: &[u8], turn: &Turn<'_>) -> Stored {
     count_delete(if is_there { Stored::Stored } else { Stored::NotFound }, turn)
 }
 
-/// Deletes an entry if it has this number.
+/// Deletes an entry if it has this number for `cas`.
 pub(super) fn delete_exactly(key: &[u8], cas: u64, turn: &Turn<'_>) -> Stored {
     count_delete(turn.shared.items.delete_exactly(key, cas), turn)
 }

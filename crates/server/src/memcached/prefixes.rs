@@ -1,10 +1,10 @@
-//! What `stats detail` counts: requests by the prefix of their keys.
+//! The counts of `stats detail`: requests by prefix of their keys.
 
 use std::collections::BTreeMap;
 
 use memchr::memchr;
 
-/// Prefixes that are counted; those that come later are not.
+/// Prefixes counted; later ones are ignored.
 const PREFIXES_MAX: usize = 4096;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,7 +65,7 @@ impl Prefixes {
     pub(super) fn dump(&self, out: &mut Vec<u8>) {
         for (prefix, Counts { gets, hits, sets, deletes }) in &self.counts {
             out.extend_from_slice(b"PREFIX ");
-            // A key that was written in base 64 may hold any bytes, also the end of a line.
+            // A key given in base 64 may hold any bytes, including an end of line.
             out.extend(
                 prefix.iter().map(|&byte| if byte.is_ascii_control() { b'?' } else { byte }),
             );

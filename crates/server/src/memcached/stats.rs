@@ -1,6 +1,6 @@
-//! `stats` and `lru_crawler`: what the server counts, under memcached's names.
+//! `stats` and `lru_crawler`: the server's counts under memcached's names.
 //!
-//! There are no slabs and no crawler. Items are shown as one class, 1, and what counts work on slabs is 0.
+//! There are no slabs and no crawler. All items are shown in class 1, and counts of the work on slabs are 0.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -17,16 +17,16 @@ use crate::process::processor_time;
 use crate::server::Shared;
 use crate::worker::Turn;
 
-/// What had been counted when `stats reset` was asked for last.
+/// The counts at the last `stats reset`.
 #[derive(Debug, Default)]
 pub(super) struct Since(Mutex<(Counts, Stats, [u64; 4])>);
 
-/// What the thread that fetches has counted; nothing without an origin.
+/// The counts of the fetching thread; zeros without an origin.
 fn fetch_counts(shared: &Shared) -> [u64; 4] {
     shared.fetches.as_ref().map_or([0; 4], |fetches| fetches.counts.all())
 }
 
-/// Serves `stats`, and says what the session does next.
+/// Serves `stats`, and returns the session's next state.
 pub(super) fn serve(tokens: &Tokens<'_>, turn: &mut Turn<'_>) -> State {
     match tokens.get(1) {
         b"" => general(turn),
@@ -58,7 +58,7 @@ pub(super) fn serve(tokens: &Tokens<'_>, turn: &mut Turn<'_>) -> State {
 }
 
 fn stat(turn: &mut Turn<'_>, name: &str, value: impl Display) {
-    // A vector takes all that is written.
+    // Writing to a vector cannot fail.
     let _ = write!(turn.out, "STAT {name} {value}\r\n");
 }
 
@@ -117,7 +117,7 @@ fn general(turn: &mut Turn<'_>) {
     zeros(turn, &["crawler_reclaimed", "crawler_items_checked", "lrutail_reflocked"]);
 }
 
-/// Requests that wait, and fetches: apart from memcached's own counts, whose number is tested by its units.
+/// Requests that wait, and fetches: apart from memcached's own counts, whose number its own tests check.
 fn waits(turn: &mut Turn<'_>) {
     let shared = turn.shared;
     let (since, _, since_fetches) = *shared.memcached.stats.0.lock();
@@ -225,13 +225,12 @@ fn items(turn: &mut Turn<'_>) {
     stat(turn, "items:1:reclaimed", store.expired_items);
 }
 
-/// Bytes of items and of the lines of the index that lead to them, as memcached's items have their links in
-/// their heads.
+/// Bytes of items, and of their lines in the index: memcached counts the links of items, which are in their headers.
 fn requested_bytes(store: &Stats) -> u64 {
     store.live_bytes + LINE_BYTES * (store.index_lines + store.overflow_lines)
 }
 
-/// Of the index.
+/// Size of a line of the index.
 const LINE_BYTES: u64 = 64;
 
 fn slabs(turn: &mut Turn<'_>) {
@@ -256,7 +255,7 @@ fn slabs(turn: &mut Turn<'_>) {
     stat(turn, "total_malloced", u64::from(used) * store.segment_bytes as u64);
 }
 
-/// The listening sockets. Connections belong to their threads, and are counted only.
+/// The listening sockets. Connections belong to their threads, which only count them.
 fn connections(turn: &mut Turn<'_>) {
     for (number, address) in turn.shared.addresses.iter().enumerate() {
         let shown = match address {
@@ -283,15 +282,15 @@ fn detail(what: &[u8], turn: &mut Turn<'_>) {
     }
 }
 
-/// What a step of a dump counts of the work of a turn. It looks at about ten entries, which takes microseconds
-/// whether they are shown or not.
+/// The work that a step of a dump counts for. It looks at about ten entries, which takes microseconds whether they
+/// are shown or not.
 const STEP_BYTES: usize = 4 << 10;
 
-/// How far a dump has come.
+/// The position of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Dump {
     cursor: u64,
-    /// `Some`: `stats cachedump`, which shows so many more items; `None`: `lru_crawler metadump`.
+    /// `Some`: the items that `stats cachedump` may still show; `None`: `lru_crawler metadump`.
     left: Option<u32>,
 }
 
@@ -314,7 +313,7 @@ fn cache_dump(tokens: &Tokens<'_>, turn: &mut Turn<'_>) -> State {
     State::Command
 }
 
-/// Serves `lru_crawler`, and says what the session does next.
+/// Serves `lru_crawler`, and returns the session's next state.
 pub(super) fn crawler(tokens: &Tokens<'_>, turn: &mut Turn<'_>) -> State {
     let line = match (tokens.get(1), tokens.count) {
         (b"metadump", 3) if !turn.shared.settings.options.dump => {
@@ -355,7 +354,7 @@ pub(super) fn go_on(dump: Dump, turn: &mut Turn<'_>) -> State {
     }
 }
 
-/// The time when an entry ends, in seconds since 1970.
+/// The Unix time when an entry expires, in seconds.
 fn end(entry: &Entry<'_>, turn: &Turn<'_>) -> Option<u64> {
     entry.lifetime.map(|left| turn.shared.items.clock.unix() + left.as_secs())
 }
@@ -364,7 +363,7 @@ fn cachedump(entry: &Entry<'_>, turn: &mut Turn<'_>) {
     let end = end(entry, turn).unwrap_or(0);
     turn.out.extend_from_slice(b"ITEM ");
     if entry.marks & operate::BINARY != 0 {
-        // It may hold any bytes, also the end of a line.
+        // It may hold any bytes, including an end of line.
         super::base64::encode(entry.key, turn.out);
     } else {
         turn.out.extend_from_slice(entry.key);

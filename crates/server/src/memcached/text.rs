@@ -1,4 +1,4 @@
-//! The classic dialect: all requests but those that look keys up.
+//! The classic dialect: all requests other than look-ups.
 
 use frazil_segment::{Attributes, StoreError, Stored};
 
@@ -13,7 +13,7 @@ const VERSION: &str = concat!("VERSION 1.6.18-frazil-", env!("CARGO_PKG_VERSION"
 /// The highest `verbosity`.
 const VERBOSITY_MAX: u32 = 4;
 
-/// Serves a request that is not of the meta dialect.
+/// Serves a request of the classic dialect.
 pub(super) fn serve(request: &mut Request<'_, '_>, turn: &mut Turn<'_>) -> Flow {
     let tokens = request.tokens;
     let (command, count) = (tokens.command(), tokens.count);
@@ -55,19 +55,19 @@ fn other(request: &mut Request<'_, '_>, turn: &mut Turn<'_>) -> Flow {
             debug_time(request, turn);
         }
         b"watch" => reply(turn, b"CLIENT_ERROR watch commands not allowed"),
-        // A browser, or who makes one send requests, is not to go on.
+        // A browser, possibly misled by an attacker, must not go on.
         _ if tokens.last().starts_with(b"HTTP/") => return Flow::Close,
         _ => reply(turn, b"ERROR"),
     }
     Flow::Go
 }
 
-/// Whether the last token asks for no reply.
+/// Whether the last token is `noreply`.
 fn is_quiet(request: &Request<'_, '_>) -> bool {
     request.tokens.last() == b"noreply"
 }
 
-/// Replies unless none is wanted.
+/// Replies unless the request is quiet.
 fn reply_unless(quiet: bool, turn: &mut Turn<'_>, line: &[u8]) {
     if !quiet {
         reply(turn, line);
@@ -125,7 +125,7 @@ fn update(request: &mut Request<'_, '_>, mode: Mode, turn: &mut Turn<'_>) -> Flo
     Flow::Go
 }
 
-/// How a value is refused.
+/// The reply to a refused value.
 pub(super) fn refusal(error: StoreError) -> &'static [u8] {
     match error {
         StoreError::TooLarge | StoreError::KeyTooLong => TOO_LARGE,
@@ -261,7 +261,7 @@ fn shutdown(request: &mut Request<'_, '_>, turn: &mut Turn<'_>) -> Flow {
     }
 }
 
-/// The memory cannot be changed while the server runs.
+/// The capacity cannot be changed while the server runs.
 fn memlimit(request: &mut Request<'_, '_>, turn: &mut Turn<'_>) {
     let quiet = is_quiet(request);
     let line = match number::unsigned_32(request.tokens.get(1)) {

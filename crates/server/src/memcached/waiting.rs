@@ -1,4 +1,4 @@
-//! Requests that wait: how they are kept, and how they are answered when the wait has ended.
+//! Waiting requests: what is kept of them, and their replies.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::session;
 use crate::waits::{Lease, Missing};
 use crate::worker::Turn;
 
-/// What is to be answered when the wait for a key has ended.
+/// A request to answer at the end of its wait.
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// A key of `get` or `gets`.
@@ -28,7 +28,7 @@ impl From<Ask> for session::Ask {
 }
 
 impl Ask {
-    /// Bytes of memory beside this.
+    /// Bytes of memory outside of this enum.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Ask::Get(_) => 0,
@@ -37,7 +37,7 @@ impl Ask {
     }
 }
 
-/// Answers a request whose wait has ended, or has it wait again.
+/// Answers a request at the end of its wait, or waits again.
 pub(crate) fn answer_late(key: &[u8], ask: &Ask, news: News, turn: &mut Turn<'_>) {
     let fetched = match &news {
         News::Fetched(Outcome::Value(value)) => Some(&**value),
@@ -56,12 +56,12 @@ pub(crate) fn answer_late(key: &[u8], ask: &Ask, news: News, turn: &mut Turn<'_>
     }
 }
 
-/// Whether a client has won the key, and has not brought its value.
+/// Whether a client has won the key, and has not yet brought its value.
 pub(crate) fn is_won(key: &[u8], shared: &Shared) -> bool {
     lease_left_ms(key, shared).is_some()
 }
 
-/// How long who has won the key still has to bring its value; `None`: it has not to.
+/// Milliseconds that the holder of the lease has left to bring the value; `None`: there is no lease.
 pub(crate) fn lease_left_ms(key: &[u8], shared: &Shared) -> Option<u64> {
     let left = shared.items.store.peek(key, |entry| {
         let left = entry.lifetime.map_or(u64::MAX, |left| left.as_millis() as u64);
@@ -70,7 +70,7 @@ pub(crate) fn lease_left_ms(key: &[u8], shared: &Shared) -> Option<u64> {
     left.flatten()
 }
 
-/// Who waited under a ticket, or holds the lease, does not any more. If nobody else waits, the next client wins.
+/// Ends the wait or the lease of a client that leaves. If no other client waits, the next one wins the entry.
 pub(crate) fn give_up(shared: &Shared, lease: &Lease) {
     let store = &shared.items.store;
     shared.items.flights.leave(&lease.key, lease.ticket, || {
@@ -81,7 +81,7 @@ pub(crate) fn give_up(shared: &Shared, lease: &Lease) {
             return;
         }
         let mut value = Vec::new();
-        // What finds no memory stays won until its lifetime ends.
+        // Without memory for the change, the entry stays won until its lifetime ends.
         let _ = store.update(&lease.key, &mut value, |entry, value| {
             if entry.marks & WON == 0 {
                 return frazil_segment::Update::Leave(());
@@ -93,7 +93,7 @@ pub(crate) fn give_up(shared: &Shared, lease: &Lease) {
     });
 }
 
-/// Waits for who has won the key of `mg`, which asks for it with the flag `w`.
+/// Waits for the client that has won the key of an `mg` with the flag `w`.
 pub(super) fn wait_for_lease(
     key: &[u8],
     wait: Duration,

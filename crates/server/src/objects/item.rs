@@ -1,4 +1,4 @@
-//! An item: key, value and what is stored beside them in one allocation, which its owners count.
+//! An item: key, value and metadata in one allocation, with a count of its owners.
 //!
 //! ```text
 //! owners  flags  cas  deadline, ms  value bytes  written, s  key bytes  marks  requested │ key │ value
@@ -13,18 +13,18 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, fence};
 
-/// No end of its life.
+/// The deadline of an item that never expires.
 pub(super) const FOREVER_MS: u64 = u64::MAX;
 
-/// What an item is made of beside its key and value.
+/// The metadata of an item.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Parts {
     pub(super) flags: u32,
     pub(super) marks: u8,
     pub(super) cas: u64,
-    /// When it has expired, by the clock of the store; [`FOREVER_MS`]: never.
+    /// The deadline in the store's time; [`FOREVER_MS`]: never.
     pub(super) deadline_ms: u64,
-    /// When it was written, by the clock of the store.
+    /// The time of the write, in the store's time.
     pub(super) written_ms: u64,
     pub(super) requested: bool,
 }
@@ -44,21 +44,21 @@ struct Head {
 
 const HEAD_BYTES: usize = size_of::<Head>();
 
-/// A pointer to an item. A clone is one more owner of the same item.
+/// A pointer to an item. Each clone is one more owner of the same item.
 pub(crate) struct Item(NonNull<Head>);
 
-// SAFETY: what it points to is changed by atomic operations only, and freed by the last owner.
+// SAFETY: the item is changed by atomic operations only, and freed by its last owner.
 unsafe impl Send for Item {}
 // SAFETY: as above.
 unsafe impl Sync for Item {}
 
 impl Item {
-    /// Copies key and value into an item. `None` if one is longer than its length can say.
+    /// Copies key and value into an item. `None` if one is too long for its field of length.
     pub(super) fn new(key: &[u8], value: &[u8], parts: Parts) -> Option<Item> {
         let key_bytes = u16::try_from(key.len()).ok()?;
         let value_bytes = u32::try_from(value.len()).ok()?;
         let layout = layout(key.len(), value.len())?;
-        // SAFETY: the layout has the size of a head at least, so not 0.
+        // SAFETY: the layout has at least the size of a head, so not 0.
         let Some(at) = NonNull::new(unsafe { alloc::alloc(layout) }) else {
             alloc::handle_alloc_error(layout)
         };
@@ -73,8 +73,8 @@ impl Item {
             marks: parts.marks,
             requested: AtomicBool::new(parts.requested),
         };
-        // SAFETY: the allocation is aligned as a head, and has room for head, key and value in this order;
-        // it is new, so neither `key` nor `value` lies in it.
+        // SAFETY: the allocation is aligned for a head, and has space for head, key and value in this order. It is
+        // new, so it overlaps neither `key` nor `value`.
         unsafe {
             at.cast::<Head>().write(head);
             let to = at.add(HEAD_BYTES);
@@ -86,13 +86,13 @@ impl Item {
     }
 
     fn head(&self) -> &Head {
-        // SAFETY: it was written when the item was made, and is not freed while there is an owner, as this is.
+        // SAFETY: it was written when the item was made, and is not freed while it has an owner such as this one.
         unsafe { self.0.as_ref() }
     }
 
     fn bytes(&self, from: usize, bytes: usize) -> &[u8] {
-        // SAFETY: the caller names the key or the value, which lie behind the head in the same allocation, were
-        // written when the item was made, and never change.
+        // SAFETY: the caller names the key or the value. They follow the head in the same allocation, were written
+        // when the item was made, and never change.
         unsafe {
             std::slice::from_raw_parts(self.0.cast::<u8>().as_ptr().add(HEAD_BYTES + from), bytes)
         }
@@ -118,7 +118,7 @@ impl Item {
         }
     }
 
-    /// Notes that it was asked for. The line is written once only: later look-ups of threads share it.
+    /// Notes a request. Writes the cache line once only, so that later look-ups of all threads share it.
     pub(super) fn request(&self) {
         let requested = &self.head().requested;
         if !requested.load(Relaxed) {
@@ -126,13 +126,13 @@ impl Item {
         }
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory of the item.
     pub(super) fn allocated_bytes(&self) -> usize {
         allocated_bytes(self.head().key_bytes.into(), self.head().value_bytes as usize)
     }
 }
 
-/// Bytes of memory of an item, with what allocators of the C library add to it: a word, and up to the next 16.
+/// Bytes of memory of an item, with the overhead of the C library's allocator: a word, rounded up to the next 16.
 pub(super) fn allocated_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     (HEAD_BYTES + key_bytes + value_bytes + size_of::<usize>()).next_multiple_of(16)
 }
@@ -143,8 +143,8 @@ fn layout(key_bytes: usize, value_bytes: usize) -> Option<Layout> {
 
 impl Clone for Item {
     fn clone(&self) -> Item {
-        // Relaxed: who clones has an owner, so nobody frees it meanwhile. It does not overflow: the owners are the cache's
-        // two and what threads hold for one request.
+        // Relaxed: the owner that is cloned keeps the item alive. The count cannot overflow: the owners are the
+        // cache's two, and those that threads hold for one request each.
         self.head().owners.fetch_add(1, Relaxed);
         Item(self.0)
     }
@@ -152,13 +152,13 @@ impl Clone for Item {
 
 impl Drop for Item {
     fn drop(&mut self) {
-        // Release: partner of the fence below, in the last owner: its free comes after the others' reads.
+        // Release: partner of the fence below, in the last owner. Its free comes after the reads of all others.
         if self.head().owners.fetch_sub(1, Release) != 1 {
             return;
         }
         fence(Acquire);
         if let Some(layout) = layout(self.key().len(), self.value().len()) {
-            // SAFETY: it was allocated with this layout, and nobody owns it any more.
+            // SAFETY: it was allocated with this layout, and has no owner left.
             unsafe { alloc::dealloc(self.0.cast().as_ptr(), layout) };
         }
     }

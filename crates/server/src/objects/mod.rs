@@ -1,8 +1,8 @@
-//! The store that keeps each item in an allocation of its own, and evicts by any policy of the cache.
+//! The store with an allocation for each item, which evicts by any policy of the cache.
 //!
-//! A look-up takes no lock. Whoever changes a key holds the lock of its stripe, so what it has read is what it
-//! changes, unless the policy evicts it meanwhile: then it is as if it had been evicted before it was changed and
-//! had come again.
+//! A look-up takes no lock. A writer holds the lock of its key's stripe, so no other changes the item between its
+//! read and its write. The policy may evict the item in between: the write then counts as an eviction before it,
+//! followed by an insertion.
 
 mod item;
 
@@ -24,9 +24,9 @@ use item::{FOREVER_MS, Item, Parts};
 
 /// Locks of writers.
 const STRIPES: usize = 256;
-/// What an item takes beside its allocation: its slot, its part of the table and of the deadlines, what the policy keeps
-/// of it and of those that have gone, and those that wait to be dropped. Measured: the resident memory of a server of
-/// 128 MiB after 1,200,000 items of 100 bytes, less that of an empty server and of the allocations, by item that is left.
+/// Memory of an item outside its allocation: its slot, its share of the table and of the deadlines, the policy's
+/// state for it and for evicted ones, and items waiting for reclamation. Measured: the resident memory of a server of
+/// 128 MiB after 1,200,000 items of 100 bytes, less that of an empty server and of the allocations, by resident item.
 fn bytes_beside(policy: Policy) -> usize {
     match policy {
         Policy::Fifo | Policy::Clock { .. } | Policy::Mobius => 80,
@@ -42,16 +42,16 @@ fn bytes_beside(policy: Policy) -> usize {
 pub(crate) struct Objects {
     cache: Cache<Item, Item>,
     hasher: RandomState,
-    /// By hash of the key: numbers for `cas` given out so far.
+    /// By hash of the key: how many numbers for `cas` were given out.
     stripes: Box<[Mutex<u64>]>,
     restoring: Restoring,
     now_ms: Arc<AtomicU64>,
     item_bytes_max: usize,
 }
 
-/// The lock of a key's stripe, for who changes the key.
+/// The lock of a key's stripe, for its writer.
 struct KeyLock<'o> {
-    /// Numbers that the stripe has given out.
+    /// Numbers for `cas` given out by the stripe.
     count: MutexGuard<'o, u64>,
     stripe: usize,
     hash: u64,
@@ -85,7 +85,7 @@ impl Objects {
         KeyLock { count: self.stripes[stripe].lock(), stripe, hash }
     }
 
-    /// The item of a key for its writer. Not a request.
+    /// The item of a key, for its writer. Does not count as a request.
     fn living(&self, key: &[u8]) -> Option<Item> {
         let pin = self.cache.pin();
         let (_, item) = pin.peek(key)?;
@@ -122,7 +122,7 @@ impl Objects {
         self.peek(key, |_| ()).is_some()
     }
 
-    /// The item of a key, which stays while it is held.
+    /// The item of a key, kept alive while it is held.
     pub(crate) fn hold(&self, key: &[u8]) -> Option<Held> {
         let pin = self.cache.pin();
         let item = pin.get(key)?;
@@ -186,7 +186,7 @@ impl Objects {
         }
     }
 
-    /// Puts an item in, of these flags, marks, deadline and whether it was asked for, and answers its number.
+    /// Inserts an item with these flags, marks, deadline and note of requests. Returns its number for `cas`.
     fn put(
         &self,
         lock: &mut KeyLock<'_>,
@@ -215,12 +215,12 @@ impl Objects {
         match admitted.map_err(|refused| refused.reason) {
             Err(Refusal::TooHeavy) => Err(StoreError::TooLarge),
             Err(Refusal::NoRoom) => Err(StoreError::NoRoom),
-            // One that is unwanted was evicted at once.
+            // An item that the policy refuses counts as evicted at once.
             Ok(_) | Err(_) => Ok(cas),
         }
     }
 
-    /// As of now, rounded up to milliseconds.
+    /// The deadline from now, rounded up to milliseconds.
     fn deadline_ms(&self, lifetime: Option<Duration>) -> u64 {
         let Some(lifetime) = lifetime else { return FOREVER_MS };
         let left_ms = lifetime.as_nanos().div_ceil(1_000_000);
@@ -229,7 +229,7 @@ impl Objects {
 
     pub(crate) fn delete(&self, key: &[u8]) -> bool {
         let lock = self.lock(key);
-        // One that a restore has not stored yet as well.
+        // A key that a restore has not yet stored is deleted as well.
         self.restoring.note(lock.hash);
         let is_there = self.living(key).is_some();
         self.cache.invalidate(key);
@@ -247,15 +247,15 @@ impl Objects {
         if found.is_some() { Stored::Stored } else { Stored::NotFound }
     }
 
-    /// Has all items be gone. Holds up writers while it takes all stripes.
+    /// Removes all items. Holds up writers while it takes all stripes.
     pub(crate) fn flush(&self) {
         self.restoring.note_flush();
-        // A change of an item that is flushed ends before the flush, and stores nothing after it.
+        // A change of a flushed item ends before the flush, and stores nothing after it.
         let _locks: Vec<_> = self.stripes.iter().map(Mutex::lock).collect();
         self.cache.invalidate_all();
     }
 
-    /// Shows a few items and says where to go on ([`Cache::scan`]).
+    /// Visits a few items and returns the next cursor ([`Cache::scan`]).
     pub(crate) fn scan_with(&self, cursor: u64, mut each: impl FnMut(&Entry<'_>)) -> Option<u64> {
         let now_ms = self.now_ms();
         self.cache.scan(cursor, |_, item| {
@@ -265,7 +265,7 @@ impl Objects {
         })
     }
 
-    /// What items are charged, which is with the cache's own memory for them.
+    /// Bytes charged for items, with the cache's own memory for them.
     pub(crate) fn used_bytes(&self) -> u64 {
         self.cache.weight()
     }
@@ -274,7 +274,7 @@ impl Objects {
         frazil::prometheus::Page::new().with("objects", &self.cache).to_string()
     }
 
-    /// As [`frazil_segment::Store::save`], which writes the same files.
+    /// As [`frazil_segment::Store::save`], in the same format.
     pub(crate) fn save(&self, path: &Path) -> io::Result<u64> {
         frazil_segment::save_entries(path, |cursor, out| {
             self.scan_with(cursor, |entry| out.push(entry.into()))
@@ -310,18 +310,18 @@ impl Objects {
         self.restoring.end();
     }
 
-    /// Whoever holds a lock by now lets it go; later ones see what was stored before this.
+    /// Waits for the present holders of locks. Later holders see everything stored before this.
     fn pass_all_locks(&self) {
         self.stripes.iter().for_each(|stripe| drop(stripe.lock()));
     }
 
-    /// Items that have not expired. Takes out those that have, which takes as long as they are many.
+    /// Items that have not expired. Removes the expired ones, in time linear in their number.
     pub(crate) fn live_items(&self) -> u64 {
         self.cache.purge();
         self.cache.len() as u64
     }
 
-    /// As a store in segments has them; it has no segments.
+    /// In the form of the segment store; without segments.
     pub(crate) fn stats(&self) -> Stats {
         let of_cache = self.cache.stats();
         let mut stats = Stats::default();
@@ -345,7 +345,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Nothing if it had expired when it was held, which none had.
+    /// Its entry, as of the moment it was held: it had not expired then.
     pub(crate) fn entry(&self) -> Entry<'_> {
         shown(&self.item, self.now_ms)
     }
@@ -388,7 +388,7 @@ mod tests {
         })
     }
 
-    /// Look-aside on the store, and the same requests in the simulator with what the store charges for each item.
+    /// Look-aside on the store, and the same requests in the simulator with the store's charges for items.
     #[test]
     fn misses_are_those_of_the_simulator() {
         const BYTES: u64 = 1 << 20;

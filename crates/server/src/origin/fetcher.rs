@@ -1,4 +1,4 @@
-//! The thread that fetches: HTTP/1.1 to one origin, on connections that are used again.
+//! The fetching thread: HTTP/1.1 to one origin, over persistent connections.
 
 use std::future::poll_fn;
 use std::io;
@@ -21,20 +21,20 @@ use crate::http;
 use crate::mail::{Fetched, Outcome};
 use crate::server::Shared;
 
-/// How long it is remembered that a value is not to be stored.
+/// Milliseconds for which a value is remembered as uncacheable.
 const UNCACHEABLE_MS: u64 = 60_000;
-/// Threads that have an origin's name resolved.
+/// Threads that resolve an origin's name.
 const RESOLVERS_MAX: usize = 8;
 
 struct Fetcher {
     shared: Arc<Shared>,
     origin: Origin,
     pool: Arc<Pool>,
-    /// Of bodies that are arriving.
+    /// Bytes of arriving bodies.
     bytes: AtomicUsize,
 }
 
-/// Fetches until it is told to stop; what is under way then ends unanswered, as its clients' connections do.
+/// Fetches until it is stopped. Fetches in flight then end without an answer, as do their clients' connections.
 pub(super) fn run(shared: Arc<Shared>, mut orders: UnboundedReceiver<Order>) -> io::Result<()> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     runtime.max_blocking_threads(RESOLVERS_MAX).enable_io().enable_time();
@@ -60,33 +60,32 @@ pub(super) fn run(shared: Arc<Shared>, mut orders: UnboundedReceiver<Order>) -> 
                     tokio::spawn(async move { http::fetch(&shared, &origin, &pool, *job).await });
                 }
                 (Order::Stop, ..) => break,
-                // Nobody sends what there is no origin for.
+                // HTTP jobs are sent only where there is an origin for them.
                 _ => {}
             }
         }
     });
-    // A name that is being resolved is not waited for.
+    // Does not wait for the resolution of a name.
     runtime.shutdown_background();
     Ok(())
 }
 
-/// Why there is no value.
+/// A fetch without an answer about the value.
 struct Failed;
 
-/// A response that was read.
+/// A response, read to its end.
 struct Answer {
     status: StatusCode,
     freshness: Freshness,
     body: Vec<u8>,
 }
 
-/// A fetch that ends when this is dropped, whatever its task has come to: who waits for it is told, and nobody waits for
-/// one that is no more.
+/// A fetch. Dropping it notifies its waiters at the latest, so that none waits for a task that is gone.
 struct Fetch<'f> {
     fetcher: &'f Fetcher,
     job: Job,
     outcome: Outcome,
-    /// How long it is remembered that nothing is stored.
+    /// Milliseconds for which an outcome that is not stored is remembered.
     for_ms: u64,
 }
 
@@ -98,11 +97,12 @@ impl Drop for Fetch<'_> {
             fetches.count(&outcome);
             fetches.ended();
         }
-        // The thread has slept since a clock was set.
+        // The clock may be old: the thread has slept since it was set.
         let remember = Remember { now_ms: shared.items.clock.update(), for_ms: self.for_ms };
         let Job { key, ticket, .. } = &self.job;
         let store = |outcome| self.fetcher.store(&self.job, outcome);
-        // After those that serve. Before the flights are locked, as by them: a transaction writes while it has all turnstiles.
+        // After the serving threads. Before the lock on the flights, as they do: a transaction writes while it has
+        // all turnstiles.
         let _place = shared.turnstile.enter(shared.settings.threads);
         shared.items.flights.fetched(key, *ticket, outcome, remember, store);
     }
@@ -133,7 +133,7 @@ impl Fetcher {
         }
     }
 
-    /// Stores a value that all may have, if no client has written one meanwhile.
+    /// Stores a value that is shared, unless a client has written one meanwhile.
     fn store(&self, job: &Job, outcome: Outcome) -> Outcome {
         let Outcome::Value(fetched) = outcome else { return outcome };
         if !fetched.is_shared {
@@ -141,7 +141,7 @@ impl Fetcher {
         }
         let lifetime = Some(Duration::from_secs(fetched.lifetime_seconds));
         let attributes = Attributes { flags: 0, marks: job.marks, lifetime };
-        // What finds no memory is answered all the same.
+        // Without memory the value is still delivered.
         let stored = self.shared.items.bring(&job.key, &fetched.value, attributes);
         let cas = match stored {
             Ok((Stored::Stored, cas)) if self.shared.settings.options.cas => cas,
@@ -154,7 +154,7 @@ impl Fetcher {
     }
 
     async fn ask(&self, key: &[u8]) -> Result<Answer, Failed> {
-        // One that was kept may have been closed by the origin, which tells nothing of the value: asked once more.
+        // The origin may have closed a kept connection, which tells nothing about the value: try once more.
         if let Some(mut sender) = self.pool.kept()
             && let Ok(response) = sender.send_request(self.request(key)?).await
         {
@@ -182,7 +182,7 @@ impl Fetcher {
         let freshness = freshness::of(response.headers());
         let mut counted = Counted { fetcher: self, bytes: 0 };
         let body = match self.body(key, response.into_body(), &mut counted).await {
-            // A page that says that there is no value may be of any length.
+            // The page of an error such as 404 may have any length.
             Err(Failed) if status != StatusCode::OK => {
                 return Ok(Answer { status, freshness, body: Vec::new() });
             }
@@ -213,7 +213,7 @@ impl Fetcher {
     }
 }
 
-/// Bytes of one body, of those of all.
+/// The bytes of one body in the total of all.
 struct Counted<'f> {
     fetcher: &'f Fetcher,
     bytes: usize,

@@ -1,20 +1,20 @@
-//! How long a response may be kept, by its header `Cache-Control` (RFC 9111, sections 4.2 and 5.2.2) and `Age`.
+//! The lifetime of a response, by its fields `Cache-Control` (RFC 9111, sections 4.2 and 5.2.2) and `Age`.
 
 use hyper::HeaderMap;
 use hyper::header::{AGE, CACHE_CONTROL, HeaderValue};
 
-/// Who may have a response, and how long.
+/// The sharing and lifetime of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freshness {
-    /// All, for so many seconds, at least one.
+    /// Shared, for this many seconds, at least one.
     Seconds(u64),
-    /// The response does not say.
+    /// Unspecified.
     Unsaid,
-    /// Who has asked for it only.
+    /// For the requesting client only.
     Once,
 }
 
-/// Reads the header. A lifetime that is no number is none, as the RFC says.
+/// Reads the fields. A malformed lifetime counts as zero, as the RFC recommends.
 pub(super) fn of(headers: &HeaderMap) -> Freshness {
     let (mut max_age, mut shared) = (None, None);
     for line in headers.get_all(CACHE_CONTROL) {
@@ -23,7 +23,8 @@ pub(super) fn of(headers: &HeaderMap) -> Freshness {
             let name = parts.next().unwrap_or_default().trim_ascii().to_ascii_lowercase();
             let value = parts.next().map(<[u8]>::trim_ascii);
             match &name[..] {
-                // `no-cache` and `private` may name headers; a client of keys sees none, and they count whole.
+                // `no-cache` and `private` may name fields. Clients of keys see no fields, so the whole response
+                // counts.
                 b"no-store" | b"private" | b"no-cache" => return Freshness::Once,
                 b"max-age" => max_age = Some(seconds(value)),
                 b"s-maxage" => shared = Some(seconds(value)),
@@ -39,7 +40,7 @@ pub(super) fn of(headers: &HeaderMap) -> Freshness {
     }
 }
 
-/// A number of seconds; what is more than a year and a half counts as that.
+/// A number of seconds, at most a year and a half.
 fn seconds(value: Option<&[u8]>) -> u64 {
     const MOST: u64 = 50_000_000;
     let digits = value.unwrap_or_default();

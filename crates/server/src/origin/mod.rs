@@ -1,6 +1,6 @@
-//! An origin: an HTTP server that has what the store has not.
+//! An origin: an HTTP server with the values that the store lacks.
 //!
-//! Threads that serve hand keys over ([`Fetches::begin`]) to one thread that fetches ([`fetcher`]).
+//! Serving threads hand keys ([`Fetches::begin`]) to one fetching thread ([`fetcher`]).
 
 #[cfg(not(loom))]
 mod fetcher;
@@ -22,32 +22,32 @@ use crate::mail::Outcome;
 use crate::percent::encoded;
 use crate::server::Shared;
 
-/// Connections to the origin that are kept while nothing is fetched on them.
+/// Idle connections to the origin that are kept.
 pub(crate) const KEPT: usize = 64;
 
-/// Where values are fetched from, and what is bounded.
+/// An origin for keys, with its limits.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// Where a key's value is.
+    /// The URL of a key's value.
     pub url: OriginUrl,
-    /// Milliseconds after which a fetch has failed, and who waits for it is answered a miss.
+    /// Timeout of a fetch, in milliseconds. Its waiters are then answered a miss.
     pub timeout_ms: u64,
-    /// Fetches at once. One more look-up is answered a miss.
+    /// Fetches in flight. Further look-ups are answered a miss.
     pub fetches: usize,
-    /// Seconds for which a value is kept whose response does not say.
+    /// Lifetime of a value whose response specifies none, in seconds.
     pub lifetime_seconds: u64,
-    /// Seconds for which it is remembered that the origin has no value (404 or 410); 0: not.
+    /// Seconds for which an absent value (404 or 410) is remembered; 0: not at all.
     pub absent_seconds: u64,
 }
 
 impl Origin {
-    /// With five seconds for a fetch, 1,024 fetches at once, 60 seconds for a value, 10 for none.
+    /// With a timeout of five seconds, 1,024 fetches, 60 seconds for a value, 10 for an absent one.
     pub fn new(url: OriginUrl) -> Origin {
         Origin { url, timeout_ms: 5000, fetches: 1024, lifetime_seconds: 60, absent_seconds: 10 }
     }
 }
 
-/// An address with `{key}` in its path or query: `http://HOST:PORT/{key}`.
+/// A URL with `{key}` in its path or query: `http://HOST:PORT/{key}`.
 ///
 /// ```
 /// use frazil_server::OriginUrl;
@@ -59,7 +59,7 @@ impl Origin {
 pub struct OriginUrl {
     host: String,
     port: u16,
-    /// What the header `Host` says.
+    /// The field `Host`.
     authority: String,
     before: String,
     after: String,
@@ -113,7 +113,7 @@ impl fmt::Display for OriginUrl {
 }
 
 impl OriginUrl {
-    /// Path and query of a key. All bytes but letters, digits and `-._~` are written as `%` and two digits.
+    /// Path and query for a key, percent-encoded except for letters, digits and `-._~`.
     fn target(&self, key: &[u8]) -> String {
         let mut target =
             String::with_capacity(self.before.len() + 3 * key.len() + self.after.len());
@@ -124,12 +124,12 @@ impl OriginUrl {
     }
 }
 
-/// A key to be fetched.
+/// A key to fetch.
 #[derive(Debug)]
 struct Job {
     key: Box<[u8]>,
     ticket: u64,
-    /// Marks of the entry that is stored.
+    /// Marks of the new entry.
     marks: u8,
 }
 
@@ -140,7 +140,7 @@ enum Order {
     Stop,
 }
 
-/// The way to the thread that fetches.
+/// The channel to the fetching thread.
 #[derive(Debug)]
 pub(crate) struct Fetches {
     orders: UnboundedSender<Order>,
@@ -148,26 +148,26 @@ pub(crate) struct Fetches {
     pub(crate) counts: FetchCounts,
 }
 
-/// What the thread that fetches counts.
+/// The counts of the fetching thread.
 #[derive(Debug, Default)]
 pub(crate) struct FetchCounts {
-    /// Fetches that ended, in any way.
+    /// Fetches that have ended, with any result.
     pub(crate) fetches: AtomicU64,
-    /// Of those: without an answer that says something of the value; the origin has none; not to be stored.
+    /// Fetches without an answer about the value; with an absent value; with an uncacheable one.
     pub(crate) failed: AtomicU64,
     pub(crate) absent: AtomicU64,
     pub(crate) uncacheable: AtomicU64,
 }
 
 impl FetchCounts {
-    /// All, in the order above.
+    /// All counts, in the order above.
     pub(crate) fn all(&self) -> [u64; 4] {
         [&self.fetches, &self.failed, &self.absent, &self.uncacheable]
             .map(|count| count.load(Relaxed))
     }
 }
 
-/// The end of the way, for [`start`].
+/// The receiving end of the channel, for [`start`].
 pub(crate) struct Orders(UnboundedReceiver<Order>);
 
 impl Fetches {
@@ -177,7 +177,7 @@ impl Fetches {
         (Fetches { orders, under_way, counts }, Orders(received))
     }
 
-    /// Whether one more fetch may begin; it is counted then.
+    /// Counts one more fetch, if there may be one more.
     pub(crate) fn admits(&self, origin: &Origin) -> bool {
         let is_full = self.under_way.fetch_add(1, Relaxed) >= origin.fetches;
         if is_full {
@@ -186,12 +186,12 @@ impl Fetches {
         !is_full
     }
 
-    /// A fetch that was admitted has ended, or was not begun.
+    /// An admitted fetch has ended, or was not begun.
     pub(crate) fn ended(&self) {
         self.under_way.fetch_sub(1, Relaxed);
     }
 
-    /// Begins a fetch that was admitted. If the thread has gone, who waits is answered when its time is over.
+    /// Begins an admitted fetch. If the thread is gone, the waiters reach their timeout.
     pub(crate) fn begin(&self, key: &[u8], ticket: u64, marks: u8) {
         let job = Job { key: key.into(), ticket, marks };
         if self.orders.send(Order::Fetch(job)).is_err() {
@@ -199,7 +199,7 @@ impl Fetches {
         }
     }
 
-    /// Begins a fetch for HTTP. False: the thread has gone.
+    /// Begins a fetch for HTTP. False: the thread is gone.
     pub(crate) fn begin_http(&self, job: http::Job) -> bool {
         self.orders.send(Order::Http(Box::new(job))).is_ok()
     }
@@ -217,12 +217,12 @@ impl Fetches {
     }
 
     pub(crate) fn stop(&self) {
-        // A thread that has gone needs not be told.
+        // The thread may be gone already.
         let _ = self.orders.send(Order::Stop);
     }
 }
 
-/// Starts the thread that fetches.
+/// Starts the fetching thread.
 pub(crate) fn start(
     shared: Arc<Shared>,
     orders: Orders,
@@ -235,7 +235,7 @@ pub(crate) fn start(
     })
 }
 
-/// The models fetch nothing, and tokio has no sockets for loom.
+/// The models fetch nothing, and tokio has no sockets under loom.
 #[cfg(loom)]
 mod fetcher {
     use super::{Arc, Order, Shared, UnboundedReceiver, io};
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_of_an_origin_is_refused() {
+    fn invalid_urls_of_origins_are_refused() {
         for text in [
             "https://a/{key}",
             "a/{key}",

@@ -1,4 +1,4 @@
-//! Connections to one origin, used again.
+//! Persistent connections to one origin.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -11,13 +11,13 @@ use parking_lot::Mutex;
 
 use super::KEPT;
 
-/// What a connection may hold of a response that nobody has taken; a head must fit.
+/// Buffer of a connection for unread bytes of a response; a head must fit.
 #[cfg(not(loom))]
 const BUFFER_BYTES: usize = 64 << 10;
 
 pub(crate) type Sender = SendRequest<Outgoing>;
 
-/// The body of a request, whole.
+/// The complete body of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outgoing(pub(crate) Bytes);
 
@@ -54,7 +54,7 @@ impl Pool {
         Pool { host: host.to_owned(), port, kept: Mutex::default() }
     }
 
-    /// A connection that was kept, which the origin may have closed meanwhile.
+    /// A kept connection. The origin may have closed it meanwhile.
     pub(crate) fn kept(&self) -> Option<Sender> {
         let mut kept = self.kept.lock();
         while let Some(sender) = kept.pop() {
@@ -65,7 +65,7 @@ impl Pool {
         None
     }
 
-    /// The models connect nowhere, and tokio has no sockets for loom.
+    /// The models do not connect, and tokio has no sockets under loom.
     #[cfg(loom)]
     pub(crate) async fn connect(&self) -> Option<Sender> {
         None
@@ -79,16 +79,16 @@ impl Pool {
         use tokio::net::TcpStream;
 
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await.ok()?;
-        // Without it a request only waits longer.
+        // Without it a request only takes longer.
         let _ = stream.set_nodelay(true);
         let builder = Builder::new().max_buf_size(BUFFER_BYTES).clone();
         let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.ok()?;
-        // What ends the connection is told to the request on it.
+        // The request on the connection reports its error.
         tokio::spawn(async move { connection.await.is_ok() });
         Some(sender)
     }
 
-    /// Keeps a connection for whoever fetches next, once it has seen the end of its response.
+    /// Keeps a connection for the next fetch, after the end of its response.
     pub(crate) fn keep(self: &Arc<Pool>, mut sender: Sender) {
         let pool = Arc::clone(self);
         tokio::spawn(async move {

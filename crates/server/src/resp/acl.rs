@@ -1,4 +1,4 @@
-//! Who a connection is, and what it may do: `AUTH`, `ACL`, and the check of each request.
+//! The user of a connection and its rights: `AUTH`, `ACL`, and the check of each request.
 
 use super::request::Args;
 use super::table::{self, ADMIN as ADMIN_FLAG, COMMANDS, Command, READONLY, WRITE as WRITE_FLAG};
@@ -6,13 +6,13 @@ use super::{Call, Done, Problem, Session, reply};
 use crate::access::{ADMIN, Attempt, CLASSES, DANGEROUS, Pass, READ, User, WRITE};
 use crate::worker::Turn;
 
-/// The most bytes of a request of a connection that has not said who it is.
+/// Length of a request before the log-in.
 pub(super) const STRANGER_BYTES_MAX: usize = 16 << 10;
 const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const UNAUTHENTICATED: &str = "NOAUTH Authentication required.";
 pub(super) const NO_KEY: &str = "NOPERM No permissions to access a key";
 
-/// The classes that a request needs, all of them.
+/// The classes that a request needs.
 fn classes(command: &Command, subcommand: &[u8]) -> u8 {
     let mut classes = 0;
     for (flag, class) in [(READONLY, READ), (WRITE_FLAG, WRITE), (ADMIN_FLAG, ADMIN | DANGEROUS)] {
@@ -31,12 +31,12 @@ fn classes(command: &Command, subcommand: &[u8]) -> u8 {
         }
 }
 
-/// Whether a request goes over all keys, so that none can be kept from it.
+/// Whether a request visits all keys, so that it needs the right to all.
 fn is_for_all_keys(command: &Command) -> bool {
     matches!(command.name, "flushall" | "flushdb" | "hotkeys" | "keys" | "randomkey" | "scan")
 }
 
-/// The keys among arguments, the command's name being the first of them.
+/// The keys among the arguments, the first of which is the command.
 fn keys<'a>(
     command: &Command,
     count: usize,
@@ -50,13 +50,13 @@ fn keys<'a>(
     arguments.enumerate().filter(move |(place, _)| is_key(*place as i32)).map(|(_, key)| key)
 }
 
-/// Why a request is not for a user.
+/// The missing right of a user.
 enum Denied<'a> {
     Command,
     Key(&'a [u8]),
 }
 
-/// Why a request, whose name is the argument at `from`, is not for a user, if it is not.
+/// The right that a user lacks for a request; its command is the argument at `from`.
 fn denied<'a>(
     user: &User,
     command: &Command,
@@ -76,7 +76,7 @@ fn denied<'a>(
     keys.find(|key| !user.may_use(key)).map(Denied::Key)
 }
 
-/// Lets a request of a connection pass that may not do everything, or tells why not.
+/// Checks a request of a connection without all rights.
 pub(super) fn check(
     session: &Session,
     command: &Command,
@@ -122,8 +122,8 @@ pub(super) fn auth(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Takes a user for the connection. While its password is being verified the session's pass waits, and whatever
-/// comes of the request is taken back: it is served again.
+/// Logs a connection in. While the password is being verified the session's pass waits, and the replies of the
+/// request are discarded: it is served again.
 pub(super) fn authenticate(
     session: &mut Session,
     name: &[u8],
@@ -131,7 +131,7 @@ pub(super) fn authenticate(
     turn: &Turn<'_>,
 ) -> Done {
     let Some(access) = &turn.shared.access else {
-        // There is one user, who has no password, so any will do.
+        // There is a single user, without a password, so any password is right.
         return if name == b"default" { Ok(()) } else { Err(WRONG.into()) };
     };
     match session.pass.attempt(access, name, password, turn.waits.place) {
@@ -150,13 +150,13 @@ pub(super) fn authenticate(
     }
 }
 
-/// The connection is that of a stranger again.
+/// Logs the connection out.
 pub(super) fn forget(session: &mut Session, turn: &Turn<'_>) {
     session.pass = Pass::new(turn.shared.access.as_ref());
     session.client.set_user(session.pass.name());
 }
 
-/// `HELLO` without a user, of a connection that needs one.
+/// Refuses `HELLO` without a user, on a connection that must log in.
 pub(super) fn check_hello(session: &Session) -> Done {
     if session.pass.is_known() {
         return Ok(());
@@ -207,7 +207,7 @@ fn commands_of(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// A line or a name for each user; `None` is the one there is without a file.
+/// Replies a line or a name for each user. `None` is the only user where there is no file.
 fn users(call: &mut Call<'_, '_>, shown: impl Fn(Option<&User>) -> String) {
     let out = &mut *call.turn.out;
     let Some(access) = &call.turn.shared.access else {
@@ -219,7 +219,7 @@ fn users(call: &mut Call<'_, '_>, shown: impl Fn(Option<&User>) -> String) {
     users.all().for_each(|user| reply::bulk(out, shown(Some(user)).as_bytes()));
 }
 
-/// A user as `ACL LIST` shows it, but for its password.
+/// A user in the format of `ACL LIST`, without the password.
 fn line(user: Option<&User>) -> String {
     let Some(user) = user else { return "user default on nopass ~* &* +@all".into() };
     let password = if user.needs_password() { "" } else { " nopass" };
@@ -244,7 +244,7 @@ fn get_user(call: &mut Call<'_, '_>) {
     let flags: &[&str] = if needs_password { &["on"] } else { &["on", "nopass"] };
     reply::array(out, flags.len());
     flags.iter().for_each(|flag| reply::bulk(out, flag.as_bytes()));
-    // What a password is known by is shown to nobody.
+    // Hashes of passwords are not shown.
     reply::bulk(out, b"passwords");
     reply::array(out, 0);
     for (field, value) in [("commands", commands), ("keys", keys), ("channels", "&*".into())] {
@@ -255,7 +255,7 @@ fn get_user(call: &mut Call<'_, '_>) {
     reply::array(out, 0);
 }
 
-/// `ACL DRYRUN`: whether a user might make a request.
+/// `ACL DRYRUN`: whether a user has the right to a request.
 fn dry_run(call: &mut Call<'_, '_>) -> Done {
     let args = call.args;
     let shown = |bytes: &[u8]| String::from_utf8_lossy(&bytes[..bytes.len().min(128)]).into_owned();

@@ -1,4 +1,4 @@
-//! Commands that count.
+//! Arithmetic commands.
 
 use frazil_segment::Entry;
 
@@ -57,22 +57,22 @@ pub(super) fn incrbyfloat(call: &mut Call<'_, '_>) -> Done {
     })?
 }
 
-/// Digits behind the point that are kept, as by Redis.
+/// Decimal places, as many as Redis keeps.
 const PLACES: usize = 17;
 
-/// A number with a point.
+/// A number with decimals.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Float {
     /// In units of the last place.
     Decimal(i128),
-    /// One that is too large or too fine for that.
+    /// Too large or too fine for units.
     Binary(f64),
 }
 
 impl Float {
     fn parse(text: &[u8]) -> Option<Float> {
         let text = std::str::from_utf8(text).ok()?;
-        // Unlike C, Rust reads neither blanks before a number nor hexadecimal.
+        // Rust accepts neither leading blanks nor hexadecimal, unlike C.
         let number: f64 = text.parse().ok()?;
         if number.is_nan() {
             return None;
@@ -87,7 +87,7 @@ impl Float {
         }
     }
 
-    /// The sum as it is written: no zeros at the end, no exponent.
+    /// The sum as text, without trailing zeros or exponent.
     fn plus(self, other: Float) -> Option<String> {
         let text = match (self, other) {
             (Float::Decimal(one), Float::Decimal(other)) => {
@@ -106,15 +106,15 @@ impl Float {
     }
 }
 
-/// Units of the last place in one.
+/// Units of the last place in 1.
 const UNITS: u128 = 10u128.pow(PLACES as u32);
 
-/// A number that has few enough digits, in units of the last place.
+/// A number of few enough digits, in units of the last place.
 fn decimal(text: &str) -> Option<i128> {
     let (number, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
     let digits = number.strip_prefix(['-', '+']).unwrap_or(number);
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    // Places that the digits, taken as a whole number, are to be moved to the left.
+    // Places by which the digits, as an integer, move to the left.
     let shift = PLACES as i64 + i64::from(exponent.parse::<i32>().ok()?) - part.len() as i64;
     let digits: i128 = format!("0{whole}{part}").parse().ok()?;
     let units = digits.checked_mul(10i128.checked_pow(u32::try_from(shift).ok()?)?)?;
@@ -148,11 +148,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
+    fn malformed_numbers_are_refused() {
         for bad in ["", " 11", "11 ", "1 1", "x", "nan", "1\u{0}2", "--1"] {
             assert_eq!(Float::parse(bad.as_bytes()), None, "{bad}");
         }
-        // An exponent that is near the end of its own type.
+        // An exponent near the limit of its own type.
         assert_eq!(sum("0", "0e2147483647").as_deref(), Some("0"));
         assert_eq!(sum("0", "+inf"), None);
         assert_eq!(sum("1e308", "1.7e308"), None);

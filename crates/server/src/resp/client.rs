@@ -1,4 +1,4 @@
-//! Commands for the connection.
+//! Commands about the connection.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -8,7 +8,7 @@ use super::reply::Version;
 use super::strings::SYNTAX;
 use super::{Call, Done, Problem, Replies, acl, keys, number, reply, table, tracking};
 
-/// The longest name of a client or of its library.
+/// Length of the name of a client or of its library.
 const NAME_BYTES_MAX: usize = 128;
 
 pub(super) fn ping(call: &mut Call<'_, '_>) -> Done {
@@ -113,7 +113,7 @@ fn of_hello(word: &[u8]) -> Problem {
     format!("ERR Syntax error in HELLO option '{word}'").into()
 }
 
-/// A name that a list of clients can show.
+/// A name that is fit for a list of clients.
 fn checked(name: &[u8], what: &str) -> Result<Box<str>, Problem> {
     if name.len() > NAME_BYTES_MAX {
         return Err(format!("ERR {what} cannot be longer than {NAME_BYTES_MAX} bytes").into());
@@ -151,7 +151,7 @@ pub(super) fn client(call: &mut Call<'_, '_>) -> Done {
         (b"kill", 3..) => return kill(call),
         (b"reply", 3) => return set_replies(call),
         (b"no-evict" | b"no-touch", 3) => {
-            // Memory of connections is bounded anyway, and look-ups always count as requests.
+            // The memory of connections is limited anyway, and look-ups always count as requests.
             on_or_off(args.get(2))?;
             reply::ok(call.turn.out);
         }
@@ -206,7 +206,7 @@ pub(super) fn id(text: &[u8]) -> Result<u64, Problem> {
     id.ok_or("ERR client-id should be greater than 0".into())
 }
 
-/// Whether a type is that of all clients here.
+/// Whether a type includes the clients of this server.
 fn is_normal(kind: &[u8]) -> Result<bool, Problem> {
     match kind.to_ascii_lowercase().as_slice() {
         b"normal" => Ok(true),
@@ -240,10 +240,10 @@ fn list(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// `CLIENT KILL` and each of its conditions once, in pairs.
+/// Words of `CLIENT KILL` with each of its conditions once.
 const KILL_WORDS_MAX: usize = 14;
 
-/// Which clients are meant.
+/// A filter of clients.
 type Condition<'c> = Box<dyn Fn(&Client) -> bool + 'c>;
 
 fn kill(call: &mut Call<'_, '_>) -> Done {
@@ -286,8 +286,8 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
         !(skips_own && client.id == own) && conditions.iter().all(|is_met| is_met(client))
     });
     for client in &meant {
-        // Its thread looks at this when it serves the connection, after each request that is no
-        // look-up, and once a second.
+        // Its thread reads this when it serves the connection, after each request other than a look-up, and once a
+        // second.
         client.is_killed.store(true, Relaxed);
     }
     match is_old {
@@ -310,7 +310,7 @@ pub(super) fn refused(call: &mut Call<'_, '_>) -> Done {
 pub(super) fn function(call: &mut Call<'_, '_>) -> Done {
     let out = &mut *call.turn.out;
     match call.args.get(1).to_ascii_lowercase().as_slice() {
-        // No function can be loaded, so there are none after it.
+        // Functions cannot be loaded, so there are none to remove.
         b"flush" => reply::ok(out),
         b"list" => reply::array(out, 0),
         _ => return Err(table::unknown_subcommand("function", call.args)),

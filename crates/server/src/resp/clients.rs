@@ -1,4 +1,4 @@
-//! Connections as `CLIENT` shows them.
+//! Connections as shown by `CLIENT`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::listen::Address;
 use crate::mail::Place;
 
-/// The user of a connection that has not said another.
+/// The user of a connection that has not logged in.
 const DEFAULT: &str = "default";
 
 /// A connection.
@@ -18,20 +18,21 @@ const DEFAULT: &str = "default";
 pub(super) struct Client {
     pub(super) id: u64,
     pub(super) place: Place,
-    /// Where it comes from and where it has connected to.
+    /// Its remote and local address.
     ends: Option<(Address, Address)>,
-    /// When it was accepted, in milliseconds of the server's clock.
+    /// When it was accepted, in the server's milliseconds.
     since_ms: u64,
     pub(super) version: AtomicU8,
     pub(super) is_killed: AtomicBool,
     pub(super) has_gone: AtomicBool,
-    /// As `CLIENT GETREDIR` shows it: -1 if it keeps no copies, 0 if it is told of changes itself, or who is.
+    /// As shown by `CLIENT GETREDIR`: -1 without tracking, 0 if it gets the messages itself, or the number of the
+    /// client that does.
     pub(super) redirect: AtomicI64,
-    /// Most say nothing, and take no memory for it.
+    /// Most clients tell nothing, and take no memory for it.
     pub(super) about: Mutex<Option<Box<About>>>,
 }
 
-/// What a client has said of itself.
+/// A client's own description.
 #[derive(Clone, Debug, Default)]
 pub(super) struct About {
     /// Empty: `default`.
@@ -64,7 +65,7 @@ impl Client {
         user.map_or_else(|| DEFAULT.into(), |user| user.clone())
     }
 
-    /// Where it comes from, and where it has connected to.
+    /// Its remote and local address as text.
     pub(super) fn shown_ends(&self) -> (String, String) {
         let shown = |address: &Address| match address {
             Address::Tcp(address) => address.to_string(),
@@ -73,7 +74,7 @@ impl Client {
         self.ends.as_ref().map_or_else(Default::default, |(from, to)| (shown(from), shown(to)))
     }
 
-    /// A line, as `CLIENT LIST` shows it.
+    /// Its line in `CLIENT LIST`.
     pub(super) fn show(&self, now_ms: u64, text: &mut String) {
         let About { user: _, name, library, library_version } =
             self.about.lock().as_deref().cloned().unwrap_or_default();
@@ -92,7 +93,7 @@ impl Client {
     }
 }
 
-/// All connections that speak RESP.
+/// All connections of RESP.
 #[derive(Debug, Default)]
 pub(super) struct Clients(Mutex<Known>);
 
@@ -134,7 +135,7 @@ impl Clients {
         self.0.lock().by_id.len()
     }
 
-    /// Those that are meant.
+    /// The clients that match.
     pub(super) fn select(&self, is_meant: impl Fn(&Client) -> bool) -> Vec<Arc<Client>> {
         let known = self.0.lock();
         known.by_id.values().filter(|client| is_meant(client)).cloned().collect()

@@ -1,4 +1,4 @@
-//! `COMMAND`: the commands that there are.
+//! `COMMAND`: the supported commands.
 
 use super::table::{self, COMMANDS, Command, FLAGS};
 use super::{Call, Done, reply};
@@ -60,7 +60,7 @@ fn show(command: &Command, out: &mut Vec<u8>) {
     (0..4).for_each(|_| reply::array(out, 0));
 }
 
-/// The keys of a request that is shown as an argument.
+/// The keys of the request in the arguments.
 fn keys_of(call: &mut Call<'_, '_>) -> Done {
     let args = call.args;
     let command = table::by_name(args.get(2)).ok_or("ERR Invalid command specified")?;

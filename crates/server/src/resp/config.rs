@@ -1,4 +1,4 @@
-//! `CONFIG`: settings that programs for Redis ask for.
+//! `CONFIG`: settings that programs for Redis read.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -57,7 +57,7 @@ fn get(call: &mut Call<'_, '_>) {
     }
 }
 
-/// Sets all, or none if one cannot be set.
+/// Changes all settings, or none if one cannot be changed.
 fn set(call: &mut Call<'_, '_>) -> Done {
     let mut memory_max = None;
     let known = settings(call);
@@ -75,7 +75,7 @@ fn set(call: &mut Call<'_, '_>) -> Done {
                 bytes(value).ok_or_else(|| refused(name, "argument must be a memory value"))?;
             memory_max = Some(bytes);
         } else if now.as_bytes() != value {
-            // Programs that restore all settings they found set them to the same value.
+            // A program that restores the settings it has read sets them to the same values.
             return Err(refused(name, "can't set immutable config"));
         }
     }
@@ -90,7 +90,7 @@ fn refused(name: &str, why: &str) -> Problem {
     format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {why}").into()
 }
 
-/// Bytes of `64mb` and its like.
+/// The bytes in a size such as `64mb`.
 fn bytes(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let unit: u64 = match text[digits..].to_ascii_lowercase().as_slice() {

@@ -1,4 +1,4 @@
-//! Commands for the time at which entries end.
+//! Commands for expiry.
 
 use super::times::{self, Unit};
 use super::write::{self, Change};
@@ -20,16 +20,16 @@ pub(super) fn pexpireat(call: &mut Call<'_, '_>) -> Done {
     set_end(Unit { seconds: false, absolute: true }, "pexpireat", call)
 }
 
-/// When an end is set.
+/// The conditions for a new expiry.
 #[derive(Clone, Copy, Default)]
 struct Conditions {
-    /// There is none.
+    /// The key has none.
     none: bool,
-    /// There is one.
+    /// The key has one.
     some: bool,
-    /// It is later than the one there is.
+    /// The new one is later.
     later: bool,
-    /// It is earlier.
+    /// The new one is earlier.
     earlier: bool,
 }
 
@@ -60,7 +60,7 @@ impl Conditions {
     }
 
     fn are_met(self, old_ms: Option<i64>, new_ms: i64) -> bool {
-        // None is later than any.
+        // An entry without expiry is later than any.
         let old = old_ms.unwrap_or(i64::MAX);
         !(self.none && old_ms.is_some()
             || self.some && old_ms.is_none()
@@ -84,7 +84,7 @@ fn set_end(unit: Unit, command: &str, call: &mut Call<'_, '_>) -> Done {
         new.extend_from_slice(entry.value);
         match lifetime {
             Some(_) => Change::Renew(lifetime, Some(true)),
-            // It ends at once.
+            // It expires at once.
             None => Change::Delete(Some(true)),
         }
     })?;
@@ -108,7 +108,7 @@ pub(super) fn persist(call: &mut Call<'_, '_>) -> Done {
     })
 }
 
-/// Answers with the milliseconds that a key's entry has left: -1 if it has no end, -2 if there is none.
+/// Replies the milliseconds that a key has left: -1 without expiry, -2 without an entry.
 fn show_left(call: &mut Call<'_, '_>, show: impl FnOnce(i64, i64) -> i64) -> Done {
     let items = &call.turn.shared.items;
     let left = seen::peek(&items.store, call.args.get(1), |entry| entry.lifetime);

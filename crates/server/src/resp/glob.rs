@@ -1,9 +1,9 @@
-//! Patterns of keys: `*`, `?`, `[a-z]`, `[^a]`, and `\` before what is meant as it stands.
+//! Patterns of keys: `*`, `?`, `[a-z]`, `[^a]`, and `\` before a literal character.
 
-/// Whether a text is one that the pattern means. Takes at most as many steps as the product of both lengths.
+/// Whether a text matches a pattern. Takes at most as many steps as the product of both lengths.
 pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
-    // The place behind the last `*`, and where the text begins that this `*` does not match.
+    // The place after the last `*`, and that in the text after the part it matches.
     let mut star: Option<(usize, usize)> = None;
     while from < text.len() {
         if pattern.get(at) == Some(&b'*') {
@@ -24,7 +24,7 @@ pub(super) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     pattern[at..].iter().all(|&byte| byte == b'*')
 }
 
-/// Where the pattern goes on if what is at `at` means this byte.
+/// The next place in the pattern, if the element at `at` matches the byte.
 fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     match pattern.get(at)? {
         b'?' => Some(at + 1),
@@ -34,7 +34,7 @@ fn one(pattern: &[u8], at: usize, byte: u8) -> Option<usize> {
     }
 }
 
-/// The same for what follows a `[`. One without an end reaches to the end of the pattern.
+/// The same for the class after a `[`. A class without an end extends to the end of the pattern.
 fn class(pattern: &[u8], mut at: usize, byte: u8) -> Option<usize> {
     let is_negated = pattern.get(at) == Some(&b'^');
     at += usize::from(is_negated);

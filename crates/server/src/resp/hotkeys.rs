@@ -1,8 +1,8 @@
-//! `HOTKEYS`: the keys that most bytes are read and written for, by a sample of requests.
+//! `HOTKEYS`: the keys with most bytes read and written, by a sample of requests.
 //!
-//! Each thread has a sketch of its own (Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k
-//! elements in data streams", ICDT 2005): a key that has no slot takes that of the least and its sum. So a sum is too large by
-//! no more than the least one, and a key whose bytes exceed that has a slot.
+//! Each thread has its own sketch (Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k
+//! elements in data streams", ICDT 2005): a new key takes the slot with the least sum, and adds to it. So no sum is
+//! too large by more than the least one, and each key with more bytes than that has a slot.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,15 +14,15 @@ use super::table::Command;
 use super::{Args, Call, Done, Problem, number, reply, scan, table};
 use crate::worker::Turn;
 
-/// Keys that a thread keeps.
+/// Keys kept by a thread.
 const SLOTS: usize = 256;
-/// Keys that are shown, if nothing is said and at most.
+/// Keys shown, by default and at most.
 const SHOWN: usize = 10;
 const SHOWN_MAX: i64 = 64;
 
 #[derive(Debug)]
 pub(super) struct HotKeys {
-    /// Requests are counted before this time; 0: none are.
+    /// The end of counting; 0: no requests are counted.
     until_ms: AtomicU64,
     period: Mutex<Option<Period>>,
     /// By thread.
@@ -32,7 +32,7 @@ pub(super) struct HotKeys {
 /// A key and its bytes.
 type Sum = (Box<[u8]>, u64);
 
-/// In which requests were counted, or are.
+/// A period of counting.
 #[derive(Clone, Copy, Debug)]
 struct Period {
     ratio: u64,
@@ -45,9 +45,9 @@ struct Period {
 
 #[derive(Debug, Default)]
 pub(super) struct Sketch {
-    /// One in so many is kept.
+    /// One request in this many is counted.
     ratio: u64,
-    /// Keys of all requests, and their bytes.
+    /// Keys counted, and their bytes.
     seen: u64,
     bytes: u64,
     kept: HashMap<Box<[u8]>, u64>,
@@ -87,13 +87,13 @@ impl HotKeys {
         }
     }
 
-    /// Where a thread counts, if it does.
+    /// The sketch of a thread, while requests are counted.
     #[inline]
     pub(super) fn of(&self, thread: usize, now_ms: u64) -> Option<MutexGuard<'_, Sketch>> {
         (self.until_ms.load(Relaxed) > now_ms).then(|| self.sketches[thread].lock())
     }
 
-    /// The keys of most bytes, and the bytes of all.
+    /// The keys with most bytes, and the bytes of all keys.
     fn hottest(&self, count: usize) -> (Vec<Sum>, u64) {
         let mut sums = HashMap::<Box<[u8]>, u64>::new();
         let mut all = 0;
@@ -117,7 +117,7 @@ impl HotKeys {
     }
 }
 
-/// Counts the keys of a request that was served; its reply begins at `begin`.
+/// Counts the keys of a request after it was served; its reply begins at `begin`.
 #[inline]
 pub(super) fn note(command: &Command, args: &Args<'_>, begin: usize, turn: &Turn<'_>) {
     if let Some(mut sketch) = turn.shared.resp.hot.of(turn.thread, turn.now_ms) {
@@ -166,7 +166,7 @@ pub(super) fn hotkeys(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// What `HOTKEYS START` asks for.
+/// The arguments of `HOTKEYS START`.
 fn asked(call: &Call<'_, '_>) -> Result<Period, Problem> {
     let clock = &call.turn.shared.items.clock;
     let (began_ms, began_unix_ms) = (call.turn.now_ms, clock.unix_ms());
@@ -219,7 +219,7 @@ fn show(period: Option<Period>, call: &mut Call<'_, '_>) {
     let is_active = until_ms > turn.now_ms;
     let duration_ms = until_ms.min(turn.now_ms) - began_ms;
     let out = &mut *turn.out;
-    // One server's: those of a cluster would be several.
+    // One server; a cluster would have several.
     reply::array(out, 1);
     reply::map(out, 8, version);
     let mut number = |name: &str, number: u64| {
@@ -263,12 +263,12 @@ mod tests {
         for hot in 0..4 {
             assert_eq!(sketch.kept[format!("hot{hot}").as_bytes()], 500 * 500);
         }
-        // The least of all is no more than the mean, and so is what a sum is too large by.
+        // The least sum is at most the mean, and bounds the error of every sum.
         assert!(sketch.kept.values().min().unwrap() <= &(sketch.bytes / SLOTS as u64));
     }
 
     #[test]
-    fn one_of_so_many_is_kept() {
+    fn one_in_ratio_is_counted() {
         let mut sketch = Sketch { ratio: 100, ..Sketch::default() };
         (0..100_000).for_each(|_| sketch.note(b"key", 1));
         assert_eq!(sketch.bytes, 100_000);

@@ -23,7 +23,7 @@ const SECTIONS: &[Section] = &[
     ("keyspace", keyspace),
 ];
 
-/// What is shown if nothing is asked for.
+/// The sections shown by default.
 const DEFAULT: &str = "server clients memory persistence stats replication cpu cluster keyspace";
 
 pub(super) fn info(call: &mut Call<'_, '_>) -> Done {
@@ -51,7 +51,7 @@ pub(super) fn info(call: &mut Call<'_, '_>) -> Done {
 
 macro_rules! lines {
     ($text:expr, $($name:literal: $value:expr),* $(,)?) => {
-        // A string takes all that is written.
+        // Writing to a string cannot fail.
         $(let _ = write!($text, concat!($name, ":{}\r\n"), $value);)*
     };
 }
@@ -140,7 +140,7 @@ fn processor(_: &Turn<'_>, text: &mut String) {
     );
 }
 
-/// Times are not measured: that would be a clock read twice a request.
+/// Times are not measured: they would cost two clock reads a request.
 fn commands(turn: &Turn<'_>, text: &mut String) {
     for (at, calls) in turn.shared.resp.calls().filter(|(_, calls)| calls.all + calls.refused > 0) {
         let name = table::COMMANDS[at].name;

@@ -1,7 +1,7 @@
-//! Requests that are a line of words, as a person types them.
+//! Inline requests: a line of words, as typed by a person.
 
-/// Writes the words of a line as the request they stand for, with words in quotes as they mean.
-/// `None`: a quote has no end, or something follows it at once. Empty: the line has no words.
+/// Writes the words of a line as a request of arguments, with quotes resolved. `None`: a quote is not closed, or
+/// something follows it directly. Empty: the line has no words.
 pub(super) fn translate(line: &[u8]) -> Option<Vec<u8>> {
     let mut words: Vec<Vec<u8>> = Vec::new();
     let mut at = 0;
@@ -26,7 +26,7 @@ fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || matches!(byte, 0 | 0x0b)
 }
 
-/// The word at `at`, and where it ends.
+/// The word at `at`, and its end.
 fn word(line: &[u8], mut at: usize) -> Option<(Vec<u8>, usize)> {
     let mut word = Vec::new();
     while let Some(&byte) = line.get(at) {
@@ -43,7 +43,7 @@ fn word(line: &[u8], mut at: usize) -> Option<(Vec<u8>, usize)> {
     Some((word, at))
 }
 
-/// Adds what stands in quotes from `at` on to a word, and says where it goes on.
+/// Appends the quoted text from `at` on to a word, and returns where it ends.
 fn quoted(line: &[u8], mut at: usize, quote: u8, word: &mut Vec<u8>) -> Option<usize> {
     loop {
         match (quote, &line[at..]) {

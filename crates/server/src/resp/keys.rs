@@ -57,7 +57,7 @@ pub(super) fn renamenx(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Gives the entry of the first key to the second. `None`: there is none.
+/// Moves the entry of the first key to the second. `None`: the first has none.
 fn move_entry(call: &mut Call<'_, '_>, replaces: bool) -> Result<Option<bool>, Problem> {
     let (from, to) = (call.args.get(1), call.args.get(2));
     turnstile::alone(call.turn, |turn| {
@@ -72,7 +72,7 @@ fn move_entry(call: &mut Call<'_, '_>, replaces: bool) -> Result<Option<bool>, P
     })
 }
 
-/// Writes the entry of a key for another one, with flags and lifetime. `None`: there is none.
+/// Copies the entry of a key to another one, with flags and lifetime. `None`: the key has none.
 fn copy_entry(
     from: &[u8],
     to: &[u8],
@@ -86,7 +86,7 @@ fn copy_entry(
         return Ok(Some(false));
     }
     let entry = held.entry();
-    // What may be there is a placeholder.
+    // The other entry can only be a placeholder.
     let expect = match store.peek(to, |there| there.cas) {
         _ if replaces => Expect::Anything,
         Some(cas) => Expect::Exactly(cas),
@@ -130,7 +130,7 @@ pub(super) fn copy(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// There is one database.
+/// The single database.
 pub(super) fn database(text: &[u8]) -> Done {
     match number::integer(text).ok_or(NOT_AN_INTEGER)? {
         0 => Ok(()),
@@ -155,7 +155,7 @@ pub(super) fn flush(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The longest value that Redis keeps beside its head.
+/// Length of a value that Redis keeps in the object itself.
 const EMBEDDED_BYTES_MAX: usize = 44;
 
 pub(super) fn object(call: &mut Call<'_, '_>) -> Done {

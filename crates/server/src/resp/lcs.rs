@@ -4,12 +4,12 @@ use super::strings::SYNTAX;
 use super::times::NOT_AN_INTEGER;
 use super::{Call, Done, number, reply};
 
-/// The most cells of the table, of two bytes each: two values of 2,048 bytes.
+/// Cells of the table, of two bytes each: two values of 2,048 bytes.
 const CELLS_MAX: usize = 1 << 22;
-/// Work that so many cells count as, as bytes.
+/// Cells that count as one byte of work.
 const CELLS_A_BYTE: usize = 4;
 
-/// What is answered.
+/// The options of a request.
 #[derive(Default)]
 struct Options {
     length: bool,
@@ -18,7 +18,7 @@ struct Options {
     length_min: i64,
 }
 
-/// A range of one value that is equal to one of the other, with its length.
+/// A range of one value that equals one of the other, and its length.
 struct Match {
     one: (usize, usize),
     other: (usize, usize),
@@ -87,7 +87,7 @@ pub(super) fn lcs(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The common bytes, and the ranges they lie in, the last ones first.
+/// The common bytes, and their ranges, last first.
 fn common(one: &[u8], other: &[u8]) -> (Vec<u8>, Vec<Match>) {
     let width = other.len() + 1;
     let mut lengths = vec![0u16; (one.len() + 1) * width];

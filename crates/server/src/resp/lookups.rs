@@ -1,4 +1,4 @@
-//! Look-ups that are made together ([`Gathered`]), and how they are answered.
+//! Batched look-ups ([`Gathered`]), and their replies.
 
 use frazil_segment::Entry;
 use parking_lot::MutexGuard;
@@ -13,38 +13,38 @@ use crate::tracking::Tracker;
 use crate::waits::{Missing, Part};
 use crate::worker::Turn;
 
-/// How often a key is looked for whose value has come and gone meanwhile.
+/// Attempts to find a key whose value comes and goes meanwhile.
 const LOOKS: usize = 4;
 
-/// How a key is answered.
+/// The form of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// It is the first of so many of one request, whose head comes before.
+    /// Set for the first key of a request of several, which the head of their reply precedes: their number.
     pub(super) head: Option<u32>,
-    /// Keys of its request from this one on, if the request goes on without its head; 0: it is a request.
+    /// Keys of its request from this one on, if the request goes on without its head; 0: a whole request.
     pub(super) left: u32,
-    /// Its client keeps a copy.
+    /// Whether its client tracks it.
     pub(super) is_tracked: bool,
-    /// It had none.
+    /// Whether tracking it is new.
     pub(super) is_new: bool,
 }
 
-/// For whom a key is looked up.
+/// The client of a look-up.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader {
     pub(super) version: Version,
-    /// Who is told when the key changes.
+    /// The connection to notify of changes of the key.
     pub(super) tracker: Option<Tracker>,
 }
 
-/// A request of one key.
+/// A request for one key.
 pub(super) const GET: Shape = Shape { head: None, left: 0, is_tracked: false, is_new: false };
 
-/// Keys that are to be looked up.
+/// Keys to look up.
 pub(super) struct Lookups<'i> {
     gathered: Gathered<'i, Shape>,
     version: Version,
-    /// Who is told when a key changes that its client keeps a copy of.
+    /// The connection to notify of changes of tracked keys.
     tracker: Option<Tracker>,
 }
 
@@ -54,7 +54,7 @@ impl<'i> Lookups<'i> {
         Lookups { gathered: Gathered::new(GET), version, tracker }
     }
 
-    /// Where the first key lies that was not answered, because replies were too many.
+    /// The first key that was not answered because there were too many replies: its place.
     pub(super) fn stopped(&self) -> Option<(usize, Shape)> {
         self.gathered.stopped()
     }
@@ -77,8 +77,7 @@ impl<'i> Lookups<'i> {
         }
     }
 
-    /// Looks up what was gathered and answers it, up to as many replies as there may be. Says whether that was
-    /// all.
+    /// Looks up the gathered keys and answers them, until the replies are full. Returns whether all are answered.
     #[inline]
     pub(super) fn flush(&mut self, turn: &mut Turn<'_>) -> bool {
         if !self.gathered.is_empty() && self.stopped().is_none() {
@@ -119,7 +118,7 @@ impl<'i> Lookups<'i> {
                 reader.forget(key, shape.is_new, turn);
                 return;
             }
-            // Others' replies lie behind its place already, so it is put together beside them.
+            // Later replies follow its place already, so it is composed apart from them.
             let out = std::mem::take(turn.out);
             if !answer(key, reader, turn).is_there {
                 reply::null(turn.out, version);
@@ -129,19 +128,19 @@ impl<'i> Lookups<'i> {
         });
     }
 
-    /// What follows is answered as the session now says.
+    /// Applies the session's present state to the keys that follow.
     pub(super) fn follow(&mut self, session: &Session) {
         debug_assert!(self.gathered.is_empty());
         (self.version, self.tracker) = (session.version, session.own_tracker());
     }
 }
 
-/// What a request has beside its key: the word `GET`.
+/// Length of a request without its key: the word `GET`.
 const GET_BYTES: usize = 9;
-/// What an argument has beside its bytes, but for the digits of their number.
+/// Length of an argument's framing, without the digits of its length.
 const ARGUMENT_BYTES: usize = 5;
 
-/// Counts a key and its reply, if keys are counted.
+/// Counts a key and its reply, while keys are counted.
 #[inline]
 fn note(hot: &mut Option<MutexGuard<'_, Sketch>>, key: &[u8], shape: Shape, reply_bytes: usize) {
     if let Some(sketch) = hot {
@@ -158,7 +157,7 @@ fn push_head(out: &mut Vec<u8>, shape: Shape) {
     }
 }
 
-/// What a client has won and not brought yet is fetched from nowhere else.
+/// A key with a lease is not fetched from the origin.
 #[inline]
 fn push_value(out: &mut Vec<u8>, entry: &Entry<'_>, version: Version) {
     match is_placeholder(entry) {
@@ -168,7 +167,7 @@ fn push_value(out: &mut Vec<u8>, entry: &Entry<'_>, version: Version) {
 }
 
 impl Reader {
-    /// A key waits that was not read before: it is not told of the value that it waits for.
+    /// A newly read key waits: its client is not to be notified of the very value it waits for.
     fn forget(&self, key: &[u8], is_new: bool, turn: &Turn<'_>) {
         if let Some(tracker) = self.tracker.filter(|_| is_new) {
             turn.shared.items.tracking.forget(key, tracker.id);
@@ -176,11 +175,11 @@ impl Reader {
     }
 }
 
-/// What became of a key.
+/// The result for a key.
 pub(super) struct Answered {
     /// It has an entry, and was answered.
     pub(super) is_there: bool,
-    /// Its client had no copy.
+    /// Tracking it is new.
     pub(super) is_new: bool,
 }
 
@@ -192,7 +191,7 @@ pub(super) fn answer(key: &[u8], reader: Reader, turn: &mut Turn<'_>) -> Answere
     Answered { is_there: found.is_some(), is_new }
 }
 
-/// Looks a key up that was not found before, and has it fetched or answers that it is not there.
+/// Looks up a key that was missing before. If it still is, fetches it or answers a miss.
 pub(super) fn get_or_fetch(key: &[u8], reader: Reader, turn: &mut Turn<'_>) {
     let at = turn.out.len();
     for _ in 0..LOOKS {
@@ -209,7 +208,7 @@ pub(super) fn get_or_fetch(key: &[u8], reader: Reader, turn: &mut Turn<'_>) {
     reply::null(turn.out, reader.version);
 }
 
-/// Looks a key up and answers it. If it is not there, `fetches` says whether its value is fetched.
+/// Looks a key up and answers it. `fetches`: whether a missing value is fetched.
 pub(super) fn look_up(key: &[u8], reader: Reader, fetches: bool, turn: &mut Turn<'_>) {
     let out = &mut *turn.out;
     let store = &turn.shared.items.store;

@@ -1,7 +1,7 @@
 //! RESP, the protocol of Redis, in versions 2 and 3, with the commands for strings.
 //!
-//! A session is served from a slice of what has arrived, as those of memcached are. Look-ups are gathered as they
-//! come and made together ([`lookups`]); any other request makes those before it first.
+//! A session serves a slice of the input, as those of memcached do. Look-ups are gathered and done together
+//! ([`lookups`]). Any other request has those before it done first.
 
 mod acl;
 mod arithmetic;
@@ -58,54 +58,54 @@ use transaction::{Transaction, Watched};
 pub(crate) use waiting::{Ask, answer_late};
 
 pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"-ERR max number of clients reached\r\n";
-/// The version that clients are told: some choose by it what they send.
+/// The version told to clients: some choose their commands by it.
 const REDIS_VERSION: &str = "7.4.0";
-/// The most bytes of a request.
+/// Largest size of a request, in bytes.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
-/// What a request has beside the largest item.
+/// Bytes of a request on top of the largest item.
 const BESIDE_ITEM_BYTES: usize = 1024;
 
-/// What a connection is in the midst of.
+/// The state of a connection.
 #[derive(Debug)]
 enum State {
-    /// A request begins.
+    /// At the beginning of a request.
     Request,
-    /// Keys of a request that looks up are to come.
+    /// Among the keys of a look-up.
     Keys(Shape),
-    /// So many bytes, and then so many arguments, of a request that is too large are passed over.
+    /// Skipping the rest of a request that is too large: these bytes, and then these arguments.
     Skip { bytes: u64, arguments: u32 },
-    /// A `KEYS` goes on.
+    /// In a `KEYS`.
     Walk(Box<Walk>),
 }
 
-/// Whether requests are answered.
+/// The mode of `CLIENT REPLY`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Replies {
     On,
     Off,
-    /// Neither this one nor the next.
+    /// Drops the replies of this request and the next.
     SkipNext,
-    /// Not this one.
+    /// Drops the reply of this request.
     Skip,
 }
 
-/// A connection's session.
+/// The session of a connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     version: Version,
     state: State,
     pass: Pass,
     replies: Replies,
-    /// It is to be closed.
+    /// The connection is to be closed.
     closes: bool,
     is_in_exec: bool,
-    /// Replies are taken back when there are more than so many in the turn.
+    /// The turn's replies above which those of this session are dropped.
     out_max: usize,
     transaction: Option<Box<Transaction>>,
     watched: Option<Box<Watched>>,
-    /// It keeps copies.
+    /// Set while it tracks keys.
     copies: Option<Box<Copies>>,
-    /// What it is to be told when the array of replies that is being sent has ended.
+    /// Pushes to send after the current array of replies.
     pushes: Vec<u8>,
     client: Arc<Client>,
     clients: Arc<Clients>,
@@ -131,7 +131,7 @@ impl Session {
         }
     }
 
-    /// Bytes of memory it has beside what an idle connection has.
+    /// Bytes of memory on top of those of an idle connection.
     pub(crate) fn held_bytes(&self) -> usize {
         let walk = if let State::Walk(walk) = &self.state { walk.held_bytes() } else { 0 };
         let kept = self.transaction.as_ref().map_or(0, |kept| kept.held_bytes());
@@ -140,7 +140,7 @@ impl Session {
         walk + kept + copies + self.pushes.capacity() + watched
     }
 
-    /// Whether another connection has asked for its end, or its user is not as it was.
+    /// Whether another connection has killed it, or its user was changed.
     pub(crate) fn is_killed(&self) -> bool {
         self.client.is_killed.load(Relaxed) || self.pass.is_revoked()
     }
@@ -149,25 +149,25 @@ impl Session {
         &self.pass
     }
 
-    /// Whether a key may be looked up.
+    /// Whether the user may look a key up.
     #[inline]
     fn may_read(&self, key: &[u8]) -> bool {
         self.pass.is_free() || self.pass.may(READ) && self.pass.may_use(key)
     }
 
-    /// Whether a look-up is answered as it comes.
+    /// Whether look-ups may be batched.
     #[inline]
     fn looks_up(&self) -> bool {
         self.transaction.is_none() && self.replies == Replies::On
     }
 
-    /// For whom keys are looked up.
+    /// The client of the session's look-ups.
     #[inline]
     fn reader(&self) -> Reader {
         Reader { version: self.version, tracker: self.tracker() }
     }
 
-    /// Whether the client keeps copies of what a request reads that is served now.
+    /// Whether the client tracks the keys that the current request reads.
     #[inline]
     fn reads_tracked(&mut self) -> bool {
         let is_tracked = self.copies.is_some() && self.tracker().is_some();
@@ -175,7 +175,7 @@ impl Session {
         is_tracked
     }
 
-    /// Whether a request may wait: not in a transaction, nor if its reply is dropped.
+    /// Whether a request may wait: neither in a transaction nor with its reply dropped.
     fn may_wait(&self) -> bool {
         !self.is_in_exec && self.replies == Replies::On
     }
@@ -185,17 +185,17 @@ impl Session {
         self.client.version.store(if version == Version::Two { 2 } else { 3 }, Relaxed);
     }
 
-    /// The most bytes that its next request may have.
+    /// Largest size of the next request.
     fn request_bytes_max(&self, turn: &Turn<'_>) -> usize {
         if self.pass.is_known() { request_bytes_max(turn) } else { acl::STRANGER_BYTES_MAX }
     }
 
-    /// Whether more is not to be appended, because it would be taken back.
+    /// Whether further replies would be dropped.
     fn has_too_many_replies(&self, turn: &Turn<'_>) -> bool {
         turn.out.len() > self.out_max
     }
 
-    /// A request was answered with what was appended from `begin` on.
+    /// Ends a request with the replies from `begin` on.
     #[inline]
     fn answered(&mut self, begin: usize, turn: &mut Turn<'_>) {
         self.replies = match self.replies {
@@ -216,7 +216,7 @@ impl Drop for Session {
     }
 }
 
-/// Why a request was not done: what its client is told.
+/// The error of a request, as told to its client.
 #[derive(Debug)]
 struct Problem(Cow<'static, str>);
 
@@ -234,25 +234,25 @@ impl From<String> for Problem {
 
 type Done = Result<(), Problem>;
 
-/// A request that is served.
+/// The current request.
 struct Call<'c, 't> {
     session: &'c mut Session,
     args: &'c Args<'c>,
     turn: &'c mut Turn<'t>,
 }
 
-/// What a request wants next.
+/// The step after a request.
 enum Flow {
-    /// The next request.
+    /// Serve the next request.
     Go,
-    /// So many bytes of input, counted from the request's first.
+    /// Wait for this many bytes of input, from the beginning of the request.
     Read(usize),
-    /// Replies to be sent before it is begun.
+    /// Send the replies before this request begins.
     Send,
     Close,
 }
 
-/// Serves as many requests as there are in `input` whole.
+/// Serves the complete requests in `input`.
 pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served {
     if session.is_killed() {
         return Served { consumed: input.len(), next: Next::Close };
@@ -297,20 +297,21 @@ fn serve_all(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served
     };
     lookups.flush(turn);
     if let Some((from, shape)) = lookups.stopped() {
-        // Replies have become too many: the rest is served when they are sent.
-        // The first request after `CLIENT CACHING` is never begun again: its key is the first that is gathered.
+        // The replies are full: the rest is served after they are sent. The first request after `CLIENT CACHING`
+        // never begins twice: its key is the first in the batch.
         session.state = if shape.left == 0 { State::Request } else { State::Keys(shape) };
         return Served { consumed: from, next: Next::Send };
     }
     Served { consumed: at, next }
 }
 
-/// The most bytes that a request may have, so that a connection with one and its reply is not the largest of all.
+/// Largest size of a request, such that a connection with a request and its reply is not the first to be closed for
+/// memory.
 fn request_bytes_max(turn: &Turn<'_>) -> usize {
     (turn.shared.shares.buffer_bytes / 2).min(REQUEST_BYTES_MAX) + BESIDE_ITEM_BYTES
 }
 
-/// A request of a key, without a second look at it: by far the most frequent one.
+/// Recognizes a request of one key, by far the most frequent, by one comparison.
 #[inline]
 fn single_key(rest: &[u8]) -> Option<(&[u8], usize)> {
     let at = rest.strip_prefix(b"*2\r\n$3\r\n").filter(|at| at.len() > 5)?;
@@ -376,12 +377,12 @@ fn request<'i>(
         return (0, Flow::Send);
     }
     lookups.follow(session);
-    // It may have asked for its own end.
+    // It may have killed itself.
     let closes = session.closes || session.is_killed();
     (consumed, if closes { Flow::Close } else { Flow::Go })
 }
 
-/// Looks up the keys of `MGET`, whose arguments lie in the input from `from` on.
+/// Looks up the keys of an `MGET` whose arguments begin at `from`.
 fn mget<'i>(
     session: &mut Session,
     args: &Args<'i>,
@@ -404,7 +405,7 @@ fn mget<'i>(
     }
 }
 
-/// What has come is no request, and where the next one would begin is not known.
+/// Rejects malformed input. The beginning of the next request is unknown, so the connection is closed.
 fn refuse(bad: Bad, turn: &mut Turn<'_>) -> Flow {
     match bad {
         Bad::Says(text) => reply::error(turn.out, &format!("ERR {text}")),
@@ -416,7 +417,7 @@ fn refuse(bad: Bad, turn: &mut Turn<'_>) -> Flow {
     Flow::Close
 }
 
-/// Looks up keys of a request whose replies were too many.
+/// Looks up the keys of a request that had too many replies.
 fn keys<'i>(
     session: &mut Session,
     shape: Shape,
@@ -428,7 +429,7 @@ fn keys<'i>(
     let Shape { mut head, mut left, is_tracked, .. } = shape;
     let mut from = 0;
     while left > 0 && lookups.stopped().is_none() {
-        // All keys have arrived: the whole request was parsed before its first key was looked up.
+        // All keys are there: the whole request was parsed before its first look-up.
         let Ok(Some((key, next))) = request::argument(rest, from) else { return (0, Flow::Close) };
         lookups.push(key, at + from, Shape { head: head.take(), left, is_tracked, ..GET }, turn);
         left -= 1;
@@ -438,7 +439,7 @@ fn keys<'i>(
     (from, Flow::Go)
 }
 
-/// Passes over what comes of a request that is too large.
+/// Skips the rest of a request that is too large.
 fn skip(
     session: &mut Session,
     mut bytes: u64,
@@ -484,7 +485,7 @@ fn skip(
     (at, Flow::Go)
 }
 
-/// Serves a line of words.
+/// Serves an inline request.
 fn inline(session: &mut Session, line: &[u8], turn: &mut Turn<'_>) -> Flow {
     let Some(request) = inline::translate(line) else {
         return refuse(Bad::Says("Protocol error: unbalanced quotes in request"), turn);
@@ -493,7 +494,7 @@ fn inline(session: &mut Session, line: &[u8], turn: &mut Turn<'_>) -> Flow {
     if !request.is_empty()
         && let Parsed::Request(args, ..) = request::parse(&request, usize::MAX)
     {
-        // Closed as by Redis, so that a web page cannot make a browser send requests here.
+        // Closed as by Redis, so that a web page cannot make a browser send commands.
         let is_http = |word: &[u8]| args.get(0).eq_ignore_ascii_case(word);
         if is_http(b"post") || is_http(b"host:") {
             return Flow::Close;
@@ -503,7 +504,7 @@ fn inline(session: &mut Session, line: &[u8], turn: &mut Turn<'_>) -> Flow {
     Flow::Go
 }
 
-/// Does what a request asks for, or keeps it.
+/// Executes a request, or queues it in a transaction.
 fn execute(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
     let begin = turn.out.len();
     if session.replies != Replies::On {
@@ -525,18 +526,18 @@ fn execute(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
     }
     session.out_max = usize::MAX;
     if session.pass.waits() {
-        // It is served again when its password was verified.
+        // It is served again after the verification of its password.
         turn.out.truncate(begin);
         return;
     }
     session.answered(begin, turn);
-    // One word more may be said before it; a transaction is one request.
+    // The effect of `CLIENT CACHING` ends here; a transaction counts as one request.
     if session.transaction.is_none() && !args.get(0).eq_ignore_ascii_case(b"client") {
         session.forget_said();
     }
 }
 
-/// Whether a request is done now; else it was kept.
+/// Whether a request is executed now; otherwise it was queued or refused.
 fn admit(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) -> Result<bool, Problem> {
     let at = table::find(args)?;
     let command = &COMMANDS[at];
@@ -553,7 +554,7 @@ fn admit(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) -> Result<
     }
     let bytes_max = request_bytes_max(turn);
     let Some(transaction) = &mut session.transaction else { return Ok(true) };
-    // Who a connection is does not change between requests that were admitted and their execution.
+    // A queued request was checked for the present user, so the user must not change before its execution.
     let changes_user = turn.shared.access.is_some() && matches!(command.name, "auth" | "hello");
     if command.is(NO_MULTI) || changes_user {
         refused();
@@ -569,7 +570,7 @@ fn admit(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) -> Result<
     }
 }
 
-/// Does what a request asks for that was admitted.
+/// Executes an admitted request.
 fn run(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
     let begin = turn.out.len();
     let Ok(at) = table::find(args) else { return };
@@ -581,7 +582,7 @@ fn run(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) {
     let _unheard = session.unheard();
     if let Err(Problem(text)) = (COMMANDS[at].run)(&mut Call { session, args, turn }) {
         if session.pass.waits() {
-            // It has not failed: it is served again.
+            // No failure: it is served again.
             return;
         }
         calls.failed.add(1);

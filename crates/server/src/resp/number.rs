@@ -1,6 +1,6 @@
-//! Numbers as Redis reads them: all of the text, and nothing that it would write otherwise.
+//! Numbers as Redis reads them: the whole text, in the form that Redis would write.
 
-/// A number of 64 bits: no blanks, no `+`, no zeros before it.
+/// A number of 64 bits, without blanks, `+` or leading zeros.
 #[inline]
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
     let digits = text.strip_prefix(b"-").unwrap_or(text);
@@ -16,7 +16,7 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
         if !digit.is_ascii_digit() {
             return None;
         }
-        // As a negative number, because there is one more of them.
+        // Built as a negative number, because there is one more of those.
         number = number.checked_mul(10)?.checked_sub(i64::from(digit - b'0'))?;
     }
     if is_negative { Some(number) } else { number.checked_neg() }

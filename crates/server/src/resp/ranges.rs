@@ -8,7 +8,7 @@ use super::write::{self, Change};
 use super::{Call, Done, Problem, number, reply};
 
 const TOO_LARGE: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
-/// The longest string of Redis, which its errors are about.
+/// Longest string of Redis, which its errors mention.
 const STRING_BYTES_MAX: i64 = 512 << 20;
 
 fn value<'e>(entry: Option<&'e Entry<'_>>) -> &'e [u8] {
@@ -25,7 +25,7 @@ pub(super) fn append(call: &mut Call<'_, '_>) -> Done {
     })
 }
 
-/// Has `read` look at a value, which is empty if there is none.
+/// Calls `read` with a value, empty if there is none.
 fn read<R>(call: &mut Call<'_, '_>, read: impl Fn(&[u8], &mut Vec<u8>) -> R) -> R {
     let turn = &mut *call.turn;
     let out = &mut *turn.out;
@@ -42,7 +42,7 @@ pub(super) fn strlen(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The bytes from a place to another one, both of which may count from the end.
+/// The bytes between two places, inclusive. Negative places count from the end.
 fn between(value: &[u8], from: i64, to: i64) -> &[u8] {
     let length = value.len() as i64;
     if from < 0 && to < 0 && from > to {
@@ -90,7 +90,7 @@ pub(super) fn setrange(call: &mut Call<'_, '_>) -> Done {
     })
 }
 
-/// The place of a bit.
+/// The offset of a bit.
 fn bit_place(text: &[u8]) -> Result<usize, Problem> {
     let bits = 0..8 * STRING_BYTES_MAX;
     let place = number::integer(text).filter(|place| bits.contains(place));
@@ -143,7 +143,7 @@ pub(super) fn bitcount(call: &mut Call<'_, '_>) -> Done {
         if !by_bits {
             return reply::integer(out, ones(between(value, from, to)));
         }
-        // Before they are moved to the beginning, as by Redis.
+        // Checked before negative places are cut to 0, as by Redis.
         if from < 0 && to < 0 && from > to {
             return reply::integer(out, 0);
         }

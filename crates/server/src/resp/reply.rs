@@ -1,6 +1,6 @@
 //! Replies in RESP2 and RESP3.
 
-/// Which of the two a connection speaks.
+/// The version of RESP of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Version {
     Two,
@@ -24,7 +24,7 @@ pub(super) fn ok(out: &mut Vec<u8>) {
     out.extend_from_slice(b"+OK\r\n");
 }
 
-/// An error; a text that has ends of lines has spaces there, because it must be one line.
+/// An error. It must be one line, so ends of lines become spaces.
 pub(super) fn error(out: &mut Vec<u8>, text: &str) {
     out.push(b'-');
     let one_line = |byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte };
@@ -38,14 +38,14 @@ pub(super) fn integer(out: &mut Vec<u8>, number: i64) {
 
 #[inline]
 pub(super) fn bulk(out: &mut Vec<u8>, bytes: &[u8]) {
-    // Once: the kind, a number and two ends of line.
+    // One allocation: the kind, a number and two ends of line.
     out.reserve(bytes.len() + 25);
     header(out, b'$', bytes.len() as i64);
     out.extend_from_slice(bytes);
     out.extend_from_slice(b"\r\n");
 }
 
-/// No value.
+/// A null.
 #[inline]
 pub(super) fn null(out: &mut Vec<u8>, version: Version) {
     out.extend_from_slice(if version == Version::Two { b"$-1\r\n" } else { b"_\r\n" });
@@ -55,12 +55,12 @@ pub(super) fn null_array(out: &mut Vec<u8>, version: Version) {
     out.extend_from_slice(if version == Version::Two { b"*-1\r\n" } else { b"_\r\n" });
 }
 
-/// The head of an array of so many replies, which follow.
+/// The head of an array of `length` replies, which follow.
 pub(super) fn array(out: &mut Vec<u8>, length: usize) {
     header(out, b'*', length as i64);
 }
 
-/// The head of a map of so many pairs, which follow.
+/// The head of a map of `pairs` pairs, which follow.
 pub(super) fn map(out: &mut Vec<u8>, pairs: usize, version: Version) {
     match version {
         Version::Two => array(out, 2 * pairs),
@@ -68,7 +68,7 @@ pub(super) fn map(out: &mut Vec<u8>, pairs: usize, version: Version) {
     }
 }
 
-/// A value, or none.
+/// A bulk string, or a null.
 pub(super) fn value(out: &mut Vec<u8>, value: Option<&[u8]>, version: Version) {
     match value {
         Some(bytes) => bulk(out, bytes),
@@ -87,12 +87,12 @@ pub(super) fn verbatim(out: &mut Vec<u8>, text: &[u8], version: Version) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// The head of a set of so many replies, which follow.
+/// The head of a set of `length` replies, which follow.
 pub(super) fn set(out: &mut Vec<u8>, length: usize, version: Version) {
     header(out, if version == Version::Two { b'*' } else { b'~' }, length as i64);
 }
 
-/// The head of a push of so many parts, which follow; RESP2 has none.
+/// The head of a push of `length` parts, which follow. RESP2 has no pushes.
 pub(super) fn push(out: &mut Vec<u8>, length: usize) {
     header(out, b'>', length as i64);
 }

@@ -1,37 +1,37 @@
-//! Requests as they arrive: arrays of bulk strings, or a line of words.
+//! Parsing of requests: arrays of bulk strings, or inline.
 //!
-//! A request is read where it lies; its arguments are slices of the input. The first of them are
-//! kept, and later ones are found again by passing over those before, so any number of arguments needs no memory.
+//! A request is parsed in place; its arguments are slices of the input. The first few are kept, and later ones are
+//! found again from there, so any number of arguments takes no memory.
 
 use memchr::memchr;
 
-/// A line that is longer and has no end yet is none.
+/// A longer line without its end is rejected.
 const LINE_BYTES_MAX: usize = 64 << 10;
 /// Arguments of a request.
 const ARGUMENTS_MAX: i64 = 1 << 20;
-/// What clients of Redis take for the longest string.
+/// Longest string, as clients of Redis know it.
 const BULK_BYTES_MAX: i64 = 512 << 20;
 /// Arguments that are kept.
 const KEPT: usize = 8;
-/// The shortest argument: `$0`, two ends of line.
+/// Length of the shortest argument: `$0`, two ends of line.
 const ARGUMENT_BYTES_MIN: usize = 6;
 
-/// The arguments of a request, the command's name the first.
+/// The arguments of a request, beginning with the command.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Args<'i> {
     kept: [&'i [u8]; KEPT],
     count: usize,
-    /// From the head of the first on.
+    /// From the head of the first argument on.
     bytes: &'i [u8],
 }
 
 impl<'i> Args<'i> {
-    /// How many there are, the command's name included: at least one.
+    /// Their number, at least one, with the command.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// The argument of a place, empty if there is none.
+    /// The argument at an index; empty if there is none.
     pub(super) fn get(&self, index: usize) -> &'i [u8] {
         if index < KEPT {
             return self.kept[index];
@@ -39,12 +39,12 @@ impl<'i> Args<'i> {
         self.from(index).next().unwrap_or_default()
     }
 
-    /// All from a place on.
+    /// The arguments from an index on.
     pub(super) fn from(&self, index: usize) -> impl Iterator<Item = &'i [u8]> + use<'i> {
         self.placed().skip(index).map(|(_, argument)| argument)
     }
 
-    /// All, with where the head of each begins, counted from that of the first.
+    /// All arguments, with the offset of the head of each from that of the first.
     pub(super) fn placed(&self) -> impl Iterator<Item = (usize, &'i [u8])> + use<'i> {
         let (bytes, count) = (self.bytes, self.count);
         let mut at = 0;
@@ -55,38 +55,38 @@ impl<'i> Args<'i> {
         })
     }
 
-    /// All as they came, heads and ends included.
+    /// All arguments as received, with heads and ends.
     pub(super) fn as_bytes(&self) -> &'i [u8] {
         self.bytes
     }
 }
 
-/// What lies at the beginning of the input.
+/// The beginning of the input.
 #[derive(Debug)]
 pub(super) enum Parsed<'i> {
-    /// A request of so many bytes. Its arguments begin that many bytes after its begin.
+    /// A request: its arguments, its length, and the offset of its first argument.
     Request(Args<'i>, usize, usize),
-    /// A line of words without its end, and how many bytes it takes with it.
+    /// An inline request: its line, and its length with the end.
     Line(&'i [u8], usize),
-    /// So many bytes of a request that asks for nothing.
+    /// An empty request of this length.
     Nothing(usize),
-    /// A request of which so many bytes are not there: its length at least.
+    /// An incomplete request: the least number of bytes missing.
     More(usize),
-    /// A request that is too large, of which so many arguments are to come, from so many bytes on.
+    /// A request that is too large: the number of arguments missing, and their offset.
     TooLarge(u32, usize),
-    /// No request: what is wrong with it.
+    /// Malformed.
     Bad(Bad),
 }
 
-/// Why bytes are no request.
+/// Errors of syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
     Says(&'static str),
-    /// This instead of the head of an argument.
+    /// This byte instead of the head of an argument.
     Expected(u8),
 }
 
-/// Looks at what begins the input, of which there is at least a byte. A request may have `bytes_max` bytes.
+/// Parses the beginning of the input, of which there is at least a byte. A request may have `bytes_max` bytes.
 #[inline]
 pub(super) fn parse(input: &[u8], bytes_max: usize) -> Parsed<'_> {
     if input[0] != b'*' {
@@ -121,7 +121,7 @@ pub(super) fn parse(input: &[u8], bytes_max: usize) -> Parsed<'_> {
     Parsed::Request(Args { kept, count, bytes: &input[begin..at] }, begin, at)
 }
 
-/// An argument whose head begins at `at` has not arrived whole, and it is the first of so many.
+/// The result for a request whose argument at `at` is incomplete, and is the first of `left` arguments.
 #[cold]
 fn missing(input: &[u8], at: usize, left: usize, bytes_max: usize) -> Parsed<'_> {
     let of_others = (left - 1) * ARGUMENT_BYTES_MIN;
@@ -130,7 +130,7 @@ fn missing(input: &[u8], at: usize, left: usize, bytes_max: usize) -> Parsed<'_>
         _ if input.len() - at > LINE_BYTES_MAX => {
             return Parsed::Bad(Bad::Says("Protocol error: too big bulk count string"));
         }
-        // At least one byte more, also where a part of a length has arrived.
+        // At least one byte more, even after a part of a length.
         _ => (input.len() + 1).max(at + left * ARGUMENT_BYTES_MIN),
     };
     if length > bytes_max { Parsed::TooLarge(left as u32, at) } else { Parsed::More(length) }
@@ -151,7 +151,7 @@ fn line(input: &[u8]) -> Parsed<'_> {
     Parsed::Line(line.strip_suffix(b"\r").unwrap_or(line), end + 1)
 }
 
-/// The argument whose head begins at `at`, and where the next begins. `None`: it has not arrived whole.
+/// The argument whose head begins at `at`, and the offset of the next. `None`: it is incomplete.
 #[inline]
 pub(super) fn argument(input: &[u8], at: usize) -> Result<Option<(&[u8], usize)>, Bad> {
     let Some((length, begin)) = head(input, at)? else { return Ok(None) };
@@ -162,7 +162,7 @@ pub(super) fn argument(input: &[u8], at: usize) -> Result<Option<(&[u8], usize)>
     Ok(Some((&input[begin..begin + length], next)))
 }
 
-/// The length that the head at `at` tells, and where the argument begins.
+/// The length in the head at `at`, and the offset of the argument.
 #[inline]
 pub(super) fn head(input: &[u8], at: usize) -> Result<Option<(usize, usize)>, Bad> {
     match input.get(at) {
@@ -177,16 +177,16 @@ pub(super) fn head(input: &[u8], at: usize) -> Result<Option<(usize, usize)>, Ba
     }
 }
 
-/// The number at `at` and where what follows its line begins; the number is `None` if it is none. `None`: the
-/// line has no end yet.
+/// The number at `at`, or `None` if malformed, and the offset after its line. The outer `None`: the line is
+/// incomplete.
 #[inline]
 fn number(input: &[u8], at: usize) -> Option<(Option<i64>, usize)> {
     let rest = &input[at..];
-    // Mostly it has few digits.
+    // Most numbers have few digits.
     let mut number = 0;
     for (index, &byte) in rest.iter().take(8).enumerate() {
         match byte {
-            // A number that begins with a zero is none, unless it is 0.
+            // A leading zero is malformed, except in 0.
             b'0' if index == 0 && rest.get(1) != Some(&b'\r') => break,
             b'0'..=b'9' => number = 10 * number + i64::from(byte - b'0'),
             b'\r' if index > 0 => {
@@ -228,9 +228,9 @@ mod tests {
         assert!(args.placed().all(|(place, _)| bytes[begin + place] == b'$'));
     }
 
-    /// What is cut off asks for more than there is, and never for more than there will be.
+    /// Incomplete input asks for more than there is, and never for more than there will be.
     #[test]
-    fn a_part_of_a_request_wants_more_and_not_too_much() {
+    fn incomplete_requests_ask_for_the_bytes_missing() {
         let bytes = request(&[b"SET", b"key", b"a value of some bytes", b"", b"NX"]);
         for end in 1..bytes.len() {
             match parse(&bytes[..end], BYTES_MAX) {

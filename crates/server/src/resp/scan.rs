@@ -1,4 +1,4 @@
-//! Commands that go through all keys.
+//! Commands that visit all keys.
 
 use super::strings::SYNTAX;
 use super::times::NOT_AN_INTEGER;
@@ -6,21 +6,21 @@ use super::{Call, Done, Problem, Replies, Session, State, glob, number, reply};
 use crate::marks::is_placeholder;
 use crate::worker::Turn;
 
-/// Entries that one `SCAN` looks at, whatever it asks for.
+/// Entries that one `SCAN` visits, whatever its `COUNT`.
 const COUNT_MAX: i64 = 10_000;
-/// Parts of the index that one `SCAN` looks at; each has about ten entries, or none after a flush.
+/// Parts of the index that one `SCAN` visits. Each has about ten entries, or none after a flush.
 const PARTS_MAX: usize = 1 << 14;
-/// Parts that `KEYS` looks at before other connections have their turn.
+/// Parts that `KEYS` visits before other connections have their turn.
 const STEP_PARTS: usize = 1024;
-/// Parts that `RANDOMKEY` looks at.
+/// Parts that `RANDOMKEY` visits.
 const RANDOM_PARTS_MAX: usize = 1 << 16;
-/// Work that looking at a part counts as.
+/// Work that the visit of a part counts for.
 const PART_BYTES: usize = 256;
-/// The longest pattern: keys have 255 bytes.
+/// Length of a pattern. Keys have at most 255 bytes.
 const PATTERN_BYTES_MAX: usize = 4096;
 const PATTERN_TOO_LONG: &str = "ERR the pattern is longer than 4096 bytes";
 
-/// Cursors of clients are small numbers where those of the store begin with the bits that differ.
+/// The cursor as clients get it. The store's cursors vary in their high bits; reversed, they are small numbers.
 fn shown(cursor: Option<u64>) -> u64 {
     cursor.map_or(0, u64::reverse_bits)
 }
@@ -28,7 +28,7 @@ fn shown(cursor: Option<u64>) -> u64 {
 struct Options<'c> {
     pattern: Option<&'c [u8]>,
     count: i64,
-    /// Only entries of a type that there is not.
+    /// Whether the filter is a type that no entry has.
     is_empty: bool,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn scan(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// A `KEYS` that is under way.
+/// A `KEYS` in progress.
 #[derive(Debug)]
 pub(super) struct Walk {
     pattern: Box<[u8]>,
@@ -104,7 +104,7 @@ impl Walk {
         self.pattern.len() + self.found.capacity()
     }
 
-    /// Looks at some more entries, and says whether those were all.
+    /// Visits some more entries, and returns whether all were visited.
     fn step(&mut self, bytes_max: usize, turn: &mut Turn<'_>) -> Result<bool, Problem> {
         let store = &turn.shared.items.store;
         for _ in 0..STEP_PARTS {
@@ -138,7 +138,7 @@ pub(super) fn keys(call: &mut Call<'_, '_>) -> Done {
         return Err(PATTERN_TOO_LONG.into());
     }
     let mut walk = Walk { pattern: pattern.into(), cursor: 0, found: Vec::new(), count: 0 };
-    // A transaction runs in one go, and a reply that is dropped must be dropped when its request ends.
+    // A transaction runs without a pause, and a dropped reply must be dropped at the end of its request.
     if !call.session.is_in_exec && call.session.replies == Replies::On {
         call.session.state = State::Walk(Box::new(walk));
         return Ok(());
@@ -149,7 +149,7 @@ pub(super) fn keys(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Goes on with a `KEYS`, and answers it at the end.
+/// Continues a `KEYS`, and answers it at its end.
 pub(super) fn go_on(mut walk: Box<Walk>, session: &mut Session, turn: &mut Turn<'_>) {
     match walk.step(super::request_bytes_max(turn), turn) {
         Ok(false) => session.state = State::Walk(walk),
@@ -164,7 +164,7 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
     let found = &mut *turn.scratch;
     let (mut cursor, mut seen) = (random, 0u64);
     let (mut parts, mut rounds) = (0, 0);
-    // From the middle to the end, and from the beginning at most to the end again.
+    // From the middle to the end, and then from the beginning to the end once more at most.
     while seen == 0 && parts < RANDOM_PARTS_MAX && rounds < 2 {
         parts += 1;
         let next = turn.shared.items.store.scan_with(cursor, |entry| {
@@ -172,13 +172,13 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
                 return;
             }
             seen += 1;
-            // So each of the keys met so far is chosen with the same chance.
+            // So each key seen so far is chosen with the same probability.
             if mix(random ^ seen).is_multiple_of(seen) {
                 found.clear();
                 found.extend_from_slice(entry.key);
             }
         });
-        // After the last part comes the first.
+        // After the last part the first follows.
         rounds += usize::from(next.is_none());
         cursor = next.unwrap_or(0);
     }
@@ -191,7 +191,7 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Bits that look like chance (SplitMix64).
+/// Pseudo-random bits (SplitMix64).
 pub(super) fn mix(number: u64) -> u64 {
     let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

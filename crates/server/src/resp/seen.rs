@@ -1,4 +1,4 @@
-//! Entries as RESP shows them: one that only says that a client has won its key is not there.
+//! Entries as RESP sees them: a placeholder for a lease counts as no entry.
 
 use frazil_segment::Entry;
 

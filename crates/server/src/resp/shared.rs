@@ -1,4 +1,4 @@
-//! What all sessions share.
+//! The state shared by all sessions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -20,14 +20,14 @@ use crate::worker::Turn;
 #[derive(Debug)]
 pub(crate) struct Resp {
     pub(super) clients: Arc<Clients>,
-    /// Bytes of memory from which on what takes memory is refused; 0: the store evicts, or refuses itself.
+    /// Bytes of memory from which on commands that take memory are refused; 0: no limit of its own.
     pub(super) memory_max: AtomicU64,
-    /// Counts when they were set back.
+    /// The counts at the last `CONFIG RESETSTAT`.
     pub(super) since: Mutex<(Counts, Stats)>,
     calls_before: Mutex<Vec<Called>>,
-    /// By thread, by command.
+    /// By thread, then by command.
     calls: Box<[Box<[Calls]>]>,
-    /// Where `GET` and `MGET` are, which are counted without being looked for.
+    /// Places of `GET` and `MGET`, which are counted without a search.
     pub(super) get: usize,
     pub(super) mget: usize,
     chance: AtomicU64,
@@ -36,17 +36,17 @@ pub(crate) struct Resp {
     pub(super) cluster: Option<Cluster>,
 }
 
-/// Requests of a command, of one thread.
+/// Requests of a command, counted by one thread.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     pub(super) all: Counter,
-    /// Answered with an error before they were begun.
+    /// Rejected before execution.
     pub(super) refused: Counter,
-    /// Answered with an error.
+    /// Executed with an error.
     pub(super) failed: Counter,
 }
 
-/// Their sum.
+/// The sum of all threads.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Called {
     pub(super) all: u64,
@@ -108,7 +108,7 @@ impl Resp {
         sums
     }
 
-    /// Of each command by its place, since counts were set back.
+    /// The counts of each command since the last reset, with its place.
     pub(super) fn calls(&self) -> impl Iterator<Item = (usize, Called)> {
         let mut ever = self.calls_ever();
         for (called, before) in ever.iter_mut().zip(self.calls_before.lock().iter()) {
@@ -124,12 +124,12 @@ impl Resp {
         *self.since.lock() = (shared.counts(), shared.items.store.stats());
     }
 
-    /// Bytes of items and index.
+    /// Bytes of the items and the index.
     pub(super) fn used_bytes(&self, turn: &Turn<'_>) -> u64 {
         turn.shared.items.store.used_bytes()
     }
 
-    /// Whether what takes memory is refused.
+    /// Whether commands that take memory are refused.
     #[inline]
     pub(super) fn is_full(&self, turn: &Turn<'_>) -> bool {
         let most = self.memory_max.load(Relaxed);

@@ -17,10 +17,10 @@ pub(super) fn get(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Bytes that one line of words is answered at most, and one value.
+/// Bytes of replies to one inline request, besides one value.
 const LINE_REPLIES_MAX: usize = 4 << 20;
 
-/// `MGET` in a transaction or a line of words: else its keys are looked up with those of other requests.
+/// `MGET` in a transaction or inline. Elsewhere its look-ups are batched with those of other requests.
 pub(super) fn mget(call: &mut Call<'_, '_>) -> Done {
     let begin = call.turn.out.len();
     reply::array(call.turn.out, call.args.len() - 1);
@@ -42,7 +42,7 @@ struct Options {
     expect: Expect,
     get: bool,
     keeps_time: bool,
-    /// When it ends, in milliseconds since 1970.
+    /// Unix time of the expiry, in milliseconds.
     end_ms: Option<i64>,
 }
 
@@ -50,7 +50,7 @@ impl Options {
     fn of(call: &Call<'_, '_>) -> Result<Options, Problem> {
         let mut options =
             Options { expect: Expect::Anything, get: false, keeps_time: false, end_ms: None };
-        // The time is parsed last, because a syntax error is reported before a wrong time.
+        // Parsed last, because a syntax error is reported before an invalid time.
         let mut time: Option<(Unit, &[u8])> = None;
         let mut words = call.args.from(3);
         while let Some(word) = words.next() {
@@ -109,7 +109,7 @@ pub(super) fn set(call: &mut Call<'_, '_>) -> Done {
         }
         new.extend_from_slice(value);
         match lifetime {
-            // It has ended already.
+            // It has expired already.
             Some(None) => Change::Delete(()),
             Some(lifetime) => Change::Put(lifetime, ()),
             None if keeps_time => Change::Edit(()),
@@ -168,7 +168,7 @@ pub(super) fn getdel(call: &mut Call<'_, '_>) -> Done {
 
 pub(super) fn getex(call: &mut Call<'_, '_>) -> Done {
     let (args, version) = (call.args, call.session.version);
-    // `None`: the lifetime stays. `Some(None)`: none from now on.
+    // `None`: the lifetime is unchanged. `Some(None)`: it ends.
     let end = match (args.len(), args.get(2)) {
         (2, _) => None,
         (3, word) if word.eq_ignore_ascii_case(b"persist") => Some(None),
@@ -213,7 +213,7 @@ pub(super) fn mset(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Writes all pairs, or none if one of them is too large. Without room the pairs before it stay.
+/// Writes all pairs, or none if one is too large. When memory runs out the pairs written before stay.
 fn write_pairs(call: &mut Call<'_, '_>) -> Done {
     for (key, value) in pairs(call) {
         if key.len() > frazil_segment::KEY_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! The commands.
+//! The table of commands.
 
 use super::request::Args;
 use super::{
@@ -8,11 +8,11 @@ use super::{
 
 /// A command.
 pub(super) struct Command {
-    /// In small letters.
+    /// In lower case.
     pub(super) name: &'static str,
-    /// Arguments, the name included; below 0: at least so many.
+    /// Number of arguments, with the name; negative: the least number.
     pub(super) arity: i32,
-    /// Places of the first and of the last key, the latter perhaps from the end, and the distance between two; 0: none.
+    /// Index of the first key and of the last, which may count from the end, and the step between keys; 0: no keys.
     pub(super) keys: (i32, i32, i32),
     flags: u8,
     pub(super) group: &'static str,
@@ -27,15 +27,15 @@ impl Command {
 
 pub(super) const WRITE: u8 = 1;
 pub(super) const READONLY: u8 = 2;
-/// It takes memory, and is refused if there is none.
+/// Takes memory, and is refused when there is none.
 pub(super) const DENYOOM: u8 = 4;
 pub(super) const ADMIN: u8 = 8;
-/// It is not kept in a transaction.
+/// Is not queued in a transaction.
 pub(super) const NO_MULTI: u8 = 16;
 const FAST: u8 = 32;
 const NO_AUTH: u8 = 64;
 
-/// Flags by the names that clients know.
+/// The flags by the names that clients know.
 pub(super) const FLAGS: [(u8, &str); 7] = [
     (WRITE, "write"),
     (READONLY, "readonly"),
@@ -59,7 +59,7 @@ const fn row(
     Command { name, arity, keys, flags, group, run }
 }
 
-/// By name.
+/// Sorted by name.
 #[rustfmt::skip]
 pub(super) static COMMANDS: &[Command] = &[
     row("acl", -2, (0, 0, 0), 0, "server", acl::acl),
@@ -142,12 +142,12 @@ pub(super) static COMMANDS: &[Command] = &[
     row("watch", -2, (1, -1, 1), FAST, "transactions", transaction::watch),
 ];
 
-/// The longest name of a command.
+/// Length of a command's name.
 const NAME_BYTES_MAX: usize = 16;
-/// What an error shows of a name, and of arguments.
+/// Bytes of a name, and of arguments, that an error shows.
 const SHOWN_BYTES: usize = 128;
 
-/// The place in [`COMMANDS`] of the command of a name, in any letters.
+/// The place in [`COMMANDS`] of a name, in any case.
 #[inline]
 fn place(name: &[u8]) -> Option<usize> {
     let mut small = [0; NAME_BYTES_MAX];
@@ -157,17 +157,17 @@ fn place(name: &[u8]) -> Option<usize> {
     COMMANDS.binary_search_by(|command| command.name.as_bytes().cmp(small)).ok()
 }
 
-/// The command of a name.
+/// The command of a name, in any case.
 pub(super) fn by_name(name: &[u8]) -> Option<&'static Command> {
     place(name).map(|at| &COMMANDS[at])
 }
 
-/// The place of the command of a request, and whether it has as many arguments as it must.
+/// The place of a request's command. Checks the number of arguments.
 pub(super) fn find(args: &Args<'_>) -> Result<usize, Problem> {
     place(args.get(0)).ok_or_else(|| unknown(args))
 }
 
-/// Whether a request has as many arguments as its command must.
+/// Checks the number of a request's arguments.
 #[inline]
 pub(super) fn check_count(command: &Command, args: &Args<'_>) -> Done {
     let count = args.len() as i32;
@@ -208,7 +208,7 @@ fn unknown(args: &Args<'_>) -> Problem {
     format!("ERR unknown command '{name}', with args beginning with: {with}").into()
 }
 
-/// A command has no such part, or not with so many arguments.
+/// The error for an unknown subcommand, or one with a wrong number of arguments.
 pub(super) fn unknown_subcommand(name: &str, args: &Args<'_>) -> Problem {
     let word = shown(args.get(1), SHOWN_BYTES);
     format!("ERR unknown subcommand or wrong number of arguments for '{word}' of '{name}'").into()

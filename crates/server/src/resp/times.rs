@@ -1,21 +1,21 @@
-//! When entries end, as requests say it.
+//! Expiry times in requests.
 
 use std::time::Duration;
 
 use super::{Problem, number};
 use crate::worker::Turn;
 
-/// How a request writes a time.
+/// The form of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Unit {
-    /// In seconds, and not in milliseconds.
+    /// In seconds, otherwise in milliseconds.
     pub(super) seconds: bool,
-    /// Since 1970, and not from now on.
+    /// Since 1970, otherwise from now on.
     pub(super) absolute: bool,
 }
 
 impl Unit {
-    /// Of an option's name.
+    /// The unit that an option names.
     pub(super) fn of(option: &[u8]) -> Option<Unit> {
         let unit = |seconds, absolute| Some(Unit { seconds, absolute });
         match option.to_ascii_lowercase().as_slice() {
@@ -34,7 +34,7 @@ fn invalid(command: &str) -> Problem {
     format!("ERR invalid expire time in '{command}' command").into()
 }
 
-/// When an entry is to end, in milliseconds since 1970.
+/// Unix time of an expiry, in milliseconds.
 pub(super) fn end(text: &[u8], unit: Unit, command: &str, turn: &Turn<'_>) -> Result<i64, Problem> {
     let time = number::integer(text).ok_or(NOT_AN_INTEGER)?;
     let milliseconds = if unit.seconds { time.checked_mul(1000) } else { Some(time) };
@@ -42,7 +42,7 @@ pub(super) fn end(text: &[u8], unit: Unit, command: &str, turn: &Turn<'_>) -> Re
     milliseconds.and_then(|time| time.checked_add(now)).ok_or_else(|| invalid(command))
 }
 
-/// The same for commands that take no time before now.
+/// The same for commands that accept no time in the past.
 pub(super) fn end_of_value(
     text: &[u8],
     unit: Unit,
@@ -55,7 +55,7 @@ pub(super) fn end_of_value(
     end(text, unit, command, turn)
 }
 
-/// How long an entry lives from now on that is to end then. `None`: it has ended.
+/// The lifetime up to this time. `None`: it is past.
 pub(super) fn left(end_ms: i64, turn: &Turn<'_>) -> Option<Duration> {
     let left = end_ms.saturating_sub(turn.shared.items.clock.unix_ms() as i64);
     (left > 0).then(|| Duration::from_millis(left as u64))

@@ -1,4 +1,4 @@
-//! `CLIENT TRACKING`: a client keeps copies of what it reads, and is told when one is out of date.
+//! `CLIENT TRACKING`: a client keeps copies of values it has read, and is notified when one is out of date.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,42 +17,42 @@ use crate::worker::Turn;
 /// Prefixes of a connection.
 const PREFIXES_MAX: usize = 64;
 
-/// What a prefix takes beside its bytes.
+/// Memory of a prefix, without its bytes.
 const PREFIX_BYTES: usize = 256;
 
-/// Of which keys copies are kept.
+/// The keys that are tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// What is read.
+    /// Keys that are read.
     Read,
-    /// What is read after `CLIENT CACHING YES`.
+    /// Keys that are read after `CLIENT CACHING YES`.
     OptIn,
-    /// What is read but after `CLIENT CACHING NO`.
+    /// Keys that are read, except after `CLIENT CACHING NO`.
     OptOut,
-    /// All with the prefixes.
+    /// All keys with the prefixes.
     Prefixes,
 }
 
-/// What a client has asked for with `CLIENT TRACKING ON`.
+/// The tracking of a client, by `CLIENT TRACKING ON`.
 #[derive(Debug)]
 pub(super) struct Copies {
-    /// Where it is to be left when the connection ends.
+    /// The table that it leaves at the end of the connection.
     table: Arc<Tracking>,
     mode: Mode,
     prefixes: Vec<Box<[u8]>>,
-    /// Who is told in its place.
+    /// The client that gets its messages.
     redirect: Option<Arc<Client>>,
-    /// It is not told of what it writes itself.
+    /// `NOLOOP`: it is not notified of its own writes.
     is_unheard: bool,
-    /// `CLIENT CACHING` was said for the request that follows.
+    /// `CLIENT CACHING` applies to the next request.
     is_said: bool,
-    /// It was told that the one in its place has gone.
+    /// It knows that the client which got its messages has left.
     is_broken: bool,
 }
 
 impl Copies {
     pub(super) fn held_bytes(&self) -> usize {
-        // Each is in the list of all as well.
+        // Each is in the list of all prefixes as well.
         let of_prefixes = self.prefixes.iter().map(|prefix| 2 * prefix.len() + PREFIX_BYTES);
         size_of::<Copies>() + of_prefixes.sum::<usize>()
     }
@@ -67,13 +67,13 @@ impl Session {
         Tracker { id: self.client.id, place: self.client.place }
     }
 
-    /// It, if it keeps copies.
+    /// Its own tracker, while it tracks.
     #[inline]
     pub(super) fn own_tracker(&self) -> Option<Tracker> {
         self.copies.as_ref().map(|_| self.own())
     }
 
-    /// Who is told if a key changes that the request reads which is served now.
+    /// The connection to notify of changes of the keys that the current request reads.
     #[inline]
     pub(super) fn tracker(&self) -> Option<Tracker> {
         let copies = self.copies.as_ref()?;
@@ -86,7 +86,7 @@ impl Session {
         is_tracked.then(|| self.own())
     }
 
-    /// The request after `CLIENT CACHING` was served, or a transaction that came after it.
+    /// Ends the effect of `CLIENT CACHING`, after the next request or transaction.
     #[inline]
     pub(super) fn forget_said(&mut self) {
         if let Some(copies) = &mut self.copies {
@@ -94,7 +94,7 @@ impl Session {
         }
     }
 
-    /// Until it is dropped, what is written is not told to a client that does not want to hear of itself.
+    /// With `NOLOOP`, suppresses messages about its own writes until this is dropped.
     pub(super) fn unheard(&self) -> Option<Unheard> {
         let is_unheard = self.copies.as_ref().is_some_and(|copies| copies.is_unheard);
         is_unheard.then(|| Unheard::by(self.client.id))
@@ -107,7 +107,7 @@ impl Session {
         }
     }
 
-    /// Tells the client that copies are out of date, or has the one told that it has named.
+    /// Notifies the client, or the one it redirects to, that copies are out of date.
     pub(crate) fn tell(
         &mut self,
         stale: &Stale,
@@ -137,7 +137,7 @@ impl Session {
         }
     }
 
-    /// Appends a push, or keeps it while an array of replies is being sent. RESP2 has none.
+    /// Appends a push, or keeps it during an array of replies. RESP2 has no pushes.
     fn push(&mut self, out: &mut Vec<u8>, append: impl FnOnce(&mut Vec<u8>)) {
         if self.version == Version::Three {
             let is_within = matches!(self.state, State::Keys(_));
@@ -145,7 +145,7 @@ impl Session {
         }
     }
 
-    /// Appends pushes that were kept, if they may be.
+    /// Appends the kept pushes, if permitted now.
     #[inline]
     pub(super) fn take_pushes(&mut self, out: &mut Vec<u8>) {
         if !self.pushes.is_empty() && !matches!(self.state, State::Keys(_)) {
@@ -167,18 +167,18 @@ fn push_stale(out: &mut Vec<u8>, stale: &Stale) {
     }
 }
 
-/// A client is about to read a key, and keeps a copy of what it reads. Answers whether it had none.
+/// Tracks a key before it is read. Returns whether tracking it is new.
 #[cold]
 pub(super) fn remember(key: &[u8], tracker: Tracker, turn: &Turn<'_>) -> bool {
     let items = &turn.shared.items;
-    // One that is too long has no entry, now and ever.
+    // A longer key can never have an entry.
     key.len() <= frazil_segment::KEY_BYTES_MAX && {
         let is_present = seen::contains(&items.store, key);
         items.tracking.remember(key, tracker, is_present, items.flights.mail())
     }
 }
 
-/// Remembers the keys of a request that only reads.
+/// Tracks the keys of a request that only reads.
 pub(super) fn remember_all(session: &Session, command: &Command, args: &Args<'_>, turn: &Turn<'_>) {
     if let Some(tracker) = session.tracker().filter(|_| command.is(READONLY)) {
         table::keys_of(command, args).for_each(|key| {
@@ -187,7 +187,7 @@ pub(super) fn remember_all(session: &Session, command: &Command, args: &Args<'_>
     }
 }
 
-/// A client is told that a copy is out of date which it is given now.
+/// Notifies a client that the copy it is given now is out of date.
 pub(super) fn tell_at_once(key: &[u8], tracker: Tracker, turn: &Turn<'_>) {
     let to = ((tracker.id, tracker.place), Stale::Key(key.into()));
     turn.shared.items.flights.mail().tell([to].into_iter());
@@ -210,7 +210,7 @@ pub(super) fn track(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// What `CLIENT TRACKING ON` asks for.
+/// The arguments of `CLIENT TRACKING ON`.
 fn asked(call: &Call<'_, '_>) -> Result<Copies, Problem> {
     let mut asked = Copies {
         table: Arc::clone(&call.turn.shared.items.tracking),
@@ -262,7 +262,7 @@ fn asked(call: &Call<'_, '_>) -> Result<Copies, Problem> {
     if all && asked.prefixes.is_empty() {
         asked.prefixes.push(Box::default());
     }
-    // What is told are names of keys, so all that begin so must be its own to read.
+    // Messages name keys, so the user must have the right to read all keys with these prefixes.
     if !asked.prefixes.iter().all(|prefix| call.session.may_read(prefix)) {
         call.turn.counters.denied.add(1);
         return Err(acl::NO_KEY.into());
@@ -270,7 +270,7 @@ fn asked(call: &Call<'_, '_>) -> Result<Copies, Problem> {
     Ok(asked)
 }
 
-/// One of them begins with the other: a client would be told twice.
+/// Whether one begins with the other: a client would be notified twice.
 fn overlap(one: &[u8], other: &[u8]) -> bool {
     one.starts_with(other) || other.starts_with(one)
 }
@@ -295,7 +295,7 @@ fn add_prefix(prefixes: &mut Vec<Box<[u8]>>, prefix: &[u8]) -> Done {
     Ok(())
 }
 
-/// Whether a client may have what it asks for, by its version and by what it has.
+/// Checks a request against the client's version and its present tracking.
 fn check(session: &Session, asked: &Copies) -> Done {
     let told = asked.redirect.as_deref().unwrap_or(&session.client);
     if told.version.load(Relaxed) != 3 {

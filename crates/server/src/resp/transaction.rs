@@ -1,6 +1,6 @@
 //! `MULTI`, `EXEC` and `WATCH`.
 //!
-//! Requests after `MULTI` are kept as they came. `EXEC` does them while no other thread serves a connection
+//! Requests after `MULTI` are queued as received. `EXEC` executes them while no other thread serves a connection
 //! ([`turnstile`]), so all others see none or all of them.
 
 use super::cluster::CROSSES;
@@ -20,22 +20,22 @@ pub(super) fn aborted(why: &str) -> String {
     format!("EXECABORT Transaction discarded because of: {why}")
 }
 
-/// Requests that are kept until `EXEC`.
+/// Requests queued until `EXEC`.
 #[derive(Debug, Default)]
 pub(super) struct Transaction {
     requests: Vec<u8>,
     count: usize,
-    /// One of them could not be kept: none is done.
+    /// A request was refused: none is executed.
     pub(super) is_broken: bool,
-    /// One of them takes memory.
+    /// A request takes memory.
     takes_memory: bool,
-    /// Of the first that has one.
+    /// The slot of the first request with keys.
     slot: Option<u16>,
-    /// They have more than one.
+    /// The requests have keys of several slots.
     crosses_slots: bool,
 }
 
-/// Keys that are not to change before `EXEC`, each with its entry's number, or that there was none.
+/// Keys that must not change before `EXEC`, each with the number of its entry, or without one.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     keys: Vec<(Box<[u8]>, Option<u64>)>,
@@ -58,14 +58,14 @@ impl Transaction {
         self.requests.capacity()
     }
 
-    /// A request has keys of this slot.
+    /// Records the slot of a request's keys.
     pub(super) fn note_slot(&mut self, slot: Option<u16>) {
         if let Some(slot) = slot {
             self.crosses_slots |= *self.slot.get_or_insert(slot) != slot;
         }
     }
 
-    /// Keeps a request. `false`: all together would have more than so many bytes.
+    /// Queues a request. `false`: the queue would exceed this many bytes.
     pub(super) fn keep(
         &mut self,
         args: &request::Args<'_>,
@@ -150,7 +150,7 @@ pub(super) fn exec(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// Does all requests. If their replies are too many, they are dropped and the connection ends: what is done
+/// Executes all requests. If their replies are too many they are dropped and the connection is closed: the changes
 /// cannot be undone.
 fn run(transaction: &Transaction, session: &mut Session, turn: &mut Turn<'_>) {
     let begin = turn.out.len();

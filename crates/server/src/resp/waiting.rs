@@ -1,4 +1,4 @@
-//! Requests that wait: how they are kept, and how they are answered when the wait has ended; `GETLEASE`.
+//! Waiting requests: what is kept of them, and their replies; `GETLEASE`.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use crate::{memcached, session};
 
 /// The longest wait of `GETLEASE`, in milliseconds.
 const WAIT_MS_MAX: i64 = 60_000;
-/// How often a key is looked for that comes and goes.
+/// Attempts to find a key that comes and goes.
 const TRIES: usize = 8;
 
-/// What is to be answered when the wait for a key has ended.
+/// A request to answer at the end of its wait.
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// A key of `GET` or `MGET`.
@@ -33,17 +33,17 @@ impl From<Ask> for session::Ask {
     }
 }
 
-/// What `GETLEASE` asks for.
+/// The arguments of `GETLEASE`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lease {
     version: Version,
-    /// How long the winner may take.
+    /// Length of the lease.
     time: Duration,
-    /// Until when it waits.
+    /// End of the wait.
     until_ms: u64,
 }
 
-/// Answers a request whose wait has ended, or has it wait again.
+/// Answers a request at the end of its wait, or waits again.
 pub(crate) fn answer_late(key: &[u8], ask: &Ask, news: News, turn: &mut Turn<'_>) {
     let fetched = match &news {
         News::Fetched(Outcome::Value(value)) => Some(&value.value[..]),
@@ -52,7 +52,7 @@ pub(crate) fn answer_late(key: &[u8], ask: &Ask, news: News, turn: &mut Turn<'_>
     match (ask, fetched) {
         (Ask::Get(Reader { tracker: None, .. }), Some(value)) => reply::bulk(turn.out, value),
         (Ask::Get(reader @ Reader { tracker: Some(tracker), .. }), Some(value)) => {
-            // What it keeps is what is stored; else it may keep nothing.
+            // A stored value is tracked; another may not be.
             if !lookups::answer(key, *reader, turn).is_there {
                 reply::bulk(turn.out, value);
                 tracking::tell_at_once(key, *tracker, turn);
@@ -61,7 +61,7 @@ pub(crate) fn answer_late(key: &[u8], ask: &Ask, news: News, turn: &mut Turn<'_>
         (Ask::Get(reader), None) => lookups::get_or_fetch(key, *reader, turn),
         (Ask::Lease(lease), Some(value)) => push(turn.out, Some(value), "hit", lease.version),
         (Ask::Lease(lease), None) => {
-            // It may have waited for the end of a lease, and not for its own.
+            // It may have waited for another's lease to end, without one of its own.
             let wins = turn.waits.again.and_then(|again| again.wins);
             turn.waits.again = Some(Again { until_ms: lease.until_ms, wins });
             if let Err(Problem(text)) = get(key, lease, turn) {
@@ -71,8 +71,8 @@ pub(crate) fn answer_late(key: &[u8], ask: &Ask, news: News, turn: &mut Turn<'_>
     }
 }
 
-/// `GETLEASE key lease wait`, both in milliseconds: the value; or the right to bring it, which one client has at a
-/// time; or what comes of waiting for who has it.
+/// `GETLEASE key lease wait`, both in milliseconds. Replies the value; or the lease, which one client has at a time
+/// and which entitles it to bring the value; or the result of waiting for the holder.
 pub(super) fn getlease(call: &mut Call<'_, '_>) -> Done {
     let args = call.args;
     let time = number::integer(args.get(2)).and_then(|ms| u64::try_from(ms).ok());
@@ -87,22 +87,22 @@ pub(super) fn getlease(call: &mut Call<'_, '_>) -> Done {
     get(args.get(1), &lease, turn)
 }
 
-/// What was seen of an entry.
+/// The state of an entry.
 struct Seen {
     won: bool,
-    /// Another client has won it.
+    /// Another client has the lease.
     lost: bool,
     is_placeholder: bool,
 }
 
 fn get(key: &[u8], lease: &Lease, turn: &mut Turn<'_>) -> Done {
     let shared = turn.shared;
-    // The lease that the client had before has come to this one.
+    // The lease of a client that has left passes to this one.
     let wins = turn.waits.again.and_then(|again| again.wins);
     let wins = wins.is_some_and(|ticket| shared.items.flights.holds(key, ticket));
     for attempt in 0..TRIES {
         let is_hit = is_hit(key, lease.version, turn);
-        // What waited was counted before.
+        // The request was counted before its wait.
         if attempt == 0 && turn.waits.again.is_none() {
             turn.counters.gets.add(1);
             turn.counters.get_hits.add(is_hit.into());
@@ -120,13 +120,13 @@ fn get(key: &[u8], lease: &Lease, turn: &mut Turn<'_>) -> Done {
             if !won {
                 return Update::Leave(seen);
             }
-            // The next to bring the value has as long as it asks for.
+            // The next holder of the lease has the full time that it asks for.
             let lifetime = is_placeholder.then_some(Some(lease.time));
             Update::Write { flags: entry.flags, marks: entry.marks | WON, lifetime, result: seen }
         });
         let Some((seen, _)) = updated.map_err(write::refusal)? else {
             let attributes = Attributes { flags: 0, marks: WON, lifetime: Some(lease.time) };
-            // No value yet, so nobody's wait is over.
+            // There is no value yet, so no wait ends.
             let made = shared.items.store.write(key, b"", attributes, Expect::Nothing);
             if made.map_err(write::refusal)?.0 == Stored::Stored {
                 win(key, None, lease, turn);
@@ -156,7 +156,7 @@ fn get(key: &[u8], lease: &Lease, turn: &mut Turn<'_>) -> Done {
     Ok(())
 }
 
-/// Answers a key whose entry nobody has won or is to win.
+/// Answers a key whose entry is neither won nor stale.
 fn is_hit(key: &[u8], version: Version, turn: &mut Turn<'_>) -> bool {
     let out = &mut *turn.out;
     let found = turn.shared.items.store.get_with(key, |entry| {
@@ -175,7 +175,7 @@ fn win(key: &[u8], value: Option<&[u8]>, lease: &Lease, turn: &mut Turn<'_>) {
     turn.hold_lease(key, || memcached::is_won(key, shared));
 }
 
-/// Waits for who has won a key, until its lease ends at most.
+/// Waits for the holder of a lease, until the lease ends at most.
 fn wait(key: &[u8], lease: &Lease, turn: &mut Turn<'_>) -> Missing {
     let shared = turn.shared;
     let left_ms = || memcached::lease_left_ms(key, shared);

@@ -1,4 +1,4 @@
-//! What commands do to an entry, in one step against other threads.
+//! Changes of an entry, each in one step against other threads.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use crate::items;
 use crate::marks::is_placeholder;
 use crate::worker::Turn;
 
-/// What is to become of a key's entry.
+/// The change of a key's entry.
 pub(super) enum Change<R> {
-    /// It stays as it is.
+    /// None.
     Leave(R),
     Delete(R),
-    /// It has the value that was put together, and ends when it would have.
+    /// The composed value replaces its value; its expiry is unchanged.
     Edit(R),
-    /// It has that value, and this lifetime.
+    /// The composed value replaces its value, with this lifetime.
     Renew(Option<Duration>, R),
-    /// There is a new one in its place with that value and this lifetime, which has nothing of the old one.
+    /// A new entry replaces it, with the composed value and this lifetime, and none of its attributes.
     Put(Option<Duration>, R),
 }
 
-/// What is left to do when the store was asked.
+/// The work left after the store's answer.
 enum After<R> {
     Done(R),
     Delete(u64, R),
@@ -30,7 +30,7 @@ enum After<R> {
 }
 
 impl<R> Change<R> {
-    /// The change of an entry; one that is not there for clients takes none of its attributes along.
+    /// The change of an entry. A placeholder passes none of its attributes on.
     fn of_entry(self, entry: &Entry<'_>, is_there: bool) -> Update<After<R>> {
         let (flags, marks) = if is_there { (entry.flags, entry.marks) } else { (0, 0) };
         match self {
@@ -53,8 +53,8 @@ impl<R> Change<R> {
     }
 }
 
-/// Has `decide` look at a key's entry, or that there is none, put a value together, and append replies. If
-/// another write comes between it is asked again, and what it appended is taken back.
+/// Calls `decide` with a key's entry, or with none, to compose a value and append replies. If another write comes in
+/// between, the replies are dropped and `decide` is called again.
 pub(super) fn change<R>(
     key: &[u8],
     turn: &mut Turn<'_>,
@@ -87,7 +87,8 @@ pub(super) fn change<R>(
                 replies.truncate(begin);
                 let (lifetime, result) = match decide(None, turn.scratch, &mut replies) {
                     Change::Leave(result) => break Ok(result),
-                    // What is being fetched or restored is older, and is not stored. What has come just now is looked at.
+                    // A value in flight or being restored is older, and is not stored. One that has just been stored
+                    // is seen by `decide`.
                     Change::Delete(result) => match shared.items.delete_exactly(key, 0) {
                         Stored::NotFound => break Ok(result),
                         _ => continue,
@@ -112,7 +113,7 @@ pub(super) fn change<R>(
     changed
 }
 
-/// Stores a value if what is there is as expected, and says whether it was.
+/// Stores a value if the present entry is as expected, and returns whether it was.
 pub(super) fn put(
     key: &[u8],
     value: &[u8],
@@ -139,7 +140,7 @@ pub(super) fn put(
     }
 }
 
-/// How a value is refused.
+/// The error of a refused value.
 pub(super) fn refusal(error: StoreError) -> Problem {
     match error {
         StoreError::KeyTooLong => "ERR the key is longer than 255 bytes".into(),

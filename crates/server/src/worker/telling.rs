@@ -1,4 +1,4 @@
-//! What a thread does for clients that keep copies: tells them which are out of date.
+//! Notices of stale copies, sent by a serving thread to tracking clients.
 
 use super::{REPLY_BYTES, Worker};
 use crate::mail::{EVERYONE, Stale};
@@ -6,8 +6,8 @@ use crate::resp;
 use crate::session::Session;
 
 impl Worker {
-    /// Tells a connection, by its place and number, that copies are out of date: its own, or those of another one that
-    /// has asked for this one to be told.
+    /// Notifies a connection, given by place and number, that copies are out of date: its own, or those of a
+    /// connection that redirects its messages to this one.
     pub(super) fn tell(&mut self, slot: u32, id: u64, stale: &Stale, is_redirected: bool) {
         if slot == EVERYONE {
             for slot in 0..self.connections.len() {
@@ -33,7 +33,7 @@ impl Worker {
             if !connection.is_busy() {
                 connection.stalled_ms = self.now_ms;
             }
-            // Behind replies that wait: they may be older than what is told.
+            // After waiting replies, which may be older than the notice.
             self.keep_waits(slot, &mut connection, begin);
         }
         if self.out.len() > begin {
@@ -47,7 +47,7 @@ impl Worker {
         self.relieve();
     }
 
-    /// Once a second: looks for entries that clients have copies of and that have gone by themselves.
+    /// Once a second: looks for tracked keys whose entries have expired or were evicted.
     pub(super) fn sweep_copies(&self) {
         let items = &self.shared.items;
         let part = (self.number, self.shared.settings.threads);

@@ -1,4 +1,4 @@
-//! What a thread does for replies that wait: keeps them, fills them with what comes, ends those whose time is over.
+//! Waiting replies of a serving thread: kept, filled with news, and ended at their deadline.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use crate::waits::{Again, Hole, Lease, Part};
 use crate::{memcached, session};
 
 impl Worker {
-    /// How long it may sleep until the time of a reply is over.
+    /// Time until the next deadline of a reply.
     pub(super) fn until_deadline(&self) -> Duration {
         let Some((deadline_ms, ..)) = self.deadlines.first() else { return TICK };
         Duration::from_millis(deadline_ms.saturating_sub(self.now_ms))
     }
 
-    /// Has connections served to which a response of HTTP has come, or more of it.
+    /// Lists connections for which a response of HTTP has arrived, or more of one.
     pub(super) fn resume(&mut self) {
         let Some(http) = &self.shared.http else { return };
         for slot in http.wakes.take(self.number) {
@@ -28,7 +28,7 @@ impl Worker {
         }
     }
 
-    /// Fills what waits with what has come, and what has waited too long.
+    /// Fills waiting replies from letters, and ends those at their deadline.
     pub(super) fn end_waits(&mut self) {
         if std::mem::take(&mut self.has_mail) {
             for Letter { slot, ticket, news } in self.shared.items.flights.mail().take(self.number)
@@ -48,13 +48,13 @@ impl Worker {
         }
     }
 
-    /// A reply has waited too long, or the winner has.
+    /// A reply, or the holder of its lease, has reached its deadline.
     fn end(&mut self, slot: usize, ticket: u64) {
         let Some(Some(connection)) = self.connections.get(slot) else { return };
         let Some(waits) = &connection.waits else { return };
         let Some(hole) = waits.holes().find(|hole| hole.ticket == ticket) else { return };
         let is_late = hole.until_ms <= self.now_ms;
-        // If it does not wait any more a letter is under way.
+        // If it no longer waits, a letter is on its way.
         if !self.shared.items.flights.stop_waiting(&hole.key, ticket) {
             return;
         }
@@ -74,7 +74,7 @@ impl Worker {
         if let Some((at, hole)) = taken {
             self.deadlines.remove(&(hole.deadline_ms, slot as u32, ticket));
             self.fill_at(slot, &mut connection, (at, hole), news);
-            // It was the server that took its time.
+            // The delay was the server's.
             (connection.served_ms, connection.stalled_ms) = (self.now_ms, self.now_ms);
         }
         self.hold(held, connection.held_bytes());
@@ -122,7 +122,7 @@ impl Worker {
         if let Some(ticket) = wins
             && self.added.leases.iter().all(|lease| lease.ticket != ticket)
         {
-            // What was won has gone meanwhile, and nobody else would end its flight.
+            // The lease is gone meanwhile, and no other request would end its flight.
             memcached::give_up(&self.shared, &Lease { ticket, key: hole.key.clone() });
         }
         let waits_again = self.added.parts.pop();
@@ -139,13 +139,13 @@ impl Worker {
             waits.fill(at, part);
         }
         self.take_filled(connection);
-        // One that closes is looked at when its replies are sent, so it has some, though empty.
+        // A closing connection is checked when its replies are sent, so it gets an entry, if an empty one.
         if self.out.len() > begin || connection.closing && connection.awaits_nothing() {
             self.parts.push((slot, begin..self.out.len()));
         }
     }
 
-    /// Moves replies that wait, and those behind them, to the connection. What is left in `out` is sent.
+    /// Moves waiting replies, and those behind them, to the connection. Those left in `out` are sent.
     pub(super) fn keep_waits(&mut self, slot: usize, connection: &mut Connection, begin: usize) {
         self.keep_leases(connection);
         let is_first = connection.awaits_nothing();
@@ -173,7 +173,7 @@ impl Worker {
         self.take_filled(connection);
     }
 
-    /// Appends the replies before the first that waits to those that are sent.
+    /// Appends the replies before the first hole to those to send.
     fn take_filled(&mut self, connection: &mut Connection) {
         let Some(waits) = &mut connection.waits else { return };
         while let Some(bytes) = waits.next() {
@@ -194,12 +194,12 @@ impl Worker {
             }
         }
         if connection.closing {
-            // It cannot bring anything, and may itself be the next who waits.
+            // It cannot bring a value any more, and may itself be the next waiter.
             self.give_up_leases(connection);
         }
     }
 
-    /// Passes on what a connection has won.
+    /// Passes on a connection's leases.
     pub(super) fn give_up_leases(&self, connection: &mut Connection) {
         let Some(waits) = &mut connection.waits else { return };
         for lease in waits.take_leases() {
@@ -210,7 +210,7 @@ impl Worker {
         }
     }
 
-    /// A connection ends: it waits for nothing, and brings nothing.
+    /// A connection ends: its waits and leases end too.
     pub(super) fn abandon(&mut self, slot: usize, connection: &mut Connection) {
         self.give_up_leases(connection);
         let Some(waits) = connection.waits.take() else { return };

@@ -1,8 +1,8 @@
-//! What is stored, for how long, for whom, and which part of it a client gets.
+//! Stored responses: which, for how long, for whom, and their parts.
 
 use super::origin::{TestOrigin, client, pass_seconds, until};
 
-/// Answers with the number of the request, and these fields.
+/// Answers the number of the request, with these fields.
 fn numbered(fields: &'static str) -> TestOrigin {
     TestOrigin::with(move |got| (200, fields.to_owned(), got.number.to_string().into_bytes()))
 }
@@ -51,7 +51,7 @@ fn requests_say_how_fresh_a_response_must_be() {
 }
 
 #[test]
-fn what_holds_is_not_sent_again() {
+fn validated_responses_are_not_sent_again() {
     let origin = TestOrigin::with(|got| match got.field("if-none-match") {
         Some("\"e\"") => (304, "Cache-Control: max-age=60\r\nX: new\r\n".into(), Vec::new()),
         _ => {
@@ -90,7 +90,7 @@ fn each_variant_is_stored_for_its_requests() {
 }
 
 #[test]
-fn what_is_not_for_all_is_not_stored() {
+fn private_responses_are_not_stored() {
     for fields in [
         "Cache-Control: no-store\r\n",
         "Cache-Control: private, max-age=60\r\n",
@@ -118,7 +118,7 @@ fn what_is_not_for_all_is_not_stored() {
 }
 
 #[test]
-fn fields_that_are_named_go_to_the_first_client_only() {
+fn named_fields_go_to_the_first_client_only() {
     let origin = numbered(
         "Cache-Control: max-age=60, no-cache=\"A\", private=b\r\nA: 1\r\nB: 2\r\nC: 3\r\n",
     );
@@ -141,7 +141,7 @@ fn conditions_and_ranges_are_answered_from_what_is_stored() {
     let origin = TestOrigin::with(move |_| (200, fields.into(), b"0123456789".to_vec()));
     let server = origin.server(|_| {});
     let mut client = client(&server);
-    // One that is not stored yet is fetched whole.
+    // A response that is not yet stored is fetched whole.
     assert_eq!(client.ask("GET /", "If-None-Match: \"e\"\r\n").status, 304);
     let not_modified = client.ask("GET /", "If-None-Match: \"x\", W/\"e\"\r\n");
     assert_eq!((not_modified.status, not_modified.field("content-type")), (304, None));
@@ -183,7 +183,7 @@ fn stale_responses_serve_while_they_are_fetched_anew_and_when_that_fails() {
     origin.wait_for(2);
     until("the new one is stored", || super::origin::client(&server).get("/").text() == "1");
     pass_seconds(&server, 100);
-    // The origin closes its connection: asked again on a new one, and that is closed as well.
+    // The origin closes its connection, and then also the new one of the second attempt.
     let stale = client.get("/");
     assert_eq!((stale.status, stale.text()), (200, "1"));
     pass_seconds(&server, 1000);

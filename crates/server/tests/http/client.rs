@@ -1,10 +1,10 @@
-//! A client of HTTP that sends bytes and reads replies.
+//! A client of HTTP.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// How long a reply may take.
+/// Longest wait for a reply.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Client {
@@ -30,7 +30,7 @@ impl Reply {
         std::str::from_utf8(&self.body).unwrap()
     }
 
-    /// Whether it was answered from what is stored.
+    /// Whether the cache has answered.
     pub(crate) fn is_hit(&self) -> bool {
         self.field("cache-status").is_some_and(|status| status.contains("; hit"))
     }
@@ -49,7 +49,7 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// Sends a request of a host, and reads its reply. `fields` are lines with their ends.
+    /// Sends a request for a host, and reads its reply. `fields` are lines with their ends.
     #[track_caller]
     pub(crate) fn ask(&mut self, line: &str, fields: &str) -> Reply {
         self.send(format!("{line} HTTP/1.1\r\nHost: h\r\n{fields}\r\n").as_bytes());
@@ -102,7 +102,7 @@ impl Client {
         bytes
     }
 
-    /// The next chunk of a body; `None`: it has ended.
+    /// The next chunk of a body; `None`: the body has ended.
     #[track_caller]
     pub(crate) fn chunk(&mut self) -> Option<Vec<u8>> {
         let mut line = String::new();
@@ -113,12 +113,12 @@ impl Client {
         (size > 0).then_some(bytes)
     }
 
-    /// What comes until the connection is closed.
+    /// The bytes up to the end of the connection.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         match self.reader.read_to_end(&mut bytes) {
             Ok(_) => {}
-            // Closed with bytes that the server had not read.
+            // The server closed the connection with unread bytes.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
             Err(error) => panic!("{error}"),
         }

@@ -1,4 +1,4 @@
-//! Requests that are refused, and clients that do not behave.
+//! Malformed and ambiguous requests, and misbehaving clients.
 
 use super::origin::{TestOrigin, client, reply, until};
 
@@ -9,7 +9,7 @@ fn echo() -> TestOrigin {
 }
 
 #[test]
-fn what_is_ambiguous_is_refused_and_nothing_behind_it_is_read() {
+fn ambiguous_requests_are_refused_and_end_the_connection() {
     let origin = echo();
     let server = origin.server(|_| {});
     let long = "x".repeat(20_000);
@@ -31,7 +31,7 @@ fn what_is_ambiguous_is_refused_and_nothing_behind_it_is_read() {
         let mut client = client(&server);
         let shown = request.chars().take(90).collect::<String>();
         client.send(request.as_bytes());
-        // They may be reset with the connection.
+        // A reset of the connection may destroy them.
         let _ = std::io::Write::write_all(&mut client.stream, b"GET /behind HTTP/1.1\r\nHost: h\r\n\r\n");
         let refused = client.reply(false);
         assert_eq!((refused.status, refused.field("connection")), (status, Some("close")), "{shown}");
@@ -77,7 +77,7 @@ fn an_origin_that_is_cut_off_is_not_taken_for_one_that_has_ended() {
             assert_eq!(client.rest(), body.as_bytes());
         }
     }
-    // Nothing of it was stored.
+    // None was stored.
     assert_eq!(origin.count(), 4);
 }
 
@@ -95,7 +95,7 @@ fn a_client_that_leaves_takes_nothing_with_it() {
     origin.wait_for(1);
     drop(leaves);
     gate.open();
-    // What it has asked for is stored all the same.
+    // Its response is stored nevertheless.
     until("it is stored", || {
         client(&server).ask("GET /a", "Cache-Control: only-if-cached\r\n").status == 200
     });
@@ -128,7 +128,7 @@ fn an_origin_that_is_not_there_is_a_bad_gateway() {
 }
 
 #[test]
-fn a_response_framed_in_two_ways_reaches_the_client_in_one() {
+fn a_response_framed_twice_is_framed_once_for_clients() {
     use std::io::Write as _;
     let origin = TestOrigin::new(|_, stream| {
         let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 3\r\n";
@@ -145,7 +145,7 @@ fn a_response_framed_in_two_ways_reaches_the_client_in_one() {
 }
 
 #[test]
-fn one_fetch_more_than_may_be_is_refused() {
+fn a_fetch_beyond_the_limit_is_refused() {
     let gate = super::origin::Gate::default();
     let waits = gate.clone();
     let origin = TestOrigin::new(move |_, stream| {
@@ -172,7 +172,7 @@ fn one_fetch_more_than_may_be_is_refused() {
 }
 
 #[test]
-fn a_server_that_drains_answers_who_waits() {
+fn a_draining_server_answers_waiters() {
     let gate = super::origin::Gate::default();
     let waits = gate.clone();
     let origin = TestOrigin::new(move |_, stream| {

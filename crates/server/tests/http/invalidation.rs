@@ -1,4 +1,4 @@
-//! What drops stored responses: unsafe methods, and `PURGE`.
+//! Invalidation: by unsafe methods, and by `PURGE`.
 
 use super::origin::{Gate, TestOrigin, client, reply};
 
@@ -34,7 +34,7 @@ fn unsafe_methods_drop_what_they_may_have_changed() {
 }
 
 #[test]
-fn what_a_change_overtakes_is_not_stored() {
+fn overtaken_responses_are_not_stored() {
     let gate = Gate::default();
     let waits = gate.clone();
     let origin = TestOrigin::new(move |got, stream| {

@@ -1,4 +1,4 @@
-//! The server as clients of HTTP meet it: over TCP, before an origin, both in this process.
+//! HTTP over TCP, with the server and an origin in this process.
 
 mod caching;
 mod client;

@@ -1,4 +1,4 @@
-//! An HTTP server of this process that answers as a test says.
+//! An HTTP server in this process that answers as a test tells it.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use frazil_server::{Address, HttpOrigin, Options, Server, Settings};
 
 use super::client::Client;
 
-/// A gate that the origin waits at until the test opens it.
+/// A gate at which the origin waits until the test opens it.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -28,7 +28,7 @@ impl Gate {
     }
 }
 
-/// A request as the origin got it.
+/// A request as received by the origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Got {
     /// The first line, without the version.
@@ -36,7 +36,7 @@ pub(crate) struct Got {
     /// Fields, a line each, names in lower case.
     pub(crate) fields: String,
     pub(crate) body: Vec<u8>,
-    /// How many came before it.
+    /// The number of requests before it.
     pub(crate) number: usize,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct TestOrigin {
 }
 
 impl TestOrigin {
-    /// Answers each request by what `answer` writes. False: the connection is closed.
+    /// Answers each request with what `answer` writes. False: the connection is closed.
     pub(crate) fn new(
         answer: impl Fn(&Got, &mut TcpStream) -> bool + Send + Sync + 'static,
     ) -> TestOrigin {
@@ -71,7 +71,7 @@ impl TestOrigin {
         TestOrigin { address, got }
     }
 
-    /// Answers with status, fields (lines with their ends) and body, by the path.
+    /// Answers by the path: status, fields (lines with their ends) and body.
     pub(crate) fn with(
         answer: impl Fn(&Got) -> (u16, String, Vec<u8>) + Send + Sync + 'static,
     ) -> TestOrigin {
@@ -81,7 +81,7 @@ impl TestOrigin {
         })
     }
 
-    /// All requests that have come.
+    /// All requests received.
     pub(crate) fn got(&self) -> Vec<Got> {
         self.got.lock().unwrap().clone()
     }
@@ -95,8 +95,8 @@ impl TestOrigin {
         until("the origin is asked", || self.count() >= requests);
     }
 
-    /// A server before this origin, which is given a minute. memcached's protocol, which the first address speaks, moves
-    /// its clock.
+    /// A server in front of this origin, with a timeout of a minute. Its first address speaks memcached's protocol,
+    /// which moves its clock.
     pub(crate) fn server(&self, change: impl FnOnce(&mut Settings)) -> Server {
         let base = format!("http://{}", self.address).parse().unwrap();
         let mut settings = Settings {
@@ -157,7 +157,7 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&Got, &mut TcpStream) -> bool, all: 
         requests.push(got.clone());
         drop(requests);
         if !answer(&got, &mut stream) {
-            // As long as the reader has the socket it stays open otherwise.
+            // Otherwise the socket stays open while the reader has it.
             let _ = stream.shutdown(std::net::Shutdown::Both);
             return;
         }
@@ -178,7 +178,7 @@ pub(crate) fn client(server: &Server) -> Client {
     Client::new(*address)
 }
 
-/// Waits until something is so, twenty seconds at most.
+/// Waits for a condition, twenty seconds at most.
 #[track_caller]
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..10_000 {

@@ -1,4 +1,4 @@
-//! Requests cut anywhere, and many of them at once.
+//! Requests cut anywhere, and pipelined ones.
 
 use super::origin::{Gate, TestOrigin, client, until};
 
@@ -44,7 +44,7 @@ fn a_pipeline_is_answered_in_its_order() {
     assert_eq!(origin.count(), 7);
 }
 
-/// A request whose client closes waits for the origin as any other, and is the last.
+/// The last request of a connection that its client closes waits for the origin like any other.
 #[test]
 fn the_last_request_of_a_connection_is_answered_however_long_that_takes() {
     let gate = Gate::default();

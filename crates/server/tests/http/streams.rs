@@ -1,4 +1,4 @@
-//! Bodies that arrive while clients are given them, and clients that share a fetch.
+//! Arriving bodies, and clients that share a fetch.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::client::Client;
 use super::origin::{Gate, TestOrigin, client, reply, until};
 
-/// Sends a request, and does not wait for the reply.
+/// Sends a request, without waiting for the reply.
 fn begin(client: &mut Client, path: &str) {
     client.send(format!("GET {path} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes());
 }
@@ -23,7 +23,7 @@ fn many_clients_of_a_cold_url_share_one_fetch() {
     let mut clients: Vec<_> = (0..60).map(|_| client(&server)).collect();
     clients.iter_mut().for_each(|client| begin(client, "/"));
     origin.wait_for(1);
-    // Time for all of them to come, so that a second fetch would be seen.
+    // Enough time for all of them to arrive, so that a second fetch would show.
     std::thread::sleep(Duration::from_millis(50));
     gate.open();
     for client in &mut clients {
@@ -33,7 +33,7 @@ fn many_clients_of_a_cold_url_share_one_fetch() {
 }
 
 #[test]
-fn a_body_goes_to_all_who_wait_as_it_arrives() {
+fn a_body_goes_to_all_waiters_as_it_arrives() {
     for framing in ["Transfer-Encoding: chunked\r\n\r\n", "Content-Length: 6\r\n\r\n"] {
         let is_chunked = framing.starts_with('T');
         let (first, last) = (Gate::default(), Gate::default());
@@ -59,7 +59,7 @@ fn a_body_goes_to_all_who_wait_as_it_arrives() {
         begin(&mut leader, "/");
         assert_eq!(leader.head().status, 200);
         assert_eq!(next(&mut leader), b"abc");
-        // One that comes in the midst of the body has it from its begin.
+        // A reader that joins in the middle of the body gets it from the beginning.
         let mut follower = client(&server);
         begin(&mut follower, "/");
         let head = follower.head();
@@ -79,7 +79,7 @@ fn a_body_goes_to_all_who_wait_as_it_arrives() {
 }
 
 #[test]
-fn nobody_queues_for_what_is_not_shared() {
+fn no_client_queues_for_unshared_responses() {
     let gate = Gate::default();
     let waits = gate.clone();
     let origin = TestOrigin::new(move |got, stream| {
@@ -97,7 +97,7 @@ fn nobody_queues_for_what_is_not_shared() {
     bodies.sort();
     bodies.dedup();
     assert_eq!(bodies.len(), 8, "each its own");
-    // That is remembered: all are asked for at once now.
+    // The URL is remembered as not shared: all are fetched at once now.
     let shut = Gate::default();
     let waits = shut.clone();
     let origin = TestOrigin::new(move |got, stream| {
@@ -116,7 +116,7 @@ fn nobody_queues_for_what_is_not_shared() {
 }
 
 #[test]
-fn who_waits_for_another_variant_has_its_own_fetch() {
+fn another_variant_has_its_own_fetch() {
     let gate = Gate::default();
     let waits = gate.clone();
     let origin = TestOrigin::new(move |got, stream| {
@@ -160,7 +160,7 @@ fn a_body_that_is_too_large_is_passed_on_and_the_origin_waits_for_its_reader() {
     let mut client = client(&server);
     begin(&mut client, "/");
     assert_eq!(client.head().status, 200);
-    // The client does not read: what the origin may send is what sockets and the window hold.
+    // The client does not read, so the origin can send no more than sockets and the window hold.
     let sent = || sent.load(std::sync::atomic::Ordering::Relaxed);
     let (begun, mut before) = (Instant::now(), 0);
     while sent() != before || sent() == 0 {
@@ -201,7 +201,7 @@ fn a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody() {
         let head =
             "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nTransfer-Encoding: chunked\r\n\r\n";
         stream.write_all(head.as_bytes()).unwrap();
-        // It is slow, and not silent.
+        // It is slow, but not silent.
         while !waits.is_open() {
             stream.write_all(b"1\r\nx\r\n").unwrap();
             std::thread::sleep(Duration::from_millis(10));
@@ -235,7 +235,7 @@ fn a_reader_that_does_not_read_is_cut_off_and_holds_up_nobody() {
 }
 
 #[test]
-fn who_knows_no_chunks_reads_until_the_connection_is_closed() {
+fn clients_without_chunks_read_to_the_end_of_the_connection() {
     let origin = TestOrigin::new(|_, stream| {
         let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
         stream.write_all(head.as_bytes()).is_ok()

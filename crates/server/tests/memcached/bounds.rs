@@ -1,4 +1,4 @@
-//! What the server bounds, and what it answers beyond.
+//! Limits of the server, and its replies beyond them.
 
 use frazil_server::{Limits, Server, Settings, StoreKind};
 
@@ -22,9 +22,9 @@ fn keys_lines_and_values_that_are_too_long_are_refused() {
     assert_eq!(client.rest(), b"", "a line of no end");
 }
 
-/// The old value goes too: it is older than what the client thinks is there.
+/// The old value is deleted too: it is older than what the client believes to be stored.
 #[test]
-fn a_value_that_is_too_large_is_passed_over() {
+fn a_value_that_is_too_large_is_skipped() {
     let server = limited(Limits { item_bytes: Some(10_000), ..limits() });
     let mut client = Client::new(&server);
     client.expect("set key 0 0 1\r\nv\r\n", "STORED\r\n");
@@ -54,7 +54,7 @@ fn an_item_does_not_grow_beyond_the_limit() {
     client.expect("mg key s\r\n", "HD s9997\r\n");
 }
 
-/// As large as a segment at most, whatever the limit.
+/// At most as large as a segment, whatever the limit.
 #[test]
 fn an_item_fits_into_a_segment() {
     let server = limited(Limits { item_bytes: Some(64 << 20), ..limits() });
@@ -68,7 +68,7 @@ fn an_item_fits_into_a_segment() {
 }
 
 #[test]
-fn one_connection_too_many_is_told_and_closed() {
+fn a_connection_beyond_the_limit_is_told_and_closed() {
     let server = limited(Limits { connections: 2, ..limits() });
     let mut first = Client::new(&server);
     first.expect("version\r\nget a\r\n", &format!("{}END\r\n", version()));
@@ -97,7 +97,7 @@ fn idle_and_slow_connections_are_closed() {
     slow.ask(b"get a\r\n");
     slow.send(b"set key 0 0 100\r\nhalf");
     let mut busy = Client::new(&server);
-    // Until the half has been read.
+    // Until the partial request has been read.
     let read = busy.stat("bytes_read");
     while busy.stat("bytes_read") < read {}
     busy.expect("debugtime 20\r\n", "OK\r\n");
@@ -111,7 +111,7 @@ fn idle_and_slow_connections_are_closed() {
     assert!(busy.stat("idle_kicks") >= 1);
 }
 
-/// They are closed when all of them hold more than they may, and nothing is evicted for them.
+/// They are closed when together they exceed the limit, and nothing is evicted for them.
 #[test]
 fn clients_that_do_not_read_take_a_bounded_share_of_memory() {
     let server = Server::start(settings()).unwrap();
@@ -167,10 +167,10 @@ fn values_that_do_not_come_take_a_bounded_share_of_memory() {
     assert!(failed >= 10, "{failed}");
 }
 
-/// Where connections go to threads is chance, so this is tried often: the clients that hold little are to
-/// be served wherever those are that hold much.
+/// The threads of connections are random, so there are many attempts: clients that hold little must be served on
+/// whichever threads those are that hold much.
 #[test]
-fn who_holds_little_is_served_whatever_other_threads_hold() {
+fn small_clients_are_served_whatever_others_hold() {
     for _ in 0..12 {
         let server = Server::start(Settings { threads: 2, ..settings() }).unwrap();
         let mut watcher = Client::new(&server);
@@ -191,7 +191,7 @@ fn who_holds_little_is_served_whatever_other_threads_hold() {
 }
 
 #[test]
-fn what_is_not_allowed_is_refused() {
+fn commands_turned_off_are_refused() {
     let options =
         frazil_server::Options { flush: false, dump: false, cas: false, ..settings().options };
     let server = Server::start(Settings { options, ..settings() }).unwrap();
@@ -204,7 +204,7 @@ fn what_is_not_allowed_is_refused() {
 }
 
 #[test]
-fn a_connection_says_who_it_is_where_there_are_users() {
+fn connections_log_in_where_there_are_users() {
     let path = std::env::temp_dir().join(format!("frazil-users-{}", std::process::id()));
     std::fs::write(&path, "foo:bar\nother:secret\n").unwrap();
     let options = frazil_server::Options { users: Some(path.clone()), ..settings().options };
@@ -246,7 +246,7 @@ fn a_server_that_does_not_evict_refuses_values_and_keeps_those_it_has() {
         );
     }
     assert_eq!((client.stat("evictions"), client.stat("store_no_memory")), (0, 2));
-    // What is flushed makes room.
+    // Flushed segments can be used again.
     client.expect(&format!("flush_all\r\n{}", set(0)), "OK\r\nSTORED\r\n");
 }
 
@@ -261,7 +261,7 @@ fn a_turn_ends_after_as_many_requests() {
     assert!(client.stat("conn_yields") >= 3);
 }
 
-/// Of entries that are flushed a dump shows none, and looks at their places all the same.
+/// A dump skips flushed entries, but still visits their places.
 #[test]
 fn a_dump_that_shows_nothing_takes_many_turns() {
     let server = Server::start(settings()).unwrap();

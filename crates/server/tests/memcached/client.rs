@@ -1,4 +1,4 @@
-//! A server of this process, and a connection to it.
+//! A server in this process, and connections to it.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use frazil_server::{Address, ITEM_BYTES_MAX, Limits, Options, Server, Settings, StoreKind};
 
-/// How long a reply may take. A server that owes none is found by what it answers next.
+/// Longest wait for a reply. A missing or extra reply shows by the next one.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Settings of a server at any free port, whose clock tests move.
+/// Settings of a server at a free port, whose clock tests can move.
 pub(crate) fn settings() -> Settings {
     Settings {
         memcached: vec!["127.0.0.1:0".parse().unwrap()],
@@ -21,12 +21,12 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// Items of up to 1 MiB, in a small memory too.
+/// Items of up to 1 MiB, even with a small capacity.
 pub(crate) fn limits() -> Limits {
     Limits { item_bytes: Some(ITEM_BYTES_MAX), ..Limits::default() }
 }
 
-/// The store of these tests, which `cargo xtask test` runs once with each.
+/// The store under test; `cargo xtask test` runs the tests once with each.
 pub(crate) fn store() -> StoreKind {
     match std::env::var("FRAZIL_TEST_STORE") {
         Ok(name) if name == "objects" => StoreKind::Objects,
@@ -58,7 +58,7 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// Reads as many bytes.
+    /// Reads this many bytes.
     #[track_caller]
     pub(crate) fn receive(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];
@@ -66,13 +66,13 @@ impl Client {
         bytes
     }
 
-    /// Sends requests, and expects these replies and none beside.
+    /// Sends requests, and expects exactly these replies.
     #[track_caller]
     pub(crate) fn expect(&mut self, requests: &str, replies: &str) {
         assert_eq!(self.ask(requests.as_bytes()).escape_ascii().to_string(), escaped(replies));
     }
 
-    /// Sends requests and answers all replies, which end where those of one more request begin.
+    /// Sends requests and returns their replies, which end at that of one more request.
     #[track_caller]
     pub(crate) fn ask(&mut self, requests: &[u8]) -> Vec<u8> {
         const END: &[u8] = b"MN\r\n";
@@ -89,7 +89,7 @@ impl Client {
         replies
     }
 
-    /// What comes until the server closes the connection.
+    /// The bytes up to the end of the connection.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut buffer = [0; 4096];
@@ -97,7 +97,7 @@ impl Client {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return bytes,
                 Ok(read) => bytes.extend_from_slice(&buffer[..read]),
-                // The server closed it with bytes that it had not read.
+                // The server closed the connection with unread bytes.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return bytes,
                 Err(error) => panic!("{error}"),
             }

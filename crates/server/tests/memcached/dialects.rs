@@ -1,4 +1,4 @@
-//! What requests are answered, as memcached 1.6.18 answers them.
+//! The replies to requests, as memcached 1.6.18 sends them.
 
 use frazil_server::Server;
 
@@ -76,7 +76,7 @@ fn numbers_are_counted() {
 }
 
 #[test]
-fn meta_requests_show_what_is_asked_for() {
+fn meta_requests_show_the_requested_flags() {
     talk(&[
         ("mg a v", "EN"),
         ("mg a v k Oxy", "EN ka Oxy"),
@@ -134,7 +134,7 @@ fn keys_in_base_64_are_decoded() {
     ]);
 }
 
-/// One client makes an entry or finds it stale, and is told to fetch it; others are told that one does.
+/// One client makes an entry or finds it stale, and is told to fetch it. The others are told that a client does.
 #[test]
 fn one_client_wins() {
     talk(&[
@@ -217,7 +217,7 @@ fn requests_are_counted() {
     assert_eq!(client.stat("get_hits") + client.stat("cmd_set"), 0);
 }
 
-/// A key in base 64 may hold ends of lines, which are not to be taken for those of replies.
+/// A key in base 64 may hold ends of lines, which must not break the lines of replies.
 #[test]
 fn keys_of_any_bytes_do_not_make_lines() {
     // `a\r\nEND:b`

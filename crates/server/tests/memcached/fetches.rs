@@ -1,4 +1,4 @@
-//! Look-ups that fetch what is missing from an origin.
+//! Look-ups of missing keys, fetched from an origin.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use frazil_server::Server;
 use super::client::Client;
 use super::origin::{Answer, TestOrigin};
 
-/// The key as a value, for a minute.
+/// Answers the key as the value, with a lifetime of a minute.
 fn echo(path: &str) -> Answer {
     Answer::With(200, "Cache-Control: max-age=60\r\n", path.as_bytes().to_vec())
 }
 
-/// Waits until a count of `stats` is so. It asks on a connection of its own.
+/// Waits until a count of `stats` has this value, over a separate connection.
 #[track_caller]
 fn until_stat(server: &Server, name: &str, value: u64) {
     let mut client = Client::new(server);
@@ -25,7 +25,7 @@ fn until_stat(server: &Server, name: &str, value: u64) {
     panic!("{name} is {} and not {value}", client.stat(name));
 }
 
-/// Nothing is left of any wait.
+/// Checks that no wait is left.
 #[track_caller]
 fn assert_idle(server: &Server) {
     until_stat(server, "curr_flights", 0);
@@ -69,7 +69,7 @@ fn misses_of_a_pipeline_are_fetched_together_and_answered_in_order() {
         replies += &format!("VALUE {key} 0 3\r\n/{key}\r\nVALUE there 0 1\r\nx\r\nEND\r\nMN\r\n");
     }
     client.send(requests.as_bytes());
-    // None is answered before all are asked for.
+    // All are requested before any is answered.
     origin.wait_for(16);
     origin.gate.open();
     assert_eq!(String::from_utf8(client.receive(replies.len())).unwrap(), replies);
@@ -89,11 +89,11 @@ fn keys_of_one_request_are_fetched_with_what_is_there_between() {
     client.expect("set b 0 0 1\r\nx\r\n", "STORED\r\n");
     let all = "VALUE a 0 2\r\n/a\r\nVALUE b 0 1\r\nx\r\nVALUE c 0 2\r\n/c\r\nEND\r\n";
     client.expect("get none a b none c none\r\n", all);
-    // All is known now, and nothing is fetched.
+    // All outcomes are known now, and nothing is fetched.
     client.expect("get none a b none c none\r\n", all);
     client.expect("mg none v\r\nmg none v q\r\n", "EN\r\n");
     assert_eq!(origin.count(), 3);
-    // A line that is longer than what may wait at once.
+    // A line with more keys than may wait at once.
     let keys: Vec<_> = (1000..1700).map(|key| key.to_string()).collect();
     let values: Vec<_> = keys.iter().map(|key| format!("VALUE {key} 0 5\r\n/{key}\r\n")).collect();
     client.expect(&format!("get {}\r\n", keys.join(" ")), &(values.concat() + "END\r\n"));
@@ -130,7 +130,7 @@ fn the_lifetime_is_that_of_the_response() {
 }
 
 #[test]
-fn what_is_uncacheable_is_fetched_for_each_caller_and_nobody_waits_for_another() {
+fn uncacheable_values_are_fetched_for_each_caller_at_once() {
     let origin =
         TestOrigin::new(|_| Answer::With(200, "Cache-Control: private\r\n", b"x".to_vec()));
     let server = origin.server(|_| {});
@@ -147,7 +147,7 @@ fn what_is_uncacheable_is_fetched_for_each_caller_and_nobody_waits_for_another()
     assert_eq!(origin.count(), 8);
     clients[0].expect("get key\r\n", "VALUE key 0 1\r\nx\r\nEND\r\n");
     assert_eq!(origin.count(), 9);
-    // Nothing of it is kept.
+    // Nothing is stored.
     assert_eq!(clients[0].stat("curr_items"), 0);
     assert_idle(&server);
 }
@@ -172,7 +172,7 @@ fn an_origin_that_fails_is_a_miss_and_is_asked_again() {
     assert_eq!(client.stat("curr_items"), 0);
     assert_idle(&server);
     drop(server);
-    // Nobody listens there.
+    // A port without a listener.
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let server = origin.server(|settings| {
         let url = format!("http://{gone}/{{key}}").parse().unwrap();
@@ -182,7 +182,7 @@ fn an_origin_that_fails_is_a_miss_and_is_asked_again() {
 }
 
 #[test]
-fn an_origin_that_never_answers_is_a_miss_when_its_time_is_over() {
+fn a_silent_origin_is_a_miss_at_the_timeout() {
     let origin = TestOrigin::open(|_| Answer::Never);
     let server = origin.server(|settings| settings.origin.as_mut().unwrap().timeout_ms = 200);
     let mut client = Client::new(&server);
@@ -190,7 +190,7 @@ fn an_origin_that_never_answers_is_a_miss_when_its_time_is_over() {
     client.expect("get a\r\nmg b v\r\n", "END\r\nEN\r\n");
     assert!(begun.elapsed() >= Duration::from_millis(190), "{:?}", begun.elapsed());
     assert_idle(&server);
-    // A server with fetches under way ends.
+    // The server ends with fetches in flight.
     client.send(b"get c\r\n");
     origin.wait_for(3);
     let begun = Instant::now();
@@ -209,7 +209,7 @@ fn a_caller_that_goes_leaves_nothing_and_the_others_are_answered() {
     stays.send(b"get key\r\n");
     half.send(b"get key\r\n");
     until_stat(&server, "curr_waiters", 4);
-    // It has unread bytes in no direction, so only its end comes: its reply is made and sent to nobody.
+    // There are no unread bytes in either direction, so only the close arrives: the reply is made and sent to nobody.
     drop(goes);
     half.stream.shutdown(std::net::Shutdown::Write).unwrap();
     origin.gate.open();
@@ -221,7 +221,7 @@ fn a_caller_that_goes_leaves_nothing_and_the_others_are_answered() {
 }
 
 #[test]
-fn what_clients_write_meanwhile_is_answered_and_stays() {
+fn values_written_during_a_fetch_answer_and_stay() {
     let origin = TestOrigin::new(echo);
     let server = origin.server(|_| {});
     let (mut asks, mut writes) = (Client::new(&server), Client::new(&server));
@@ -238,7 +238,7 @@ fn what_clients_write_meanwhile_is_answered_and_stays() {
 }
 
 #[test]
-fn what_was_asked_for_before_a_deletion_is_not_stored() {
+fn fetches_from_before_a_deletion_are_not_stored() {
     for deletion in ["delete key\r\n", "md key\r\n", "flush_all\r\n"] {
         let origin = TestOrigin::new(echo);
         let server = origin.server(|_| {});
@@ -257,7 +257,7 @@ fn what_was_asked_for_before_a_deletion_is_not_stored() {
 }
 
 #[test]
-fn more_than_may_wait_or_be_fetched_are_misses_at_once() {
+fn waits_and_fetches_beyond_the_limits_are_misses_at_once() {
     let origin = TestOrigin::new(echo);
     let server = origin.server(|settings| {
         settings.limits.waiters = 3;
@@ -266,7 +266,7 @@ fn more_than_may_wait_or_be_fetched_are_misses_at_once() {
     let (mut first, mut second) = (Client::new(&server), Client::new(&server));
     first.send(b"get a b\r\n");
     until_stat(&server, "curr_waiters", 2);
-    // A third fetch is one too many.
+    // A third fetch exceeds the limit.
     second.expect("get c\r\n", "END\r\n");
     second.send(b"get a\r\n");
     until_stat(&server, "curr_waiters", 3);
@@ -289,7 +289,7 @@ fn keys_are_one_segment_of_the_path() {
     let mut client = Client::new(&server);
     client.expect("get a/../b?c%\r\n", "VALUE a/../b?c% 0 18\r\n/a%2F..%2Fb%3Fc%25\r\nEND\r\n");
     client.expect("mg AP9h v k b\r\n", "VA 8 kAP9h b\r\n/%00%FFa\r\n");
-    // These would be ways up.
+    // As paths these would lead to a parent.
     client.expect("get . ..\r\n", "END\r\n");
     assert_eq!(origin.count(), 2);
 }

@@ -1,4 +1,4 @@
-//! Bytes that no client would send.
+//! Random bytes and malformed requests.
 
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -54,7 +54,7 @@ const WORDS: [&[u8]; 42] = [
     b"lru_crawler metadump all",
 ];
 
-/// A small generator: the same bytes in each run.
+/// A small generator with a fixed seed.
 struct Chance(u64);
 
 impl Chance {
@@ -84,9 +84,9 @@ impl Chance {
     }
 }
 
-/// A thread that panics would answer nobody any more.
+/// After a panic its thread would answer no more.
 #[test]
-fn the_server_outlives_whatever_is_sent() {
+fn the_server_survives_random_requests() {
     let server = Server::start(settings()).unwrap();
     let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
     for _ in 0..600 {
@@ -99,9 +99,9 @@ fn the_server_outlives_whatever_is_sent() {
     Client::new(&server).expect("flush_all\r\nget a\r\n", "OK\r\nEND\r\n");
 }
 
-/// Many at once, whose requests wait for each other and for an origin of moods. Some read no reply.
+/// Many connections, whose requests wait for each other and for an erratic origin. Some never read.
 #[test]
-fn nothing_is_left_of_waits_whatever_is_sent() {
+fn random_requests_leave_no_waits() {
     let mood = AtomicU64::new(0);
     let origin = TestOrigin::open(move |path| match mood.fetch_add(1, Relaxed) % 7 {
         0 => Answer::With(404, "", Vec::new()),
@@ -118,7 +118,7 @@ fn nothing_is_left_of_waits_whatever_is_sent() {
                 let mut chance = Chance(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed));
                 for _ in 0..60 {
                     let mut client = Client::new(server);
-                    // A key that nothing else names: only its winner's end passes it on.
+                    // A key of its own: only the end of its winner passes the lease on.
                     client.send(b"mg leased v N10 w40\r\n");
                     let _ = client.stream.write_all(&chance.requests());
                     if chance.below(3) > 0 {

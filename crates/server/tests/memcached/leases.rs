@@ -1,4 +1,4 @@
-//! Leases that wait: `mg` with `N` and `w`.
+//! Waits for leases: `mg` with `N` and `w`.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn server(change: impl FnOnce(&mut Settings)) -> Server {
     Server::start(settings).unwrap()
 }
 
-/// A connection that has won the key, and so many that wait for it.
+/// A connection that has won the key, and `waiters` that wait for it.
 fn won(server: &Server, waiters: u64) -> (Client, Vec<Client>) {
     let mut winner = Client::new(server);
     winner.expect("mg key v N30 w60000\r\n", "VA 0 W\r\n\r\n");
@@ -48,7 +48,7 @@ fn assert_receives(client: &mut Client, expected: &str) {
 }
 
 #[test]
-fn one_wins_and_the_others_have_what_it_writes() {
+fn one_wins_and_the_others_get_its_value() {
     for write in ["set key 0 0 1\r\nx\r\n", "ms key 1\r\nx\r\n", "replace key 0 0 1\r\nx\r\n"] {
         let server = server(|_| {});
         let (mut winner, mut others) = won(&server, 5);
@@ -62,15 +62,15 @@ fn one_wins_and_the_others_have_what_it_writes() {
 }
 
 #[test]
-fn who_waits_too_long_is_told_that_another_has_won() {
+fn a_wait_at_its_timeout_reports_the_winner() {
     let server = server(|_| {});
     let (mut winner, _others) = won(&server, 0);
     let mut client = Client::new(&server);
     let begun = Instant::now();
-    // Behind it a request whose reply waits as well.
+    // Followed by a request whose reply waits as well.
     client.expect("mg key v N30 w150 Oq\r\nmg none\r\n", "VA 0 Oq Z\r\n\r\nEN\r\n");
     assert!(begun.elapsed() >= Duration::from_millis(140), "{:?}", begun.elapsed());
-    // As without waiting at all.
+    // As without waits.
     client.expect("mg key v N30\r\nmg key v N30 w0\r\n", "VA 0 Z\r\n\r\nVA 0 Z\r\n\r\n");
     assert_eq!(client.stat("waits_late"), 1);
     winner.expect("set key 0 0 1\r\nx\r\n", "STORED\r\n");
@@ -81,7 +81,7 @@ fn who_waits_too_long_is_told_that_another_has_won() {
 fn a_winner_that_goes_is_followed_by_the_next() {
     let server = server(|_| {});
     let (winner, mut others) = won(&server, 4);
-    // One that goes while it waits has its turn, and passes it on.
+    // A client that leaves during its wait still gets its turn, and passes it on.
     drop(others.remove(0));
     drop(winner);
     assert_receives(&mut others[0], "VA 0 W\r\n\r\n");
@@ -93,7 +93,7 @@ fn a_winner_that_goes_is_followed_by_the_next() {
     assert_idle(&server);
 }
 
-/// On whichever threads they are.
+/// On any threads.
 #[test]
 fn a_lease_passes_on_in_the_order_of_waiting() {
     let server = server(|_| {});
@@ -108,14 +108,14 @@ fn a_lease_passes_on_in_the_order_of_waiting() {
 }
 
 #[test]
-fn a_winner_that_goes_while_nobody_waits_leaves_the_key_to_the_next_who_asks() {
+fn a_winner_that_leaves_without_waiters_leaves_the_key_to_the_next_request() {
     let server = server(|_| {});
     let (winner, _others) = won(&server, 0);
     drop(winner);
     assert_idle(&server);
     let mut client = Client::new(&server);
     client.expect("mg key v N30 w60000\r\n", "VA 0 W\r\n\r\n");
-    // The same with an entry that was there and is stale.
+    // The same with a stale entry.
     client.expect("set key 0 0 1\r\nx\r\nmd key I T60\r\n", "STORED\r\nHD\r\n");
     client.expect("mg key v N30 w60000\r\n", "VA 1 X W\r\nx\r\n");
     drop(client);
@@ -124,7 +124,7 @@ fn a_winner_that_goes_while_nobody_waits_leaves_the_key_to_the_next_who_asks() {
 }
 
 #[test]
-fn a_deleted_lease_is_won_by_one_who_waits() {
+fn a_deleted_lease_passes_to_a_waiter() {
     let server = server(|_| {});
     let (mut winner, mut others) = won(&server, 2);
     winner.expect("delete key\r\n", "DELETED\r\n");
@@ -154,7 +154,7 @@ fn a_connection_may_wait_for_itself_and_write_behind() {
 }
 
 #[test]
-fn no_more_wait_than_may() {
+fn waits_are_bounded() {
     let server = server(|settings| settings.limits.waiters = 1);
     let (_winner, mut others) = won(&server, 1);
     let mut client = Client::new(&server);
@@ -207,7 +207,7 @@ fn the_flag_is_a_number_of_milliseconds() {
             "CLIENT_ERROR bad token in command line format\r\n",
         );
     }
-    // Without a winner nobody waits.
+    // Without a winner there is no wait.
     client.expect("mg key v w60000\r\n", "EN\r\n");
     client.expect("set key 0 0 1\r\nx\r\nmg key v w60000\r\n", "STORED\r\nVA 1\r\nx\r\n");
     assert_idle(&server);

@@ -1,4 +1,4 @@
-//! Where a server listens, and where it does not.
+//! Listening: addresses in use, sockets at paths, and limits.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -8,7 +8,7 @@ use frazil_server::{Address, Limits, Server, Settings, StartError};
 
 use crate::client::{address, settings};
 
-/// A path of this test in a folder for temporary files.
+/// A path for this test in the directory for temporary files.
 fn path(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("frazil-{name}-{}", std::process::id()))
 }
@@ -38,7 +38,7 @@ fn only_a_socket_without_a_server_is_replaced() {
 }
 
 #[test]
-fn a_socket_has_the_mode_that_was_asked_for() {
+fn a_socket_has_the_mode_requested() {
     let path = path("mode");
     let memcached = vec![Address::Unix(path.clone())];
     let server = Server::start(Settings { memcached, unix_mode: Some(0o604), ..settings() });
@@ -48,7 +48,7 @@ fn a_socket_has_the_mode_that_was_asked_for() {
     drop(server.unwrap());
 }
 
-/// The limit of files is the process's, so this raises it for the other tests as well.
+/// The limit of files concerns the process, so this raises it for the other tests as well.
 #[test]
 fn connections_beyond_the_limit_of_files_are_refused_at_the_start() {
     let most = std::fs::read_to_string("/proc/self/limits").unwrap();
@@ -58,7 +58,7 @@ fn connections_beyond_the_limit_of_files_are_refused_at_the_start() {
     let start = |connections| {
         Server::start(Settings { limits: limits(connections), ..settings() }).map(drop)
     };
-    // `unlimited` is no number.
+    // `unlimited` is not a number.
     if let Ok(most) = most {
         let refused = start(most);
         assert!(matches!(refused, Err(StartError::TooFewFiles(..))), "{refused:?}");

@@ -1,4 +1,4 @@
-//! The server as clients of memcached meet it: over TCP, in this process.
+//! memcached's protocol over TCP, with the server in this process.
 
 mod bounds;
 mod client;

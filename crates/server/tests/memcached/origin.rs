@@ -1,4 +1,4 @@
-//! An HTTP server of this process that answers as a test says.
+//! An HTTP server in this process that answers as a test tells it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,17 +10,17 @@ use frazil_server::{Origin, Server, Settings};
 
 use super::client::settings;
 
-/// What the origin does with a request.
+/// The origin's answer to a request.
 pub(crate) enum Answer {
-    /// A whole response: its status, headers with ends of line, body.
+    /// A complete response: its status, fields with ends of line, body.
     With(u16, &'static str, Vec<u8>),
-    /// These bytes, and then the connection is closed.
+    /// These bytes, after which the connection is closed.
     Closing(&'static str),
-    /// Nothing, ever.
+    /// None, ever.
     Never,
 }
 
-/// A gate that requests wait at until the test opens it.
+/// A gate at which requests wait until the test opens it.
 #[derive(Default)]
 pub(crate) struct Gate(Mutex<bool>, Condvar);
 
@@ -38,14 +38,14 @@ impl Gate {
 
 pub(crate) struct TestOrigin {
     pub(crate) address: SocketAddr,
-    /// Requests that have arrived.
+    /// Requests received.
     pub(crate) requests: Arc<AtomicUsize>,
-    /// Where all wait before they are answered.
+    /// The gate that all pass before their answer.
     pub(crate) gate: Arc<Gate>,
 }
 
 impl TestOrigin {
-    /// Answers each request as `answer` says of its path. The gate is closed.
+    /// Answers each request with `answer` for its path. The gate is closed.
     pub(crate) fn new(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> TestOrigin {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -63,7 +63,7 @@ impl TestOrigin {
         TestOrigin { address, requests, gate }
     }
 
-    /// One whose requests do not wait.
+    /// An origin with an open gate.
     pub(crate) fn open(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> TestOrigin {
         let origin = TestOrigin::new(answer);
         origin.gate.open();
@@ -74,13 +74,13 @@ impl TestOrigin {
         self.requests.load(Relaxed)
     }
 
-    /// Waits until so many requests have arrived.
+    /// Waits until this many requests were received.
     #[track_caller]
     pub(crate) fn wait_for(&self, requests: usize) {
         until("the origin is asked", || self.count() >= requests);
     }
 
-    /// A server with this origin, which is given a minute: longer than any client of a test waits.
+    /// A server with this origin and a timeout of a minute: longer than any client of a test waits.
     pub(crate) fn server(&self, change: impl FnOnce(&mut Settings)) -> Server {
         let url = format!("http://{}/{{key}}", self.address).parse().unwrap();
         let mut settings = settings();
@@ -115,7 +115,7 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&str) -> Answer, counted: &AtomicUsi
                 stream.write_all(&[head.as_bytes(), &body].concat())
             }
             Answer::Closing(bytes) => {
-                // Closed whether they were taken or not.
+                // Closed whether or not they were taken.
                 let _ = stream.write_all(bytes.as_bytes());
                 return;
             }
@@ -129,7 +129,7 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&str) -> Answer, counted: &AtomicUsi
     }
 }
 
-/// Waits until something is so, twenty seconds at most.
+/// Waits for a condition, twenty seconds at most.
 #[track_caller]
 pub(crate) fn until(what: &str, is_so: impl Fn() -> bool) {
     for _ in 0..10_000 {

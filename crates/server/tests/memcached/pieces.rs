@@ -1,4 +1,4 @@
-//! Requests arrive in pieces, or many at once.
+//! Requests in pieces, and pipelined ones.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use frazil_server::Server;
 
 use crate::client::{Client, settings};
 
-/// Every kind of request, and some that are wrong.
+/// All kinds of requests, and some malformed ones.
 const REQUESTS: &str = "set a 5 0 3\r\none\r\nget a b\r\nadd a 0 0 1\r\nx\r\nappend a 0 0 2\r\n!!\r\n\
     gets nothing\r\ngat 100 a\r\ntouch a 0\r\nset n 0 0 2\r\n10\r\nincr n 5\r\ndecr n 7\r\n\
     set bad 0 0 3\r\nlonger\r\nset q 0 0 1 noreply\r\n1\r\ndelete q\r\ndelete q 0 noreply\r\n\
@@ -27,7 +27,7 @@ fn replies_are_the_same_wherever_requests_are_cut() {
         let mut client = fresh();
         let (before, after) = REQUESTS.split_at(cut);
         client.send(before.as_bytes());
-        // That the server sees the first piece alone; if it does not, nothing is lost but the test.
+        // So that the server sees the first piece alone. If it does not, the test is weaker but passes.
         std::thread::sleep(Duration::from_micros(300));
         let replies = client.ask(after.as_bytes());
         assert_eq!(replies.escape_ascii().to_string(), whole.escape_ascii().to_string(), "{cut}");
@@ -61,7 +61,7 @@ fn pipelined_requests_are_answered_in_order() {
     client.expect(&requests, &replies);
 }
 
-/// Replies of hundreds of times what a connection is answered in one turn, of one line of keys.
+/// Replies of hundreds of times the limit of one turn, to one line of keys.
 #[test]
 fn large_values_of_many_keys_come_whole_and_in_order() {
     let server = Server::start(settings()).unwrap();

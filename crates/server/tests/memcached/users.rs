@@ -1,4 +1,4 @@
-//! Users of a file: what each may do.
+//! Users of a file, and their rights.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ fn a_user_does_what_its_classes_and_prefixes_allow() {
     client.send(b"get key\r\nset a 0 0 9\r\napp wrong\r\n");
     let told = "CLIENT_ERROR unauthenticated\r\nCLIENT_ERROR authentication failure\r\n";
     assert_eq!(String::from_utf8_lossy(&client.receive(told.len())), told);
-    // What is behind it in the packet waits for the verdict.
+    // Requests in the same packet wait for the verdict.
     client.expect(
         "set a 0 0 10\r\napp secret\r\nset app:1 0 0 1\r\n1\r\nget app:1\r\n",
         "STORED\r\nSTORED\r\nVALUE app:1 0 1\r\n1\r\nEND\r\n",
@@ -62,7 +62,7 @@ fn a_user_does_what_its_classes_and_prefixes_allow() {
     ] {
         client.expect(&format!("{request}\r\n"), DENIED);
     }
-    // A value that is not stored is no request.
+    // The value of a refused request is skipped, and not served as requests.
     client.expect("set other 0 0 7\r\nget a\r\n\r\nms other 7\r\nget a\r\n\r\n", &DENIED.repeat(2));
     client
         .expect("set other 0 0 1 noreply\r\n1\r\nget app:1\r\n", "VALUE app:1 0 1\r\n1\r\nEND\r\n");

@@ -1,4 +1,4 @@
-//! What else happens to keys and connections while requests wait.
+//! Events to keys and connections while requests wait.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -17,12 +17,12 @@ fn server(change: impl FnOnce(&mut Settings)) -> Server {
     Server::start(settings).unwrap()
 }
 
-/// The key as a value, for a minute.
+/// Answers the key as the value, with a lifetime of a minute.
 fn echo(path: &str) -> Answer {
     Answer::With(200, "Cache-Control: max-age=60\r\n", path.as_bytes().to_vec())
 }
 
-/// One command to the port where RESP is spoken, and its reply.
+/// Sends one command to the port of RESP, and expects a reply.
 fn resp(server: &Server, command: &str, reply: &str) {
     let Some(Address::Tcp(address)) = server.addresses().get(1) else { panic!("no port") };
     let mut stream = TcpStream::connect(address).unwrap();
@@ -61,17 +61,17 @@ fn won(server: &Server) -> (Client, Client) {
 }
 
 #[test]
-fn what_leaves_the_value_as_it_is_leaves_the_lease_with_its_holder() {
+fn requests_that_keep_the_value_keep_the_lease() {
     for request in ["touch key 20\r\n", "gat 20 key\r\n", "md key C1\r\n", "add key 0 0 1\r\nx\r\n"]
     {
         let server = server(|_| {});
         let (winner, mut waits) = won(&server);
         Client::new(&server).ask(request.as_bytes());
-        // So the next has it when it goes.
+        // So the next waiter gets the lease when it leaves.
         drop(winner);
         assert_receives(&mut waits, "VA 0 W\r\n\r\n");
     }
-    // Clients of RESP do not see what was won and not brought.
+    // Clients of RESP do not see the placeholder of a lease.
     for (request, reply) in [
         ("expire key 20", ":0\r\n"),
         ("persist key", ":0\r\n"),
@@ -87,7 +87,7 @@ fn what_leaves_the_value_as_it_is_leaves_the_lease_with_its_holder() {
 }
 
 #[test]
-fn whatever_ends_a_won_key_ends_the_wait() {
+fn every_end_of_a_won_key_ends_the_wait() {
     let commands = [
         ("set key x", "+OK\r\n", "VA 1\r\nx\r\n"),
         ("del key", ":0\r\n", "VA 0 W\r\n\r\n"),
@@ -108,13 +108,13 @@ fn whatever_ends_a_won_key_ends_the_wait() {
 }
 
 #[test]
-fn a_lease_that_comes_to_one_who_does_not_want_it_is_no_lease() {
+fn a_lease_for_a_request_without_interest_is_dropped() {
     let server = server(|_| {});
     let (mut winner, mut waits) = (Client::new(&server), Client::new(&server));
     winner.expect("mg key v N30 w60000\r\n", "VA 0 W\r\n\r\n");
     waits.send(b"mg key v w60000\r\n");
     until_stat(&server, "curr_waiters", 1);
-    // What it has won is gone, and nobody is told.
+    // The lease is gone, and no client is told.
     Client::new(&server).expect("flush_all\r\n", "OK\r\n");
     drop(winner);
     assert_receives(&mut waits, "EN\r\n");
@@ -122,7 +122,7 @@ fn a_lease_that_comes_to_one_who_does_not_want_it_is_no_lease() {
 }
 
 #[test]
-fn a_winner_that_does_not_write_in_time_is_followed_by_one_who_waits() {
+fn a_late_winner_is_followed_by_a_waiter() {
     let server = server(|_| {});
     let (mut winner, mut waits) = (Client::new(&server), Client::new(&server));
     winner.expect("mg key v N5 w60000\r\n", "VA 0 W\r\n\r\n");
@@ -133,16 +133,16 @@ fn a_winner_that_does_not_write_in_time_is_followed_by_one_who_waits() {
     winner.expect("debugtime 2\r\n", "OK\r\n");
     assert_receives(&mut waits, "VA 0 W\r\n\r\n");
     assert_eq!(winner.stat("waits_late"), 0);
-    // The lease is its own now.
+    // Its own lease now.
     winner.send(b"mg key v N5 w60000\r\n");
     until_stat(&server, "curr_waiters", 1);
     drop(waits);
     assert_receives(&mut winner, "VA 0 W\r\n\r\n");
 }
 
-/// Whoever holds a lease of it still, and however long.
+/// Although its former holder is still connected, and a waiter too.
 #[test]
-fn a_key_whose_lease_is_over_is_fetched_once() {
+fn a_key_with_an_ended_lease_is_fetched_once() {
     let origin = TestOrigin::new(echo);
     let server = origin.server(|_| {});
     let mut clients: Vec<_> = (0..5).map(|_| Client::new(&server)).collect();
@@ -165,7 +165,7 @@ fn a_key_whose_lease_is_over_is_fetched_once() {
 }
 
 #[test]
-fn who_sends_no_more_passes_on_what_it_has_won_to_itself_as_well() {
+fn a_closing_client_passes_leases_on_even_to_itself() {
     let server = server(|_| {});
     let mut client = Client::new(&server);
     let begun = Instant::now();
@@ -181,7 +181,7 @@ fn who_sends_no_more_passes_on_what_it_has_won_to_itself_as_well() {
 }
 
 #[test]
-fn what_was_asked_for_before_any_deletion_is_not_stored() {
+fn fetches_from_before_any_deletion_are_not_stored() {
     for deletion in ["md key I\r\n", "getdel key", "del key", "flushall"] {
         let origin = TestOrigin::new(echo);
         let server = origin.server(|settings| settings.resp = settings.memcached.clone());
@@ -259,9 +259,9 @@ fn a_transaction_sees_no_fetch_come_between() {
     }
 }
 
-/// The time of a wait is neither idle nor slow.
+/// Waiting counts neither as idle nor as slow.
 #[test]
-fn who_has_waited_is_not_closed_for_it() {
+fn waiting_closes_no_connection() {
     let origin = TestOrigin::new(|_| {
         Answer::With(200, "Cache-Control: max-age=600\r\n", vec![b'x'; 1_000_000])
     });
@@ -283,7 +283,7 @@ fn who_has_waited_is_not_closed_for_it() {
     let reply = 1_000_000 + "VALUE 1 0 1000000\r\n\r\n".len();
     assert_eq!(small.receive(reply + 5).len(), reply + 5);
     until_stat(&server, "fetches", 8);
-    // Long enough that connections are looked through.
+    // Long enough for the check of connections.
     clock.expect("debugtime 2\r\nverbosity 0\r\n", "OK\r\nOK\r\n");
     clock.expect("verbosity 0\r\n", "OK\r\n");
     small.expect("verbosity 0\r\n", "OK\r\n");
@@ -334,7 +334,7 @@ fn a_fetched_entry_has_no_number_where_none_has() {
     client.expect("gets a\r\nmg b c\r\n", "VALUE a 0 2 0\r\n/a\r\nEND\r\nHD c0\r\n");
 }
 
-/// memcached's own units count them.
+/// memcached's own tests count its lines.
 #[test]
 fn counts_of_waits_are_apart_from_those_of_memcached() {
     let origin = TestOrigin::open(echo);

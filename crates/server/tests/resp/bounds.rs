@@ -1,4 +1,4 @@
-//! What is too much, and how it is answered.
+//! Limits, and the replies beyond them.
 
 use frazil_server::{Limits, Server, Settings};
 
@@ -26,9 +26,9 @@ fn long_keys_and_values_are_refused_and_nothing_is_changed() {
     );
 }
 
-/// A request of more than half the share of buffers is passed over while it comes.
+/// A request of more than half the share for buffers is skipped as it arrives.
 #[test]
-fn a_request_that_is_too_large_is_passed_over() {
+fn a_request_that_is_too_large_is_skipped() {
     let server = start();
     let mut client = Client::new(&server);
     let value = "v".repeat(3 << 20);
@@ -49,7 +49,7 @@ fn a_request_that_is_too_large_is_passed_over() {
 }
 
 #[test]
-fn bytes_that_are_no_request_end_the_connection() {
+fn malformed_requests_end_the_connection() {
     let server = start();
     let ends = |bytes: &[u8], reply: &str| {
         let mut client = Client::new(&server);
@@ -85,7 +85,7 @@ fn a_transaction_is_bounded() {
         -ERR a transaction has no more than 1180672 bytes \
         -EXECABORT Transaction discarded because of previous errors. :0",
     );
-    // Replies that are too many end the connection, and what is done stays.
+    // Too many replies end the connection, and the changes stay.
     client.expect(&format!("SET a {value}"), "+OK");
     client.send(&requests("MULTI\nGET a\nMGET a a a\nSET done 1\nEXEC"));
     assert_eq!(shown(&client.rest()), "+OK +QUEUED +QUEUED +QUEUED");
@@ -130,9 +130,9 @@ fn connections_are_bounded() {
     assert_eq!(shown(&Client::new(&server).rest()), "-ERR max number of clients reached");
 }
 
-/// A client that sends only, and reads nothing, is not answered without end.
+/// A client that sends without reading is not answered without end.
 #[test]
-fn replies_wait_for_who_reads_them() {
+fn unread_replies_pause_their_connection() {
     let server = start();
     let mut client = Client::new(&server);
     let value = "v".repeat(100_000);
@@ -153,7 +153,7 @@ fn replies_wait_for_who_reads_them() {
     sent.join().unwrap().unwrap().expect("PING", "+PONG");
 }
 
-/// A line may name a value thousands of times, and is refused before its replies take memory.
+/// An inline request may name a value thousands of times. It is refused before its replies take memory.
 #[test]
 fn a_line_of_words_with_too_many_replies_is_refused() {
     let server = start();
@@ -167,7 +167,7 @@ fn a_line_of_words_with_too_many_replies_is_refused() {
 }
 
 #[test]
-fn who_asks_for_its_own_end_is_served_no_more() {
+fn a_client_that_ends_itself_is_served_no_more() {
     let server = start();
     let mut client = Client::new(&server);
     client.expect("CLIENT ID", ":1");
@@ -177,7 +177,7 @@ fn who_asks_for_its_own_end_is_served_no_more() {
 }
 
 #[test]
-fn lengths_with_zeros_before_them_are_none() {
+fn lengths_with_leading_zeros_are_malformed() {
     let server = start();
     let mut client = Client::new(&server);
     client.send(b"*1\r\n$04\r\nPING\r\n");

@@ -1,4 +1,4 @@
-//! A server of this process, and a connection to it.
+//! A server in this process, and connections to it.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use frazil_server::{Address, ITEM_BYTES_MAX, Limits, Server, Settings, StoreKind};
 
-/// How long a reply may take. A server that owes none is found by what it answers next.
+/// Longest wait for a reply. A missing or extra reply shows by the next one.
 const PATIENCE: Duration = Duration::from_secs(20);
 const END: &[u8] = b"$5\r\n(end)\r\n";
 
-/// Settings of a server at any free port.
+/// Settings of a server at a free port.
 pub(crate) fn settings() -> Settings {
     Settings {
         resp: vec!["127.0.0.1:0".parse().unwrap()],
@@ -21,12 +21,12 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// Items of up to 1 MiB, in a small memory too.
+/// Items of up to 1 MiB, even with a small capacity.
 pub(crate) fn limits() -> Limits {
     Limits { item_bytes: Some(ITEM_BYTES_MAX), ..Limits::default() }
 }
 
-/// The store of these tests, which `cargo xtask test` runs once with each.
+/// The store under test; `cargo xtask test` runs the tests once with each.
 pub(crate) fn store() -> StoreKind {
     match std::env::var("FRAZIL_TEST_STORE") {
         Ok(name) if name == "objects" => StoreKind::Objects,
@@ -38,7 +38,7 @@ pub(crate) fn start() -> Server {
     Server::start(settings()).unwrap()
 }
 
-/// Requests as clients send them: one a line, words with blanks between them.
+/// Requests as arrays: one a line, words separated by blanks.
 pub(crate) fn requests(lines: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for line in lines.lines().filter(|line| !line.trim().is_empty()) {
@@ -82,7 +82,7 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    /// Sends requests, and expects these replies, ends of lines as blanks, and none beside.
+    /// Sends requests, and expects exactly these replies, with blanks for ends of lines.
     #[track_caller]
     pub(crate) fn expect(&mut self, lines: &str, replies: &str) {
         let got = shown(&self.ask(&requests(lines)));
@@ -90,7 +90,7 @@ impl Client {
         assert_eq!(got, replies.split_whitespace().collect::<Vec<_>>().join(" "), "{begin}");
     }
 
-    /// Sends requests and answers all replies, which end where those of one more request begin.
+    /// Sends requests and returns their replies, which end at that of one more request.
     #[track_caller]
     pub(crate) fn ask(&mut self, requests: &[u8]) -> Vec<u8> {
         self.send(requests);
@@ -108,7 +108,7 @@ impl Client {
         replies
     }
 
-    /// What comes until the server closes the connection.
+    /// The bytes up to the end of the connection.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut buffer = [0; 4096];
@@ -116,7 +116,7 @@ impl Client {
             match self.stream.read(&mut buffer) {
                 Ok(0) => return bytes,
                 Ok(read) => bytes.extend_from_slice(&buffer[..read]),
-                // The server closed it with bytes that it had not read.
+                // The server closed the connection with unread bytes.
                 Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return bytes,
                 Err(error) => panic!("{error}"),
             }

@@ -1,4 +1,4 @@
-//! What each command answers.
+//! The replies of each command.
 
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ fn numbers_are_counted() {
 }
 
 #[test]
-fn entries_end() {
+fn entries_expire_by_command() {
     let server = start();
     let mut client = Client::new(&server);
     client.expect(
@@ -163,7 +163,7 @@ fn keys_are_moved_and_found() {
     );
 }
 
-/// All keys that a scan meets.
+/// All keys of a scan.
 fn scan(client: &mut Client, options: &str) -> std::collections::BTreeSet<String> {
     let mut seen = std::collections::BTreeSet::new();
     let mut cursor = "0".to_owned();
@@ -199,7 +199,7 @@ fn a_scan_meets_every_key() {
 }
 
 #[test]
-fn clients_say_who_they_are() {
+fn clients_describe_themselves() {
     let server = start();
     let mut client = Client::new(&server);
     client.expect("CLIENT GETNAME\nCLIENT SETNAME me\nCLIENT GETNAME\nCLIENT SETINFO LIB-NAME test\nCLIENT SETINFO X y",
@@ -247,7 +247,7 @@ fn requests_of_quit() -> Vec<u8> {
 }
 
 #[test]
-fn what_there_is_can_be_asked() {
+fn supported_commands_are_listed() {
     let server = start();
     let mut client = Client::new(&server);
     client.expect(

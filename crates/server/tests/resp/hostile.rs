@@ -1,4 +1,4 @@
-//! Bytes that no client would send.
+//! Random bytes and malformed requests.
 
 use std::io::Write as _;
 
@@ -112,7 +112,7 @@ const WORDS: [&str; 102] = [
     "",
 ];
 
-/// A small generator: the same bytes in each run.
+/// A small generator with a fixed seed.
 struct Chance(u64);
 
 impl Chance {
@@ -133,7 +133,7 @@ impl Chance {
                 _ => bytes.extend(crate::client::request(&words)),
             }
         }
-        // In some, bytes of any kind, so that lengths and heads are wrong.
+        // Some contain random bytes, so that lengths and heads are wrong.
         for _ in 0..self.below(6).saturating_sub(2) {
             let at = self.below(bytes.len());
             bytes[at] = self.below(256) as u8;
@@ -142,9 +142,9 @@ impl Chance {
     }
 }
 
-/// A thread that panics would answer nobody any more; one that loses count lets some wait for ever.
+/// After a panic its thread would answer no more; a miscount would leave clients waiting for ever.
 #[test]
-fn the_server_outlives_whatever_is_sent() {
+fn the_server_survives_random_requests() {
     let origin = TestOrigin::open(|path| match path {
         "/a" => Answer::With(200, "", b"value".to_vec()),
         "/b" => Answer::With(200, "Cache-Control: no-store\r\n", b"once".to_vec()),

@@ -1,4 +1,4 @@
-//! `HOTKEYS`: the keys of most bytes.
+//! `HOTKEYS`: the keys with most bytes.
 
 use frazil_server::{Server, Settings};
 
@@ -10,7 +10,7 @@ fn keys_of_most_bytes_are_shown_first() {
     let mut client = Client::new(&server);
     client.expect("MSET a 1 b 22 c 333\nHOTKEYS GET", "+OK $-1");
     client.expect("HOTKEYS START METRICS 1 NET COUNT 3", "+OK");
-    // 9 bytes of the word, 7 of the key, 7 of the value: as many look-ups in both ways have as many bytes.
+    // 9 bytes of the word, 7 of the key, 7 of the value: look-ups of both kinds have the same number of bytes.
     for _ in 0..10 {
         client.ask(&requests("GET a"));
     }
@@ -38,7 +38,7 @@ fn keys_of_most_bytes_are_shown_first() {
 }
 
 #[test]
-fn what_cannot_be_counted_is_refused() {
+fn invalid_periods_are_refused() {
     let server = super::client::start();
     let mut client = Client::new(&server);
     let bytes = "-ERR only bytes are counted, and no times: METRICS count and metrics must be `METRICS 1 NET`";

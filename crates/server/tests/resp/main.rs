@@ -1,4 +1,4 @@
-//! The server as clients of Redis meet it: over TCP, in this process.
+//! RESP over TCP, with the server in this process.
 
 mod bounds;
 pub(crate) mod client;

@@ -1,10 +1,10 @@
-//! Requests arrive in pieces, or many at once.
+//! Requests in pieces, and pipelined ones.
 
 use std::time::Duration;
 
 use crate::client::{Client, request, requests, start};
 
-/// Requests of every shape, in an order that the next one depends on.
+/// Requests of every form, each of which depends on those before.
 fn all() -> Vec<u8> {
     let mut bytes = requests(
         "SET a 1\nGET a\nMGET a none a\nINCR a\nNONSENSE x\nMULTI\nGET a\nSET b 2 EX 100\nEXEC\nDEL a b\nGET a\n\
@@ -31,7 +31,7 @@ fn replies_are_the_same_wherever_requests_are_cut() {
         let mut client = fresh();
         let (before, after) = bytes.split_at(cut);
         client.send(before);
-        // That the server sees the first piece alone; if it does not, nothing is lost but the test.
+        // So that the server sees the first piece alone. If it does not, the test is weaker but passes.
         std::thread::sleep(Duration::from_micros(300));
         let replies = client.ask(after);
         assert_eq!(replies.escape_ascii().to_string(), whole.escape_ascii().to_string(), "{cut}");
@@ -66,7 +66,7 @@ fn pipelined_requests_are_answered_in_order() {
     assert_eq!(String::from_utf8(client.ask(&bytes)).unwrap(), replies);
 }
 
-/// Replies of hundreds of times what a connection is answered in one turn, of one request.
+/// Replies of hundreds of times the limit of one turn, to one request.
 #[test]
 fn large_values_of_many_keys_come_whole_and_in_order() {
     let server = start();

@@ -1,4 +1,4 @@
-//! Clients that keep copies, and what they are told.
+//! Tracking clients, and their messages.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -14,7 +14,7 @@ fn start() -> Server {
     Server::start(Settings { memcached, threads: 2, ..settings() }).unwrap()
 }
 
-/// A client with RESP3 that has asked for this.
+/// A client with RESP3 that tracks with these options.
 fn tracking(server: &Server, options: &str) -> Client {
     let mut client = Client::new(server);
     client.ask(&requests("HELLO 3"));
@@ -28,7 +28,7 @@ fn stale(key: &str) -> String {
 
 const ALL: &str = ">2 $10 invalidate _";
 
-/// What comes next is this.
+/// Expects this next.
 #[track_caller]
 fn next(client: &mut Client, what: &str) {
     let mut bytes = vec![0; what.len() + what.split(' ').count() + 1];
@@ -36,16 +36,16 @@ fn next(client: &mut Client, what: &str) {
     assert_eq!(shown(&bytes), what);
 }
 
-/// What comes is this, and nothing before the next reply.
+/// Expects this message, and no other before the next reply.
 #[track_caller]
 fn is_told(client: &mut Client, what: &str) {
     next(client, what);
-    // What was told too often would be told by now: it goes the same way as what another request tells.
+    // An extra message would have arrived by now: it takes the same way as that of another request.
     client.expect("PING", "+PONG");
 }
 
 #[test]
-fn who_has_read_a_key_is_told_once_when_it_changes() {
+fn readers_of_a_key_are_notified_once_of_its_change() {
     let server = start();
     let mut writer = Client::new(&server);
     let mut reader = tracking(&server, "");
@@ -77,15 +77,15 @@ fn who_has_read_a_key_is_told_once_when_it_changes() {
         writer.ask(&requests(change));
         is_told(&mut reader, &stale("k"));
         is_told(&mut other, &stale("k"));
-        // Nobody has read it since.
+        // No client has read it since.
         writer.ask(&requests("SET k 0"));
         reader.expect("PING", "+PONG");
     }
-    // What changes nothing is told to nobody.
+    // A request without effect causes no message.
     reader.expect("GET k\nEXISTS none\nTTL none", "$1 0 :0 :-2");
     writer.ask(&requests("SET k x NX\nDEL none\nEXPIRE none 1\nPERSIST k\nGETEX k\nTOUCH k"));
     reader.expect("PING", "+PONG");
-    // What it writes itself it is told as well.
+    // It is notified of its own writes too.
     reader.send(&requests("SET k x"));
     next(&mut reader, "+OK");
     is_told(&mut reader, &stale("k"));
@@ -95,7 +95,7 @@ fn who_has_read_a_key_is_told_once_when_it_changes() {
 }
 
 #[test]
-fn writes_of_memcached_and_flushes_are_told() {
+fn writes_by_memcached_and_flushes_are_notified() {
     let server = start();
     let Address::Tcp(address) = server.addresses()[0] else { unreachable!() };
     let mut memcached = TcpStream::connect(address).unwrap();
@@ -124,7 +124,7 @@ fn writes_of_memcached_and_flushes_are_told() {
 }
 
 #[test]
-fn prefixes_are_told_of_without_being_read() {
+fn prefixes_need_no_reads() {
     let server = start();
     let mut writer = Client::new(&server);
     let mut some = tracking(&server, "BCAST PREFIX user: PREFIX item:1");
@@ -151,7 +151,7 @@ fn prefixes_are_told_of_without_being_read() {
 }
 
 #[test]
-fn what_is_kept_is_chosen_by_request() {
+fn clients_choose_tracked_keys_by_request() {
     let server = start();
     let mut writer = Client::new(&server);
     writer.expect("MSET a x b x c x d x e x", "+OK");
@@ -161,7 +161,7 @@ fn what_is_kept_is_chosen_by_request() {
     is_told(&mut chosen, &stale("b"));
     writer.expect("SET e y", "+OK");
     is_told(&mut chosen, &stale("e"));
-    // A transaction is one request.
+    // A transaction counts as one request.
     chosen.ask(&requests("CLIENT CACHING YES\nMULTI\nGET a\nGET b\nEXEC\nGET c"));
     writer.expect("SET c z\nSET b z", "+OK +OK");
     is_told(&mut chosen, &stale("b"));
@@ -169,12 +169,12 @@ fn what_is_kept_is_chosen_by_request() {
     but.ask(&requests("CLIENT CACHING NO\nGET a\nGET b\nCLIENT CACHING NO\nSTRLEN c\nSTRLEN d"));
     writer.expect("MSET a u b u c u", "+OK");
     is_told(&mut but, &stale("b"));
-    // It has read this in its transaction.
+    // It has read this key in its transaction.
     is_told(&mut chosen, &stale("a"));
     writer.expect("SET d u", "+OK");
     is_told(&mut but, &stale("d"));
     is_told(&mut chosen, &stale("d"));
-    // What it writes itself is not told, and the copies of others are.
+    // With `NOLOOP` it hears nothing of its own writes, while others' copies are still reported.
     let mut quiet = tracking(&server, "NOLOOP");
     quiet.expect("GET a\nSET a v\nGET a", "$1 u +OK $1 v");
     chosen.ask(&requests("CLIENT CACHING YES\nGET a"));
@@ -185,13 +185,13 @@ fn what_is_kept_is_chosen_by_request() {
 }
 
 #[test]
-fn another_connection_is_told_in_place_of_one() {
+fn messages_are_redirected() {
     let server = start();
     let mut told = Client::new(&server);
     told.ask(&requests("HELLO 3"));
     let id = shown(&told.ask(&requests("CLIENT ID")))[1..].to_owned();
     let mut writer = Client::new(&server);
-    // It may speak RESP2 then.
+    // The reader may then speak RESP2.
     let mut reader = Client::new(&server);
     reader.expect("CLIENT GETREDIR", ":-1");
     reader.expect(
@@ -207,7 +207,7 @@ fn another_connection_is_told_in_place_of_one() {
     assert!(list.contains(&format!("flags=t db=0 sub=0 psub=0 user=default redir={id}")), "{list}");
     reader.ask(&requests("HELLO 3"));
     drop(told);
-    // Only then is it certain that it has gone.
+    // Only then is it certain that it has left.
     let is_gone = || {
         !shown(&Client::new(&server).ask(&requests("CLIENT LIST"))).contains(&format!("id={id} "))
     };
@@ -221,7 +221,7 @@ fn another_connection_is_told_in_place_of_one() {
 }
 
 #[test]
-fn what_cannot_be_tracked_is_refused() {
+fn invalid_tracking_is_refused() {
     let server = start();
     let mut client = Client::new(&server);
     let two = "-ERR only a connection with RESP3 is told of changes (HELLO 3): this one, or that of REDIRECT";
@@ -277,22 +277,22 @@ fn what_cannot_be_tracked_is_refused() {
     );
 }
 
-/// What has gone by itself is looked for once a second.
+/// Expired entries are looked for once a second.
 #[test]
-fn who_has_read_what_expires_is_told() {
+fn readers_are_notified_of_expiry() {
     let server = start();
     let mut reader = tracking(&server, "");
     reader.expect("SET k x PX 300\nGET k\nGET none", "+OK $1 x _");
     next(&mut reader, &stale("k"));
     reader.expect("GET k", "_");
-    // Absent to them, and so it stays.
+    // Absent to tracking clients, and it stays so.
     Client::new(&server).expect("GETLEASE none 50000 0", "*2 $-1 $3 won");
     std::thread::sleep(std::time::Duration::from_millis(1200));
     reader.expect("PING", "+PONG");
 }
 
 #[test]
-fn a_full_table_tells_of_what_it_forgets() {
+fn a_full_table_notifies_of_evicted_keys() {
     let server = Server::start(Settings { memory_bytes: 2 << 20, ..settings() }).unwrap();
     let mut reader = tracking(&server, "");
     let keys: Vec<_> = (1000..2000).map(|key| key.to_string()).collect();
@@ -320,9 +320,9 @@ fn a_full_table_tells_of_what_it_forgets() {
     reader.expect("PING", "+PONG");
 }
 
-/// An array of replies is sent in several turns, and what is told does not come within.
+/// An array of replies is sent in several turns, without messages in between.
 #[test]
-fn nothing_is_told_within_an_array_of_replies() {
+fn no_message_comes_within_an_array_of_replies() {
     let server = start();
     let value = "x".repeat(1 << 18);
     let mut writer = Client::new(&server);
@@ -352,7 +352,7 @@ fn a_value_that_was_waited_for_is_kept_until_it_changes() {
     });
     let server = origin.server(|_| {});
     let mut reader = tracking(&server, "");
-    // It has a copy of there being none.
+    // It tracks the absence of the key.
     let mut before = tracking(&server, "");
     before.expect("STRLEN a", ":0");
     reader.send(&requests("GET a\nMGET a b\nGET once"));
@@ -368,7 +368,7 @@ fn a_value_that_was_waited_for_is_kept_until_it_changes() {
     is_told(&mut reader, &stale("b"));
 }
 
-/// A client that keeps copies as it is told.
+/// A client that keeps copies by the messages it gets.
 struct Keeper {
     client: Client,
     lines: BufReader<TcpStream>,
@@ -381,7 +381,7 @@ impl Keeper {
         client.ask(&requests("HELLO 3"));
         let lines = BufReader::new(client.stream.try_clone().unwrap());
         let mut keeper = Keeper { client, lines, copies: HashMap::new() };
-        // What others do may be told at once.
+        // Messages about other clients may follow at once.
         assert_eq!(keeper.ask("CLIENT TRACKING ON"), "+OK");
         keeper
     }
@@ -392,7 +392,7 @@ impl Keeper {
         line.trim_end().to_owned()
     }
 
-    /// The next reply; what is told before it is done.
+    /// The next reply. Messages before it are applied.
     fn ask(&mut self, line: &str) -> String {
         self.client.send(&requests(line));
         loop {
@@ -413,7 +413,7 @@ impl Keeper {
 }
 
 #[test]
-fn no_copy_stays_out_of_date_whatever_threads_do() {
+fn no_copy_stays_out_of_date_among_threads() {
     let server = Server::start(Settings { threads: 3, ..settings() }).unwrap();
     let keep = &|number: usize| {
         let mut keeper = Keeper::new(&server);

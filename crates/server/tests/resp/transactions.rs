@@ -1,4 +1,4 @@
-//! `MULTI`, `EXEC` and `WATCH`, also among threads.
+//! `MULTI`, `EXEC` and `WATCH`, with concurrent clients.
 
 use frazil_server::{Server, Settings};
 
@@ -51,7 +51,7 @@ fn requests_are_kept_and_done_together() {
 }
 
 #[test]
-fn what_is_watched_and_changes_stops_a_transaction() {
+fn changed_watched_keys_stop_a_transaction() {
     let server = start();
     let (mut client, mut other) = (Client::new(&server), Client::new(&server));
     client.expect("SET a 1\nWATCH a b", "+OK +OK");
@@ -68,7 +68,7 @@ fn what_is_watched_and_changes_stops_a_transaction() {
     }
 }
 
-/// Two threads move money; a third sees the sum only.
+/// Two threads transfer money; a third reads the sum.
 #[test]
 fn others_see_none_or_all_of_a_transaction() {
     let server = Server::start(Settings { threads: 3, ..settings() }).unwrap();
@@ -124,7 +124,7 @@ fn watched_counters_lose_nothing() {
     Client::new(&server).expect("GET n", "$3 200");
 }
 
-/// Each change is made once and answered once, however often another thread comes between.
+/// Each change is made once and answered once, however many threads interfere.
 #[test]
 fn threads_count_together() {
     const EACH: usize = 20_000;

@@ -1,4 +1,4 @@
-//! Users: who must say who it is, what each may do, and what happens while a password is verified.
+//! Users: log-in, rights, and the verification of passwords.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -9,7 +9,7 @@ use frazil_server::{Server, Settings, hash_password};
 use crate::client::{Client, settings};
 use crate::origin::{Answer, TestOrigin};
 
-/// A file of users, which is removed when the test is over.
+/// A file of users, deleted at the end of the test.
 struct Users(PathBuf);
 
 impl Users {
@@ -26,7 +26,7 @@ impl Drop for Users {
     }
 }
 
-/// The hash of `secret`, made once: that is slow by design.
+/// The hash of `secret`, computed once because it is slow by design.
 fn hash() -> &'static str {
     static HASH: OnceLock<String> = OnceLock::new();
     HASH.get_or_init(|| hash_password(b"secret").unwrap())
@@ -43,7 +43,8 @@ fn start(users: &Users) -> Server {
     Server::start(Settings { users: Some(users.0.clone()), ..settings() }).unwrap()
 }
 
-/// Sends requests and reads replies of as many bytes: others than `expect` it needs no user for its own.
+/// Sends requests and reads as many bytes as the replies have. Needs no rights for a request of its own, unlike
+/// `expect`.
 #[track_caller]
 fn ask(client: &mut Client, lines: &str, replies: &str) {
     client.send(&crate::client::requests(lines));
@@ -56,7 +57,7 @@ const NOAUTH: &str = "-NOAUTH Authentication required.\r\n";
 const WRONG: &str = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
 
 #[test]
-fn a_stranger_may_only_say_who_it_is() {
+fn a_connection_can_only_log_in_at_first() {
     let users = Users::new("stranger", &user("app", ALL));
     let server = start(&users);
     let mut client = Client::new(&server);
@@ -68,14 +69,14 @@ fn a_stranger_may_only_say_who_it_is() {
     ask(&mut client, "AUTH app wrong", WRONG);
     ask(&mut client, "AUTH nobody secret", WRONG);
     ask(&mut client, "AUTH secret", WRONG);
-    // Requests behind it wait for the verdict.
+    // Later requests wait for the verdict.
     ask(&mut client, "AUTH app secret\nSET key value\nGET key", "+OK\r\n+OK\r\n$5\r\nvalue\r\n");
     client.expect("ACL WHOAMI", "$3 app");
     ask(&mut client, "RESET\nGET key", &format!("+RESET\r\n{NOAUTH}"));
     let mut client = Client::new(&server);
     ask(&mut client, "HELLO 3 AUTH app secret SETNAME me", "%7\r\n");
     let mut client = Client::new(&server);
-    // A line of words, with what follows in the same packet.
+    // An inline request, with another in the same packet.
     client.send(b"AUTH app secret\r\nPING\r\n");
     ask(&mut client, "ECHO done", "+OK\r\n+PONG\r\n$4\r\ndone\r\n");
     client.expect("CLIENT LIST ID 0", "-ERR client-id should be greater than 0");
@@ -84,7 +85,7 @@ fn a_stranger_may_only_say_who_it_is() {
 }
 
 #[test]
-fn a_stranger_takes_little_memory() {
+fn a_connection_takes_little_memory_before_its_log_in() {
     let users = Users::new("little", &user("app", ALL));
     let server = start(&users);
     let mut client = Client::new(&server);
@@ -154,7 +155,7 @@ fn a_user_does_what_its_classes_and_prefixes_allow() {
     );
 }
 
-/// Leases, fetches and copies are for keys that a user may use, and nothing is asked of the origin for others.
+/// Leases, fetches and tracking are for keys that a user may use. Other keys are not requested from the origin.
 #[test]
 fn a_user_waits_for_and_hears_of_its_own_keys_only() {
     let text = user("app", SOME)
@@ -212,7 +213,7 @@ fn a_user_waits_for_and_hears_of_its_own_keys_only() {
 }
 
 #[test]
-fn what_users_may_is_shown() {
+fn rights_are_shown() {
     let text = user("app", SOME) + &user("root", ALL) + "[users.default]\nclasses = []\n";
     let users = Users::new("shown", &text);
     let server = start(&users);
@@ -251,9 +252,9 @@ fn what_users_may_is_shown() {
     }
 }
 
-/// Users that are as before keep their connections.
+/// Unchanged users keep their connections.
 #[test]
-fn a_file_that_is_read_again_ends_the_connections_of_users_that_changed() {
+fn a_reload_ends_connections_of_changed_users() {
     let users =
         Users::new("again", &(user("stays", ALL) + &user("changes", ALL) + &user("goes", ALL)));
     let server = start(&users);
@@ -278,7 +279,7 @@ fn a_file_that_is_read_again_ends_the_connections_of_users_that_changed() {
     ask(&mut goes, "AUTH goes secret", WRONG);
 }
 
-/// Who was verified before gets in at once, and who is in is served, whatever others try.
+/// A user verified before gets in at once, and logged-in clients are served, whatever others try.
 #[test]
 fn a_flood_of_passwords_keeps_nobody_waiting() {
     let users = Users::new("flood", &user("app", ALL));
@@ -295,7 +296,7 @@ fn a_flood_of_passwords_keeps_nobody_waiting() {
         let mut other = Client::new(&server);
         other.expect("AUTH app secret\nPING", "+OK +PONG");
     }
-    // The flood takes a few seconds, in which the thread of passwords rests most of the time.
+    // The flood takes a few seconds, most of which the verifying thread rests.
     let took = began.elapsed();
     let mut refused = 0;
     for client in &mut flood {
@@ -309,7 +310,7 @@ fn a_flood_of_passwords_keeps_nobody_waiting() {
     assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
-/// One password that many give at a time is verified once, so none of them is refused.
+/// A password that many connections give at once is verified once, so none is refused.
 #[test]
 fn many_connections_of_one_user_begin_together() {
     let users = Users::new("many", &user("app", ALL));

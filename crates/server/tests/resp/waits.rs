@@ -1,4 +1,4 @@
-//! Look-ups that fetch what is missing, and leases.
+//! Look-ups of missing keys, fetched from an origin, and leases.
 
 use std::io::Read as _;
 use std::net::TcpStream;
@@ -9,7 +9,7 @@ use frazil_server::{Address, Server, Settings};
 use super::client::{Client, requests, settings, shown};
 use super::origin::{Answer, TestOrigin, until};
 
-/// The key as a value, for a minute; none for those that begin with `no`.
+/// Answers the key as the value, with a lifetime of a minute; absent for keys beginning with `no`.
 fn echo(path: &str) -> Answer {
     match path.starts_with("/no") {
         true => Answer::With(404, "", Vec::new()),
@@ -17,7 +17,7 @@ fn echo(path: &str) -> Answer {
     }
 }
 
-/// Waits until so many requests wait.
+/// Waits until this many requests wait.
 #[track_caller]
 fn until_waiting(server: &Server, count: usize) {
     let line = format!("blocked_clients:{count}");
@@ -27,7 +27,7 @@ fn until_waiting(server: &Server, count: usize) {
     });
 }
 
-/// What comes until so many bytes have.
+/// Reads as many bytes as these replies have.
 #[track_caller]
 fn receive(client: &mut Client, replies: &str) {
     let expected = replies.split_whitespace().collect::<Vec<_>>().join("\r\n") + "\r\n";
@@ -98,21 +98,21 @@ fn transactions_and_other_commands_fetch_nothing() {
     client.expect("STRLEN a\nEXISTS a\nGETEX a\nGETDEL a\nSET a x GET", ":0 :0 $-1 $-1 $-1");
     client.expect("CLIENT REPLY OFF\nGET d\nCLIENT REPLY ON", "+OK");
     assert_eq!(origin.count(), 0);
-    // A line of words is fetched too, as people at a terminal send it.
+    // An inline request is fetched too, as typed at a terminal.
     let replies = client.ask(b"GET e\r\n");
     assert_eq!(shown(&replies), "$2 /e");
     assert_eq!(origin.count(), 1);
 }
 
 #[test]
-fn what_only_its_asker_may_have_is_fetched_for_each() {
+fn uncacheable_values_are_fetched_for_each_caller() {
     let origin =
         TestOrigin::open(|_| Answer::With(200, "Cache-Control: no-store\r\n", b"mine".to_vec()));
     let server = origin.server(|_| {});
     let mut client = Client::new(&server);
     client.expect("GET key\nGET key\nEXISTS key", "$4 mine $4 mine :0");
     assert_eq!(origin.count(), 2);
-    // What is written meanwhile goes to who waits.
+    // A value written meanwhile answers the waiters.
     let origin = TestOrigin::new(echo);
     let server = origin.server(|_| {});
     let mut client = Client::new(&server);
@@ -162,7 +162,7 @@ fn one_wins_a_lease_and_the_others_get_its_value() {
         receive(other, "*2 $5 value $3 hit +PONG");
     }
     winner.expect("GETLEASE key 1000 0\nTTL key", "*2 $5 value $3 hit :-1");
-    // In a transaction nobody waits.
+    // There are no waits in a transaction.
     winner.expect("MULTI\nGETLEASE k 9000 50000\nEXEC", "+OK +QUEUED *1 *2 $-1 $3 won");
     others[0].expect("MULTI\nGETLEASE k 9000 50000\nEXEC", "+OK +QUEUED *1 *2 _ $4 late");
     winner.expect("GETLEASE k 0 1\nGETLEASE k 1 60001\nGETLEASE k x 1", &[BAD; 3].join(" "));
@@ -171,7 +171,7 @@ fn one_wins_a_lease_and_the_others_get_its_value() {
 const BAD: &str = "-ERR a lease has at least 1 millisecond, and a wait 60000 at most";
 
 #[test]
-fn who_waits_longest_follows_a_winner_that_has_gone() {
+fn the_longest_waiter_follows_a_winner_that_left() {
     let server = with_leases();
     let mut winner = Client::new(&server);
     winner.expect("GETLEASE key 60000 0", "*2 $-1 $3 won");
@@ -184,7 +184,7 @@ fn who_waits_longest_follows_a_winner_that_has_gone() {
     drop(winner);
     receive(&mut next, "*2 $-1 $3 won");
     until_waiting(&server, 1);
-    // What the winner deletes is won by the next.
+    // After a deletion by the holder the next waiter gets the lease.
     next.expect("DEL key", ":0");
     receive(&mut last, "*2 $-1 $3 won");
     last.expect("SET key x", "+OK");
@@ -225,7 +225,7 @@ fn clients_of_memcached_share_leases() {
     until_waiting(&server, 1);
     client.expect("SET other y", "+OK");
     receive_text(&mut memcached, "VA 1\r\ny\r\n");
-    // A stale value is shown to who wins and to who comes late.
+    // The winner and late clients get the stale value.
     memcached.send(b"md other I\r\n");
     receive_text(&mut memcached, "HD\r\n");
     client.expect("GETLEASE other 1000 0\nGETLEASE other 1000 0", "*2 $1 y $3 won *2 $1 y $4 late");
@@ -238,9 +238,9 @@ fn receive_text(client: &mut Client, expected: &str) {
     assert_eq!(String::from_utf8_lossy(&bytes), expected);
 }
 
-/// A key that somebody has won is absent to all commands.
+/// The placeholder of a lease is absent to all commands.
 #[test]
-fn what_is_won_and_not_brought_is_not_there() {
+fn placeholders_are_absent() {
     let server = with_leases();
     let mut client = Client::new(&server);
     let mut winner = Client::new(&server);
