@@ -25,7 +25,7 @@ const KEYS: u64 = 20_000;
 /// Clients that send a byte a second, and those that do not read.
 const SLOW: usize = 500;
 const DEAF: usize = 8;
-/// How long a phase is at most.
+/// The longest duration of a phase.
 const PHASE: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -15,7 +15,7 @@ const NODES_MAX: usize = 1000;
 /// The longest name of a node or of a host.
 const NAME_BYTES_MAX: usize = 255;
 
-/// Which server serves which of the 16,384 slots of Redis Cluster: all of them, each by one.
+/// The server of each of the 16,384 slots of Redis Cluster.
 ///
 /// It is read from TOML, the same for all servers, and does not change while a server runs. Each knows itself by `self`, if the
 /// map has it, else by the address that it listens at.
@@ -40,9 +40,9 @@ const NAME_BYTES_MAX: usize = 255;
 #[derive(Clone, Debug)]
 pub struct ClusterMap {
     nodes: Vec<Node>,
-    /// By slot, the place of its node.
+    /// The index of each slot's node.
     owners: Box<[u16]>,
-    /// Which node this is, if the map says so.
+    /// This server's node, if the map names it.
     own: Option<u16>,
 }
 
@@ -57,10 +57,10 @@ pub(crate) struct Node {
     pub(crate) port: u16,
 }
 
-/// Why a text is no map of a cluster, or not one with this server.
+/// An invalid map of a cluster, or one without this server.
 #[derive(Clone, Debug)]
 pub struct ClusterMapError {
-    /// Of the text, from 1 on.
+    /// Line of the text, from 1.
     line: Option<usize>,
     what: String,
 }
@@ -147,7 +147,7 @@ impl FromStr for ClusterMap {
     }
 }
 
-/// Gives slots to the next node.
+/// Assigns slots to the node of index `own`.
 fn give(owners: &mut [Option<u16>], text: &str, own: u16, nodes: &[Node]) -> Result<(), String> {
     let number = |text: &str| text.trim().parse::<usize>().ok().filter(|&slot| slot < SLOTS);
     let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -218,7 +218,7 @@ impl Node {
         }
     }
 
-    /// Whether a server that listens at one of some addresses is this one.
+    /// Whether a server at one of these addresses is this node.
     fn is_at(&self, listens: &[SocketAddr]) -> bool {
         let mut on_port = listens.iter().filter(|address| address.port() == self.port).peekable();
         if on_port.peek().is_none() {
@@ -233,12 +233,12 @@ impl Node {
     }
 }
 
-/// Whether an address is one of this machine: sockets are bound to no other.
+/// Whether an address belongs to this machine: a socket can be bound to no other.
 fn is_here(host: IpAddr) -> bool {
     UdpSocket::bind((host, 0)).is_ok()
 }
 
-/// The id of a node: its name if that is one, else 40 digits that follow from it, the same in each process.
+/// The id of a node: its name if that is an id, else 40 digits derived from it, the same in each process.
 fn id(name: &str) -> String {
     let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     if name.len() == 40 && name.bytes().all(is_digit) {
@@ -261,7 +261,7 @@ impl ClusterMap {
         &self.nodes
     }
 
-    /// The place of the node of a slot.
+    /// The index of a slot's node.
     #[inline]
     pub(crate) fn owner(&self, slot: u16) -> u16 {
         self.owners[usize::from(slot)]
@@ -277,7 +277,7 @@ impl ClusterMap {
         })
     }
 
-    /// The place of the node that a server is which listens at these addresses.
+    /// The index of the node of a server that listens at these addresses.
     pub(crate) fn own(&self, listens: &[SocketAddr]) -> Result<u16, ClusterMapError> {
         if let Some(own) = self.own {
             return Ok(own);

@@ -35,7 +35,7 @@ const IDLE_TURNS_MAX: usize = 10_000;
 /// A client that has been sent so much goes.
 const REPLIES_MAX: usize = 4 << 20;
 
-/// What a client speaks.
+/// The protocol of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaks {
     /// Text and meta.
@@ -48,7 +48,7 @@ pub enum Speaks {
     HttpWithOrigin,
 }
 
-/// What a client was told.
+/// The server's replies to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
     /// All replies, one behind the other.
@@ -59,7 +59,7 @@ pub struct Told {
     pub has_gone: bool,
 }
 
-/// What many servers use, one after another.
+/// Descriptors that one server after another uses.
 struct Outside {
     _poll: Poll,
     wakers: Arc<[Waker]>,
@@ -131,7 +131,7 @@ fn server(speaks: Speaks, outside: &Outside) -> (Shared, Option<Orders>) {
         resp,
         http,
         memory_bytes: MEMORY_BYTES_MIN,
-        // Whether a request waits depends on what has been served before, and so on the cuts.
+        // A request's wait depends on earlier requests, and so on the cuts.
         limits: Limits { waiters: 0, ..Limits::default() },
         http_origin: has_origin.then(|| HttpOrigin::new(base())),
         purge_token: has_origin.then(|| b"token".to_vec()),
@@ -167,9 +167,9 @@ fn server(speaks: Speaks, outside: &Outside) -> (Shared, Option<Orders>) {
 struct Client<'s> {
     session: Session,
     shared: &'s Shared,
-    /// What has arrived and is not served.
+    /// Bytes received and not yet served.
     input: Vec<u8>,
-    /// Bytes without which the session is not asked.
+    /// Bytes that the session needs before it is served again.
     wanted: usize,
     out: Vec<u8>,
     scratch: Vec<u8>,

@@ -1,11 +1,11 @@
-//! What may differ between frazil and another server, and why.
+//! Permitted differences between frazil and another server, with reasons.
 
 /// Replies that may differ.
 pub(super) struct Difference {
-    /// What ours begins with.
+    /// Beginning of our reply.
     ours: &'static str,
     theirs: &'static str,
-    /// What follows cannot be compared, because the servers have other entries now or one has closed the connection.
+    /// Later replies cannot be compared, because the servers now have different entries or one has closed the connection.
     pub(super) parts: bool,
     /// For who reads the table.
     #[expect(dead_code, reason = "the table is where it is told")]

@@ -31,13 +31,13 @@ const LENGTH: u64 = 24;
 const NAME: &[u8] = b"@@@@@@@@";
 /// Differences that are shown, each of another kind.
 const SHOWN_MAX: usize = 20;
-/// How long a server may take for a sequence, and to start.
+/// Time limit of a server for one sequence, and for its start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A protocol that another server speaks as well.
 struct Wire {
     rival: &'static str,
-    /// What is sent before each sequence.
+    /// Requests before each sequence.
     begin: &'static [u8],
     make: fn(&mut Chance) -> Vec<u8>,
     /// Replies as they are compared, one by one.

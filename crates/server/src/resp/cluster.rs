@@ -10,16 +10,16 @@ use crate::cluster::{ClusterMap, Node};
 pub(super) const CROSSES: &str = "CROSSSLOT Keys in request don't hash to the same slot";
 const DISABLED: &str = "ERR This instance has cluster support disabled";
 
-/// Which keys this server has.
+/// The map of a cluster, and this server's node.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     map: ClusterMap,
-    /// The place of its node.
+    /// The index of this server's node.
     own: u16,
 }
 
 impl Cluster {
-    /// The server is the node of that place.
+    /// The server is the node of index `own`.
     pub(crate) fn new(map: ClusterMap, own: u16) -> Cluster {
         Cluster { map, own }
     }

@@ -1,6 +1,6 @@
 //! The slots of Redis Cluster: to which of 16,384 parts a key belongs.
 
-/// How many slots there are.
+/// The number of slots.
 pub(crate) const SLOTS: usize = 1 << 14;
 
 /// CRC16/XMODEM, by byte.
@@ -24,7 +24,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |sum: u16, &byte| sum << 8 ^ TABLE[usize::from((sum >> 8) as u8 ^ byte)])
 }
 
-/// What of a key decides: what is between its first `{` and the next `}`, if that is not empty; else all.
+/// The hashed part of a key: the text between its first `{` and the next `}`, if that is not empty, else all.
 fn hashed(key: &[u8]) -> &[u8] {
     let Some(begin) = memchr::memchr(b'{', key) else { return key };
     let tag = &key[begin + 1..];
