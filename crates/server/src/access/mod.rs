@@ -89,7 +89,7 @@ impl User {
         match &entry.password {
             Some(hash) => check_hash(hash)?,
             None if name == DEFAULT => {}
-            None => return Err("expected a password; only `default` may have none".into()),
+            None => return Err("no password; only `default` may have none".into()),
         }
         let mut classes = 0;
         for class in &entry.classes {
