@@ -112,7 +112,7 @@ fn fill(root: &Path, binary: &Path, release: &Release) -> anyhow::Result<()> {
     for text in TEXTS {
         fs::copy(root.join(text), folder.join(text)).context(text)?;
     }
-    output(Command::new(binary).arg("man").arg(folder.join("man/man1")))?;
+    output(Command::new(binary).args(["man", "--dir"]).arg(folder.join("man/man1")))?;
     for (shell, place) in COMPLETIONS {
         let name = Path::new(place).file_name().context("a completion has a name")?;
         let script = output(Command::new(binary).args(["completions", shell]))?;

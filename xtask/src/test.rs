@@ -167,7 +167,7 @@ fn features() -> &'static str {
 }
 
 /// Examples that CI runs, and those that only rivals' features build, which `lint` does not see.
-const EXAMPLES: [&str; 11] = [
+const EXAMPLES: [&str; 12] = [
     "soak",
     "rows_from_moka",
     "rows_from_quick_cache",
@@ -178,6 +178,7 @@ const EXAMPLES: [&str; 11] = [
     "waits",
     "http_waits",
     "hold_cost",
+    "recording_cost",
     "without_membarrier",
 ];
 const RIVALS_EXAMPLES: [&str; 4] = ["moka_rows", "quick_cache_rows", "byte_growth", "growth"];

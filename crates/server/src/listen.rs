@@ -31,11 +31,21 @@ impl FromStr for Address {
 
     /// `unix:PATH`, `HOST:PORT` or `[IPV6]:PORT`; a host name stands for its first address.
     fn from_str(text: &str) -> io::Result<Address> {
+        let malformed = || {
+            io::Error::other(
+                "expected HOST:PORT, as in `127.0.0.1:11211` or `[::1]:11211`, or unix:PATH",
+            )
+        };
         if let Some(path) = text.strip_prefix("unix:") {
-            return Ok(Address::Unix(PathBuf::from(path)));
+            return if path.is_empty() { Err(malformed()) } else { Ok(Address::Unix(path.into())) };
+        }
+        let (host, port) = text.rsplit_once(':').ok_or_else(malformed)?;
+        let is_bare_ipv6 = host.contains(':') && !host.starts_with('[');
+        if host.is_empty() || is_bare_ipv6 || port.parse::<u16>().is_err() {
+            return Err(malformed());
         }
         let first = text.to_socket_addrs()?.next();
-        first.map(Address::Tcp).ok_or_else(|| io::Error::other("the name has no address"))
+        first.map(Address::Tcp).ok_or_else(|| io::Error::other("the host name has no address"))
     }
 }
 

@@ -55,7 +55,7 @@ impl Passed {
             return Ok(Passed::default());
         };
         if count > SOCKETS_MAX {
-            return Err(io::Error::other(format!("LISTEN_FDS: more than {SOCKETS_MAX}")));
+            return Err(io::Error::other(format!("LISTEN_FDS: more than {SOCKETS_MAX} sockets")));
         }
         let names = env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');
@@ -63,7 +63,7 @@ impl Passed {
             let name = names.next().unwrap_or_default();
             let purpose = NAMES.iter().find(|(known, _)| *known == name).ok_or_else(|| {
                 io::Error::other(format!(
-                    "LISTEN_FDNAMES: `{name}` is not memcached, resp, http or admin"
+                    "LISTEN_FDNAMES: expected memcached, resp, http or admin, found `{name}`"
                 ))
             })?;
             // SAFETY: The service manager has opened these descriptors for this process. This is the only place that
@@ -71,7 +71,9 @@ impl Passed {
             let socket = Socket::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
             let is_stream = socket.r#type()? == Type::STREAM && socket.is_listener()?;
             if !is_stream {
-                return Err(io::Error::other(format!("the socket `{name}` does not listen")));
+                return Err(io::Error::other(format!(
+                    "the socket `{name}` is not a listening stream socket"
+                )));
             }
             socket.set_cloexec(true)?;
             socket.set_nonblocking(true)?;

@@ -90,21 +90,21 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::TooLittleMemory => {
-                write!(f, "less memory than {} MiB", MEMORY_BYTES_MIN >> 20)
+                write!(f, "expected a memory of at least {} MiB", MEMORY_BYTES_MIN >> 20)
             }
-            StartError::NoThreads => f.write_str("no thread to serve with: at least one"),
-            StartError::Store(error) => write!(f, "no store: {error}"),
-            StartError::Cache(error) => write!(f, "no cache for HTTP: {error}"),
-            StartError::Listen(address, error) => write!(f, "cannot listen at {address}: {error}"),
-            StartError::Users(error) => write!(f, "the file of users: {error}"),
+            StartError::NoThreads => f.write_str("expected at least one thread"),
+            StartError::Store(error) => write!(f, "the store cannot be created: {error}"),
+            StartError::Cache(error) => write!(f, "the cache for HTTP cannot be created: {error}"),
+            StartError::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
+            StartError::Users(error) => write!(f, "file of users: {error}"),
             StartError::Tls(error) => write!(f, "TLS: {error}"),
             StartError::Cluster(error) => write!(f, "the map of the cluster: {error}"),
             StartError::TooFewFiles(wanted, most) => write!(
                 f,
-                "so many connections want {wanted} open files, and the process may have {most} \
-                 (`ulimit -Hn`): allow more, or fewer connections"
+                "the connections need {wanted} open files, but the process may have only {most} \
+                 (`ulimit -Hn`): raise that limit, or allow fewer connections"
             ),
-            StartError::System(error) => write!(f, "no thread: {error}"),
+            StartError::System(error) => write!(f, "a thread cannot be started: {error}"),
         }
     }
 }

@@ -40,7 +40,7 @@ impl fmt::Display for StoreBuildError {
             StoreBuildError::Segment(error) => error.fmt(f),
             StoreBuildError::Objects(error) => error.fmt(f),
             StoreBuildError::Evicts => {
-                f.write_str("only a store in segments can refuse items where it might evict others")
+                f.write_str("the store of objects always evicts; only the store of segments can refuse items instead")
             }
         }
     }

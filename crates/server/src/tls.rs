@@ -93,7 +93,7 @@ fn certificates(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     let found = CertificateDer::pem_slice_iter(&bytes).collect::<Result<Vec<_>, _>>();
     let found = found.map_err(|error| of(path, &error.to_string()))?;
     if found.is_empty() {
-        return Err(of(path, "no certificate"));
+        return Err(of(path, "expected a certificate in PEM, found none"));
     }
     Ok(found)
 }

@@ -1,7 +1,7 @@
 //! `--config FILE`: flags of `frazil serve` from a file of TOML, whose keys are the flags' names.
 //!
-//! They become flags before those of the command line are parsed, so each is checked as a flag is, and what the command
-//! line has too is left out.
+//! They become flags before the command line is parsed, so each is checked like a flag. A flag on the command
+//! line replaces that of the file.
 
 use std::ffi::OsString;
 use std::io::Read as _;
@@ -19,7 +19,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Flags that a file cannot have.
 const NOT_IN_FILES: [&str; 4] = ["config", "check", "hash-password", "help"];
 
-/// The arguments of this process, with those of the file that they name, which is read once: it may be a pipe.
+/// The arguments of this process, including those of the file named by `--config`. It is read once, because it may be a pipe.
 pub(crate) fn arguments() -> anyhow::Result<&'static [OsString]> {
     static ARGUMENTS: OnceLock<Vec<OsString>> = OnceLock::new();
     if let Some(read) = ARGUMENTS.get() {
@@ -48,7 +48,7 @@ fn has(given: &[OsString], name: &str) -> bool {
         .any(|one| one == alone.as_str() || one.to_str().is_some_and(|one| one.starts_with(&with)))
 }
 
-/// What was given to a flag first.
+/// The first value of a flag.
 fn value_of(given: &[OsString], name: &str) -> Option<OsString> {
     let (alone, with) = (format!("--{name}"), format!("--{name}="));
     given.iter().enumerate().find_map(|(at, one)| match one.to_str() {
@@ -64,7 +64,7 @@ fn command() -> clap::Command {
     <Args as clap::Args>::augment_args(command)
 }
 
-/// The flags of a file that were not given.
+/// The flags of a file that the command line does not have.
 fn read(path: &Path, given: &[OsString]) -> anyhow::Result<Vec<OsString>> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
@@ -84,8 +84,10 @@ fn read(path: &Path, given: &[OsString]) -> anyhow::Result<Vec<OsString>> {
         let Some(arg) = known.iter().find(|arg| arg.get_long() == Some(key)) else {
             let names = known.iter().filter_map(|arg| arg.get_long());
             return Err(match frazil_policy::nearest(key, names) {
-                Some(near) => anyhow!("no setting `{key}`; the nearest is `{near}`"),
-                None => anyhow!("no setting `{key}`; they have the names of the flags"),
+                Some(near) => anyhow!("unknown setting `{key}`; did you mean `{near}`?"),
+                None => anyhow!(
+                    "unknown setting `{key}`; settings have the names of the flags of `frazil serve`"
+                ),
             });
         };
         let of_file = flags_of(arg, key, value, folder)?;
@@ -112,7 +114,11 @@ fn flags_of(arg: &Arg, key: &str, value: &Value, folder: &Path) -> anyhow::Resul
         Value::Integer(number) if !is_file && !is_address => Ok(number.to_string().into()),
         _ => bail!(
             "`{key}`: {}",
-            if is_file || is_address { "text in quotes" } else { "text or a number" }
+            if is_file || is_address {
+                "expected text in quotes"
+            } else {
+                "expected text or a number"
+            }
         ),
     };
     let flag = |value: OsString| {
@@ -123,7 +129,7 @@ fn flags_of(arg: &Arg, key: &str, value: &Value, folder: &Path) -> anyhow::Resul
     match (arg.get_action(), value) {
         (ArgAction::SetTrue, Value::Boolean(true)) => Ok(vec![format!("--{key}").into()]),
         (ArgAction::SetTrue, Value::Boolean(false)) => Ok(Vec::new()),
-        (ArgAction::SetTrue, _) => bail!("`{key}`: true or false"),
+        (ArgAction::SetTrue, _) => bail!("`{key}`: expected true or false"),
         (ArgAction::Append, Value::Array(values)) => {
             values.iter().map(|value| text(value).map(flag)).collect()
         }
@@ -131,12 +137,12 @@ fn flags_of(arg: &Arg, key: &str, value: &Value, folder: &Path) -> anyhow::Resul
     }
 }
 
-/// All settings that are in force, as a file would have them.
+/// All settings in force, as a file of TOML.
 pub(super) fn effective(given: &[OsString]) -> anyhow::Result<String> {
     let command = command();
     let matches = command.clone().try_get_matches_from(&given[2..])?;
     let mut table = Table::new();
-    // `origin-timeout` says something only with `origin`, and is refused without.
+    // `origin-timeout` is refused without `origin`.
     let is_of_absent = |name: &str| {
         let of = name.split('-').next().unwrap_or_default();
         let found = command.get_arguments().find(|arg| of != name && arg.get_long() == Some(of));

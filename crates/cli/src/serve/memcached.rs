@@ -29,33 +29,33 @@ pub(crate) struct Args {
 const HELP: &str = "frazil memcached: a cache server with memcached's protocol and flags
 
 -p, --port=<num>          TCP port (default: 11211, 0: none, -1: any free port)
--s, --unix-socket=<file>  listen at a Unix socket instead
--a, --unix-mask=<mask>    access to the Unix socket, octal (default: 0700)
+-s, --unix-socket=<file>  listen on a Unix socket instead
+-a, --unix-mask=<mask>    permissions of the Unix socket, octal (default: 0700)
 -A, --enable-shutdown     enable the command `shutdown`
--l, --listen=<addr>       address, or several with commas, each with or without a port
+-l, --listen=<addr>       address, or several separated by commas, each with or without a port
                           (default: all of IPv4, as memcached; without -Y there are no users)
 -u, --user=<user>         must be the user who starts it; it does not switch users
--m, --memory-limit=<num>  megabytes for items, index and buffers together (default: 64)
--c, --conn-limit=<num>    connections at once (default: 1024, or what the limit of open files allows)
+-m, --memory-limit=<num>  MiB for items, index and buffers together (default: 64)
+-c, --conn-limit=<num>    open connections (default: 1024, or what the limit of open files allows)
 -t, --threads=<num>       threads (default: 4)
--b, --listen-backlog=<num> connections that wait to be accepted (default: 1024)
--B, --protocol=<name>     auto or ascii; with binary, which is not supported, it serves nobody
--C, --disable-cas         no numbers for cas
+-b, --listen-backlog=<num> queue of connections not yet accepted (default: 1024)
+-B, --protocol=<name>     auto or ascii; binary is not supported, and closes all connections
+-C, --disable-cas         all numbers for cas are 0
 -D <char>                 count requests by key prefix; a prefix ends with this character
 -F, --disable-flush-all   disable the command `flush_all`
--I, --max-item-size=<num> bytes of an item, with k or m (default: 1m, which is also the most)
--M, --disable-evictions   refuse a value if memory is full, and evict nothing
--P, --pidfile=<file>      write the process's number to a file
--R, --max-reqs-per-event  requests of a connection before others have their turn (default: by bytes)
--U, --udp-port=<num>      accepted; UDP is not supported, and a note says so for ports but 0
--v, --verbose             accepted, shown by `stats settings`, without effect
--W, --disable-watch       there is no `watch`
+-I, --max-item-size=<num> bytes of an item, with k or m (default and maximum: 1m)
+-M, --disable-evictions   refuse a value if memory is full, instead of evicting
+-P, --pidfile=<file>      write the process ID to a file
+-R, --max-reqs-per-event  requests of a connection before the next has its turn (default: by bytes)
+-U, --udp-port=<num>      accepted without effect, as UDP is not supported; noted unless 0
+-v, --verbose             accepted without effect, shown by `stats settings`
+-W, --disable-watch       accepted without effect, as there is no `watch`
 -X, --disable-dumping     disable `stats cachedump` and `lru_crawler metadump`
 -Y, --auth-file=<file>    users and passwords, `user:password` a line
--h, --help                this
--V, --version             the version
--o, --extended            options with commas between them:
-   - idle_timeout=<num>   close a connection after so many seconds without a request
+-h, --help                print this help
+-V, --version             print the version
+-o, --extended            options separated by commas:
+   - idle_timeout=<num>   close a connection after this many seconds without a request
    - modern, no_modern, maxconns_fast, slab_chunk_max, slab_reassign, slab_automove, hashpower,
      lru_crawler, lru_maintainer, and these with no_ before: accepted without effect
    - relaxed_privileges   for tests: enables the command `debugtime`
@@ -115,7 +115,7 @@ struct Flags {
     prints: Option<String>,
 }
 
-/// Serves until the process is told to end.
+/// Serves until a signal or the command `shutdown` ends the process.
 pub(crate) fn run(args: &Args) -> Done {
     let limits = Limits { item_bytes: Some(ITEM_BYTES_MAX), ..Limits::default() };
     let mut flags = Flags {
@@ -142,7 +142,7 @@ pub(crate) fn run(args: &Args) -> Done {
         |address: &Address| matches!(address, Address::Tcp(address) if !address.ip().is_loopback());
     if flags.settings.options.users.is_none() && flags.settings.memcached.iter().any(is_open) {
         note(
-            "other machines can reach it, and without users (-Y) anybody there can read and change everything",
+            "other machines can reach the server, and without users (-Y) anybody there can read and change all entries",
         );
     }
     let server = super::start(flags.settings, flags.has_connections)?;
@@ -150,7 +150,7 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(server.join().context("serving")?)
 }
 
-/// Writes the ports to the file that memcached writes them to, if the environment names one.
+/// Writes the ports to the file that the environment names, as memcached does.
 fn tell_ports(server: &Server) -> anyhow::Result<()> {
     let Some(path) = std::env::var_os("MEMCACHED_PORT_FILENAME").map(PathBuf::from) else {
         return Ok(());
@@ -162,7 +162,7 @@ fn tell_ports(server: &Server) -> anyhow::Result<()> {
             text.push_str(&format!("TCP {family}: {}\n", address.port()));
         }
     }
-    // By another name first: who waits for the file reads it as soon as it is there.
+    // Under another name first: a program that waits for the file reads it as soon as it appears.
     let whole = path.with_extension("lck");
     std::fs::write(&whole, text).and_then(|()| std::fs::rename(&whole, &path))?;
     Ok(())
@@ -176,7 +176,8 @@ impl Flags {
                 let (name, value) =
                     long.split_once('=').map_or((long, None), |(n, v)| (n, Some(v)));
                 let known = FLAGS.iter().find(|known| known.1 == name);
-                let &(flag, _, has_value) = known.ok_or_else(|| anyhow!("no flag `--{name}`"))?;
+                let &(flag, _, has_value) =
+                    known.ok_or_else(|| anyhow!("unknown flag `--{name}` (see -h)"))?;
                 let value = match (has_value, value) {
                     (true, None) => given.next().map(String::as_str),
                     (_, value) => value,
@@ -186,18 +187,19 @@ impl Flags {
             }
             let Some(mut letters) = one.strip_prefix('-').filter(|letters| !letters.is_empty())
             else {
-                bail!("`{one}` is no flag");
+                bail!("expected a flag, found `{one}` (see -h)");
             };
             while let Some(flag) = letters.chars().next() {
                 letters = &letters[flag.len_utf8()..];
                 let known = FLAGS.iter().find(|known| known.0 == flag);
-                let &(_, _, has_value) = known.ok_or_else(|| anyhow!("no flag `-{flag}`"))?;
+                let &(_, _, has_value) =
+                    known.ok_or_else(|| anyhow!("unknown flag `-{flag}` (see -h)"))?;
                 if !has_value {
                     self.take(flag, "")?;
                     continue;
                 }
                 let value = if letters.is_empty() {
-                    given.next().with_context(|| format!("`-{flag}` wants a value"))?
+                    given.next().with_context(|| format!("expected a value after `-{flag}`"))?
                 } else {
                     letters
                 };
@@ -211,21 +213,23 @@ impl Flags {
     fn take(&mut self, flag: char, value: &str) -> anyhow::Result<()> {
         let (limits, options) = (&mut self.settings.limits, &mut self.settings.options);
         let number = || -> anyhow::Result<usize> {
-            value.parse().with_context(|| format!("`-{flag} {value}`: no number"))
+            value.parse().with_context(|| format!("`-{flag} {value}`: expected a number"))
         };
         let at_least_one = || match number()? {
-            0 => bail!("`-{flag} 0`: at least 1"),
+            0 => bail!("`-{flag} 0`: expected at least 1"),
             number => Ok(number),
         };
         match flag {
             'p' => {
                 let port = value.parse().ok().filter(|port| (-1..=65535).contains(port));
-                self.port = port.with_context(|| format!("`-p {value}`: no port"))?;
+                self.port = port.with_context(|| {
+                    format!("`-p {value}`: expected a port up to 65535, or -1 for any")
+                })?;
             }
             's' => self.socket = Some(PathBuf::from(value)),
             'a' => {
                 self.access = u32::from_str_radix(value, 8)
-                    .with_context(|| format!("`-a {value}`: no octal number"))?;
+                    .with_context(|| format!("`-a {value}`: expected an octal number"))?;
             }
             'A' => options.shutdown = true,
             'l' => self.interfaces.extend(value.split(',').map(str::to_owned)),
@@ -233,7 +237,7 @@ impl Flags {
             'm' => {
                 self.settings.memory_bytes = at_least_one()?
                     .checked_mul(1 << 20)
-                    .with_context(|| format!("`-m {value}`: more than this machine can count"))?;
+                    .with_context(|| format!("`-m {value}`: more than this machine can address"))?;
             }
             'c' => {
                 limits.connections = at_least_one()?;
@@ -245,7 +249,7 @@ impl Flags {
             'C' => options.cas = false,
             'D' => {
                 options.prefix_delimiter =
-                    *value.as_bytes().first().context("`-D`: a character")?;
+                    *value.as_bytes().first().context("`-D`: expected a character")?;
                 options.detail = true;
             }
             'F' => options.flush = false,
@@ -253,7 +257,7 @@ impl Flags {
             'P' => self.pid_file = Some(PathBuf::from(value)),
             'R' => limits.turn_requests = at_least_one()?,
             'U' if value == "0" => {}
-            'U' => note(&format!("-U {value}: UDP is not spoken, so nothing listens there")),
+            'U' => note(&format!("-U {value}: ignored, as UDP is not supported")),
             'v' => options.shown.verbosity += 1,
             'W' => {}
             'X' => options.dump = false,
@@ -264,7 +268,7 @@ impl Flags {
             }
             'o' => value.split(',').try_for_each(|option| self.extended(option))?,
             'M' => self.settings.evicts = false,
-            'd' => bail!("`-d` is not supported: systemd, or `&`, keeps it in the background"),
+            'd' => bail!("`-d` is not supported: run it in the background with systemd or `&`"),
             _ => bail!("`-{flag}` is not supported"),
         }
         Ok(())
@@ -274,8 +278,9 @@ impl Flags {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         match name.strip_prefix("no_").unwrap_or(name) {
             "idle_timeout" => {
-                self.settings.limits.idle_seconds =
-                    value.parse().with_context(|| format!("-o {option}: no number of seconds"))?;
+                self.settings.limits.idle_seconds = value
+                    .parse()
+                    .with_context(|| format!("`-o {option}`: expected a number of seconds"))?;
             }
             "relaxed_privileges" => self.settings.options.debug = true,
             "modern" | "maxconns_fast" | "slab_chunk_max" | "slab_reassign" | "slab_automove"
@@ -285,7 +290,7 @@ impl Flags {
         Ok(())
     }
 
-    /// Fills in where the server listens.
+    /// Sets the addresses to listen on.
     fn listen(&mut self) -> anyhow::Result<()> {
         let shown = &mut self.settings.options.shown;
         shown.port = u16::try_from(self.port).unwrap_or(0);
@@ -299,7 +304,7 @@ impl Flags {
         }
         // Port 0 is none, and -1 is any, which the system calls 0.
         if self.port == 0 {
-            bail!("`-p 0` without `-s`: the server would listen nowhere");
+            bail!("`-p 0` needs `-s`, or there is no address to listen on");
         }
         let port = shown.port;
         if self.interfaces.is_empty() {
@@ -319,17 +324,17 @@ impl Flags {
     }
 }
 
-/// Users are not switched: who starts the server is who it runs as.
+/// Refuses users other than the one who starts the server: it does not switch.
 fn check_user(name: &str) -> anyhow::Result<()> {
     let passwd = std::fs::read_to_string("/etc/passwd").context("/etc/passwd")?;
     let fields = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let mut found = fields.filter(|fields| fields.first() == Some(&name));
     let id = found.next().and_then(|fields| fields.get(2)?.parse::<u32>().ok());
-    let id = id.with_context(|| format!("`-u {name}`: no such user"))?;
+    let id = id.with_context(|| format!("`-u {name}`: unknown user"))?;
     use std::os::unix::fs::MetadataExt as _;
     let own = std::fs::metadata("/proc/self").context("/proc/self")?.uid();
     if id != own {
-        bail!("`-u {name}` is not supported: start it as that user");
+        bail!("`-u {name}`: switching users is not supported; start the server as that user");
     }
     Ok(())
 }
@@ -340,10 +345,10 @@ fn protocol(name: &str) -> anyhow::Result<(&'static str, bool)> {
         "auto" => Ok(("auto-negotiate", true)),
         "ascii" => Ok(("ascii", true)),
         "binary" => {
-            note("-B binary: the binary protocol is not spoken, so all connections are closed");
+            note("-B binary: all connections are closed, as the binary protocol is not supported");
             Ok(("binary", false))
         }
-        _ => bail!("`-B {name}`: auto or ascii"),
+        _ => bail!("`-B {name}`: expected auto or ascii"),
     }
 }
 
@@ -353,13 +358,15 @@ fn item_bytes(text: &str) -> anyhow::Result<usize> {
         Some((at, 'm' | 'M')) => (&text[..at], 20),
         _ => (text, 0),
     };
-    let number: usize = digits.parse().with_context(|| format!("`-I {text}`: no size"))?;
+    let number: usize = digits
+        .parse()
+        .with_context(|| format!("`-I {text}`: expected a size, as in `512k` or `1m`"))?;
     let bytes = number.saturating_mul(1 << shift);
     if !(1 << 10..=128 << 20).contains(&bytes) {
-        bail!("`-I {text}`: from 1k to 128m");
+        bail!("`-I {text}`: expected a size from 1k to 128m");
     }
     if bytes > ITEM_BYTES_MAX {
-        note(&format!("-I {text}: items of more than 1m are refused all the same"));
+        note(&format!("-I {text}: items above 1m are refused nevertheless"));
     }
     Ok(bytes)
 }

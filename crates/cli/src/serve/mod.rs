@@ -38,108 +38,109 @@ pub(crate) use memcached::{Args as MemcachedArgs, run as run_memcached};
   frazil serve --memcached 127.0.0.1:11211 --origin 'http://127.0.0.1:8080/items/{key}'
   frazil serve --http 127.0.0.1:8000 --origin http://127.0.0.1:8080 --memory 1GiB --policy s3-fifo")]
 pub(crate) struct Args {
-    /// Speak memcached's text and meta protocol here: `HOST:PORT`, or `unix:PATH`
+    /// Address for memcached's text and meta protocols: `HOST:PORT` or `unix:PATH`
     #[arg(long, value_name = "ADDR")]
     memcached: Vec<Address>,
-    /// Speak RESP, the protocol of Redis, here: `HOST:PORT`, or `unix:PATH`
+    /// Address for RESP, the protocol of Redis: `HOST:PORT` or `unix:PATH`
     #[arg(long, value_name = "ADDR")]
     resp: Vec<Address>,
-    /// Speak HTTP/1.1 here, as a shared cache before `--origin`: `HOST:PORT`, or `unix:PATH`
+    /// Address for HTTP/1.1, served by a shared cache in front of `--origin`: `HOST:PORT` or `unix:PATH`
     #[arg(long, value_name = "ADDR", requires = "origin")]
     http: Vec<Address>,
-    /// Serve `/health` and `/metrics` for Prometheus here, by HTTP: `HOST:PORT`, or `unix:PATH`
+    /// Address for `/health` and for `/metrics` of Prometheus, by HTTP: `HOST:PORT` or `unix:PATH`
     #[arg(long, value_name = "ADDR")]
     admin: Vec<Address>,
-    /// Memory for items, index and the buffers of connections together
+    /// Memory for items, index and buffers of connections together, as `64MiB`, `64MB` or `1e8`
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = memory)]
     memory: usize,
-    /// Threads that serve; best one for each core that the server may use
+    /// Serving threads; best one for each core that the server may use
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// How items are stored: `segment`, in a log of segments of up to 1 MiB, which takes the least memory; `objects`, each in an
-    /// allocation of its own, evicted by a policy
+    /// Store of items: `segment` is a log of segments of up to 1 MiB and takes the least memory; `objects` allocates each item
+    /// separately, and evicts by a policy
     #[arg(long, value_name = "NAME", default_value = "segment", value_parser = ["segment", "objects"])]
     store: String,
-    /// Policy by which `--store objects` and the cache of HTTP evict: `s3-fifo`, `w-tinylfu`, `lru` or any other online policy
-    /// of `frazil simulate` but `gl-cache` and `lrb` [default: mobius]
+    /// Eviction policy of `--store objects` and of the cache for HTTP: `s3-fifo`, `w-tinylfu`, `lru` or any other online policy
+    /// of `frazil simulate` except `gl-cache` and `lrb` [default: mobius]
     #[arg(long, value_name = "NAME")]
     policy: Option<Policy>,
-    /// The largest item, with its key, up to 1 MiB. The default is the largest for which there are enough segments to evict
-    /// well: 1 MiB with 64 MiB of memory, 128 KiB with 16 MiB
+    /// Largest item with its key, at most 1 MiB. The default leaves enough segments for good eviction: 1 MiB with 64 MiB of
+    /// memory, 128 KiB with 16 MiB
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     item_max: Option<usize>,
-    /// Connections at once; one more is refused [default: 1024, or what the limit of open files allows]
+    /// Open connections; further ones are refused [default: 1024, or what the limit of open files allows]
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
-    /// Close a connection that sends no request for so many seconds; 0: never
+    /// Close a connection without a request for this time; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     idle_timeout: u64,
-    /// Close a connection if a request takes so many seconds to arrive, or the client reads no
-    /// reply for so long
+    /// Close a connection if a request takes longer than this to arrive, or the client reads no
+    /// reply for this time; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     request_timeout: u64,
-    /// Write all entries to this file at the end (SIGTERM, SIGINT), and read them from it at the
-    /// start, while clients are served
+    /// File to which all entries are written at the end (SIGTERM, SIGINT), and from which they are
+    /// restored at the start, while clients are served
     #[arg(long, value_name = "FILE")]
     snapshot: Option<PathBuf>,
-    /// Pass over a snapshot that is older than so many seconds; 0: any age
+    /// Ignore a snapshot older than this; 0: any age
     #[arg(long, value_name = "SECONDS", default_value_t = 0, requires = "snapshot")]
     snapshot_max_age: u64,
-    /// How long clients may take, at the end, to send the rest of their requests and to read their
+    /// Time at the end for clients to send the rest of their requests and to read their
     /// replies
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     drain_timeout: u64,
-    /// Where to fetch what is missing. With `{key}`, as in `http://HOST:PORT/{key}`: for misses of `get`, `gets` and `mg`, and
-    /// of `GET` and `MGET` in RESP. Without, as in `http://HOST:PORT`: the origin that `--http` caches, to which the path of a
-    /// request is appended. One of each may be given
+    /// Origin to fetch from on a miss. With `{key}`, as in `http://HOST:PORT/{key}`, it serves misses of `get`, `gets` and `mg`,
+    /// and of `GET` and `MGET` in RESP. Without, as in `http://HOST:PORT`, it is the origin of `--http`, and the path of each
+    /// request is appended. One of each kind may be given
     #[arg(long, value_name = "URL")]
     origin: Vec<OriginArg>,
-    /// Let clients of HTTP remove a URL by `PURGE` if they send the first line of this file as `Authorization: Bearer`
+    /// File whose first line is the token of `PURGE`: HTTP clients that send it as `Authorization: Bearer` can remove a URL
     #[arg(long, value_name = "FILE", requires = "origin")]
     purge_token_file: Option<PathBuf>,
-    /// Give up a fetch after so many seconds; requests that wait for it get a miss, or 504 by HTTP
+    /// Timeout of a fetch; requests that wait for it get a miss, or 504 by HTTP
     #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "origin", value_parser = clap::value_parser!(u64).range(1..=3600))]
     origin_timeout: u64,
-    /// Fetches at once from each origin; a request beyond gets a miss, or 503 by HTTP
+    /// Fetches in flight from each origin; further requests get a miss, or 503 by HTTP
     #[arg(long, value_name = "N", default_value_t = 1024, requires = "origin")]
     origin_fetches: usize,
-    /// Keep a value for so many seconds if its response has no lifetime
+    /// Lifetime of a fetched value if its response has none
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "origin")]
     origin_ttl: u64,
-    /// Remember for so many seconds that the origin has no value (404 or 410)
+    /// Time for which an absent value (404 or 410 from the origin) is remembered
     #[arg(long, value_name = "SECONDS", default_value_t = 10, requires = "origin")]
     origin_absent_ttl: u64,
-    /// Requests that wait at once, for a fetch or for another client's write; one more does not wait
+    /// Requests that may wait for a fetch or for another client's write; further ones do not wait
     #[arg(long, value_name = "N", default_value_t = 65_536)]
     waiters: usize,
-    /// Users, each with a hash of its password, classes of commands and prefixes of keys, in TOML; read again at SIGHUP
+    /// File of users in TOML, each with a hash of its password, classes of commands and prefixes of keys; reloaded at SIGHUP
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
-    /// Speak TLS, and nothing else, at all TCP addresses, with this certificate and those it is signed by, in PEM; read
-    /// again at SIGHUP
+    /// Certificate chain in PEM. With it all TCP addresses speak TLS only; reloaded at
+    /// SIGHUP
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The private key of that certificate, in PEM
+    /// Private key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Serve only clients with a certificate that one of these has signed, in PEM
+    /// Certificates of authorities in PEM; clients need a certificate signed by one of them
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
-    /// Serve the slots of Redis Cluster that this map gives to this server, and tell clients of RESP where the others are:
-    /// nodes with `name`, `address` and `slots`, in TOML
+    /// Map of a Redis Cluster in TOML: nodes with `name`, `address` and `slots`. This server serves its slots, and tells RESP
+    /// clients which node has the others
     #[arg(long, value_name = "FILE")]
     cluster: Option<PathBuf>,
-    /// Listen beyond this machine, although anybody who connects can read and change everything
+    /// Allow addresses that other machines can reach without a password or certificate: anybody there can read and change all
+    /// entries
     #[arg(long)]
     insecure: bool,
-    /// Take flags from this file of TOML, as `memory = "4GiB"`; those of the command line go before. Paths are relative
+    /// File of TOML with flags, as `memory = "4GiB"`; flags on the command line win. Paths are relative
     /// to the file's folder
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Print the settings that would be in force, and end; files of users and for TLS are read
+    /// Print the settings in force and exit; checks the files of users and for TLS
     #[arg(long)]
     check: bool,
-    /// Read a password from standard input, and print its hash for a file of users
+    /// Read a password from standard input and print its hash, for a file of users
     #[arg(long, exclusive = true)]
     hash_password: bool,
 }
@@ -167,12 +168,12 @@ fn token(path: &Path) -> anyhow::Result<Vec<u8>> {
     let text = std::fs::read(path).with_context(|| path.display().to_string())?;
     let line = text.split(|&byte| byte == b'\n').next().unwrap_or_default().trim_ascii();
     if line.is_empty() {
-        bail!("{}: its first line is empty, and no token", path.display());
+        bail!("{}: expected a token on the first line, found an empty line", path.display());
     }
     Ok(line.to_vec())
 }
 
-/// Which servers have which keys.
+/// Reads the map of a cluster.
 fn cluster(path: &Path) -> anyhow::Result<ClusterMap> {
     let named = || format!("--cluster {}", path.display());
     std::fs::read_to_string(path).with_context(named)?.parse().with_context(named)
@@ -180,23 +181,24 @@ fn cluster(path: &Path) -> anyhow::Result<ClusterMap> {
 
 /// Bytes of `64MiB`, `64MB`, `1e8` and their like.
 fn memory(text: &str) -> Result<usize, String> {
-    let bytes = parse_bytes(text).ok_or("a number of bytes, as in `64MiB`, `64MB` or `1e8`")?;
+    let bytes =
+        parse_bytes(text).ok_or("expected a number of bytes, as in `64MiB`, `64MB` or `1e8`")?;
     usize::try_from(bytes).map_err(|_| "more than this machine can address".into())
 }
 
 impl Args {
-    /// What the server is told.
+    /// The settings of the server.
     fn settings(&self, passed: Passed) -> Result<Settings, Failure> {
         let [memcached, resp, http, _] =
             passed.beside([self.memcached.len(), self.resp.len(), self.http.len(), 0]);
         let (keys, base) = self.origins(memcached + resp > 0, http > 0).map_err(Failure::usage)?;
         if self.policy.is_some() && http == 0 && self.store == "segment" {
             return Err(Failure::usage(anyhow!(
-                "--policy is for `--store objects` and `--http`: segments are evicted as a whole"
+                "--policy needs `--store objects` or `--http`: the store of segments evicts by segment"
             )));
         }
         if self.purge_token_file.is_some() && http == 0 {
-            return Err(Failure::usage(anyhow!("--purge-token-file is for `--http`")));
+            return Err(Failure::usage(anyhow!("--purge-token-file needs `--http`")));
         }
         let purge_token = self.purge_token_file.as_deref().map(token).transpose();
         let purge_token = purge_token.map_err(Failure::usage)?;
@@ -242,7 +244,7 @@ impl Args {
         })
     }
 
-    /// What is fetched from where, each for clients that there are.
+    /// The origins of keys and of HTTP, each of which needs an address for its clients.
     fn origins(
         &self,
         has_keys: bool,
@@ -255,18 +257,20 @@ impl Args {
                 OriginArg::Http(base) => http.replace(base.clone()).is_some(),
             };
             if is_second {
-                bail!("two origins of a kind: one with `{{key}}`, and one without");
+                bail!(
+                    "two origins of the same kind: expected at most one with `{{key}}` and one without"
+                );
             }
         }
         if keys.is_some() && !has_keys {
             bail!(
-                "an origin with `{{key}}` is for `--memcached` and `--resp`; the one for `--http` has none"
+                "an origin with `{{key}}` needs `--memcached` or `--resp`; the origin of `--http` has no `{{key}}`"
             );
         }
         if http.is_some() != has_http {
             bail!(
-                "`--http` goes with an origin without `{{key}}`, as in `--origin http://127.0.0.1:8080`, and \
-                 `--memcached` and `--resp` with one that has it"
+                "`--http` needs an origin without `{{key}}`, as in `--origin http://127.0.0.1:8080`; an origin for \
+                 `--memcached` or `--resp` has `{{key}}`"
             );
         }
         Ok((keys, http))
@@ -277,14 +281,14 @@ impl Args {
         Some(TlsFiles { certificate, key, client_ca: self.tls_client_ca.clone() })
     }
 
-    /// Refuses to listen nowhere, and beyond this machine where who connects is not asked who it is.
+    /// Requires an address, and a password or certificate on each address that other machines can reach.
     fn check_addresses(&self, passed: &Passed) -> Result<(), Failure> {
         let all = |given: &[Address], passed: Vec<Address>| [given, &passed].concat();
         let keys = all(&[&self.memcached[..], &self.resp].concat(), passed.of_keys());
         let http = all(&self.http, passed.of_http());
         if keys.is_empty() && http.is_empty() {
             return Err(Failure::usage(anyhow!(
-                "nowhere to listen: `--memcached ADDR`, `--resp ADDR`, `--http ADDR`, or some of them"
+                "no address to listen on: give `--memcached ADDR`, `--resp ADDR` or `--http ADDR`, as in `--resp 127.0.0.1:6379`"
             )));
         }
         let has_users = match &self.users {
@@ -299,8 +303,8 @@ impl Args {
         let is_open = |address: &&Address| matches!(address, Address::Tcp(address) if !address.ip().is_loopback());
         if let Some(open) = keys.iter().find(is_open).filter(|_| !has_users) {
             return Err(Failure::usage(anyhow!(
-                "{open} can be reached from other machines, and who connects there needs no password: `--users` or \
-                 `--tls-client-ca` asks for one or for a certificate, and `--insecure` serves there all the same"
+                "other machines can reach {open}, and clients need no password there: require one with `--users FILE`, \
+                 or a certificate with `--tls-client-ca FILE`, or allow everybody with `--insecure`"
             )));
         }
         for (flag, addresses) in
@@ -308,8 +312,8 @@ impl Args {
         {
             if let Some(open) = addresses.iter().find(is_open) {
                 return Err(Failure::usage(anyhow!(
-                    "{flag} {open} can be reached from other machines, and has no users: `--tls-client-ca` asks for a \
-                     certificate, and `--insecure` serves there all the same"
+                    "other machines can reach {flag} {open}, which has no users: require a certificate with \
+                     `--tls-client-ca FILE`, or allow everybody with `--insecure`"
                 )));
             }
         }
@@ -317,7 +321,7 @@ impl Args {
     }
 }
 
-/// Serves until the process is told to end.
+/// Serves until a signal ends the process.
 pub(crate) fn run(args: &Args) -> Done {
     if args.hash_password {
         return hash_password();
@@ -334,7 +338,7 @@ pub(crate) fn run(args: &Args) -> Done {
         crate::output::print(&config::effective(config::arguments()?)?)?;
         return Ok(());
     }
-    // Before anything is served: a signal that comes now is not lost.
+    // Before clients are served, so that no signal is lost.
     let signals = TERM_SIGNALS.iter().chain(&[SIGHUP]);
     let signals = Signals::new(signals).context("signals")?;
     let server = start(settings, args.connections.is_some())?;
@@ -365,7 +369,7 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(())
 }
 
-/// Starts a server. Where nobody has said how many connections it is to have, as many as the process may have.
+/// Starts a server. Without a given number of connections, as many as the limit of open files allows.
 fn start(settings: Settings, has_connections: bool) -> anyhow::Result<Server> {
     let connections = settings.limits.connections;
     match Server::start(settings.clone()) {
@@ -376,7 +380,7 @@ fn start(settings: Settings, has_connections: bool) -> anyhow::Result<Server> {
                 return Err(StartError::TooFewFiles(wanted, most).into());
             }
             note(&format!(
-                "{connections} connections at once, because the process may have {most} open files (`ulimit -Hn`)"
+                "limited to {connections} connections, because the process may have only {most} open files (`ulimit -Hn`)"
             ));
             let limits = Limits { connections, ..settings.limits.clone() };
             Ok(Server::start(Settings { limits, ..settings })?)
@@ -388,7 +392,7 @@ fn start(settings: Settings, has_connections: bool) -> anyhow::Result<Server> {
 /// Prints the hash of the password on standard input, up to the end of its line.
 fn hash_password() -> Done {
     let mut password = Vec::new();
-    // One more than the longest, which is refused then.
+    // Longer than the longest password, which is refused then.
     io::stdin().take(1024).read_to_end(&mut password).context("standard input")?;
     let end = password.iter().position(|&byte| byte == b'\n').unwrap_or(password.len());
     let line = &password[..end];
@@ -398,21 +402,24 @@ fn hash_password() -> Done {
     Ok(())
 }
 
-/// Reads files again at SIGHUP, and tells what became of that.
+/// Reloads files at SIGHUP, and reports the results.
 fn reload(handle: &Handle) {
     let outcomes = handle.reload();
     if outcomes.is_empty() {
-        note("SIGHUP: there are no files of users or certificates to read again");
+        note("SIGHUP: no file of users or certificates to reload");
     }
     for (path, outcome) in outcomes {
         match outcome {
-            Ok(()) => note(&format!("{}: read again", path.display())),
-            Err(error) => note(&format!("{}: {error}; what was read before stays", path.display())),
+            Ok(()) => note(&format!("{}: reloaded", path.display())),
+            Err(error) => note(&format!(
+                "{}: {error}; the settings read before stay in force",
+                path.display()
+            )),
         }
     }
 }
 
-/// Tells systemd, if it has started this process; elsewhere than on Linux there is none.
+/// Notifies systemd, if it has started this process. Without effect on systems other than Linux.
 fn tell_manager(notice: &str) {
     #[cfg(target_os = "linux")]
     notify::notify(notice);
@@ -420,7 +427,7 @@ fn tell_manager(notice: &str) {
     let _ = notice;
 }
 
-/// The first signal has the server drain, the second stops it; SIGHUP reads files again.
+/// The first signal drains the server, the second stops it. SIGHUP reloads files.
 fn end_at_signals(mut signals: Signals, handle: &Handle, patience: Duration) {
     let mut drains = false;
     for signal in signals.forever() {
@@ -430,7 +437,9 @@ fn end_at_signals(mut signals: Signals, handle: &Handle, patience: Duration) {
         }
         let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
         if !std::mem::replace(&mut drains, true) {
-            note(&format!("{name}: serving what has arrived; a second one ends at once"));
+            note(&format!(
+                "{name}: serving the requests that have arrived; a second signal ends at once"
+            ));
             tell_manager("STOPPING=1");
             handle.drain(patience);
         } else {
@@ -444,7 +453,7 @@ fn restore(handle: &Handle, path: &Path, age_max: Option<Duration>) {
     let shown = path.display();
     match handle.restore(path, age_max) {
         Ok(Some(entries)) => note(&format!("{shown}: {entries} entries read")),
-        Ok(None) => note(&format!("{shown}: older than --snapshot-max-age, passed over")),
+        Ok(None) => note(&format!("{shown}: older than --snapshot-max-age, ignored")),
         Err(RestoreError::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => {
             note(&format!("{shown}: no such file yet"));
         }
@@ -452,7 +461,7 @@ fn restore(handle: &Handle, path: &Path, age_max: Option<Duration>) {
         // the end another one would replace it.
         Err(error) => {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-            note(&format!("{shown}: {error}{cause}; serving without"));
+            note(&format!("{shown}: {error}{cause}; serving without its entries"));
             let aside = path.with_added_extension("unread");
             match std::fs::rename(path, &aside) {
                 Ok(()) => note(&format!("{shown}: kept as {}", aside.display())),

@@ -1,4 +1,4 @@
-//! Odd and bad traces and names: the result and the message of each, as docs/inputs.md has them.
+//! Odd and bad traces, names, sizes and addresses: the result and the message of each, as docs/inputs.md has them.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -87,6 +87,20 @@ fn inputs() -> Vec<(String, &'static str)> {
         of("1\n2\n1\n", "trace info FILE --format twiter"),
         of("1\n2\n1\n", "simulate --policy lru --capacity 1"),
         of("1\n2\n1\n", "trace info FILE --limit 1e0"),
+        of("", "serve --resp 127.0.0.1:0 --check --memory 64MB"),
+        of("", "serve --resp 127.0.0.1:0 --check --memory 1e8"),
+        of("", "serve --resp 127.0.0.1:0 --check --memory 12XB"),
+        of("", "serve --resp 127.0.0.1:0 --check --item-max 1.5"),
+        of("", "serve --resp 127.0.0.1:0 --memory 1MiB"),
+        of("", "serve --resp localhost --check"),
+        of("", "serve --resp 127.0.0.1:http --check"),
+        of("", "serve --resp ::1 --check"),
+        of("", "serve --resp unix: --check"),
+        of("", "serve --resp 0.0.0.0:6379 --check"),
+        of("", "serve --memory 64MB"),
+        of("", "memcached -m 64MB"),
+        of("", "memcached -l 127.0.0.1:http"),
+        of("", "man serv"),
     ]
 }
 
@@ -103,6 +117,10 @@ fn outcome(output: &Output, command: &str) -> String {
     let text = String::from_utf8(output.stdout.clone()).unwrap();
     if command.contains("convert") {
         return format!("``{}``", text.trim_end().replace('\n', "\\n"));
+    }
+    if command.contains("--check") {
+        let memory = text.lines().find(|line| line.starts_with("memory = "));
+        return format!("`{}`", memory.unwrap());
     }
     let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     if !command.contains("info") {
@@ -140,7 +158,8 @@ fn every_odd_input_is_in_the_book_with_what_becomes_of_it() {
     let mut text = HEAD.to_owned();
     for (content, command) in &inputs {
         folder.file("FILE", content);
-        let json = !command.contains("convert");
+        let reads = ["trace info", "simulate", "mrc", "advise"];
+        let json = reads.iter().any(|verb| command.starts_with(verb));
         let words = command.split(' ').chain(json.then_some("--output=json"));
         let output = run(Path::new(&folder.path("")), words.map(OsString::from));
         let stderr = String::from_utf8(output.stderr.clone()).unwrap();

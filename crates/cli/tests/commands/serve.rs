@@ -81,7 +81,10 @@ fn serve_refuses_what_it_cannot_do() {
         (&["serve", "--resp", "127.0.0.1:0", "--tls-cert", "a.pem"], 2, "--tls-key"),
         (&["serve", "--resp", "127.0.0.1:0", "--users", "/no/such/file"], 1, "/no/such/file"),
         (&["serve", "--hash-password", "--resp", "127.0.0.1:0"], 2, "--hash-password"),
-        (&["serve", "--memcached", "nowhere", "--memory", "16MiB"], 2, "nowhere"),
+        (&["serve", "--memcached", "nowhere", "--memory", "16MiB"], 2, "HOST:PORT"),
+        (&["serve", "--memcached", "127.0.0.1:x"], 2, "127.0.0.1:11211"),
+        (&["serve", "--memcached", "::1"], 2, "[::1]:11211"),
+        (&["serve", "--memcached", "unix:"], 2, "unix:PATH"),
         (&["serve", "--memcached", "unix:/no/such/folder/a"], 1, "/no/such/folder/a"),
     ] {
         let output = output(args);
@@ -125,11 +128,11 @@ fn memcacheds_flags_are_taken_or_refused_by_name() {
         (&["--no-such-flag"], "`--no-such-flag`"),
         (&["-o", "modern,ext_path=/x:1G"], "`-o ext_path`"),
         (&["-c", "0"], "`-c 0`"),
-        (&["-m"], "`-m` wants"),
+        (&["-m"], "expected a value after `-m`"),
         (&["-u", "nobody-of-that-name"], "nobody-of-that-name"),
         (&["-I", "1000"], "`-I 1000`"),
         (&["-p", "70000"], "`-p 70000`"),
-        (&["-p", "0"], "nowhere"),
+        (&["-p", "0"], "no address"),
         (&["-m", "18446744073709551615"], "`-m 18446744073709551615`"),
         (&["-l", "no.such.host.invalid"], "no.such.host.invalid"),
     ] {
@@ -381,11 +384,11 @@ fn origins_go_with_their_clients() {
 fn origins_that_do_not_go_with_the_clients_are_refused() {
     let (keys, http) = ("http://127.0.0.1/{key}", "http://127.0.0.1");
     for (more, told) in [
-        (&["--origin", keys][..], "for `--memcached`"),
+        (&["--origin", keys][..], "needs `--memcached`"),
         (&["--origin", "https://127.0.0.1"], "plain http only"),
-        (&["--origin", http, "--origin", http], "two origins of a kind"),
+        (&["--origin", http, "--origin", http], "two origins of the same kind"),
         (&["--origin", http, "--policy", "lrb"], "only the simulator runs it"),
-        (&["--origin", http, "--purge-token-file", "/dev/null"], "no token"),
+        (&["--origin", http, "--purge-token-file", "/dev/null"], "expected a token"),
         (&[], "--origin"),
     ] {
         let output = output(&[&["serve", "--http", "127.0.0.1:0"], more].concat());

@@ -72,7 +72,7 @@ fn bash_completes_verbs_flags_policies_and_formats() {
 #[test]
 fn the_manual_has_a_page_for_every_verb_with_every_flag() {
     let folder = Folder::new("man");
-    let output = frazil(&["man", &folder.path("man1")]);
+    let output = frazil(&["man", "--dir", &folder.path("man1")]);
     assert!(output.status.success() && output.stdout.is_empty());
     let page = |name: &str| {
         let page = std::fs::read_to_string(folder.path(&format!("man1/{name}.1"))).expect(name);
@@ -89,6 +89,8 @@ fn the_manual_has_a_page_for_every_verb_with_every_flag() {
         };
         assert!(listed.contains(&format!("{name}(1)")), "{name} is not listed");
         let page = page(&name);
+        let alone: Vec<&str> = ["man"].into_iter().chain(verb.split(' ')).collect();
+        assert_eq!(page, printed(&alone).replace("\\-", "-"));
         let help: Vec<&str> = verb.split(' ').chain(["--help"]).collect();
         for flag in flags(&printed(&help)) {
             assert!(page.contains(flag), "{name}(1): no {flag}");
@@ -96,5 +98,9 @@ fn the_manual_has_a_page_for_every_verb_with_every_flag() {
         assert!(page.contains(".SH EXAMPLES"), "{name}(1) has no examples");
     }
     let file = folder.file("file", "");
-    fails(&["man", &file], 1, &[&file]);
+    fails(&["man", "--dir", &file], 1, &[&file]);
+    fails(&["man", "serv"], 2, &["`serv`; did you mean `serve`?", "--dir"]);
+    fails(&["man", "trace", "inf"], 2, &["did you mean `info`?"]);
+    fails(&["man", "serve", "now"], 2, &["`serve` has no verbs"]);
+    assert!(!std::path::Path::new("serv").exists());
 }

@@ -84,26 +84,31 @@ impl User {
     fn of(name: &str, entry: &Entry) -> Result<User, String> {
         let is_shown = |byte: u8| byte.is_ascii_graphic() && byte != b':';
         if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_shown) {
-            return Err("a name has 1 to 128 visible characters of ASCII, and no `:`".into());
+            return Err("expected a name of 1 to 128 visible ASCII characters without `:`".into());
         }
         match &entry.password {
             Some(hash) => check_hash(hash)?,
             None if name == DEFAULT => {}
-            None => return Err("no password: only `default` may be without".into()),
+            None => return Err("no password; only `default` may have none".into()),
         }
         let mut classes = 0;
         for class in &entry.classes {
             let known = CLASSES.iter().find(|(_, name)| name == class);
-            classes |=
-                known.ok_or_else(|| format!("class `{class}`: read, write, admin, dangerous"))?.0;
+            classes |= known
+                .ok_or_else(|| {
+                    format!("unknown class `{class}`; known are read, write, admin, dangerous")
+                })?
+                .0;
         }
         let prefixes = entry.prefixes.as_deref();
         if prefixes.is_some_and(|prefixes| prefixes.is_empty() || prefixes.len() > PREFIXES_MAX) {
-            return Err(format!("1 to {PREFIXES_MAX} prefixes; without `prefixes`: any key"));
+            return Err(format!(
+                "expected 1 to {PREFIXES_MAX} prefixes; leave `prefixes` out to allow all keys"
+            ));
         }
         let prefixes = prefixes.unwrap_or_default();
         if prefixes.iter().any(|prefix| prefix.is_empty() || prefix.len() > PREFIX_BYTES_MAX) {
-            return Err(format!("a prefix has 1 to {PREFIX_BYTES_MAX} bytes"));
+            return Err(format!("expected prefixes of 1 to {PREFIX_BYTES_MAX} bytes"));
         }
         Ok(User {
             name: name.into(),
@@ -169,8 +174,8 @@ impl User {
 
 /// Checks that a hash can be verified, within the limits of cost.
 fn check_hash(hash: &str) -> Result<(), String> {
-    let refused = "a password is a hash of `frazil serve --hash-password`: argon2id, with at most \
-                   64 MiB, 16 passes and 4 lanes";
+    let refused = "expected a hash from `frazil serve --hash-password` as password: argon2id with at \
+                   most 64 MiB, 16 passes and 4 lanes";
     let parsed = PasswordHash::new(hash).map_err(|_| refused.to_owned())?;
     let params = Params::try_from(&parsed).map_err(|_| refused.to_owned())?;
     let is_bounded = params.m_cost() <= HASH_KIB_MAX
@@ -198,7 +203,9 @@ fn check_hash(hash: &str) -> Result<(), String> {
 /// ```
 pub fn hash_password(password: &[u8]) -> io::Result<String> {
     if password.is_empty() || password.len() > PASSWORD_BYTES_MAX {
-        return Err(io::Error::other(format!("a password has 1 to {PASSWORD_BYTES_MAX} bytes")));
+        return Err(io::Error::other(format!(
+            "expected a password of 1 to {PASSWORD_BYTES_MAX} bytes"
+        )));
     }
     let hash = Argon2::default().hash_password(password);
     hash.map(|hash| hash.to_string()).map_err(|error| io::Error::other(error.to_string()))
@@ -220,7 +227,7 @@ impl Users {
         let mut text = String::new();
         std::fs::File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
         if text.len() as u64 > FILE_BYTES_MAX {
-            return Err(io::Error::other("more than 4 MiB"));
+            return Err(io::Error::other("the file is larger than 4 MiB"));
         }
         let file: File = toml::from_str(&text).map_err(|error| {
             let begin = error.span().map_or(0, |span| span.start.min(text.len()));
@@ -228,7 +235,9 @@ impl Users {
             io::Error::other(format!("line {line}: {}", error.message()))
         })?;
         if file.users.is_empty() || file.users.len() > USERS_MAX {
-            return Err(io::Error::other(format!("1 to {USERS_MAX} users, each `[users.NAME]`")));
+            return Err(io::Error::other(format!(
+                "expected 1 to {USERS_MAX} users, each as a table `[users.NAME]`"
+            )));
         }
         let mut users = BTreeMap::new();
         for (name, entry) in &file.users {

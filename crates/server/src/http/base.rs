@@ -47,25 +47,32 @@ impl FromStr for BaseUrl {
     type Err = String;
 
     fn from_str(text: &str) -> Result<BaseUrl, String> {
-        let uri: Uri = text.parse().map_err(|error| format!("no URL: {error}"))?;
+        let uri: Uri = text.parse().map_err(|error| format!("malformed URL: {error}"))?;
         match uri.scheme_str() {
             Some("http") => {}
             Some("https") => {
                 return Err(
-                    "origins are asked over plain http only: put a proxy that encrypts between"
+                    "origins are fetched from over plain http only; put a TLS proxy in front of yours"
                         .into(),
                 );
             }
-            _ => return Err("it begins with `http://`, as in `http://127.0.0.1:8080`".into()),
+            _ => {
+                return Err(
+                    "expected a URL that begins with `http://`, as in `http://127.0.0.1:8080`"
+                        .into(),
+                );
+            }
         }
         if uri.query().is_some() || text.contains(['#', '@', '{']) {
-            return Err("an origin's URL has no query, no fragment and no user".into());
+            return Err(
+                "a query, fragment or user is not allowed in the URL of an HTTP origin".into()
+            );
         }
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or("no host")?;
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or("the URL has no host")?;
         let authority = uri.authority().map(|authority| authority.to_string()).unwrap_or_default();
         let port = match uri.port_u16() {
             Some(port) => port,
-            None if authority != host => return Err("what follows the colon is no port".into()),
+            None if authority != host => return Err("expected a port after the colon".into()),
             None => 80,
         };
         let host = host.trim_matches(['[', ']']).to_owned();

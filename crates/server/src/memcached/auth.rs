@@ -29,8 +29,9 @@ impl Users {
         let text = std::fs::read(path)?;
         let mut users = Vec::new();
         for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
-            let end = memchr(b':', line)
-                .ok_or_else(|| io::Error::other("a line without `:`: USER:PASSWORD"))?;
+            let end = memchr(b':', line).ok_or_else(|| {
+                io::Error::other("expected USER:PASSWORD on each line, found one without `:`")
+            })?;
             let password = line[end + 1..].trim_ascii_end();
             users.push((line[..end].to_vec(), password.to_vec()));
         }

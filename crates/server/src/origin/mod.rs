@@ -73,31 +73,35 @@ impl FromStr for OriginUrl {
     fn from_str(text: &str) -> Result<OriginUrl, String> {
         if text.starts_with("https://") {
             return Err(
-                "origins are asked over plain http only: put a proxy that encrypts between".into(),
+                "origins are fetched from over plain http only; put a TLS proxy in front of yours"
+                    .into(),
             );
         }
         let Some(rest) = text.strip_prefix("http://") else {
-            return Err("it begins with `http://`, as in `http://127.0.0.1:8080/{key}`".into());
+            return Err(
+                "expected a URL that begins with `http://`, as in `http://127.0.0.1:8080/{key}`"
+                    .into(),
+            );
         };
         let (authority, target) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let parts = target.split_once(KEY).filter(|(_, after)| !after.contains(KEY));
         let Some((before, after)) = parts else {
             return Err(
-                "`{key}` stands once in the path or query, as in `http://HOST:PORT/{key}`".into()
+                "expected `{key}` once in the path or query, as in `http://HOST:PORT/{key}`".into(),
             );
         };
         let uri: Uri = format!("http://{authority}{before}key{after}")
             .parse()
-            .map_err(|error| format!("no URL: {error}"))?;
+            .map_err(|error| format!("malformed URL: {error}"))?;
         if authority.contains('@') || target.contains('#') {
-            return Err("an origin's URL has no user and no fragment".into());
+            return Err("a user or fragment is not allowed in an origin's URL".into());
         }
-        let host = uri.host().filter(|host| !host.is_empty()).ok_or("no host")?;
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or("the URL has no host")?;
         let host = host.trim_matches(['[', ']']).to_owned();
         let port = match uri.authority().and_then(|authority| authority.port()) {
             Some(port) => port.as_u16(),
             None if uri.host() != Some(authority) => {
-                return Err("what follows the colon is no port".into());
+                return Err("expected a port after the colon".into());
             }
             None => 80,
         };
