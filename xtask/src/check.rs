@@ -10,8 +10,8 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use crate::{
-    book, http, memcached, nightly, publish, redis, report, rocksdb, rocksdb_stress, step, targets,
-    test,
+    book, clients, http, memcached, nightly, publish, redis, report, rocksdb, rocksdb_stress, step,
+    targets, test,
 };
 
 /// The checker.
@@ -48,7 +48,9 @@ pub(crate) enum Checker {
     Redis,
     /// The tests of HTTP caches of the npm package `http-cache-tests`, on `frazil serve --http`
     Http,
-    /// All of them but the last four
+    /// Clients of memcached and Redis in five languages, unchanged, on `frazil serve`
+    Clients,
+    /// All of them but the last five
     All,
 }
 
@@ -74,6 +76,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Memcached => memcached::run(root),
         Checker::Redis => redis::run(root),
         Checker::Http => http::run(root),
+        Checker::Clients => clients::run(root, &clients::Options::default()),
         Checker::RocksdbStress => rocksdb_stress::run(root, long),
         Checker::All => {
             loom(root, long)?;

@@ -7,6 +7,7 @@ mod block_cache;
 mod book;
 mod cache_bench;
 mod check;
+mod clients;
 mod cost;
 mod db_bench;
 mod deb;
@@ -92,6 +93,8 @@ enum Command {
         /// As before a release: more schedules, more preemptions
         #[arg(long)]
         long: bool,
+        #[command(flatten)]
+        clients: clients::Options,
     },
     /// Measure again the figures in documents, write them there, and draw the picture of README.md
     Figures {
@@ -237,7 +240,13 @@ fn main() -> ExitCode {
             let minutes = u64::from(minutes.unwrap_or(0));
             soak::run(&root, minutes * 60 + u64::from(seconds.unwrap_or(0)))
         }
-        Command::Check { checker, long } => check::run(&root, checker, long),
+        Command::Check { checker: check::Checker::Clients, clients, .. } => {
+            clients::run(&root, &clients)
+        }
+        Command::Check { clients, .. } if clients != clients::Options::default() => {
+            Err(anyhow::anyhow!("--against and --client are for `clients`"))
+        }
+        Command::Check { checker, long, .. } => check::run(&root, checker, long),
         Command::Figures { documents, only } => {
             figures::run(&root, &documents, only.as_deref().unwrap_or_default())
         }
