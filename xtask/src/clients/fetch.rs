@@ -53,6 +53,17 @@ impl Fetched {
         Ok(found.to_owned())
     }
 
+    /// The same, short: a module of Go's without versions is known by its commit.
+    pub(super) fn shown_version(
+        &self,
+        language: Language,
+        package: &str,
+    ) -> anyhow::Result<String> {
+        let version = self.version(language, package)?;
+        let commit = version.strip_prefix("0.0.0-").and_then(|rest| rest.rsplit('-').next());
+        Ok(commit.map_or_else(|| version.clone(), str::to_owned))
+    }
+
     /// The words that start a program.
     pub(super) fn program(&self, root: &Path, language: Language, name: &str) -> Vec<OsString> {
         let source = |folder: &str| root.join("xtask/clients").join(folder).join(name).into();
@@ -147,7 +158,8 @@ impl Fetched {
             let maven = tools::ensure_program("mvn", &["maven"])?;
             let mut copy = Command::new(maven);
             copy.current_dir(self.manifests.join("java"));
-            copy.args(["--quiet", "--batch-mode", "dependency:copy-dependencies"]);
+            copy.args(["--quiet", "--batch-mode", "-Dstyle.color=never"]);
+            copy.arg("dependency:copy-dependencies");
             copy.arg(format!("-DoutputDirectory={}", java.join("jars").display()));
             step::run("mvn, clients", &mut copy)?;
             std::fs::write(mark, manifest)?;

@@ -112,13 +112,13 @@ pub(crate) fn run(root: &Path, options: &Options) -> anyhow::Result<()> {
         Some(Against::Redis) => &[Server::Redis],
     };
     let mut failed = Vec::new();
-    println!("{:<20}{:<13}{:<11}{:>7}  result", "client", "version", "server", "checks");
+    println!("{:<20}{:<15}{:<11}{:>7}  result", "client", "version", "server", "checks");
     for client in &clients {
         for &server in servers.iter().filter(|server| server.speaks(client.protocol)) {
-            let version = fetched.version(client.language, client.package)?;
+            let version = fetched.shown_version(client.language, client.package)?;
             let outcome = client.run(root, &fetched, server)?;
             println!(
-                "{:<20}{version:<13}{:<11}{:>7}  {}",
+                "{:<20}{version:<15}{:<11}{:>7}  {}",
                 client.name,
                 server.name(),
                 outcome.checks,

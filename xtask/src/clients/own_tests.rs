@@ -74,7 +74,7 @@ const SUITES: [Suite; 7] = [
         package: "Django",
         command: |place| django(place, "memcached.PyMemcacheCache", ""),
         read: unittest,
-        passed_min: 60,
+        passed_min: 198,
         excepted: &[],
     },
     Suite {
@@ -84,7 +84,7 @@ const SUITES: [Suite; 7] = [
         package: "Django",
         command: |place| django(place, "memcached.PyLibMCCache", ""),
         read: unittest,
-        passed_min: 60,
+        passed_min: 198,
         excepted: &[],
     },
     Suite {
@@ -94,7 +94,7 @@ const SUITES: [Suite; 7] = [
         package: "Django",
         command: |place| django(place, "redis.RedisCache", "redis://"),
         read: unittest,
-        passed_min: 60,
+        passed_min: 199,
         excepted: &[],
     },
     Suite {
@@ -104,7 +104,7 @@ const SUITES: [Suite; 7] = [
         package: "redis",
         command: redis_py,
         read: pytest,
-        passed_min: 300,
+        passed_min: 324,
         excepted: &REDIS_PY,
     },
 ];
@@ -127,7 +127,7 @@ const BINARY: [&str; 14] = [
     "RefcountTests::test_set_and_delete_multi",
 ];
 
-const REDIS_PY: [(&str, &[&str]); 12] = [
+const REDIS_PY: [(&str, &[&str]); 13] = [
     (
         "commands that are not there",
         &["unknown command '", "unknown subcommand", "DEBUG command not allowed"],
@@ -152,6 +152,10 @@ const REDIS_PY: [(&str, &[&str]); 12] = [
     ("times of access are not kept", &["the last access is not kept"]),
     ("nothing is saved", &["nothing is saved"]),
     ("they ask port 6379 or 6380, whatever they are told", &["localhost:63"]),
+    (
+        "a thread has 0.1 s, which is too short beside other programs",
+        &["::test_interrupted_command"],
+    ),
     ("they want a cluster", &["::test_mset_on_cluster"]),
     (
         "they ask for a fixture that is not there",
@@ -172,7 +176,7 @@ pub(super) fn run(root: &Path, fetched: &Fetched, wanted: &str) -> anyhow::Resul
         return Ok(failed);
     }
     println!(
-        "{:<20}{:<13}{:>8}{:>10}{:>9}",
+        "{:<20}{:<15}{:>8}{:>10}{:>9}",
         "own tests of", "version", "passed", "excepted", "skipped"
     );
     for suite in suites {
@@ -184,7 +188,7 @@ pub(super) fn run(root: &Path, fetched: &Fetched, wanted: &str) -> anyhow::Resul
         let both = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&both);
         let tally = (suite.read)(&text);
-        let version = fetched.version(suite.language, suite.package)?;
+        let version = fetched.shown_version(suite.language, suite.package)?;
         let wrongly = suite.report(&tally, &version);
         if !wrongly.is_empty() || tally.passed < suite.passed_min {
             eprintln!("{}", tail(&text));
@@ -208,7 +212,7 @@ impl Suite {
             tally.failed.iter().filter(|line| reason(line).is_none()).cloned().collect();
         let excepted = tally.failed.len() - wrongly.len();
         println!(
-            "{:<20}{version:<13}{:>8}{excepted:>10}{:>9}",
+            "{:<20}{version:<15}{:>8}{excepted:>10}{:>9}",
             self.name, tally.passed, tally.skipped
         );
         for (why, _) in self.excepted {
