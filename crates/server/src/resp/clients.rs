@@ -73,16 +73,21 @@ impl Client {
         self.ends.as_ref().map_or_else(Default::default, |(from, to)| (shown(from), shown(to)))
     }
 
+    /// Seconds since it was accepted.
+    pub(super) fn age_seconds(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.since_ms) / 1000
+    }
+
     /// A line, as `CLIENT LIST` shows it.
     pub(super) fn show(&self, now_ms: u64, text: &mut String) {
         let About { user: _, name, library, library_version } =
             self.about.lock().as_deref().cloned().unwrap_or_default();
         let user = self.user();
         let (from, to) = self.shown_ends();
-        let Client { id, since_ms, version, .. } = self;
+        let Client { id, version, .. } = self;
         let redirect = self.redirect.load(Relaxed);
         let flags = if redirect < 0 { "N" } else { "t" };
-        let age = now_ms.saturating_sub(*since_ms) / 1000;
+        let age = self.age_seconds(now_ms);
         let version = version.load(Relaxed);
         let _ = writeln!(
             text,
@@ -134,9 +139,10 @@ impl Clients {
         self.0.lock().by_id.len()
     }
 
-    /// Those that are meant.
+    /// Those that are meant. One that was killed is no client any more, although its thread may close it later.
     pub(super) fn select(&self, is_meant: impl Fn(&Client) -> bool) -> Vec<Arc<Client>> {
         let known = self.0.lock();
-        known.by_id.values().filter(|client| is_meant(client)).cloned().collect()
+        let is_there = |client: &&Arc<Client>| !client.is_killed.load(Relaxed) && is_meant(client);
+        known.by_id.values().filter(is_there).cloned().collect()
     }
 }
