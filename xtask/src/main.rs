@@ -7,6 +7,7 @@ mod block_cache;
 mod book;
 mod cache_bench;
 mod check;
+mod clients;
 mod cost;
 mod db_bench;
 mod deb;
@@ -100,9 +101,11 @@ enum Command {
         /// Requests of `wire`, to each pair of servers
         #[arg(long, value_name = "N", default_value_t = wire::RUNS)]
         runs: u64,
-        /// What `wire` makes its requests from
+        /// Seed of the requests of `wire`
         #[arg(long, value_name = "S", default_value_t = 1)]
         seed: u64,
+        #[command(flatten)]
+        clients: clients::Options,
     },
     /// Measure again the figures in documents, write them there, and draw the picture of README.md
     Figures {
@@ -250,6 +253,12 @@ fn main() -> ExitCode {
         }
         Command::Check { checker: check::Checker::Wire, runs, seed, .. } => {
             wire::run(&root, runs, seed)
+        }
+        Command::Check { checker: check::Checker::Clients, clients, .. } => {
+            clients::run(&root, &clients)
+        }
+        Command::Check { clients, .. } if clients != clients::Options::default() => {
+            Err(anyhow::anyhow!("--against and --client are for `clients`"))
         }
         Command::Check { checker, long, .. } => check::run(&root, checker, long),
         Command::Figures { documents, only } => {

@@ -57,7 +57,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     )?;
     let frazil = root.join("target/release/frazil");
     let script = format!("#!/bin/sh\nexec '{}' memcached \"$@\"\n", frazil.display());
-    executable(&source.join("memcached-debug"), &script)?;
+    tools::write_program(&source.join("memcached-debug"), &script)?;
     let units = units(&source)?;
     let failed =
         step::announced(&format!("prove, {} units", units.len()), || prove(&source, &units))?;
@@ -75,13 +75,6 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         eprintln!("xtask: {name} fails: {why}");
     }
     eprintln!("xtask: {} of {} units pass", units.len() - failed.len(), units.len());
-    Ok(())
-}
-
-fn executable(path: &Path, script: &str) -> anyhow::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::write(path, script)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))?;
     Ok(())
 }
 

@@ -80,6 +80,18 @@ pub(crate) fn ensure_gflags() -> anyhow::Result<()> {
     }
 }
 
+/// Writes a script that can be run.
+///
+/// # Errors
+///
+/// It can't be written.
+pub(crate) fn write_program(path: &Path, script: &str) -> anyhow::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::write(path, script)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}
+
 fn apt_install(packages: &[&str]) -> anyhow::Result<()> {
     let debian = Path::new("/etc/debian_version").exists();
     let root = output("id", &["-u"]).is_some_and(|uid| uid.trim() == "0");

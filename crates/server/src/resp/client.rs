@@ -206,6 +206,12 @@ pub(super) fn id(text: &[u8]) -> Result<u64, Problem> {
     id.ok_or("ERR client-id should be greater than 0".into())
 }
 
+fn maxage(text: &[u8]) -> Result<u64, Problem> {
+    let seconds = number::integer(text).ok_or("ERR maxage is not an integer or out of range")?;
+    let seconds = u64::try_from(seconds).ok().filter(|&seconds| seconds > 0);
+    seconds.ok_or("ERR maxage should be greater than 0".into())
+}
+
 /// Whether a type includes the clients of this server.
 fn is_normal(kind: &[u8]) -> Result<bool, Problem> {
     match kind.to_ascii_lowercase().as_slice() {
@@ -241,7 +247,7 @@ fn list(call: &mut Call<'_, '_>) -> Done {
 }
 
 /// Words of `CLIENT KILL` with each of its conditions once.
-const KILL_WORDS_MAX: usize = 14;
+const KILL_WORDS_MAX: usize = 16;
 
 /// A filter of clients.
 type Condition<'c> = Box<dyn Fn(&Client) -> bool + 'c>;
@@ -273,6 +279,10 @@ fn kill(call: &mut Call<'_, '_>) -> Done {
             b"type" => {
                 let are_meant = is_normal(value)?;
                 conditions.push(Box::new(move |_| are_meant));
+            }
+            b"maxage" => {
+                let (seconds, now_ms) = (maxage(value)?, call.turn.now_ms);
+                conditions.push(Box::new(move |client| client.age_seconds(now_ms) >= seconds));
             }
             b"skipme" => match value.to_ascii_lowercase().as_slice() {
                 b"yes" => skips_own = true,

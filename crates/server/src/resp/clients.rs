@@ -74,16 +74,21 @@ impl Client {
         self.ends.as_ref().map_or_else(Default::default, |(from, to)| (shown(from), shown(to)))
     }
 
+    /// Seconds since it was accepted.
+    pub(super) fn age_seconds(&self, now_ms: u64) -> u64 {
+        now_ms.saturating_sub(self.since_ms) / 1000
+    }
+
     /// Its line in `CLIENT LIST`.
     pub(super) fn show(&self, now_ms: u64, text: &mut String) {
         let About { user: _, name, library, library_version } =
             self.about.lock().as_deref().cloned().unwrap_or_default();
         let user = self.user();
         let (from, to) = self.shown_ends();
-        let Client { id, since_ms, version, .. } = self;
+        let Client { id, version, .. } = self;
         let redirect = self.redirect.load(Relaxed);
         let flags = if redirect < 0 { "N" } else { "t" };
-        let age = now_ms.saturating_sub(*since_ms) / 1000;
+        let age = self.age_seconds(now_ms);
         let version = version.load(Relaxed);
         let _ = writeln!(
             text,
@@ -135,9 +140,10 @@ impl Clients {
         self.0.lock().by_id.len()
     }
 
-    /// The clients that match.
+    /// The clients that match and were not killed: their thread may close a killed one later.
     pub(super) fn select(&self, is_meant: impl Fn(&Client) -> bool) -> Vec<Arc<Client>> {
         let known = self.0.lock();
-        known.by_id.values().filter(|client| is_meant(client)).cloned().collect()
+        let is_there = |client: &&Arc<Client>| !client.is_killed.load(Relaxed) && is_meant(client);
+        known.by_id.values().filter(is_there).cloned().collect()
     }
 }

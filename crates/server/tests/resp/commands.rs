@@ -233,13 +233,32 @@ fn a_client_is_ended_by_another() {
     let server = start();
     let (mut one, mut other) = (Client::new(&server), Client::new(&server));
     let id = shown(&one.ask(&request(&["CLIENT", "ID"])));
+    let id = id.trim_start_matches(':');
+    // An idle connection is closed within a second, but is no client any more.
     other.expect(
-        &format!("CLIENT KILL ID {}\nCLIENT KILL ID 999", id.trim_start_matches(':')),
-        ":1 :0",
+        &format!(
+            "CLIENT KILL ID {id}\nCLIENT KILL ID {id}\nCLIENT LIST ID {id}\nCLIENT KILL ID 999"
+        ),
+        ":1 :0 $0 :0",
     );
     assert_eq!(one.rest(), b"");
     other.send(&requests_of_quit());
     assert_eq!(shown(&other.rest()), "+OK");
+}
+
+#[test]
+fn clients_are_ended_by_age() {
+    let server = start();
+    let (mut old, mut other) = (Client::new(&server), Client::new(&server));
+    old.expect("PING", "+PONG");
+    other.expect(
+        "CLIENT KILL MAXAGE 0\nCLIENT KILL MAXAGE x\nCLIENT KILL MAXAGE 1000",
+        "-ERR maxage should be greater than 0 -ERR maxage is not an integer or out of range :0",
+    );
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    let mut young = Client::new(&server);
+    young.expect("CLIENT KILL MAXAGE 1\nPING", ":2 +PONG");
+    assert_eq!(old.rest(), b"");
 }
 
 fn requests_of_quit() -> Vec<u8> {
