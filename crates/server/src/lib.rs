@@ -17,6 +17,7 @@
 
 mod access;
 mod admin;
+mod cache_control;
 mod clock;
 mod cluster;
 mod connection;

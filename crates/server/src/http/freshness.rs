@@ -1,10 +1,10 @@
 //! How long a response may be used, and whether it may be stored, as a shared cache decides (RFC 9111).
 
 use hyper::HeaderMap;
-use hyper::header::{AGE, CACHE_CONTROL, DATE, EXPIRES, HeaderName, LAST_MODIFIED};
+use hyper::header::{DATE, EXPIRES, HeaderName, LAST_MODIFIED};
 
 use super::date;
-use super::directives::{Asked, Said, digits};
+use crate::cache_control::{self, Asked, Said};
 
 /// A response whose lifetime is guessed lives no longer than a day.
 const GUESSED_SECONDS_MAX: i64 = 86_400;
@@ -111,16 +111,6 @@ impl Times {
     }
 }
 
-/// What a response says of its use. A field for caches like this one stands for the others (RFC 9213).
-pub(crate) fn said(fields: &HeaderMap) -> (Said, bool) {
-    static TARGETED: HeaderName = HeaderName::from_static("cdn-cache-control");
-    let is_targeted = fields.get(&TARGETED).is_some_and(|value| !value.as_bytes().is_empty());
-    let name = if is_targeted { TARGETED.clone() } else { CACHE_CONTROL };
-    let mut said = Said::default();
-    fields.get_all(name).iter().for_each(|line| said.read(line.as_bytes()));
-    (said, is_targeted)
-}
-
 fn date_of(fields: &HeaderMap, name: HeaderName, now: i64) -> Option<i64> {
     fields.get(name).and_then(|value| date::parse(value.as_bytes(), now))
 }
@@ -136,7 +126,7 @@ pub(crate) fn last_modified(fields: &HeaderMap, times: Times) -> Option<i64> {
 
 /// The lifetime in seconds that a response says (RFC 9111, section 4.2.1).
 fn explicit(fields: &HeaderMap, said: &Said, is_targeted: bool, times: Times) -> Option<u64> {
-    if let Some(seconds) = said.s_maxage.or(said.max_age) {
+    if let Some(seconds) = said.lifetime() {
         return Some(seconds);
     }
     if is_targeted || !fields.contains_key(EXPIRES) {
@@ -156,22 +146,12 @@ fn guessed(fields: &HeaderMap, said: &Said, status: u16, times: Times) -> Option
     Some((since / 10).clamp(0, GUESSED_SECONDS_MAX) as u64)
 }
 
-/// The age that a response says. What is no number makes it stale.
-fn said_age(fields: &HeaderMap) -> Option<u64> {
-    let mut lines = fields.get_all(AGE).iter();
-    match (lines.next(), lines.next()) {
-        (None, _) => Some(0),
-        (Some(line), None) => digits(line.as_bytes().trim_ascii()),
-        (Some(_), Some(_)) => None,
-    }
-}
-
 /// How long a response may be used.
 pub(crate) fn life(fields: &HeaderMap, status: u16, times: Times) -> Life {
-    let (said, is_targeted) = said(fields);
+    let (said, is_targeted) = Said::of(fields);
     let explicit = explicit(fields, &said, is_targeted, times);
     let lifetime = explicit.or_else(|| guessed(fields, &said, status, times)).unwrap_or(0);
-    let age = said_age(fields);
+    let age = cache_control::age(fields);
     let apparent_ms = times.received_unix_ms as i64 - date(fields, times) * 1000;
     // `Date` has whole seconds: what came within its second has no age.
     let apparent_ms = if apparent_ms < 1000 { 0 } else { apparent_ms as u64 };
@@ -203,7 +183,7 @@ pub(crate) fn is_storable(
     is_authorized: bool,
     times: Times,
 ) -> bool {
-    let (said, is_targeted) = said(fields);
+    let (said, is_targeted) = Said::of(fields);
     if status < 200 || matches!(status, 206 | 304) || said.private {
         return false;
     }

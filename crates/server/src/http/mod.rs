@@ -8,7 +8,6 @@ mod base;
 mod chunked;
 mod conditional;
 mod date;
-mod directives;
 mod fetch;
 mod flight;
 mod forward;

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use httparse::{Header, ParserConfig};
 
-use super::directives::{Asked, digits};
+use crate::cache_control::{Asked, digits};
 
 /// Bytes of a head: more is answered 431.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
