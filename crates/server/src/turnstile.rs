@@ -1,7 +1,7 @@
 //! How a thread does several operations on the store so that all others see none or all of them.
 //!
-//! Each thread that serves holds a lock of its own while it serves a connection, which nobody else wants mostly, and
-//! the one that fetches while it stores. Who is to be alone lets its own go and takes the locks of all threads, in their
+//! Each thread that serves holds a lock of its own while it serves a connection, passes a lease on or flushes, which nobody
+//! else wants mostly, and the one that fetches while it stores. Who is to be alone lets its own go and takes the locks of all threads, in their
 //! order, so two of them never wait for each other. A server of one thread that writes has no lock.
 
 use parking_lot::{Mutex, MutexGuard};

@@ -70,9 +70,12 @@ pub(crate) fn lease_left_ms(key: &[u8], shared: &Shared) -> Option<u64> {
     left.flatten()
 }
 
-/// Who waited under a ticket, or holds the lease, does not any more. If nobody else waits, the next client wins.
-pub(crate) fn give_up(shared: &Shared, lease: &Lease) {
+/// Who waited under a ticket, or holds the lease, does not any more. If nobody else waits, the next client wins. For a
+/// thread that is not serving a request.
+pub(crate) fn give_up(shared: &Shared, thread: usize, lease: &Lease) {
     let store = &shared.items.store;
+    // Who runs alone sees no lease pass on. Before the flights are locked, as by all.
+    let _place = shared.turnstile.enter(thread);
     shared.items.flights.leave(&lease.key, lease.ticket, || {
         let placeholder =
             store.peek(&lease.key, |entry| is_placeholder(&entry).then_some(entry.cas));
