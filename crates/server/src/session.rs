@@ -60,6 +60,11 @@ impl Session {
         matches!(self, Session::Http(session) if session.waits())
     }
 
+    /// Whether the client may still be sending what was refused.
+    pub(crate) fn lingers(&self) -> bool {
+        matches!(self, Session::Http(session) if session.lingers())
+    }
+
     /// Whether another connection has requested its end, or its user is not as it was.
     pub(crate) fn is_killed(&self) -> bool {
         match self {
