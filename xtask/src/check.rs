@@ -10,8 +10,8 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use crate::{
-    book, http, memcached, nightly, publish, redis, report, rocksdb, rocksdb_stress, step, targets,
-    test, wire,
+    book, http, memcached, nightly, nutcracker, publish, redis, report, rocksdb, rocksdb_stress,
+    step, targets, test, wire,
 };
 
 /// The checker.
@@ -50,7 +50,9 @@ pub(crate) enum Checker {
     Http,
     /// The same requests to frazil and to memcached or Valkey: replies that differ (`--runs`, `--seed`)
     Wire,
-    /// All of them but the last five
+    /// Three processes of `frazil serve` behind nutcracker, one of which is lost, and three as a Redis Cluster
+    Nutcracker,
+    /// All of them but the last six
     All,
 }
 
@@ -77,6 +79,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Redis => redis::run(root),
         Checker::Http => http::run(root),
         Checker::Wire => wire::run(root, wire::RUNS, 1),
+        Checker::Nutcracker => nutcracker::run(root),
         Checker::RocksdbStress => rocksdb_stress::run(root, long),
         Checker::All => {
             loom(root, long)?;
