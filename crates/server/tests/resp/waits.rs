@@ -234,6 +234,22 @@ fn clients_of_memcached_share_leases() {
     }
 }
 
+/// Keys of one request and of many, each of which waits.
+#[test]
+fn a_connection_has_no_more_holes_than_it_may() {
+    let origin = TestOrigin::new(echo);
+    let server = origin.server(|_| {});
+    let mut client = Client::new(&server);
+    let keys = |from: u32| (from..from + 300).map(|key| key.to_string()).collect::<Vec<_>>();
+    let gets: String = keys(2000).iter().map(|key| format!("GET {key}\n")).collect();
+    client.send(&requests(&format!("MGET {}\n{gets}", keys(1000).join(" "))));
+    until_waiting(&server, 256);
+    origin.gate.open();
+    let values = |from: u32| keys(from).iter().map(|key| format!("$5 /{key} ")).collect::<String>();
+    receive(&mut client, &format!("*300 {}{}", values(1000), values(2000)));
+    until_waiting(&server, 0);
+}
+
 fn receive_text(client: &mut Client, expected: &str) {
     let bytes = client.receive(expected.len());
     assert_eq!(String::from_utf8_lossy(&bytes), expected);
