@@ -10,8 +10,8 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use crate::{
-    book, clients, http, memcached, nightly, publish, redis, report, rocksdb, rocksdb_stress, step,
-    targets, test, wire,
+    book, clients, http, memcached, nightly, nutcracker, publish, redis, report, rocksdb,
+    rocksdb_stress, step, targets, test, wire,
 };
 
 /// The checker.
@@ -52,6 +52,8 @@ pub(crate) enum Checker {
     Wire,
     /// Clients of memcached and Redis in five languages, unchanged, on `frazil serve`
     Clients,
+    /// Three processes of `frazil serve` behind nutcracker, one of which is lost, and three as a Redis Cluster
+    Nutcracker,
     /// All of them except RocksDB under sanitizers and those on the server
     All,
 }
@@ -80,6 +82,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Http => http::run(root),
         Checker::Wire => wire::run(root, wire::RUNS, 1),
         Checker::Clients => clients::run(root, &clients::Options::default()),
+        Checker::Nutcracker => nutcracker::run(root),
         Checker::RocksdbStress => rocksdb_stress::run(root, long),
         Checker::All => {
             loom(root, long)?;

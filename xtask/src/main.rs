@@ -24,6 +24,7 @@ mod memcached;
 mod mentions;
 mod mutants;
 mod nightly;
+mod nutcracker;
 mod others;
 mod packages;
 mod picture;

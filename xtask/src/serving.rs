@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-/// How long a server may take to listen.
+use crate::step;
+
+/// How long a server may take to listen, and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A server that runs for as long as this lives.
@@ -29,6 +31,26 @@ impl Serving {
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(serving)
+    }
+
+    /// Has it end by itself, with SIGTERM.
+    ///
+    /// # Errors
+    ///
+    /// It does not end, or fails.
+    pub(crate) fn end(mut self) -> anyhow::Result<()> {
+        let id = self.0.id().to_string();
+        step::succeeded("kill", Command::new("kill").args(["-TERM", &id]).status()?)?;
+        let begun = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait()? {
+                return step::succeeded("a server", status);
+            }
+            if begun.elapsed() > PATIENCE {
+                bail!("a server does not end");
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 

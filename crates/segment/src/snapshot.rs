@@ -342,14 +342,47 @@ impl Store {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn restore(&self, path: &Path) -> Result<u64, RestoreError> {
+        self.restore_with(path, |_, _| true)
+    }
+
+    /// As [`Store::restore`], where `admit` sees the value and attributes of each entry first: it says whether the entry
+    /// is inserted, and may change the attributes, for what was true only when the snapshot was written.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::restore`].
+    ///
+    /// ```
+    /// use frazil_segment::{Attributes, Store};
+    /// let store = Store::builder(4 << 20).build()?;
+    /// store.set(b"marked", b"value", Attributes { marks: 3, ..Default::default() })?;
+    /// store.set(b"empty", b"", Default::default())?;
+    /// let path = std::env::temp_dir().join(format!("segments-with-{}", std::process::id()));
+    /// store.save(&path)?;
+    ///
+    /// let other = Store::builder(4 << 20).build()?;
+    /// let restored = other.restore_with(&path, |value, attributes| {
+    ///     attributes.marks &= !2;
+    ///     !value.is_empty()
+    /// })?;
+    /// assert_eq!((restored, other.peek(b"marked", |entry| entry.marks)), (1, Some(1)));
+    /// # std::fs::remove_file(&path)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn restore_with(
+        &self,
+        path: &Path,
+        mut admit: impl FnMut(&[u8], &mut Attributes) -> bool,
+    ) -> Result<u64, RestoreError> {
         let restore = self.restoring.begin();
         // A writer that holds a stripe now writes before the restore; later ones see that it runs.
         drop(self.index.lock_all());
-        read_entries(path, |key, value, Attributes { flags, marks, lifetime }| {
+        read_entries(path, |key, value, mut attributes| {
             // What is there for certain is not written against: it would cost space.
-            if restore.is_over() || self.contains(key) {
+            if restore.is_over() || self.contains(key) || !admit(value, &mut attributes) {
                 return Ok(false);
             }
+            let Attributes { flags, marks, lifetime } = attributes;
             let deadline_ms = self.deadline_ms(lifetime);
             let kept = Kept { flags, marks, deadline_ms, restored: Some(restore.flushes()) };
             match self.put(key, [value, &[]], kept, Expect::Nothing) {

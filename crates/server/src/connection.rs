@@ -7,6 +7,8 @@
 //!     │ end, error, bound      ▼
 //!     ▼                      sending ── the socket takes more ──► reading
 //!   closed ◄───────────────────┘ bound
+//!     ▲ end, bound             │ a request was refused, and more of it may come
+//!     └──────── lingers ◄──────┘
 //! ```
 //!
 //! A connection that reads, with no part of a request, has no memory of its own beside this struct: requests are
@@ -18,6 +20,10 @@ use std::io;
 use crate::listen::Stream;
 use crate::session::Session;
 use crate::waits::Waits;
+
+/// How much of a refused request is thrown away, and how long it may take, before its connection is closed.
+const LINGER_BYTES_MAX: usize = 16 << 20;
+pub(crate) const LINGER_SECONDS: u64 = 5;
 
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -40,6 +46,8 @@ pub(crate) struct Connection {
     pub(crate) has_more: bool,
     /// It is closed after everything is sent.
     pub(crate) closing: bool,
+    /// Bytes that may still be discarded before it is closed; 0 unless it lingers.
+    discards_left: usize,
     /// It is in the list of connections to serve next.
     pub(crate) is_listed: bool,
     /// When the last whole request was served.
@@ -62,6 +70,7 @@ impl Connection {
             ended: false,
             has_more: false,
             closing: false,
+            discards_left: 0,
             is_listed: false,
             served_ms: now_ms,
             stalled_ms: now_ms,
@@ -71,7 +80,47 @@ impl Connection {
     /// Whether it is idle: no request, whole or partial, and no reply.
     pub(crate) fn is_quiet(&self) -> bool {
         let is_idle = self.carry.is_empty() && !self.is_sending();
-        is_idle && !self.has_more && !self.is_listed && !self.readable && self.awaits_nothing()
+        let is_served = !self.has_more && !self.is_listed && !self.readable;
+        is_idle && is_served && self.awaits_nothing() && !self.lingers()
+    }
+
+    /// Whether it discards what it reads.
+    pub(crate) fn lingers(&self) -> bool {
+        self.discards_left > 0
+    }
+
+    /// Whether it must read on before it is closed. The client may still be sending, and a reset could discard the reply
+    /// before it is read.
+    pub(crate) fn is_to_linger(&self) -> bool {
+        self.session.lingers() || self.lingers()
+    }
+
+    /// Sends no more, and discards received bytes. True: there may be more at once.
+    ///
+    /// # Errors
+    ///
+    /// The connection ends: the client has closed it, or has sent too much.
+    pub(crate) fn linger(&mut self, into: &mut [u8], now_ms: u64) -> io::Result<bool> {
+        if !self.lingers() {
+            self.stream.end_sending()?;
+            self.discards_left = LINGER_BYTES_MAX;
+            self.served_ms = now_ms;
+        }
+        match self.stream.discard(into) {
+            Ok(read) if read == 0 || read >= self.discards_left => {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+            Ok(read) => {
+                self.discards_left -= read;
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.readable = false;
+                Ok(false)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether there are unsent replies.

@@ -24,7 +24,7 @@ use crate::session::{self, Protocol, Session};
 use crate::settings::{ITEM_BYTES_MAX, Limits, MEMORY_BYTES_MIN, Settings, Shares};
 use crate::turnstile::Turnstile;
 use crate::waits::{Added, HOLES_MAX};
-use crate::worker::{Next, REPLY_BYTES, Served, Turn, WAKE, WORK_BYTES};
+use crate::worker::{Next, REPLY_BYTES, Served, Turn, WAKE};
 
 /// 2026-01-01.
 const UNIX_SECONDS: u64 = 1_767_225_600;
@@ -211,19 +211,9 @@ impl Client<'_> {
     /// One turn: the bytes taken, those replied, what the session waits for.
     fn turn(&mut self) -> (usize, usize, Next) {
         (self.added.room, self.wanted) = (HOLES_MAX, 0);
-        let mut turn = Turn {
-            shared: self.shared,
-            counters: &self.shared.counters[0],
-            out: &mut self.out,
-            out_max: REPLY_BYTES,
-            scratch: &mut self.scratch,
-            work_left: WORK_BYTES,
-            requests_left: usize::MAX,
-            now_ms: self.shared.items.clock.now_ms(),
-            thread: 0,
-            place: self.shared.turnstile.enter(0),
-            waits: &mut self.added,
-        };
+        let now_ms = self.shared.items.clock.now_ms();
+        let (out, scratch, added) = (&mut self.out, &mut self.scratch, &mut self.added);
+        let mut turn = Turn::begin(self.shared, 0, now_ms, out, scratch, added);
         let Served { consumed, next } = session::serve(&mut self.session, &self.input, &mut turn);
         drop(turn);
         assert!(consumed <= self.input.len(), "{consumed} of {} bytes taken", self.input.len());

@@ -135,7 +135,12 @@ impl Items {
         }
     }
 
-    /// Does a flush that is due. Called once a wake-up, so it is mostly one load.
+    /// Whether a flush is due. Called once a wake-up, so it is one load.
+    pub(crate) fn is_flush_due(&self, now_ms: u64) -> bool {
+        self.flush_ms.load(Relaxed) <= now_ms
+    }
+
+    /// Does a flush that is due, unless another thread does it.
     pub(crate) fn tend(&self, now_ms: u64) {
         let due = self.flush_ms.load(Relaxed);
         if due > now_ms {

@@ -18,6 +18,7 @@
 
 mod access;
 mod admin;
+mod cache_control;
 mod clock;
 mod cluster;
 mod connection;

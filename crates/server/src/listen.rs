@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::Permissions;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{Shutdown, SocketAddr, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -283,6 +283,25 @@ impl Stream {
     pub(crate) fn end(&mut self) {
         if let Stream::Tls(stream) = self {
             stream.end();
+        }
+    }
+
+    /// Sends no more.
+    pub(crate) fn end_sending(&mut self) -> io::Result<()> {
+        self.end();
+        match self {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
+            Stream::Tls(stream) => stream.socket.shutdown(Shutdown::Write),
+        }
+    }
+
+    /// Reads what is not looked at: with TLS, what is encrypted.
+    pub(crate) fn discard(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(into),
+            Stream::Unix(stream) => stream.read(into),
+            Stream::Tls(stream) => stream.socket.read(into),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use mio::Waker;
 use parking_lot::Mutex;
@@ -64,6 +65,36 @@ pub(crate) struct Fetched {
     pub(crate) lifetime_seconds: u64,
     /// Whether other clients may have it.
     pub(crate) is_shared: bool,
+    /// Until no thread has it to answer any more.
+    pub(crate) _counted: Counted,
+}
+
+/// Bytes of a value that is being fetched, or has been and is not answered yet: they count among those of all such values
+/// until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    all: Arc<AtomicUsize>,
+    bytes: usize,
+}
+
+impl Counted {
+    /// None yet, of those that `all` counts.
+    pub(crate) fn new(all: &Arc<AtomicUsize>) -> Counted {
+        Counted { all: Arc::clone(all), bytes: 0 }
+    }
+
+    /// Counts more, and says whether all are `most` at most.
+    #[must_use]
+    pub(crate) fn add(&mut self, bytes: usize, most: usize) -> bool {
+        self.bytes += bytes;
+        self.all.fetch_add(bytes, Relaxed) + bytes <= most
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.bytes, Relaxed);
+    }
 }
 
 /// News for a waiting reply of a connection.
@@ -158,5 +189,28 @@ mod tests {
         tell(BOX_MAX as u64);
         mail.send([((0, place), News::Win)].into_iter());
         assert_eq!(mail.take(0).len(), BOX_MAX + 1);
+    }
+
+    /// A thread that is busy does not hold as much as may be fetched meanwhile.
+    #[test]
+    fn a_value_counts_until_all_threads_have_answered_with_it() {
+        let polls = [mio::Poll::new().unwrap(), mio::Poll::new().unwrap()];
+        let wakers = polls.each_ref().map(|of| Waker::new(of.registry(), mio::Token(0)).unwrap());
+        let mail = Mail::new(Arc::new(wakers));
+        let all = Arc::default();
+        let has_room = || Counted::new(&all).add(60, 100);
+        let mut _counted = Counted::new(&all);
+        assert!(_counted.add(60, 100));
+        let (value, cas, lifetime_seconds) = (vec![0; 60], 0, 1);
+        let fetched = Fetched { value, cas, lifetime_seconds, is_shared: true, _counted };
+        let outcome = Outcome::Value(Arc::new(fetched));
+        let places = [0, 1].map(|thread| Place { thread, slot: 0 });
+        mail.send(places.map(|place| ((0, place), News::Fetched(outcome.clone()))).into_iter());
+        drop(outcome);
+        for thread in 0..2 {
+            assert!(!has_room());
+            drop(mail.take(thread));
+        }
+        assert!(has_room());
     }
 }

@@ -60,6 +60,11 @@ impl Session {
         matches!(self, Session::Http(session) if session.waits())
     }
 
+    /// Whether the client may still be sending a refused request.
+    pub(crate) fn lingers(&self) -> bool {
+        matches!(self, Session::Http(session) if session.lingers())
+    }
+
     /// Whether another connection has killed it, or its user was changed.
     pub(crate) fn is_killed(&self) -> bool {
         match self {

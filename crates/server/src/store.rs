@@ -9,6 +9,7 @@ use frazil_segment::{
 };
 
 use crate::clock::Clock;
+use crate::marks;
 use crate::objects::{self, Objects};
 use crate::settings::{Settings, Shares};
 
@@ -201,8 +202,9 @@ impl Store {
         either!(self.save(path))
     }
 
+    /// Restores a snapshot, without what clients had won: they are gone.
     pub(crate) fn restore(&self, path: &Path) -> Result<u64, RestoreError> {
-        either!(self.restore(path))
+        either!(self.restore_with(path, marks::outlives))
     }
 
     pub(crate) fn expect_restore(&self) {

@@ -1,8 +1,8 @@
 //! Exclusive execution: several operations on the store of which all others see none or all.
 //!
-//! Each serving thread holds its own lock while it serves a connection, mostly without contention, and the fetching
-//! thread while it stores. A thread that runs alone releases its own and takes the locks of all threads in order, so
-//! two such threads cannot deadlock. A server with a single writing thread has no lock.
+//! Each serving thread holds its own lock while it serves a connection, passes a lease on or flushes, mostly without
+//! contention, and the fetching thread while it stores. A thread that runs alone releases its own and takes the locks of all
+//! threads in order, so two such threads cannot deadlock. A server with a single writing thread has no lock.
 
 use parking_lot::{Mutex, MutexGuard};
 

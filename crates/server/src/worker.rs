@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use mio::{Events, Interest, Poll, Token};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, LINGER_SECONDS};
 use crate::counters::Counters;
 use crate::listen::{Listener, Stream};
 use crate::mail;
@@ -68,7 +68,34 @@ pub(crate) struct Turn<'a> {
     pub(crate) waits: &'a mut Added,
 }
 
-impl Turn<'_> {
+impl<'a> Turn<'a> {
+    /// Begins a turn of a thread, after waiting for one that runs alone. Replies are appended to `out`.
+    pub(crate) fn begin(
+        shared: &'a Shared,
+        thread: usize,
+        now_ms: u64,
+        out: &'a mut Vec<u8>,
+        scratch: &'a mut Vec<u8>,
+        waits: &'a mut Added,
+    ) -> Turn<'a> {
+        Turn {
+            shared,
+            counters: &shared.counters[thread],
+            out_max: out.len() + REPLY_BYTES,
+            out,
+            scratch,
+            work_left: WORK_BYTES,
+            requests_left: match shared.settings.limits.turn_requests {
+                0 => usize::MAX,
+                some => some,
+            },
+            now_ms,
+            thread,
+            place: shared.turnstile.enter(thread),
+            waits,
+        }
+    }
+
     /// Counts one more request. False: the turn is full, and the next one serves it.
     pub(crate) fn begins_request(&mut self) -> bool {
         if self.out.len() >= self.out_max || self.work_left == 0 || self.requests_left == 0 {
@@ -191,7 +218,10 @@ impl Worker {
             if self.drains() {
                 return Ok(());
             }
-            self.shared.items.tend(self.now_ms);
+            if self.shared.items.is_flush_due(self.now_ms) {
+                let _place = self.shared.turnstile.enter(self.number);
+                self.shared.items.tend(self.now_ms);
+            }
             for event in &events {
                 self.note(event);
             }
@@ -409,10 +439,12 @@ impl Worker {
         }
         if connection.closing {
             // Waiting replies come first.
-            return if connection.awaits_nothing() {
-                Err(io::ErrorKind::ConnectionAborted.into())
-            } else {
-                Ok(false)
+            return match connection.awaits_nothing() {
+                false => Ok(false),
+                true if connection.is_to_linger() => {
+                    connection.linger(&mut self.input, self.now_ms)
+                }
+                true => Err(io::ErrorKind::ConnectionAborted.into()),
             };
         }
         if room(connection) == 0 || connection.session.waits_for_verdict() {
@@ -507,22 +539,9 @@ impl Worker {
         let input = arrived.map_or(&carry[..], |arrived| &self.input[..arrived]);
         self.added.place.slot = slot as u32;
         self.added.room = room(connection);
-        let mut turn = Turn {
-            shared: &self.shared,
-            counters: &self.shared.counters[self.number],
-            out: &mut self.out,
-            out_max: begin + REPLY_BYTES,
-            scratch: &mut self.scratch,
-            work_left: WORK_BYTES,
-            requests_left: match self.shared.settings.limits.turn_requests {
-                0 => usize::MAX,
-                some => some,
-            },
-            now_ms: self.now_ms,
-            thread: self.number,
-            place: self.shared.turnstile.enter(self.number),
-            waits: &mut self.added,
-        };
+        let (number, now_ms, scratch) = (self.number, self.now_ms, &mut self.scratch);
+        let mut turn =
+            Turn::begin(&self.shared, number, now_ms, &mut self.out, scratch, &mut self.added);
         let Served { consumed, next } = session::serve(&mut connection.session, input, &mut turn);
         drop(turn);
         // A dump continues without input.
@@ -562,8 +581,9 @@ impl Worker {
             let held = connection.held_bytes();
             let sent = connection.send(&self.out[range.clone()]);
             self.hold(held, connection.held_bytes());
-            let closes =
+            let is_done =
                 connection.closing && !connection.is_sending() && connection.awaits_nothing();
+            let lingers = is_done && connection.is_to_linger();
             self.connections[*slot] = Some(connection);
             match sent {
                 Ok(sent) => self.counters().bytes_written.add(sent as u64),
@@ -572,7 +592,9 @@ impl Worker {
                     continue;
                 }
             }
-            if closes {
+            if lingers {
+                self.list(*slot);
+            } else if is_done {
                 self.close(*slot);
             }
         }
@@ -614,8 +636,15 @@ impl Worker {
             seconds > 0 && self.now_ms.saturating_sub(since) > seconds.saturating_mul(1000)
         };
         let mut over = Vec::new();
+        let mut lingered = Vec::new();
         for (slot, connection) in self.connections.iter().enumerate() {
             let Some(connection) = connection else { continue };
+            if connection.lingers() {
+                if is_over(connection.served_ms, LINGER_SECONDS) {
+                    lingered.push(slot);
+                }
+                continue;
+            }
             // A handshake always has a limit.
             let seconds = match limits.request_seconds {
                 0 if connection.stream.is_handshaking() => HANDSHAKE_SECONDS,
@@ -630,6 +659,7 @@ impl Worker {
                 over.push((slot, false));
             }
         }
+        lingered.into_iter().for_each(|slot| self.close(slot));
         for (slot, is_slow) in over {
             let counters = self.counters();
             if is_slow {

@@ -6,15 +6,13 @@ use std::time::{Duration, Instant};
 
 use frazil_server::{Address, Origin, Server, Settings, StoreKind};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+#[path = "shared/socket.rs"]
+mod socket;
+#[path = "shared/store.rs"]
+mod store;
 
-/// The store under test; `cargo xtask test` runs the tests once with each.
-fn store() -> StoreKind {
-    match std::env::var("FRAZIL_TEST_STORE") {
-        Ok(name) if name == "objects" => StoreKind::Objects,
-        _ => StoreKind::Segment,
-    }
-}
+use socket::{PATIENCE, connect};
+use store::{limits, store};
 
 fn settings(threads: usize) -> Settings {
     let any = || vec!["127.0.0.1:0".parse().unwrap()];
@@ -22,6 +20,7 @@ fn settings(threads: usize) -> Settings {
         memcached: any(),
         admin: any(),
         store: store(),
+        limits: limits(),
         memory_bytes: 16 << 20,
         threads,
         ..Settings::default()
@@ -38,12 +37,6 @@ fn ports(server: &Server) -> [SocketAddr; 2] {
     ports.try_into().unwrap()
 }
 
-fn connect(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream
-}
-
 /// Sends a request, and reads as many bytes as the expected reply has.
 fn exchange(stream: &mut TcpStream, request: &str, reply: &str) {
     stream.write_all(request.as_bytes()).unwrap();
@@ -54,9 +47,7 @@ fn exchange(stream: &mut TcpStream, request: &str, reply: &str) {
 
 /// The bytes up to the end of the connection.
 fn rest(stream: &mut TcpStream) -> String {
-    let mut rest = Vec::new();
-    stream.read_to_end(&mut rest).unwrap();
-    String::from_utf8_lossy(&rest).into_owned()
+    String::from_utf8_lossy(&socket::rest(stream)).into_owned()
 }
 
 fn http(address: SocketAddr, request: &str) -> String {
@@ -120,6 +111,24 @@ fn entries_come_back_unless_they_are_too_old() {
     exchange(&mut client, "get key\r\n", "END\r\n");
     assert_eq!(server.handle().restore(&file, Some(PATIENCE * 100)).unwrap(), Some(1));
     exchange(&mut client, "get key\r\n", "VALUE key 7 5\r\nvalue\r\nEND\r\n");
+    std::fs::remove_file(&file).unwrap();
+}
+
+/// Their connections are gone, and nobody would bring what they were to bring.
+#[test]
+fn what_clients_had_won_does_not_come_back() {
+    let file = std::env::temp_dir().join(format!("frazil-won-{}", std::process::id()));
+    let server = Server::start(settings(1)).unwrap();
+    let mut client = connect(ports(&server)[0]);
+    exchange(&mut client, "mg none v N300\r\n", "VA 0 W\r\n\r\n");
+    exchange(&mut client, "set stale 0 0 1\r\nx\r\nmd stale I\r\n", "STORED\r\nHD\r\n");
+    exchange(&mut client, "mg stale v\r\nmg stale v\r\n", "VA 1 X W\r\nx\r\nVA 1 Z X\r\nx\r\n");
+    server.handle().save(&file).unwrap();
+
+    let server = Server::start(settings(1)).unwrap();
+    assert_eq!(server.handle().restore(&file, None).unwrap(), Some(1));
+    let mut client = connect(ports(&server)[0]);
+    exchange(&mut client, "mg none v\r\nmg stale v\r\n", "EN\r\nVA 1 X W\r\nx\r\n");
     std::fs::remove_file(&file).unwrap();
 }
 

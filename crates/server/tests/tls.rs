@@ -1,18 +1,24 @@
 //! TLS, with certificates made by each test.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use frazil_server::{Address, HttpOrigin, ITEM_BYTES_MAX, Limits, Server, Settings, TlsFiles};
+use frazil_server::{Address, HttpOrigin, Limits, Server, Settings, TlsFiles};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+#[path = "shared/socket.rs"]
+mod socket;
+#[path = "shared/store.rs"]
+mod store;
+
+use socket::{PATIENCE, connect as plain};
+use store::{limits, store};
 
 /// A root, and files of certificates signed by it, deleted at the end of the test.
 struct Authority {
@@ -72,14 +78,10 @@ impl Authority {
     }
 }
 
-/// Items of up to 1 MiB, even with a small capacity.
-fn limits() -> Limits {
-    Limits { item_bytes: Some(ITEM_BYTES_MAX), ..Limits::default() }
-}
-
 fn settings(tls: TlsFiles) -> Settings {
     Settings {
         memcached: vec!["127.0.0.1:0".parse().unwrap()],
+        store: store(),
         memory_bytes: 16 << 20,
         limits: limits(),
         tls: Some(tls),
@@ -90,13 +92,6 @@ fn settings(tls: TlsFiles) -> Settings {
 fn address(server: &Server, at: usize) -> SocketAddr {
     let Address::Tcp(address) = server.addresses()[at] else { panic!("{server:?}") };
     address
-}
-
-fn plain(address: SocketAddr) -> TcpStream {
-    let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
-    stream
 }
 
 type Client = StreamOwned<ClientConnection, TcpStream>;
@@ -123,18 +118,6 @@ fn metric(server: &Server, at: usize, config: &Arc<ClientConfig>, name: &str) ->
     client.read_to_string(&mut page).unwrap();
     let found = page.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
     found.unwrap_or_else(|| panic!("{page}")).parse().unwrap()
-}
-
-/// Waits for the server to close a connection, in whichever way that shows.
-fn is_closed(stream: &mut TcpStream) -> bool {
-    let mut buffer = [0; 4096];
-    loop {
-        match stream.read(&mut buffer) {
-            Ok(0) => return true,
-            Ok(_) => {}
-            Err(error) => return error.kind() == ErrorKind::ConnectionReset,
-        }
-    }
 }
 
 #[test]
@@ -264,25 +247,26 @@ fn failed_handshakes_are_closed_and_counted() {
     for bytes in begins {
         let mut stream = plain(address(&server, 0));
         stream.write_all(bytes).unwrap();
-        assert!(is_closed(&mut stream), "{bytes:?}");
+        socket::rest(&mut stream);
     }
     let mut stream = plain(address(&server, 0));
     stream.write_all(&cut).unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
-    assert!(is_closed(&mut stream));
+    socket::rest(&mut stream);
     assert_eq!(metric(&server, 1, &config, "frazil_server_tls_errors_total"), 5);
     // A silent client is closed at the timeout of a request.
     let began = Instant::now();
     let (mut silent, mut slow) = (plain(address(&server, 0)), plain(address(&server, 0)));
     slow.write_all(&cut).unwrap();
-    assert!(is_closed(&mut silent) && is_closed(&mut slow));
+    socket::rest(&mut silent);
+    socket::rest(&mut slow);
     assert!(began.elapsed() > Duration::from_secs(1));
     assert_eq!(metric(&server, 1, &config, "frazil_server_slow_closed_total"), 2);
     // A malformed record after the handshake.
     let mut client = connect(address(&server, 0), &config);
     expect(&mut client, b"mn\r\n", b"MN\r\n");
     client.sock.write_all(b"mn\r\n and more of it").unwrap();
-    assert!(is_closed(&mut client.sock));
+    socket::rest(&mut client.sock);
     assert_eq!(metric(&server, 1, &config, "frazil_server_connection_bytes"), 0);
 }
 

@@ -2,23 +2,13 @@
 
 use frazil_driver::Ask;
 use frazil_simulator::trace::{Operation, Trace};
+use rand::{RngExt as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::wire::Request;
 
 /// Largest value that is sent: what memcached takes as it is by default, with its key and what it keeps beside them.
 pub(super) const VALUE_MAX: u32 = (1 << 20) - 1024;
-
-/// Random numbers: xorshift64*, of Vigna (2016).
-struct Chance(u64);
-
-impl Chance {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-}
 
 /// Requests of one kind of load.
 pub(super) enum Work<'t> {
@@ -33,9 +23,9 @@ pub(super) enum Work<'t> {
 pub(super) struct Drawn<'t> {
     trace: &'t Trace,
     at: usize,
-    /// Of 2^64 random numbers those below make a set.
-    sets: u64,
-    chance: Chance,
+    /// Share of sets.
+    sets: f64,
+    random: Xoshiro256PlusPlus,
     bytes: u32,
 }
 
@@ -49,11 +39,10 @@ pub(super) struct Replay<'t> {
 }
 
 impl<'t> Work<'t> {
-    /// Of a trace that is not empty.
+    /// Of a trace that is not empty, with a share of sets from 0 to 1.
     pub(super) fn drawn(trace: &'t Trace, sets: f64, bytes: u32) -> Self {
-        // As a conversion saturates, a share of 1 leaves one get in 2^64.
-        let sets = (sets * 2f64.powi(64)) as u64;
-        Work::Drawn(Drawn { trace, at: 0, sets, chance: Chance(0x9e37_79b9_7f4a_7c15), bytes })
+        let random = Xoshiro256PlusPlus::seed_from_u64(1);
+        Work::Drawn(Drawn { trace, at: 0, sets, random, bytes })
     }
 
     pub(super) fn replay(trace: &'t Trace, bytes: u32, writes: bool) -> Self {
@@ -69,8 +58,10 @@ impl<'t> Work<'t> {
             Work::Drawn(drawn) => {
                 let id = *drawn.trace.ids.get(drawn.at)?;
                 drawn.at = if drawn.at + 1 < drawn.trace.len() { drawn.at + 1 } else { 0 };
-                let is_set = drawn.sets > 0 && drawn.chance.next() < drawn.sets;
-                let ask = if is_set { Ask::Insert } else { Ask::Get };
+                let ask = match drawn.random.random_bool(drawn.sets) {
+                    true => Ask::Insert,
+                    false => Ask::Get,
+                };
                 Some(Request { ask, key: drawn.trace.objects[id as usize], bytes: drawn.bytes })
             }
             Work::Replay(replay) => replay.next(),

@@ -19,6 +19,7 @@ use super::object::{Meta, Object, is_of_connection, listed, updated};
 use super::table::Http;
 use super::vary::Vary;
 use super::{base::HttpOrigin, date};
+use crate::cache_control::Said;
 use crate::origin::pool::{Outgoing, Pool};
 use crate::server::Shared;
 
@@ -166,7 +167,7 @@ impl Head<'_> {
         bytes.extend_from_slice(format!("HTTP/1.1 {} ", self.status).as_bytes());
         bytes.extend_from_slice(reason);
         bytes.extend_from_slice(b"\r\n");
-        let (listed, withheld) = (listed(self.fields), freshness::said(self.fields).0.withheld);
+        let (listed, withheld) = (listed(self.fields), Said::of(self.fields).0.withheld);
         let mut for_one = Vec::new();
         for (name, value) in self.fields {
             let name = name.as_str();

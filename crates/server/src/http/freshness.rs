@@ -1,10 +1,10 @@
 //! Freshness lifetimes and storability, for a shared cache (RFC 9111).
 
 use hyper::HeaderMap;
-use hyper::header::{AGE, CACHE_CONTROL, DATE, EXPIRES, HeaderName, LAST_MODIFIED};
+use hyper::header::{DATE, EXPIRES, HeaderName, LAST_MODIFIED};
 
 use super::date;
-use super::directives::{Asked, Said, digits};
+use crate::cache_control::{self, Asked, Said};
 
 /// Longest heuristic lifetime: a day.
 const GUESSED_SECONDS_MAX: i64 = 86_400;
@@ -111,17 +111,6 @@ impl Times {
     }
 }
 
-/// The cache directives of a response, and whether they come from the field for caches like this one, which overrides
-/// `Cache-Control` (RFC 9213).
-pub(crate) fn said(fields: &HeaderMap) -> (Said, bool) {
-    static TARGETED: HeaderName = HeaderName::from_static("cdn-cache-control");
-    let is_targeted = fields.get(&TARGETED).is_some_and(|value| !value.as_bytes().is_empty());
-    let name = if is_targeted { TARGETED.clone() } else { CACHE_CONTROL };
-    let mut said = Said::default();
-    fields.get_all(name).iter().for_each(|line| said.read(line.as_bytes()));
-    (said, is_targeted)
-}
-
 fn date_of(fields: &HeaderMap, name: HeaderName, now: i64) -> Option<i64> {
     fields.get(name).and_then(|value| date::parse(value.as_bytes(), now))
 }
@@ -137,7 +126,7 @@ pub(crate) fn last_modified(fields: &HeaderMap, times: Times) -> Option<i64> {
 
 /// The explicit lifetime of a response, in seconds (RFC 9111, section 4.2.1).
 fn explicit(fields: &HeaderMap, said: &Said, is_targeted: bool, times: Times) -> Option<u64> {
-    if let Some(seconds) = said.s_maxage.or(said.max_age) {
+    if let Some(seconds) = said.lifetime() {
         return Some(seconds);
     }
     if is_targeted || !fields.contains_key(EXPIRES) {
@@ -157,22 +146,12 @@ fn guessed(fields: &HeaderMap, said: &Said, status: u16, times: Times) -> Option
     Some((since / 10).clamp(0, GUESSED_SECONDS_MAX) as u64)
 }
 
-/// The `Age` of a response. A malformed one makes it stale.
-fn said_age(fields: &HeaderMap) -> Option<u64> {
-    let mut lines = fields.get_all(AGE).iter();
-    match (lines.next(), lines.next()) {
-        (None, _) => Some(0),
-        (Some(line), None) => digits(line.as_bytes().trim_ascii()),
-        (Some(_), Some(_)) => None,
-    }
-}
-
 /// The lifetime of a response.
 pub(crate) fn life(fields: &HeaderMap, status: u16, times: Times) -> Life {
-    let (said, is_targeted) = said(fields);
+    let (said, is_targeted) = Said::of(fields);
     let explicit = explicit(fields, &said, is_targeted, times);
     let lifetime = explicit.or_else(|| guessed(fields, &said, status, times)).unwrap_or(0);
-    let age = said_age(fields);
+    let age = cache_control::age(fields);
     let apparent_ms = times.received_unix_ms as i64 - date(fields, times) * 1000;
     // `Date` has whole seconds: a response of the same second has no age.
     let apparent_ms = if apparent_ms < 1000 { 0 } else { apparent_ms as u64 };
@@ -204,7 +183,7 @@ pub(crate) fn is_storable(
     is_authorized: bool,
     times: Times,
 ) -> bool {
-    let (said, is_targeted) = said(fields);
+    let (said, is_targeted) = Said::of(fields);
     if status < 200 || matches!(status, 206 | 304) || said.private {
         return false;
     }

@@ -8,7 +8,6 @@ mod base;
 mod chunked;
 mod conditional;
 mod date;
-mod directives;
 mod fetch;
 mod flight;
 mod forward;
@@ -57,6 +56,8 @@ pub(crate) struct Session {
     is_alone: bool,
     /// The connection is closed after the reply.
     closes: bool,
+    /// The last request was refused, perhaps in its midst.
+    is_refused: bool,
 }
 
 #[derive(Debug, Default)]
@@ -97,6 +98,11 @@ impl Session {
     pub(crate) fn waits(&self) -> bool {
         matches!(self.state, State::Waits(_) | State::Streams { sleeps: true, .. })
     }
+
+    /// Whether the client may still be sending what was refused.
+    pub(crate) fn lingers(&self) -> bool {
+        self.is_refused
+    }
 }
 
 /// Serves the requests in `input`, and appends their replies to those of the turn.
@@ -123,6 +129,7 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
                     Step::Waits => Next::Wait,
                     Step::Needs(bytes) => Next::Read(bytes),
                     Step::Refused => {
+                        session.is_refused = true;
                         consumed = input.len();
                         Next::Close
                     }

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use httparse::{Header, ParserConfig};
 
-use super::directives::{Asked, digits};
+use crate::cache_control::{Asked, digits};
 
 /// Size of a head. A larger one is answered 431.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;

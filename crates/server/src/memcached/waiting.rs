@@ -70,9 +70,12 @@ pub(crate) fn lease_left_ms(key: &[u8], shared: &Shared) -> Option<u64> {
     left.flatten()
 }
 
-/// Ends the wait or the lease of a client that leaves. If no other client waits, the next one wins the entry.
-pub(crate) fn give_up(shared: &Shared, lease: &Lease) {
+/// Ends the wait or the lease of a client that leaves. If no other client waits, the next one wins the entry. Called
+/// outside of a turn.
+pub(crate) fn give_up(shared: &Shared, thread: usize, lease: &Lease) {
     let store = &shared.items.store;
+    // A thread that runs alone sees no lease pass on. Taken before the lock of the flights, as everywhere.
+    let _place = shared.turnstile.enter(thread);
     shared.items.flights.leave(&lease.key, lease.ticket, || {
         let placeholder =
             store.peek(&lease.key, |entry| is_placeholder(&entry).then_some(entry.cas));

@@ -210,7 +210,10 @@ mod tests {
         for (key, value) in [(&b""[..], &b""[..]), (b"k", b""), (b"key", &[5; 70_000])] {
             let item = Item::new(key, value, PARTS).unwrap();
             let other = item.clone();
+            let owners = |item: &Item| item.head().owners.load(Relaxed);
+            assert_eq!(owners(&item), 2);
             drop(item);
+            assert_eq!(owners(&other), 1);
             let read = std::thread::spawn(move || {
                 other.request();
                 assert!(other.parts().requested);

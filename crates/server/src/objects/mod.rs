@@ -281,14 +281,18 @@ impl Objects {
         })
     }
 
-    /// As [`frazil_segment::Store::restore`].
-    pub(crate) fn restore(&self, path: &Path) -> Result<u64, RestoreError> {
+    /// As [`frazil_segment::Store::restore_with`].
+    pub(crate) fn restore_with(
+        &self,
+        path: &Path,
+        mut admit: impl FnMut(&[u8], &mut Attributes) -> bool,
+    ) -> Result<u64, RestoreError> {
         let restore = self.restoring.begin();
         self.pass_all_locks();
-        frazil_segment::read_entries(path, |key, value, attributes| {
+        frazil_segment::read_entries(path, |key, value, mut attributes| {
             let mut lock = self.lock(key);
             let is_allowed = self.restoring.allows(lock.hash, restore.flushes());
-            if !is_allowed || self.living(key).is_some() {
+            if !is_allowed || self.living(key).is_some() || !admit(value, &mut attributes) {
                 return Ok(false);
             }
             let Attributes { flags, marks, lifetime } = attributes;

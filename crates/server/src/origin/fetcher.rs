@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use frazil_segment::{Attributes, Stored};
@@ -18,7 +18,7 @@ use super::pool::{Outgoing, Pool, Sender};
 use super::{Job, Order, Origin};
 use crate::flights::Remember;
 use crate::http;
-use crate::mail::{Fetched, Outcome};
+use crate::mail::{Counted, Fetched, Outcome};
 use crate::server::Shared;
 
 /// Milliseconds for which a value is remembered as uncacheable.
@@ -30,8 +30,8 @@ struct Fetcher {
     shared: Arc<Shared>,
     origin: Origin,
     pool: Arc<Pool>,
-    /// Bytes of arriving bodies.
-    bytes: AtomicUsize,
+    /// Bytes of values that are arriving, or that no thread has sent yet.
+    bytes: Arc<AtomicUsize>,
 }
 
 /// Fetches until it is stopped. Fetches in flight then end without an answer, as do their clients' connections.
@@ -41,7 +41,8 @@ pub(super) fn run(shared: Arc<Shared>, mut orders: UnboundedReceiver<Order>) -> 
     let runtime = runtime.build()?;
     let fetcher = shared.settings.origin.clone().map(|origin| {
         let pool = Arc::new(Pool::new(&origin.url.host, origin.url.port));
-        Arc::new(Fetcher { shared: Arc::clone(&shared), origin, pool, bytes: AtomicUsize::new(0) })
+        let bytes = Arc::default();
+        Arc::new(Fetcher { shared: Arc::clone(&shared), origin, pool, bytes })
     });
     let http = shared.settings.http_origin.clone().map(|origin| {
         let pool = Arc::new(Pool::new(&origin.base.host, origin.base.port));
@@ -78,6 +79,7 @@ struct Answer {
     status: StatusCode,
     freshness: Freshness,
     body: Vec<u8>,
+    counted: Counted,
 }
 
 /// A fetch. Dropping it notifies its waiters at the latest, so that none waits for a task that is gone.
@@ -114,7 +116,7 @@ impl Fetcher {
         let limit = Duration::from_millis(self.origin.timeout_ms);
         let answer = tokio::time::timeout(limit, self.ask(&fetch.job.key)).await;
         match answer.unwrap_or(Err(Failed)) {
-            Ok(Answer { status: StatusCode::OK, freshness, body }) => {
+            Ok(Answer { status: StatusCode::OK, freshness, body, counted }) => {
                 let lifetime_seconds = match freshness {
                     Freshness::Seconds(seconds) => seconds,
                     Freshness::Unsaid => self.origin.lifetime_seconds,
@@ -122,7 +124,8 @@ impl Fetcher {
                 };
                 let is_shared = lifetime_seconds > 0;
                 fetch.for_ms = if is_shared { 0 } else { UNCACHEABLE_MS };
-                let fetched = Fetched { value: body, cas: 0, lifetime_seconds, is_shared };
+                let (value, cas, _counted) = (body, 0, counted);
+                let fetched = Fetched { value, cas, lifetime_seconds, is_shared, _counted };
                 fetch.outcome = Outcome::Value(Arc::new(fetched));
             }
             Ok(Answer { status: StatusCode::NOT_FOUND | StatusCode::GONE, .. }) => {
@@ -180,24 +183,23 @@ impl Fetcher {
     ) -> Result<Answer, Failed> {
         let status = response.status();
         let freshness = freshness::of(response.headers());
-        let mut counted = Counted { fetcher: self, bytes: 0 };
+        let mut counted = Counted::new(&self.bytes);
         let body = match self.body(key, response.into_body(), &mut counted).await {
             // The page of an error such as 404 may have any length.
             Err(Failed) if status != StatusCode::OK => {
-                return Ok(Answer { status, freshness, body: Vec::new() });
+                return Ok(Answer { status, freshness, body: Vec::new(), counted });
             }
             body => body?,
         };
-        drop(counted);
         self.pool.keep(sender);
-        Ok(Answer { status, freshness, body })
+        Ok(Answer { status, freshness, body, counted })
     }
 
     async fn body(
         &self,
         key: &[u8],
         mut body: Incoming,
-        counted: &mut Counted<'_>,
+        counted: &mut Counted,
     ) -> Result<Vec<u8>, Failed> {
         let mut value = Vec::new();
         while let Some(frame) = poll_fn(|context| Pin::new(&mut body).poll_frame(context)).await {
@@ -206,29 +208,11 @@ impl Fetcher {
             if self.shared.items.is_too_large(key.len(), value.len() + data.len()) {
                 return Err(Failed);
             }
-            counted.add(data.len())?;
+            if !counted.add(data.len(), self.shared.shares.fetched_bytes) {
+                return Err(Failed);
+            }
             value.extend_from_slice(data);
         }
         Ok(value)
-    }
-}
-
-/// The bytes of one body in the total of all.
-struct Counted<'f> {
-    fetcher: &'f Fetcher,
-    bytes: usize,
-}
-
-impl Counted<'_> {
-    fn add(&mut self, bytes: usize) -> Result<(), Failed> {
-        self.bytes += bytes;
-        let all = self.fetcher.bytes.fetch_add(bytes, Relaxed) + bytes;
-        if all > self.fetcher.shared.shares.fetched_bytes { Err(Failed) } else { Ok(()) }
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.fetcher.bytes.fetch_sub(self.bytes, Relaxed);
     }
 }

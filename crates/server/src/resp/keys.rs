@@ -7,7 +7,7 @@ use frazil_segment::Expect;
 use super::strings::SYNTAX;
 use super::times::NOT_AN_INTEGER;
 use super::{Call, Done, Problem, number, reply, seen, write};
-use crate::marks::is_placeholder;
+use crate::marks::{STALE, is_placeholder};
 use crate::turnstile;
 use crate::worker::Turn;
 
@@ -97,7 +97,8 @@ fn copy_entry(
     }
     let attributes = frazil_segment::Attributes {
         flags: entry.flags,
-        marks: entry.marks,
+        // Who has won the first key is to bring that one, and how it was written says nothing of the second.
+        marks: entry.marks & STALE,
         lifetime: entry.lifetime.map(|left| left.max(Duration::from_millis(1))),
     };
     turn.counters.sets.add(1);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Connection, REPLY_BYTES, TICK, Turn, WORK_BYTES, Worker};
+use super::{Connection, REPLY_BYTES, TICK, Turn, Worker};
 use crate::mail::{Letter, News};
 use crate::waits::{Again, Hole, Lease, Part};
 use crate::{memcached, session};
@@ -103,19 +103,9 @@ impl Worker {
         self.added.place.slot = slot as u32;
         self.added.room = 1;
         self.added.again = Some(Again { until_ms, wins });
-        let mut turn = Turn {
-            shared: &self.shared,
-            counters: &self.shared.counters[self.number],
-            out: &mut self.out,
-            out_max: begin + REPLY_BYTES,
-            scratch: &mut self.scratch,
-            work_left: WORK_BYTES,
-            requests_left: usize::MAX,
-            now_ms: self.now_ms,
-            thread: self.number,
-            place: self.shared.turnstile.enter(self.number),
-            waits: &mut self.added,
-        };
+        let (number, now_ms, scratch) = (self.number, self.now_ms, &mut self.scratch);
+        let mut turn =
+            Turn::begin(&self.shared, number, now_ms, &mut self.out, scratch, &mut self.added);
         session::answer_late(&hole.key, &hole.ask, news, &mut turn);
         drop(turn);
         self.added.again = None;
@@ -123,7 +113,7 @@ impl Worker {
             && self.added.leases.iter().all(|lease| lease.ticket != ticket)
         {
             // The lease is gone meanwhile, and no other request would end its flight.
-            memcached::give_up(&self.shared, &Lease { ticket, key: hole.key.clone() });
+            memcached::give_up(&self.shared, self.number, &Lease { ticket, key: hole.key.clone() });
         }
         let waits_again = self.added.parts.pop();
         let part = match waits_again {
@@ -190,7 +180,7 @@ impl Worker {
             let waits = connection.waits.get_or_insert_default();
             let is_held = |lease: &Lease| flights.holds(&lease.key, lease.ticket);
             if let Some(lease) = waits.hold(lease, is_held) {
-                memcached::give_up(&self.shared, &lease);
+                memcached::give_up(&self.shared, self.number, &lease);
             }
         }
         if connection.closing {
@@ -203,7 +193,7 @@ impl Worker {
     pub(super) fn give_up_leases(&self, connection: &mut Connection) {
         let Some(waits) = &mut connection.waits else { return };
         for lease in waits.take_leases() {
-            memcached::give_up(&self.shared, &lease);
+            memcached::give_up(&self.shared, self.number, &lease);
         }
         if waits.is_empty() {
             connection.waits = None;
@@ -217,7 +207,7 @@ impl Worker {
         for hole in waits.holes() {
             self.deadlines.remove(&(hole.deadline_ms, slot as u32, hole.ticket));
             let lease = Lease { ticket: hole.ticket, key: hole.key.clone() };
-            memcached::give_up(&self.shared, &lease);
+            memcached::give_up(&self.shared, self.number, &lease);
         }
     }
 }

@@ -2,10 +2,8 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
-/// Longest wait for a reply.
-const PATIENCE: Duration = Duration::from_secs(20);
+use super::socket;
 
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
@@ -38,9 +36,7 @@ impl Reply {
 
 impl Client {
     pub(crate) fn new(address: SocketAddr) -> Client {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_nodelay(true).unwrap();
+        let stream = socket::connect(address);
         let reader = BufReader::new(stream.try_clone().unwrap());
         Client { stream, reader }
     }
@@ -115,13 +111,6 @@ impl Client {
 
     /// The bytes up to the end of the connection.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        match self.reader.read_to_end(&mut bytes) {
-            Ok(_) => {}
-            // The server closed the connection with unread bytes.
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
-            Err(error) => panic!("{error}"),
-        }
-        bytes
+        socket::rest(&mut self.reader)
     }
 }

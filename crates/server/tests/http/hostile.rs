@@ -1,6 +1,10 @@
 //! Malformed and ambiguous requests, and misbehaving clients.
 
-use super::origin::{TestOrigin, client, reply, until};
+use std::io::{Read as _, Write as _};
+use std::net::Shutdown;
+use std::time::{Duration, Instant};
+
+use super::origin::{TestOrigin, client, pass_seconds, reply, until};
 
 fn echo() -> TestOrigin {
     TestOrigin::with(|got| {
@@ -58,7 +62,6 @@ fn old_clients_are_served_one_request_or_as_many_as_they_want() {
 
 #[test]
 fn an_origin_that_is_cut_off_is_not_taken_for_one_that_has_ended() {
-    use std::io::Write as _;
     let origin = TestOrigin::new(|got, stream| {
         let framing = match got.line.as_str() {
             "GET /length" => "Content-Length: 10\r\n\r\nabc",
@@ -129,7 +132,6 @@ fn an_origin_that_is_not_there_is_a_bad_gateway() {
 
 #[test]
 fn a_response_framed_twice_is_framed_once_for_clients() {
-    use std::io::Write as _;
     let origin = TestOrigin::new(|_, stream| {
         let head = "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 3\r\n";
         let body = "Transfer-Encoding: chunked\r\n\r\n5\r\nabcde\r\n0\r\n\r\n";
@@ -192,4 +194,43 @@ fn a_draining_server_answers_waiters() {
     gate.open();
     assert_eq!(waiting.rest(), b"dy");
     server.join().unwrap();
+}
+
+const TOO_LARGE: &[u8] = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 99000000\r\n\r\n";
+
+/// The connection would be reset, and the reply lost, if it was closed with bytes that are not read.
+#[test]
+fn a_body_that_is_too_large_is_answered_although_all_of_it_is_sent_first() {
+    let server = echo().server(|_| {});
+    for _ in 0..10 {
+        let mut client = client(&server);
+        client.send(TOO_LARGE);
+        for _ in 0..80 {
+            client.send(&[b'x'; 100_000]);
+        }
+        assert_eq!(client.reply(false).status, 413);
+        client.stream.shutdown(Shutdown::Write).unwrap();
+        assert_eq!(client.stream.read(&mut [0]).unwrap(), 0);
+    }
+}
+
+#[test]
+fn a_body_without_end_is_not_read_for_ever() {
+    let server = echo().server(|_| {});
+    let mut endless = client(&server);
+    endless.send(TOO_LARGE);
+    let sent = (0..2000).take_while(|_| endless.stream.write_all(&[b'x'; 100_000]).is_ok()).count();
+    // 16 MiB, and what the system holds of two sockets.
+    assert!((160..1000).contains(&sent), "{sent}");
+    // Nor is who sends no more and does not go waited for.
+    let mut silent = client(&server);
+    silent.send(TOO_LARGE);
+    assert_eq!(silent.reply(false).status, 413);
+    silent.stream.write_all(b"x").unwrap();
+    pass_seconds(&server, 6);
+    let begun = Instant::now();
+    while silent.stream.write_all(b"x").is_ok() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it lingers");
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

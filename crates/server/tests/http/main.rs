@@ -6,4 +6,6 @@ mod hostile;
 mod invalidation;
 mod origin;
 mod pieces;
+#[path = "../shared/socket.rs"]
+mod socket;
 mod streams;

@@ -5,6 +5,8 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use frazil_server::Server;
+use rand::{Rng, RngExt as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::client::{Client, settings};
 use crate::origin::{Answer, TestOrigin, until};
@@ -54,45 +56,32 @@ const WORDS: [&[u8]; 42] = [
     b"lru_crawler metadump all",
 ];
 
-/// A small generator with a fixed seed.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn requests(&mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for _ in 0..40 {
-            for _ in 0..self.below(8) {
-                bytes.extend_from_slice(WORDS[self.below(WORDS.len())]);
-                bytes.push(b' ');
-            }
-            let ends: [&[u8]; 5] =
-                [b"\r\n", b"\n", b"\r\nvalue\r\n", b"\0\r\n", b" 5\r\nvalue\r\n"];
-            bytes.extend_from_slice(ends[self.below(ends.len())]);
+fn random_requests(random: &mut impl Rng) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..40 {
+        for _ in 0..random.random_range(0..8) {
+            bytes.extend_from_slice(WORDS[random.random_range(0..WORDS.len())]);
+            bytes.push(b' ');
         }
-        for _ in 0..self.below(4) {
-            let at = self.below(bytes.len());
-            bytes[at] = self.below(256) as u8;
-        }
-        bytes
+        let ends: [&[u8]; 5] = [b"\r\n", b"\n", b"\r\nvalue\r\n", b"\0\r\n", b" 5\r\nvalue\r\n"];
+        bytes.extend_from_slice(ends[random.random_range(0..ends.len())]);
     }
+    for _ in 0..random.random_range(0..4) {
+        let at = random.random_range(0..bytes.len());
+        bytes[at] = random.random();
+    }
+    bytes
 }
 
 /// After a panic its thread would answer no more.
 #[test]
 fn the_server_survives_random_requests() {
     let server = Server::start(settings()).unwrap();
-    let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     for _ in 0..600 {
         let mut client = Client::new(&server);
         // The server may have closed it already.
-        let _ = client.stream.write_all(&chance.requests());
+        let _ = client.stream.write_all(&random_requests(&mut random));
         let _ = client.stream.shutdown(std::net::Shutdown::Write);
         client.rest();
     }
@@ -115,13 +104,13 @@ fn random_requests_leave_no_waits() {
         for seed in 1..5 {
             let server = &server;
             scope.spawn(move || {
-                let mut chance = Chance(0x9e37_79b9_7f4a_7c15u64.wrapping_mul(seed));
+                let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
                 for _ in 0..60 {
                     let mut client = Client::new(server);
                     // A key of its own: only the end of its winner passes the lease on.
                     client.send(b"mg leased v N10 w40\r\n");
-                    let _ = client.stream.write_all(&chance.requests());
-                    if chance.below(3) > 0 {
+                    let _ = client.stream.write_all(&random_requests(&mut random));
+                    if random.random_range(0..3) > 0 {
                         let _ = client.stream.shutdown(std::net::Shutdown::Write);
                         client.rest();
                     }

@@ -9,6 +9,12 @@ mod leases;
 mod listen;
 mod origin;
 mod pieces;
+#[path = "../shared/client.rs"]
+mod shared_client;
+#[path = "../shared/socket.rs"]
+mod socket;
+#[path = "../shared/store.rs"]
+mod store;
 mod times;
 mod users;
 mod waits;

@@ -3,6 +3,8 @@
 use std::io::Write as _;
 
 use frazil_server::Settings;
+use rand::{Rng, RngExt as _, SeedableRng as _};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::client::{Client, requests, shown};
 use crate::origin::{Answer, TestOrigin, until};
@@ -112,34 +114,23 @@ const WORDS: [&str; 102] = [
     "",
 ];
 
-/// A small generator with a fixed seed.
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 33) as usize % bound
-    }
-
-    fn requests(&mut self) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for _ in 0..60 {
-            let words: Vec<&str> =
-                (0..=self.below(6)).map(|_| WORDS[self.below(WORDS.len())]).collect();
-            match self.below(10) {
-                0 => bytes.extend(format!("{}\r\n", words.join(" ")).into_bytes()),
-                _ => bytes.extend(crate::client::request(&words)),
-            }
+fn random_requests(random: &mut impl Rng) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..60 {
+        let words: Vec<&str> = (0..=random.random_range(0..6))
+            .map(|_| WORDS[random.random_range(0..WORDS.len())])
+            .collect();
+        match random.random_range(0..10) {
+            0 => bytes.extend(format!("{}\r\n", words.join(" ")).into_bytes()),
+            _ => bytes.extend(crate::client::request(&words)),
         }
-        // Some contain random bytes, so that lengths and heads are wrong.
-        for _ in 0..self.below(6).saturating_sub(2) {
-            let at = self.below(bytes.len());
-            bytes[at] = self.below(256) as u8;
-        }
-        bytes
     }
+    // Some contain random bytes, so that lengths and heads are wrong.
+    for _ in 0..random.random_range(0..6u32).saturating_sub(2) {
+        let at = random.random_range(0..bytes.len());
+        bytes[at] = random.random();
+    }
+    bytes
 }
 
 /// After a panic its thread would answer no more; a miscount would leave clients waiting for ever.
@@ -157,11 +148,11 @@ fn the_server_survives_random_requests() {
             settings.origin = settings.origin.take().filter(|_| threads > 1);
         };
         let server = origin.server(change);
-        let mut chance = Chance(0x9e37_79b9_7f4a_7c15);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
         for _ in 0..400 {
             let mut client = Client::new(&server);
             // The server may have closed it already.
-            let _ = client.stream.write_all(&chance.requests());
+            let _ = client.stream.write_all(&random_requests(&mut random));
             let _ = client.stream.shutdown(std::net::Shutdown::Write);
             client.rest();
         }

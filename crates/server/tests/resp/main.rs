@@ -9,6 +9,12 @@ mod hotkeys;
 #[path = "../memcached/origin.rs"]
 mod origin;
 mod pieces;
+#[path = "../shared/client.rs"]
+mod shared_client;
+#[path = "../shared/socket.rs"]
+mod socket;
+#[path = "../shared/store.rs"]
+mod store;
 mod tracking;
 mod transactions;
 mod users;

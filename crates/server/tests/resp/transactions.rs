@@ -1,5 +1,8 @@
 //! `MULTI`, `EXEC` and `WATCH`, with concurrent clients.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
 use frazil_server::{Server, Settings};
 
 use crate::client::{Client, request, settings, shown, start};
@@ -141,4 +144,38 @@ fn threads_count_together() {
     });
     numbers.sort_unstable();
     assert_eq!(numbers, (1..=8 * EACH).collect::<Vec<_>>());
+}
+
+/// The lease of a client that ends is passed on before a transaction or after it, although its thread serves nobody then.
+#[test]
+fn no_lease_is_given_up_within_a_transaction() {
+    let server = Server::start(Settings { threads: 2, ..settings() }).unwrap();
+    let ask = "GETLEASE k 60000 0";
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Relaxed) {
+                let mut winner = Client::new(&server);
+                winner.ask(&crate::client::requests(ask));
+                // Most of the time a transaction goes on by then.
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let mut client = Client::new(&server);
+        let value = "x".repeat(500);
+        client.expect(&format!("MSET one {value} two {value}"), "+OK");
+        let long = ["LCS one two LEN"; 3].join("\n");
+        let transaction = format!("MULTI\n{ask}\n{long}\n{ask}\nDEL k\nEXEC");
+        let mut late = 0;
+        for _ in 0..60 {
+            let reply = shown(&client.ask(&crate::client::requests(&transaction)));
+            // Who is late for the first is late for the second.
+            let order: Vec<_> =
+                reply.split(' ').filter(|word| matches!(*word, "won" | "late")).collect();
+            assert_ne!(order, ["late", "won"], "{reply}");
+            late += usize::from(order == ["late", "late"]);
+        }
+        over.store(true, Relaxed);
+        assert!(late > 0);
+    });
 }

@@ -1,7 +1,5 @@
 //! Look-ups of missing keys, fetched from an origin, and leases.
 
-use std::io::Read as _;
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use frazil_server::{Address, Server, Settings};
@@ -31,8 +29,7 @@ fn until_waiting(server: &Server, count: usize) {
 #[track_caller]
 fn receive(client: &mut Client, replies: &str) {
     let expected = replies.split_whitespace().collect::<Vec<_>>().join("\r\n") + "\r\n";
-    let mut bytes = vec![0; expected.len()];
-    client.stream.read_exact(&mut bytes).unwrap();
+    let bytes = client.receive(expected.len());
     assert_eq!(String::from_utf8_lossy(&bytes), expected);
 }
 
@@ -211,7 +208,7 @@ fn a_lease_that_ends_passes_on_and_a_wait_that_ends_is_late() {
 fn clients_of_memcached_share_leases() {
     let server = with_leases();
     let Address::Tcp(address) = server.addresses()[0] else { unreachable!() };
-    let mut memcached = Client { stream: TcpStream::connect(address).unwrap() };
+    let mut memcached = Client::at(address);
     let mut client = Client::new(&server);
     memcached.send(b"mg key v N30 w50000\r\n");
     receive_text(&mut memcached, "VA 0 W\r\n\r\n");
@@ -230,11 +227,31 @@ fn clients_of_memcached_share_leases() {
     receive_text(&mut memcached, "HD\r\n");
     client.expect("GETLEASE other 1000 0\nGETLEASE other 1000 0", "*2 $1 y $3 won *2 $1 y $4 late");
     client.expect("GET other", "$1 y");
+    // Nobody has won the key that the entry is copied or moved to.
+    for (request, reply) in [("COPY other copied", ":1"), ("RENAME other copied", "+OK")] {
+        client.expect(request, reply);
+        client.expect("GETLEASE copied 1000 0\nDEL copied", "*2 $1 y $3 won :1");
+    }
+}
+
+/// Keys of one request and of many, each of which waits.
+#[test]
+fn a_connection_has_no_more_holes_than_it_may() {
+    let origin = TestOrigin::new(echo);
+    let server = origin.server(|_| {});
+    let mut client = Client::new(&server);
+    let keys = |from: u32| (from..from + 300).map(|key| key.to_string()).collect::<Vec<_>>();
+    let gets: String = keys(2000).iter().map(|key| format!("GET {key}\n")).collect();
+    client.send(&requests(&format!("MGET {}\n{gets}", keys(1000).join(" "))));
+    until_waiting(&server, 256);
+    origin.gate.open();
+    let values = |from: u32| keys(from).iter().map(|key| format!("$5 /{key} ")).collect::<String>();
+    receive(&mut client, &format!("*300 {}{}", values(1000), values(2000)));
+    until_waiting(&server, 0);
 }
 
 fn receive_text(client: &mut Client, expected: &str) {
-    let mut bytes = vec![0; expected.len()];
-    client.stream.read_exact(&mut bytes).unwrap();
+    let bytes = client.receive(expected.len());
     assert_eq!(String::from_utf8_lossy(&bytes), expected);
 }
 

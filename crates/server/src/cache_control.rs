@@ -1,10 +1,17 @@
-//! `Cache-Control` of requests and responses (RFC 9111, section 5.2; RFC 5861).
+//! `Cache-Control` of requests and responses, for keys and for HTTP (RFC 9111, section 5.2; RFC 5861).
+//!
+//! A malformed lifetime is 0, so that the response is stale (section 4.2.1). White space beside the `=` makes it malformed.
+//! Of two lifetimes the first counts.
+
+use hyper::HeaderMap;
+use hyper::header::{AGE, CACHE_CONTROL, HeaderName};
 
 /// Longest lifetime or age in seconds; longer ones count as this.
 const SECONDS_MAX: u64 = 1 << 31;
 
-/// Name and value of each directive of a field line. Commas in quotes do not separate.
-pub(crate) fn each(line: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+/// Name and value of each directive of a field line. Commas in quotes do not separate. White space before the `=` belongs
+/// to the value, and makes it malformed.
+fn each(line: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     let mut rest = line;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -28,9 +35,13 @@ pub(crate) fn each(line: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> 
         };
         rest = after;
         let directive = directive.trim_ascii();
-        Some(match directive.iter().position(|&byte| byte == b'=') {
-            Some(at) => (&directive[..at], Some(&directive[at + 1..])),
-            None => (directive, None),
+        let equals = directive.iter().position(|&byte| byte == b'=');
+        let (name, value) = directive.split_at(equals.unwrap_or(directive.len()));
+        let spaces = name.len() - name.trim_ascii_end().len();
+        Some(match equals {
+            None => (name, None),
+            Some(_) if spaces == 0 => (name, Some(&value[1..])),
+            Some(at) => (&name[..at - spaces], Some(&directive[at - spaces..])),
         })
     })
 }
@@ -108,7 +119,22 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    pub(crate) fn read(&mut self, line: &[u8]) {
+    /// Reads a response. A field for caches like this one stands for the others (RFC 9213): then the second is true.
+    pub(crate) fn of(fields: &HeaderMap) -> (Said, bool) {
+        static TARGETED: HeaderName = HeaderName::from_static("cdn-cache-control");
+        let is_targeted = fields.get(&TARGETED).is_some_and(|value| !value.as_bytes().is_empty());
+        let name = if is_targeted { TARGETED.clone() } else { CACHE_CONTROL };
+        let mut said = Said::default();
+        fields.get_all(name).iter().for_each(|line| said.read(line.as_bytes()));
+        (said, is_targeted)
+    }
+
+    /// Seconds for which a cache for many may use it, as the directives say.
+    pub(crate) fn lifetime(&self) -> Option<u64> {
+        self.s_maxage.or(self.max_age)
+    }
+
+    fn read(&mut self, line: &[u8]) {
         for (name, value) in each(line) {
             match &name.to_ascii_lowercase()[..] {
                 b"no-store" => self.no_store = true,
@@ -127,16 +153,28 @@ impl Said {
         }
     }
 
-    /// Notes the fields that a directive names. False: it names none, and concerns the whole response.
+    /// Notes the fields that a directive names. False: it names none, or other things too, and concerns the whole response.
     fn withholds(&mut self, value: Option<&[u8]>) -> bool {
         let names = unquoted(value.unwrap_or_default());
         let before = self.withheld.len();
         for name in names.split(|&byte| byte == b',').map(<[u8]>::trim_ascii) {
-            if !name.is_empty() {
-                self.withheld.push(String::from_utf8_lossy(name).to_ascii_lowercase());
+            match HeaderName::from_bytes(name) {
+                Ok(name) => self.withheld.push(name.as_str().to_owned()),
+                Err(_) if name.is_empty() => {}
+                Err(_) => return false,
             }
         }
         self.withheld.len() > before
+    }
+}
+
+/// The age that a response says. `None`: it is no number, and the response is stale.
+pub(crate) fn age(fields: &HeaderMap) -> Option<u64> {
+    let mut lines = fields.get_all(AGE).iter();
+    match (lines.next(), lines.next()) {
+        (None, _) => Some(0),
+        (Some(line), None) => digits(line.as_bytes().trim_ascii()),
+        (Some(_), Some(_)) => None,
     }
 }
 
@@ -164,6 +202,8 @@ mod tests {
             ("max-age=-60", 0),
             ("max-age='60'", 0),
             ("max-age= 60", 0),
+            ("max-age =60", 0),
+            ("max-age\t= \"60\"", 0),
             ("max-age=60.5", 0),
             ("max-age=1, max-age=60", 1),
             ("max-age=99999999999999999999999", SECONDS_MAX),
@@ -180,7 +220,10 @@ mod tests {
         said.read(b"no-cache=\"Set-Cookie, a\", private=b");
         assert_eq!(said.withheld, ["set-cookie", "a", "b"]);
         assert!(!said.no_cache && !said.private);
-        said.read(b"no-cache");
-        assert!(said.no_cache);
+        for line in ["no-cache", "no-cache=", "no-cache = \"a\"", "no-cache=\"a b\""] {
+            let mut said = Said::default();
+            said.read(line.as_bytes());
+            assert!(said.no_cache, "{line}");
+        }
     }
 }
