@@ -1,4 +1,11 @@
-//! What the system counts of this process.
+//! What the system counts of this process, and how the process holds memory.
+
+/// Blocks that are large: a request for one costs a call of the system, and a fault for each of its pages.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const LARGE_BYTES: libc::c_int = 64 << 10;
+/// Such blocks at once: half of the mappings that Linux allows a process.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const LARGE_BLOCKS: libc::c_int = 32 << 10;
 
 /// Seconds of the process, in user mode and in the system.
 pub(crate) fn processor_time() -> (f64, f64) {
@@ -15,4 +22,24 @@ pub(crate) fn resident_bytes() -> u64 {
     let Ok(text) = std::fs::read_to_string("/proc/self/statm") else { return 0 };
     let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
     pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
+}
+
+/// Has the allocator give pages back to the system in which nothing is, where it can be told to.
+pub(crate) fn give_back_free_pages() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it may be called at any time, and takes the locks that it needs.
+    unsafe {
+        libc::malloc_trim(0);
+    }
+}
+
+/// Has the allocator take large blocks from the system one by one, where it can be told to, so that the memory of each is
+/// given back when it is freed.
+pub(crate) fn part_large_blocks() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: it may be called at any time, and takes the locks that it needs.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
+        libc::mallopt(libc::M_MMAP_MAX, LARGE_BLOCKS);
+    }
 }

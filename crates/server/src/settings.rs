@@ -42,6 +42,9 @@ pub struct Settings {
     pub evicts: bool,
     /// Threads that serve, at least one.
     pub threads: usize,
+    /// Whether the process does nothing but serve. Then its resident memory is kept near [`Settings::memory_bytes`], and
+    /// glibc's allocator told how to hold it.
+    pub owns_process: bool,
     /// Whether [`Handle::restore`](crate::Handle::restore) is called once: until then keys that clients write are noted.
     pub restores: bool,
     /// The server's limits.
@@ -75,6 +78,7 @@ impl Default for Settings {
             policy: Policy::default(),
             evicts: true,
             threads: 1,
+            owns_process: false,
             restores: false,
             limits: Limits::default(),
             options: Options::default(),

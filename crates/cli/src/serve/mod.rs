@@ -355,6 +355,7 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// Starts a server. Where nobody has said how many connections it is to have, as many as the process may have.
 fn start(settings: Settings, has_connections: bool) -> anyhow::Result<Server> {
+    let settings = Settings { owns_process: true, ..settings };
     let connections = settings.limits.connections;
     match Server::start(settings.clone()) {
         Err(StartError::TooFewFiles(wanted, most)) if !has_connections => {
