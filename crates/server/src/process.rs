@@ -19,9 +19,21 @@ pub(crate) fn processor_time() -> (f64, f64) {
 
 /// Bytes of memory that the process has; 0 if the system does not say.
 pub(crate) fn resident_bytes() -> u64 {
-    let Ok(text) = std::fs::read_to_string("/proc/self/statm") else { return 0 };
-    let pages = text.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0).saturating_mul(rustix::param::page_size() as u64)
+    let [resident, _] = pages();
+    resident * rustix::param::page_size() as u64
+}
+
+/// Of these, what is not of files, as its program is.
+pub(crate) fn anonymous_bytes() -> u64 {
+    let [resident, of_files] = pages();
+    resident.saturating_sub(of_files) * rustix::param::page_size() as u64
+}
+
+/// All that are resident, and those of files.
+fn pages() -> [u64; 2] {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let mut fields = text.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0));
+    [(); 2].map(|()| fields.next().unwrap_or(0))
 }
 
 /// Has the allocator give pages back to the system in which nothing is, where it can be told to.

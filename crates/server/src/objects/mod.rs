@@ -63,7 +63,7 @@ struct KeyLock<'o> {
 impl Objects {
     pub(crate) fn new(
         (bytes, item_bytes_max): (usize, usize),
-        resident_max: Option<u64>,
+        process_max: Option<u64>,
         policy: Policy,
         now_ms: Arc<AtomicU64>,
     ) -> Result<Objects, frazil::BuildError> {
@@ -83,7 +83,7 @@ impl Objects {
             restoring,
             now_ms,
             item_bytes_max,
-            room: Room::new(bytes, beside, resident_max),
+            room: Room::new(bytes, beside, process_max),
         })
     }
 

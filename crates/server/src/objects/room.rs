@@ -2,8 +2,8 @@
 //!
 //! What the cache keeps for an item, its slot and its part of the table, stays with it when items become fewer because they
 //! are larger. So the others get less by that, as long as it lasts. And allocators keep memory of small items that were freed
-//! here and there, which has no room for large ones. Where the process is the server's own, its resident memory is looked at,
-//! and if there is too much of it the free pages are given back; if there still is, items get less.
+//! here and there, which has no room for large ones. Where the process is the server's own, its memory is looked at, and if
+//! there is too much of it the free pages are given back; if there still is, items get less.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,12 +14,12 @@ const PARTS: u64 = 256;
 /// Writes of a stripe after which the capacity is looked at.
 pub(super) const LOOK_EVERY: u64 = 64;
 /// Bytes that may be written between two looks at the process.
-const LOOK_BYTES: u64 = 256 << 10;
+const LOOK_BYTES: u64 = 64 << 10;
 /// What the process has more than after the last time before free pages are looked for again.
 const TRIM_BYTES: u64 = 1 << 20;
-/// Resident memory beyond the most, from which on items get less. It is none of theirs: the program, and what is free and in
-/// pieces smaller than a page.
-const SLACK_BYTES: u64 = 3 << 20;
+/// Of the memory of the process: free pages are looked for when less than a 32nd of it is left, and items get less when it is
+/// less than a 64th. The buffers of connections have a 16th, and it is seldom full.
+const LEFT: [u64; 2] = [32, 64];
 
 #[derive(Debug)]
 pub(super) struct Room {
@@ -27,8 +27,8 @@ pub(super) struct Room {
     bytes: u64,
     /// What the cache keeps for an item.
     beside: u64,
-    /// The most resident memory of the process, if that is the server's own.
-    resident_max: Option<u64>,
+    /// The most memory of the process without its program, if it is the server's own.
+    process_max: Option<u64>,
     /// The most items that there were.
     items_max: AtomicU64,
     /// Bytes written since the last look at the process.
@@ -40,10 +40,10 @@ pub(super) struct Room {
 }
 
 impl Room {
-    pub(super) fn new(bytes: usize, beside: usize, resident_max: Option<u64>) -> Room {
+    pub(super) fn new(bytes: usize, beside: usize, process_max: Option<u64>) -> Room {
         let (items_max, written, trimmed, lost) = Default::default();
         let (bytes, beside) = (bytes as u64, beside as u64);
-        Room { bytes, beside, resident_max, items_max, written, trimmed, lost }
+        Room { bytes, beside, process_max, items_max, written, trimmed, lost }
     }
 
     /// Whether an item is so large that the capacity is looked at after each, and not after some.
@@ -64,7 +64,7 @@ impl Room {
     /// The capacity for items and what is kept for those that there are, after so many bytes were written.
     pub(super) fn capacity(&self, items: u64, written: u64) -> u64 {
         self.items_max.fetch_max(items, Relaxed);
-        if let Some(most) = self.resident_max
+        if let Some(most) = self.process_max
             && self.written.fetch_add(written, Relaxed) + written >= LOOK_BYTES
         {
             self.written.store(0, Relaxed);
@@ -76,18 +76,18 @@ impl Room {
 
     /// Two threads that look at the same time are as one.
     fn look(&self, most: u64) {
-        let mut resident = process::resident_bytes();
-        if resident > most.max(self.trimmed.load(Relaxed) + TRIM_BYTES) {
+        let [trims, shrinks] = LEFT.map(|part| most - most / part);
+        let mut has = process::anonymous_bytes();
+        if has > trims.max(self.trimmed.load(Relaxed) + TRIM_BYTES) {
             process::give_back_free_pages();
-            resident = process::resident_bytes();
-            self.trimmed.store(resident, Relaxed);
+            has = process::anonymous_bytes();
+            self.trimmed.store(has, Relaxed);
         }
-        let most = most + SLACK_BYTES;
         let lost = self.lost.load(Relaxed);
-        let lost = match resident.checked_sub(most) {
-            // More than half is never taken from them: what there is too much of is not theirs then.
-            Some(over) => (lost + over).min(self.bytes / 2),
-            None => lost.saturating_sub((most - resident) / 8),
+        let lost = match has.checked_sub(shrinks) {
+            // Half of it is left to them: what there is too much of is not theirs then.
+            Some(over) => (lost + over).min(self.bytes.saturating_sub(self.kept_bytes()) / 2),
+            None => lost.saturating_sub((shrinks - has) / 8),
         };
         self.lost.store(lost, Relaxed);
     }
