@@ -167,8 +167,6 @@ pub(crate) struct Shares {
     pub(crate) tracked_bytes: usize,
     /// For sessions of TLS, of all connections.
     pub(crate) session_bytes: usize,
-    /// For what threads keep to read and to reply. Where memory is small it is beside it.
-    pub(crate) thread_bytes: usize,
 }
 
 /// The fewest segments: with fewer, too large a part would be open and half empty.
@@ -201,6 +199,14 @@ fn session_bytes(settings: &Settings, buffer_bytes: usize) -> usize {
             wanted.min(memory / 4).min(spare)
         }
         None => 0,
+    }
+}
+
+/// Bytes for what threads keep to read and to reply. Where memory is small it is beside it.
+fn thread_bytes(settings: &Settings) -> usize {
+    match settings.memory_bytes {
+        ..SMALL_BYTES => 0,
+        memory => settings.threads.saturating_mul(OF_THREAD_BYTES).min(memory / THREADS_PART),
     }
 }
 
@@ -240,11 +246,7 @@ impl Shares {
         };
         let tracked_bytes = if has_resp { buffer_bytes / 4 } else { 0 };
         let session_bytes = session_bytes(settings, buffer_bytes);
-        let thread_bytes = match memory < SMALL_BYTES {
-            true => 0,
-            false => settings.threads.saturating_mul(OF_THREAD_BYTES).min(memory / THREADS_PART),
-        };
-        let of_both = memory - buffer_bytes - session_bytes - thread_bytes;
+        let of_both = memory - buffer_bytes - session_bytes - thread_bytes(settings);
         let store_bytes = match (has_http, has_keys) {
             (true, true) => (of_both / 2).max(STORE_BYTES_MIN),
             (true, false) => STORE_BYTES_MIN,
@@ -263,7 +265,6 @@ impl Shares {
             fetched_bytes,
             tracked_bytes,
             session_bytes,
-            thread_bytes,
             http_bytes,
             arriving_bytes,
         }
@@ -287,9 +288,9 @@ mod tests {
                 let of = Settings { memcached, http, memory_bytes, tls, ..Settings::default() };
                 let shares = Shares::of(&of);
                 let keys = shares.store_bytes + shares.buffer_bytes + shares.session_bytes;
-                let all = keys + shares.http_bytes + shares.arriving_bytes + shares.thread_bytes;
+                let all = keys + shares.http_bytes + shares.arriving_bytes + thread_bytes(&of);
                 assert_eq!(all, memory_bytes);
-                assert_eq!(shares.thread_bytes > 0, memory_bytes >= SMALL_BYTES);
+                assert_eq!(thread_bytes(&of) > 0, memory_bytes >= SMALL_BYTES);
                 assert_eq!(shares.session_bytes > 0, has_tls, "{memory_bytes}");
                 assert!(shares.store_bytes >= STORE_BYTES_MIN);
                 assert_eq!(shares.http_bytes > 0, has_http);
