@@ -210,7 +210,7 @@ A program that was not made for it:
         /// How often each server is measured, in turn: the median counts
         #[arg(long, value_name = "N", default_value_t = 5)]
         rounds: usize,
-        /// Only those parts whose name contains this: rivals, threads, trace
+        /// Only those parts whose name contains this: rivals, threads, trace, memory, clients, slow, restart
         #[arg(long, value_name = "TEXT", default_value = "")]
         only: String,
     },

@@ -3,7 +3,12 @@
 //! Servers and load have a core each, the processor's time of the server's process counts, and the servers
 //! take turns. memcached is Debian's, Valkey that of a Python package.
 
-use std::net::TcpListener;
+mod clients;
+mod crowd;
+mod restart;
+mod slow;
+
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -27,8 +32,15 @@ const OTHERS_MAX: f64 = 0.05;
 
 /// A part of the measurements: a name, and what prints it.
 type Part = (&'static str, fn(&Bench) -> anyhow::Result<()>);
-const PARTS: [Part; 4] =
-    [("rivals", rivals), ("threads", threads), ("trace", trace), ("memory", memory)];
+const PARTS: [Part; 7] = [
+    ("rivals", rivals),
+    ("threads", threads),
+    ("trace", trace),
+    ("memory", memory),
+    ("clients", clients::clients),
+    ("slow", slow::slow),
+    ("restart", restart::restart),
+];
 
 /// Of those parts whose name contains `only`.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
@@ -78,6 +90,34 @@ struct Server {
     child: Child,
 }
 
+impl Server {
+    fn address(&self) -> anyhow::Result<SocketAddr> {
+        let (_, place) = self.url.split_once("://").context("no URL")?;
+        let place = place.split('/').next().unwrap_or_default();
+        place.parse().with_context(|| self.url.clone())
+    }
+
+    /// Of its process, what the system tells by this name.
+    fn status_bytes(&self, name: &str) -> anyhow::Result<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        Ok(kib.context(path)? << 10)
+    }
+
+    fn wait_until_it_listens(&mut self) -> anyhow::Result<()> {
+        let (address, begun) = (self.address()?, Instant::now());
+        while std::net::TcpStream::connect(address).is_err() {
+            if self.child.try_wait()?.is_some() || begun.elapsed() > Duration::from_secs(10) {
+                bail!("{}: it does not listen", self.name);
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Ok(())
+    }
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -102,51 +142,56 @@ impl Bench {
 
     /// `frazil serve`, by one of its protocols.
     fn frazil(&self, name: &'static str, protocol: &str, flags: &[&str]) -> anyhow::Result<Server> {
-        let (flag, scheme) =
-            if protocol == "RESP" { ("--resp", "redis") } else { ("--memcached", "memcached") };
-        self.start(name, scheme, &self.frazil, |place| {
+        let mut server = self.spawn_frazil(name, protocol, flags)?;
+        server.wait_until_it_listens()?;
+        Ok(server)
+    }
+
+    /// The same, which may not listen yet.
+    fn spawn_frazil(
+        &self,
+        name: &'static str,
+        protocol: &str,
+        flags: &[&str],
+    ) -> anyhow::Result<Server> {
+        let (flag, scheme, path) = match protocol {
+            "RESP" => ("--resp", "redis", ""),
+            "HTTP" => ("--http", "http", "/{key}"),
+            _ => ("--memcached", "memcached", ""),
+        };
+        let mut server = spawn(name, scheme, &self.frazil, |place| {
             [&["serve", flag, &place.join(":")], flags]
                 .concat()
                 .iter()
                 .map(|&it| it.to_owned())
                 .collect()
-        })
+        })?;
+        server.url += path;
+        Ok(server)
     }
 
-    fn memcached(&self, name: &'static str, mib: &str) -> anyhow::Result<Server> {
-        self.start(name, "memcached", &self.memcached, |[host, port]| {
-            ["-u", "root", "-l", host, "-p", port, "-t", "1", "-m", mib].map(str::to_owned).to_vec()
-        })
+    fn memcached(&self, name: &'static str, mib: &str, flags: &[&str]) -> anyhow::Result<Server> {
+        let mut server = spawn(name, "memcached", &self.memcached, |[host, port]| {
+            let all = ["-u", "root", "-l", host, "-p", port, "-t", "1", "-m", mib];
+            [&all[..], flags].concat().iter().map(|&it| it.to_owned()).collect()
+        })?;
+        server.wait_until_it_listens()?;
+        Ok(server)
     }
 
-    fn valkey(&self, name: &'static str, bytes: &str, policy: &str) -> anyhow::Result<Server> {
-        self.start(name, "redis", &self.valkey, |[host, port]| {
-            let place = ["--bind", host, "--port", port, "--save", ""];
-            let memory = ["--maxmemory", bytes, "--maxmemory-policy", policy];
-            [&place[..], &memory].concat().iter().map(|&it| it.to_owned()).collect()
-        })
-    }
-
-    fn start(
+    fn valkey(
         &self,
         name: &'static str,
-        scheme: &str,
-        program: &Path,
-        arguments: impl FnOnce([&str; 2]) -> Vec<String>,
+        bytes: &str,
+        policy: &str,
+        flags: &[&str],
     ) -> anyhow::Result<Server> {
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
-        let mut command = Command::new(program);
-        command.args(arguments(["127.0.0.1", &port]));
-        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let child = child.with_context(|| program.display().to_string())?;
-        let mut server = Server { name, url: format!("{scheme}://127.0.0.1:{port}"), child };
-        let begun = Instant::now();
-        while std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_err() {
-            if server.child.try_wait()?.is_some() || begun.elapsed() > Duration::from_secs(10) {
-                bail!("{name}: it does not listen");
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        let mut server = spawn(name, "redis", &self.valkey, |[host, port]| {
+            let place = ["--bind", host, "--port", port, "--save", ""];
+            let memory = ["--maxmemory", bytes, "--maxmemory-policy", policy];
+            [&place[..], &memory, flags].concat().iter().map(|&it| it.to_owned()).collect()
+        })?;
+        server.wait_until_it_listens()?;
         Ok(server)
     }
 
@@ -222,6 +267,20 @@ struct Taken {
     disturbed: usize,
 }
 
+fn spawn(
+    name: &'static str,
+    scheme: &str,
+    program: &Path,
+    arguments: impl FnOnce([&str; 2]) -> Vec<String>,
+) -> anyhow::Result<Server> {
+    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port().to_string();
+    let mut command = Command::new(program);
+    command.args(arguments(["127.0.0.1", &port]));
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let child = child.with_context(|| program.display().to_string())?;
+    Ok(Server { name, url: format!("{scheme}://127.0.0.1:{port}"), child })
+}
+
 /// Binds a server to the first core. Its load has the second.
 fn pin(server: &Server) -> anyhow::Result<()> {
     let mut command = Command::new("taskset");
@@ -234,9 +293,9 @@ fn rivals(bench: &Bench) -> anyhow::Result<()> {
     let memory = ["--memory", "512MiB"];
     let servers = [
         bench.frazil("frazil", "memcached", &memory)?,
-        bench.memcached("memcached", "1024")?,
+        bench.memcached("memcached", "1024", &[])?,
         bench.frazil("frazil, RESP", "RESP", &memory)?,
-        bench.valkey("Valkey", "0", "noeviction")?,
+        bench.valkey("Valkey", "0", "noeviction", &[])?,
     ];
     let base = ["--workload", "zipf:0.99", "--keys", KEYS];
     for server in &servers {
@@ -324,9 +383,9 @@ fn trace(bench: &Bench) -> anyhow::Result<()> {
         &|| objects("frazil serve, objects, lru", "lru"),
         &|| objects("frazil serve, objects, mobius", "mobius"),
         &|| objects("frazil serve, objects, s3-fifo", "s3-fifo"),
-        &|| bench.memcached("memcached -m 16", "16"),
-        &|| bench.valkey("Valkey, allkeys-lru", &bytes, "allkeys-lru"),
-        &|| bench.valkey("Valkey, allkeys-lfu", &bytes, "allkeys-lfu"),
+        &|| bench.memcached("memcached -m 16", "16", &[]),
+        &|| bench.valkey("Valkey, allkeys-lru", &bytes, "allkeys-lru", &[]),
+        &|| bench.valkey("Valkey, allkeys-lfu", &bytes, "allkeys-lfu", &[]),
     ];
     let trace = ["--trace", &bench.trace, "--format", "csv"];
     for start in start {
@@ -356,8 +415,8 @@ fn memory(bench: &Bench) -> anyhow::Result<()> {
             let flags = ["--memory", "4GiB", "--store", "objects"];
             bench.frazil("frazil serve, objects", "memcached", &flags)
         },
-        &|| bench.memcached("memcached", "4096"),
-        &|| bench.valkey("Valkey", &four_gib, "allkeys-lru"),
+        &|| bench.memcached("memcached", "4096", &[]),
+        &|| bench.valkey("Valkey", &four_gib, "allkeys-lru", &[]),
     ];
     print!("{:<28}", "bytes an item, values of");
     println!("{}", LENGTHS.map(|length| format!("{length:>8}")).concat());
@@ -366,24 +425,15 @@ fn memory(bench: &Bench) -> anyhow::Result<()> {
         let mut cells = String::new();
         for length in LENGTHS {
             let server = start()?;
-            let empty = resident_bytes(&server)?;
+            let empty = server.status_bytes("VmRSS:")?;
             let args =
                 ["--keys", "1M", "--value-bytes", length, "--sets", "0", "--operations", "1K"];
             bench.load(&server, None, &args)?;
-            let bytes = resident_bytes(&server)?.saturating_sub(empty);
+            let bytes = server.status_bytes("VmRSS:")?.saturating_sub(empty);
             name = server.name;
             cells += &format!("{:>8.0}", bytes as f64 / ITEMS as f64);
         }
         println!("{name:<28}{cells}");
     }
     Ok(())
-}
-
-/// What of a server's memory is in the machine's.
-fn resident_bytes(server: &Server) -> anyhow::Result<u64> {
-    let path = format!("/proc/{}/status", server.child.id());
-    let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
-    Ok(kib.context(path)? << 10)
 }

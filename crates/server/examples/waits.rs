@@ -25,17 +25,17 @@ const CALLERS: usize = 10_000;
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> Result<()> {
-    if let Some(url) = std::env::args().nth(1) {
-        return serve(&url);
+    if let (Some(url), Some(threads)) = (std::env::args().nth(1), std::env::args().nth(2)) {
+        return serve(&url, threads.parse()?);
     }
     let (origin, asked) = start_origin()?;
-    let (child, address) = start_server(origin)?;
-    let _stops = Stops(child);
+    let (child, address) = start_server(origin, 1)?;
+    let stops = Stops(child);
     let callers = allow_files(CALLERS);
     if callers < CALLERS {
         println!("the system allows {callers} callers only");
     }
-    let bench = Bench { address, asked };
+    let bench = Bench { address, asked: Arc::clone(&asked) };
     for count in [100, callers] {
         bench.show(&format!("get, {count} callers"), count, |round| {
             (format!("get shared-{count}-{round}\r\n"), "VALUE")
@@ -54,14 +54,22 @@ fn main() -> Result<()> {
         let keys = 0..16;
         (keys.map(|key| format!("get pipeline-{round}-{key}\r\n")).collect(), "VALUE")
     })?;
-    Ok(())
+    drop(stops);
+    let (child, address) = start_server(origin, 2)?;
+    let _stops = Stops(child);
+    let bench = Bench { address, asked };
+    bench.show(&format!("get, {callers} callers, 2 threads"), callers, |round| {
+        (format!("get threads-{round}\r\n"), "VALUE")
+    })?;
+    bench.lease(&format!("mg N30 w5000, {callers}, 2 threads"), callers)
 }
 
 /// The server's process: prints its address, and serves until its input ends.
-fn serve(url: &str) -> Result<()> {
+fn serve(url: &str, threads: usize) -> Result<()> {
     let settings = Settings {
         memcached: vec!["127.0.0.1:0".parse()?],
         memory_bytes: 256 << 20,
+        threads,
         limits: Limits { connections: CALLERS + 100, ..Limits::default() },
         origin: Some(Origin { timeout_ms: 10_000, ..Origin::new(url.parse()?) }),
         ..Settings::default()
@@ -81,9 +89,9 @@ impl Drop for Stops {
     }
 }
 
-fn start_server(origin: SocketAddr) -> Result<(Child, SocketAddr)> {
+fn start_server(origin: SocketAddr, threads: usize) -> Result<(Child, SocketAddr)> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.arg(format!("http://{origin}/{{key}}"));
+    command.arg(format!("http://{origin}/{{key}}")).arg(threads.to_string());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     let stdout = child.stdout.take().ok_or("no output")?;

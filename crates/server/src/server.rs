@@ -22,6 +22,7 @@ use crate::mail::Mail;
 use crate::memcached::Memcached;
 use crate::origin::{self, Fetches, Orders};
 use crate::passed::{self, Purpose};
+use crate::process;
 use crate::resp::{Cluster, Resp};
 use crate::session::Protocol;
 use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
@@ -183,6 +184,9 @@ impl Server {
             return Err(StartError::NoThreads);
         }
         allow_files(&settings)?;
+        if settings.owns_process {
+            process::part_large_blocks();
+        }
         let shares = Shares::of(&settings);
         let memcached = Memcached::new(&settings.options).map_err(StartError::Users)?;
         let access = settings.users.as_deref().map(Access::new).transpose();

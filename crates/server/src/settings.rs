@@ -43,6 +43,9 @@ pub struct Settings {
     pub evicts: bool,
     /// Serving threads, at least one.
     pub threads: usize,
+    /// Whether the process only serves. Then its resident memory is kept near [`Settings::memory_bytes`], and glibc's
+    /// allocator is configured for that.
+    pub owns_process: bool,
     /// Whether [`Handle::restore`](crate::Handle::restore) will be called once. Until then the keys that clients
     /// write are noted.
     pub restores: bool,
@@ -79,6 +82,7 @@ impl Default for Settings {
             policy: Policy::default(),
             evicts: true,
             threads: 1,
+            owns_process: false,
             restores: false,
             limits: Limits::default(),
             options: Options::default(),
@@ -178,6 +182,9 @@ const SEGMENTS: usize = 50;
 /// The same for a small capacity, at the price of smaller items.
 const SEGMENTS_SMALL: usize = 100;
 const SMALL_BYTES: usize = 32 << 20;
+/// Most memory that a thread keeps, and a moment's more. All threads together have at most a part of the memory.
+const OF_THREAD_BYTES: usize = 3 << 20;
+const THREADS_PART: usize = 32;
 /// Header of an item in its segment.
 const HEAD_BYTES_MAX: usize = 12;
 /// Bytes of a store without clients.
@@ -196,6 +203,14 @@ fn session_bytes(settings: &Settings, buffer_bytes: usize) -> usize {
             wanted.min(memory / 4).min(spare)
         }
         None => 0,
+    }
+}
+
+/// Bytes for what threads keep to read and to reply. Where memory is small it is beside it.
+fn thread_bytes(settings: &Settings) -> usize {
+    match settings.memory_bytes {
+        ..SMALL_BYTES => 0,
+        memory => settings.threads.saturating_mul(OF_THREAD_BYTES).min(memory / THREADS_PART),
     }
 }
 
@@ -235,7 +250,7 @@ impl Shares {
         };
         let tracked_bytes = if has_resp { buffer_bytes / 4 } else { 0 };
         let session_bytes = session_bytes(settings, buffer_bytes);
-        let of_both = memory - buffer_bytes - session_bytes;
+        let of_both = memory - buffer_bytes - session_bytes - thread_bytes(settings);
         let store_bytes = match (has_http, has_keys) {
             (true, true) => (of_both / 2).max(STORE_BYTES_MIN),
             (true, false) => STORE_BYTES_MIN,
@@ -277,8 +292,9 @@ mod tests {
                 let of = Settings { memcached, http, memory_bytes, tls, ..Settings::default() };
                 let shares = Shares::of(&of);
                 let keys = shares.store_bytes + shares.buffer_bytes + shares.session_bytes;
-                let all = keys + shares.http_bytes + shares.arriving_bytes;
+                let all = keys + shares.http_bytes + shares.arriving_bytes + thread_bytes(&of);
                 assert_eq!(all, memory_bytes);
+                assert_eq!(thread_bytes(&of) > 0, memory_bytes >= SMALL_BYTES);
                 assert_eq!(shares.session_bytes > 0, has_tls, "{memory_bytes}");
                 assert!(shares.store_bytes >= STORE_BYTES_MIN);
                 assert_eq!(shares.http_bytes > 0, has_http);

@@ -102,7 +102,8 @@ impl Store {
             StoreKind::Objects if !settings.evicts => Err(StoreBuildError::Evicts),
             StoreKind::Objects => {
                 let bytes = (shares.store_bytes, shares.item_bytes);
-                let store = Objects::new(bytes, settings.policy, clock.shared());
+                let most = settings.owns_process.then_some(settings.memory_bytes as u64);
+                let store = Objects::new(bytes, most, settings.policy, clock.shared());
                 store.map(Store::Objects).map_err(StoreBuildError::Objects)
             }
         }

@@ -371,6 +371,7 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// Starts a server. Without a given number of connections, as many as the limit of open files allows.
 fn start(settings: Settings, has_connections: bool) -> anyhow::Result<Server> {
+    let settings = Settings { owns_process: true, ..settings };
     let connections = settings.limits.connections;
     match Server::start(settings.clone()) {
         Err(StartError::TooFewFiles(wanted, most)) if !has_connections => {

@@ -5,6 +5,7 @@
 //! followed by an insertion.
 
 mod item;
+mod room;
 
 use std::hash::BuildHasher as _;
 use std::io;
@@ -21,6 +22,7 @@ use frazil_segment::{
 use parking_lot::{Mutex, MutexGuard};
 
 use item::{FOREVER_MS, Item, Parts};
+use room::{LOOK_EVERY, Room};
 
 /// Locks of writers.
 const STRIPES: usize = 256;
@@ -47,6 +49,7 @@ pub(crate) struct Objects {
     restoring: Restoring,
     now_ms: Arc<AtomicU64>,
     item_bytes_max: usize,
+    room: Room,
 }
 
 /// The lock of a key's stripe, for its writer.
@@ -60,6 +63,7 @@ struct KeyLock<'o> {
 impl Objects {
     pub(crate) fn new(
         (bytes, item_bytes_max): (usize, usize),
+        process_max: Option<u64>,
         policy: Policy,
         now_ms: Arc<AtomicU64>,
     ) -> Result<Objects, frazil::BuildError> {
@@ -72,7 +76,15 @@ impl Objects {
             .try_build()?;
         let stripes = (0..STRIPES).map(|_| Mutex::new(0)).collect();
         let (hasher, restoring) = (RandomState::default(), Restoring::default());
-        Ok(Objects { cache, hasher, stripes, restoring, now_ms, item_bytes_max })
+        Ok(Objects {
+            cache,
+            hasher,
+            stripes,
+            restoring,
+            now_ms,
+            item_bytes_max,
+            room: Room::new(bytes, beside, process_max),
+        })
     }
 
     fn now_ms(&self) -> u64 {
@@ -205,6 +217,12 @@ impl Objects {
         let now_ms = self.now_ms();
         let parts = Parts { flags, marks, cas, deadline_ms, written_ms: now_ms, requested };
         let item = Item::new(key, value, parts).ok_or(StoreError::TooLarge)?;
+        // Few that are large are as much as many that are small.
+        let bytes = item.allocated_bytes() as u64;
+        let is_large = self.room.is_large(bytes);
+        if is_large || (*lock.count).is_multiple_of(LOOK_EVERY) {
+            self.fit(if is_large { bytes } else { bytes * LOOK_EVERY });
+        }
         let admitted = match deadline_ms {
             FOREVER_MS => self.cache.try_insert(item.clone(), item),
             _ => {
@@ -217,6 +235,14 @@ impl Objects {
             Err(Refusal::NoRoom) => Err(StoreError::NoRoom),
             // An item that the policy refuses counts as evicted at once.
             Ok(_) | Err(_) => Ok(cas),
+        }
+    }
+
+    /// Fits the capacity to the free memory, after this many bytes were written.
+    fn fit(&self, written: u64) {
+        let wanted = self.room.capacity(self.cache.len() as u64, written);
+        if self.room.is_much(wanted.abs_diff(self.cache.capacity())) {
+            self.cache.set_capacity(wanted);
         }
     }
 
@@ -392,13 +418,47 @@ mod tests {
         })
     }
 
+    /// Small items, large ones, and small ones again. Counts the bytes of items, and the bytes that the cache keeps for
+    /// the largest number of items it had.
+    #[test]
+    fn what_is_kept_for_many_small_items_is_missing_for_large_ones() {
+        const BYTES: u64 = 4 << 20;
+        let now_ms = Arc::new(AtomicU64::new(1));
+        let store = Objects::new((BYTES as usize, 1 << 20), None, Policy::Mobius, now_ms).unwrap();
+        let fill = |count: u32, bytes: usize| {
+            for number in 0..count {
+                let key = number.to_le_bytes();
+                let attributes = Attributes::default();
+                store.write(&key, &vec![7; bytes], attributes, Expect::Anything).unwrap();
+            }
+            let (mut taken, mut cursor) = (0, Some(0));
+            while let Some(at) = cursor {
+                cursor = store.scan_with(at, |entry| {
+                    taken += item::allocated_bytes(entry.key.len(), entry.value.len()) as u64;
+                });
+            }
+            taken
+        };
+        let small = fill(60_000, 8);
+        let kept = store.room.kept_bytes();
+        let is_filled = |taken: u64| (BYTES / 10 * 9..=BYTES / 50 * 51).contains(&(taken + kept));
+        assert!(is_filled(small), "{small}, beside {kept}");
+        for (count, bytes) in [(1000, 20_000), (40, 300_000), (10_000, 1000)] {
+            let large = fill(count, bytes);
+            assert!(is_filled(large), "{bytes}: {large}, beside {kept}");
+        }
+        assert_eq!(store.room.kept_bytes(), kept);
+        let again = fill(60_000, 8);
+        assert!(again > small / 10 * 9, "{again}, before {small}");
+    }
+
     /// Look-aside on the store, and the same requests in the simulator with the store's charges for items.
     #[test]
     fn misses_are_those_of_the_simulator() {
         const BYTES: u64 = 1 << 20;
         for policy in [Policy::Lru, Policy::Mobius, Policy::S3Fifo, Policy::Sieve] {
             let now_ms = Arc::new(AtomicU64::new(1));
-            let store = Objects::new((BYTES as usize, 1 << 20), policy, now_ms).unwrap();
+            let store = Objects::new((BYTES as usize, 1 << 20), None, policy, now_ms).unwrap();
             let (mut misses, mut csv) = (0, "time,id,size\n".to_owned());
             for (at, (key, bytes)) in requests().enumerate() {
                 let charge = item::allocated_bytes(key.len(), bytes) + bytes_beside(policy);
