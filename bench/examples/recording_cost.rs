@@ -45,8 +45,10 @@ fn main() -> io::Result<()> {
 
 /// The costs of all rounds by rate, of hits and of misses.
 fn measure(file: &Path) -> io::Result<[[Vec<Cost>; 2]; RATES.len()]> {
-    let [warm, cold]: [Numbers; 2] = [(); 2].map(|()| Cache::builder(ENTRIES).build());
-    (0..ENTRIES / 2).for_each(|key| _ = warm.insert(key, key));
+    let [warm, cold]: [Numbers; 2] = std::array::from_fn(|_| Cache::builder(ENTRIES).build());
+    for key in 0..ENTRIES / 2 {
+        warm.insert(key, key);
+    }
     let mut newest = 0;
     let mut costs: [[Vec<Cost>; 2]; RATES.len()] = Default::default();
     for _ in 0..ROUNDS {

@@ -24,6 +24,24 @@ const INFO: &str = "trace info FILE";
 const SKIP: &str = "trace info FILE --skip-bad-rows";
 const COLUMNS: &str = "trace info FILE --columns id=2,size=3";
 
+/// Commands that need no file.
+const WITHOUT_FILE: [&str; 14] = [
+    "serve --resp 127.0.0.1:0 --check --memory 64MB",
+    "serve --resp 127.0.0.1:0 --check --memory 1e8",
+    "serve --resp 127.0.0.1:0 --check --memory 12XB",
+    "serve --resp 127.0.0.1:0 --check --item-max 1.5",
+    "serve --resp 127.0.0.1:0 --memory 1MiB",
+    "serve --resp localhost --check",
+    "serve --resp 127.0.0.1:http --check",
+    "serve --resp ::1 --check",
+    "serve --resp unix: --check",
+    "serve --resp 0.0.0.0:6379 --check",
+    "serve --memory 64MB",
+    "memcached -m 64MB",
+    "memcached -l 127.0.0.1:http",
+    "man serv",
+];
+
 /// The content of the file, and the command that reads it.
 fn inputs() -> Vec<(String, &'static str)> {
     let of = |content: &str, command| (content.to_owned(), command);
@@ -87,20 +105,6 @@ fn inputs() -> Vec<(String, &'static str)> {
         of("1\n2\n1\n", "trace info FILE --format twiter"),
         of("1\n2\n1\n", "simulate --policy lru --capacity 1"),
         of("1\n2\n1\n", "trace info FILE --limit 1e0"),
-        of("", "serve --resp 127.0.0.1:0 --check --memory 64MB"),
-        of("", "serve --resp 127.0.0.1:0 --check --memory 1e8"),
-        of("", "serve --resp 127.0.0.1:0 --check --memory 12XB"),
-        of("", "serve --resp 127.0.0.1:0 --check --item-max 1.5"),
-        of("", "serve --resp 127.0.0.1:0 --memory 1MiB"),
-        of("", "serve --resp localhost --check"),
-        of("", "serve --resp 127.0.0.1:http --check"),
-        of("", "serve --resp ::1 --check"),
-        of("", "serve --resp unix: --check"),
-        of("", "serve --resp 0.0.0.0:6379 --check"),
-        of("", "serve --memory 64MB"),
-        of("", "memcached -m 64MB"),
-        of("", "memcached -l 127.0.0.1:http"),
-        of("", "man serv"),
     ]
 }
 
@@ -153,7 +157,8 @@ fn cell(text: &str) -> String {
 #[test]
 fn every_odd_input_is_in_the_book_with_what_becomes_of_it() {
     let folder = Folder::new("odd-inputs");
-    let inputs = inputs();
+    let without_file = WITHOUT_FILE.map(|command| (String::new(), command));
+    let inputs = [inputs(), without_file.to_vec()].concat();
     assert!(inputs.len() >= 40);
     let mut text = HEAD.to_owned();
     for (content, command) in &inputs {
