@@ -1,0 +1,13 @@
+//! The native half of the Python package `frazil`.
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+mod _frazil {
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
