@@ -1,10 +1,15 @@
 //! The native half of the Python package `frazil`.
 
+mod cache;
+
 use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 mod _frazil {
     use super::*;
+
+    #[pymodule_export]
+    use cache::{Cache, CacheIterator, CacheRecording, CacheStats};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
