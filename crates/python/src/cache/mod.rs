@@ -4,6 +4,7 @@
 //! change what is shared inside a section, then release and call outside of it.
 
 mod core;
+mod direct;
 mod flight;
 mod index;
 mod iter;
@@ -19,19 +20,22 @@ mod state;
 mod stats;
 mod table;
 
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
 use frazil_policy::Online;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
-use pyo3::{PyTraverseError, PyVisit, ffi, intern};
+use pyo3::{Borrowed, PyTraverseError, PyVisit, ffi, intern};
 
 use self::core::{Callbacks, Core, Newcomer};
 use lifetimes::Lifetime;
 use probe::Probe;
 use removed::{Cause, Removed};
 use section::Section;
-use table::Found;
+use table::{Found, Glance};
 
+pub(crate) use direct::install;
 pub(crate) use iter::CacheIterator;
 pub(crate) use recording::CacheRecording;
 pub(crate) use stats::CacheStats;
@@ -43,6 +47,9 @@ pub(crate) struct Cache {
     policy: Online,
     /// The policy's, if hits through a shared reference are enough.
     mark_limit: Option<u8>,
+    /// One more than the limit, if neither lifetimes nor a recording are in the way of a glance;
+    /// else 0.
+    quick: AtomicU8,
     expires: bool,
     weighs: bool,
     tells: bool,
@@ -59,6 +66,10 @@ enum Read {
 }
 
 impl Cache {
+    fn quickness(mark_limit: Option<u8>, expires: bool) -> u8 {
+        mark_limit.filter(|_| !expires).map_or(0, |limit| limit + 1)
+    }
+
     #[inline(always)]
     fn now(&self) -> u64 {
         if self.expires { lifetimes::now() } else { 0 }
@@ -113,8 +124,74 @@ impl Cache {
         removed.release(py, on_evict.as_ref())
     }
 
-    /// The value of a key, if there is one; a use of it.
+    /// Looks for a key at a glance, which most often is enough. `None` if it is not.
     #[inline(always)]
+    fn glance(
+        &self,
+        py: Python<'_>,
+        wide: u64,
+        key: *mut ffi::PyObject,
+    ) -> Option<Option<Py<PyAny>>> {
+        let quick = self.quick.load(Relaxed);
+        if quick == 0 {
+            return None;
+        }
+        let seen = self.shared.read(py, |core| {
+            Some(match core.table.glance(probe::narrow(wide), key)? {
+                Glance::At(entry) => {
+                    entry.mark.raise(quick - 1);
+                    entry.value.as_ref().map(|value| value.clone_ref(py))
+                }
+                Glance::Absent => None,
+            })
+        });
+        match seen {
+            Some(Some(_)) => self.shared.count_hit(),
+            Some(None) => self.shared.count_miss(),
+            None => {}
+        }
+        seen
+    }
+
+    /// Stores what is simply stored: a new key, no size, no lifetime. False if nothing was done.
+    #[inline(always)]
+    fn store_at_a_glance(
+        &self,
+        py: Python<'_>,
+        wide: u64,
+        key: *mut ffi::PyObject,
+        value: *mut ffi::PyObject,
+    ) -> bool {
+        if self.quick.load(Relaxed) == 0 || self.weighs || self.tells {
+            return false;
+        }
+        let hash = probe::narrow(wide);
+        let mut removed = Removed::default();
+        let done = self.shared.write(py, |core| {
+            if !matches!(core.table.glance(hash, key), Some(Glance::Absent)) {
+                return false;
+            }
+            // SAFETY: the caller's references are valid.
+            let owned = |it| unsafe { Borrowed::from_ptr(py, it) }.to_owned().unbind();
+            let (key, value) = (owned(key), owned(value));
+            core.put(None, Newcomer { hash, key, value, weight: 1, now: 0 }, &mut removed);
+            true
+        });
+        removed.drop(py);
+        done
+    }
+
+    /// The value of a key, if there is one; a use of it.
+    fn value_of(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+        let wide = probe::hash(key)?;
+        match self.glance(key.py(), wide, key.as_ptr()) {
+            Some(seen) => Ok(seen),
+            None => self.look_up(&mut Probe::hashed(key, wide)),
+        }
+    }
+
+    /// The same for a key that was hashed, and with every look that it takes.
+    #[inline(never)]
     fn look_up(&self, probe: &mut Probe<'_, '_>) -> PyResult<Option<Py<PyAny>>> {
         let py = probe.key.py();
         if let Some(limit) = self.mark_limit
@@ -266,6 +343,16 @@ impl Cache {
         Ok(value)
     }
 
+    fn delete(&self, probe: &mut Probe<'_, '_>) -> PyResult<()> {
+        match self.take(probe)? {
+            Some(value) => {
+                drop(value);
+                Ok(())
+            }
+            None => Err(missing(probe.key)),
+        }
+    }
+
     /// Takes out all that has expired.
     fn expire(&self, py: Python<'_>) -> PyResult<()> {
         if !self.expires {
@@ -298,10 +385,13 @@ impl Cache {
             getsizeof: settings::function(getsizeof, "getsizeof")?,
             on_evict: settings::function(on_evict, "on_evict")?,
         };
+        let mark_limit = policy.mark_limit().filter(|_| tti.is_none());
+        let expires = ttl.is_some() || tti.is_some();
         Ok(Cache {
             policy,
-            mark_limit: policy.mark_limit().filter(|_| tti.is_none()),
-            expires: ttl.is_some() || tti.is_some(),
+            mark_limit,
+            quick: AtomicU8::new(Self::quickness(mark_limit, expires)),
+            expires,
             weighs: callbacks.getsizeof.is_some(),
             tells: callbacks.on_evict.is_some(),
             recording: recording::Recorders::default(),
@@ -309,22 +399,21 @@ impl Cache {
         })
     }
 
-    fn __getitem__(&self, key: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let found = self.look_up(&mut Probe::new(&key)?)?;
-        found.ok_or_else(|| PyKeyError::new_err((key.unbind(),)))
+    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let found = self.value_of(key)?;
+        found.ok_or_else(|| missing(key))
     }
 
-    fn __setitem__(&self, key: Bound<'_, PyAny>, value: Bound<'_, PyAny>) -> PyResult<()> {
-        self.store(&mut Probe::new(&key)?, &value)
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.store(&mut Probe::new(key)?, value)
     }
 
-    fn __delitem__(&self, key: Bound<'_, PyAny>) -> PyResult<()> {
-        let taken = self.take(&mut Probe::new(&key)?)?;
-        taken.map(drop).ok_or_else(|| PyKeyError::new_err((key.unbind(),)))
+    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.delete(&mut Probe::new(key)?)
     }
 
-    fn __contains__(&self, key: Bound<'_, PyAny>) -> PyResult<bool> {
-        let mut probe = Probe::new(&key)?;
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let mut probe = Probe::new(key)?;
         let now = self.now();
         loop {
             let found = self.shared.read(key.py(), |core| match core.table.find(key.py(), &probe) {
@@ -349,23 +438,13 @@ impl Cache {
     }
 
     #[pyo3(signature = (key, default = None, /))]
-    fn get<'py>(
-        &self,
-        key: Bound<'py, PyAny>,
-        default: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Option<Py<PyAny>>> {
-        let found = self.look_up(&mut Probe::new(&key)?)?;
-        Ok(found.or_else(|| default.map(Bound::unbind)))
-    }
-
-    #[pyo3(signature = (key, default = None, /))]
     fn setdefault(
         &self,
-        key: Bound<'_, PyAny>,
+        key: &Bound<'_, PyAny>,
         default: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let py = key.py();
-        let probe = &mut Probe::new(&key)?;
+        let probe = &mut Probe::new(key)?;
         if let Some(value) = self.look_up(probe)? {
             return Ok(value);
         }
@@ -374,15 +453,15 @@ impl Cache {
     }
 
     #[pyo3(signature = (key, /, *default))]
-    fn pop(&self, key: Bound<'_, PyAny>, default: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+    fn pop(&self, key: &Bound<'_, PyAny>, default: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         if default.len() > 1 {
             let given = default.len() + 1;
             return Err(PyTypeError::new_err(format!("pop takes 1 or 2 arguments, not {given}")));
         }
-        let taken = self.take(&mut Probe::new(&key)?)?;
+        let taken = self.take(&mut Probe::new(key)?)?;
         match taken.or_else(|| default.get_item(0).ok().map(Bound::unbind)) {
             Some(value) => Ok(value),
-            None => Err(PyKeyError::new_err((key.unbind(),))),
+            None => Err(missing(key)),
         }
     }
 
@@ -443,7 +522,7 @@ impl Cache {
         let found = PyDict::new(keys.py());
         for key in keys.try_iter()? {
             let key = key?;
-            if let Some(value) = self.look_up(&mut Probe::new(&key)?)? {
+            if let Some(value) = self.value_of(&key)? {
                 found.set_item(key, value)?;
             }
         }
@@ -451,8 +530,8 @@ impl Cache {
     }
 
     #[pyo3(signature = (key, make, /))]
-    fn get_or_set(&self, key: Bound<'_, PyAny>, make: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let probe = &mut Probe::new(&key)?;
+    fn get_or_set(&self, key: &Bound<'_, PyAny>, make: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let probe = &mut Probe::new(key)?;
         match self.look_up(probe)? {
             Some(value) => Ok(value),
             None => self.load(probe, &make),
@@ -618,6 +697,10 @@ impl Cache {
         });
         drop(parts);
     }
+}
+
+fn missing(key: &Bound<'_, PyAny>) -> PyErr {
+    PyKeyError::new_err((key.clone().unbind(),))
 }
 
 /// The part of a mapping that is written in Python.

@@ -1,6 +1,7 @@
 //! Entries in slots, found by key.
 
 use frazil_policy::{Mark, Slot};
+use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::index::Index;
@@ -30,6 +31,12 @@ pub(super) enum Found {
     Ask(Py<PyAny>),
     /// A comparison has raised an error, which the interpreter keeps.
     Failed,
+}
+
+/// Where a key was seen at a glance.
+pub(super) enum Glance<'t> {
+    At(&'t Entry),
+    Absent,
 }
 
 pub(super) struct Table {
@@ -73,6 +80,20 @@ impl Table {
         match (slot, found) {
             (Some(slot), Found::Absent) => Found::At(slot),
             (_, found) => found,
+        }
+    }
+
+    /// Looks for a key as this very object, without further looks. `None`: look properly.
+    #[inline(always)]
+    pub(super) fn glance(&self, hash: u32, key: *mut ffi::PyObject) -> Option<Glance<'_>> {
+        let same = |slot: u32| {
+            let entry = self.entries.get(slot as usize);
+            entry.and_then(|entry| entry.key.as_ref()).is_some_and(|it| it.as_ptr() == key)
+        };
+        match self.index.glance(hash, same) {
+            Ok(slot) => self.entries.get(slot as usize).map(Glance::At),
+            Err(true) => Some(Glance::Absent),
+            Err(false) => None,
         }
     }
 
