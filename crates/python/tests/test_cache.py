@@ -555,6 +555,30 @@ def test_a_loader_that_fails_hands_over():
     assert len(calls) == 3 and sorted(results) == ["error"] * 2 + ["value"] * 8
 
 
+def test_loaders_that_wait_for_each_other_are_told():
+    cache = Cache(10)
+    barrier = threading.Barrier(2)
+    results = []
+
+    def load(mine, others):
+        def make():
+            barrier.wait()
+            return cache.get_or_set(others, lambda: f"by {mine}")
+
+        try:
+            results.append(cache.get_or_set(mine, make))
+        except RuntimeError as error:
+            results.append(str(error))
+
+    threads = [threading.Thread(target=load, args=pair) for pair in (("a", "b"), ("b", "a"))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=20)
+        assert not thread.is_alive()
+    assert "loaders ask for each other's keys" in results and len(results) == 2
+
+
 def test_a_write_overtakes_a_load():
     cache = Cache(10)
 
