@@ -130,18 +130,6 @@ impl Index {
         None
     }
 
-    /// A [`find`](Self::find) by an `is` that may not know: if nothing was accepted, the error is
-    /// whether nothing was asked either.
-    #[inline(always)]
-    pub(super) fn glance(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Result<u32, bool> {
-        let mut none = true;
-        let found = self.find(hash, |slot| {
-            none = false;
-            is(slot)
-        });
-        found.ok_or(none)
-    }
-
     /// Whether one more slot has room.
     #[inline(always)]
     pub(super) fn has_room(&self) -> bool {

@@ -20,7 +20,7 @@ pub(super) struct Probe<'a, 'py> {
     pub(super) wide: u64,
     /// The bits that entries keep.
     pub(super) hash: u32,
-    plain: bool,
+    kind: Kind,
     /// What Python code has decided, where it was asked.
     memory: Option<Box<Memory<'py>>>,
 }
@@ -42,16 +42,32 @@ pub(super) enum Verdict {
     Failed,
 }
 
-/// Whether a key's comparison with another of these types runs no Python code.
+/// Kinds of keys whose comparison within a kind runs no Python code. Of different kinds none are equal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Bytes,
+    Number,
+    /// Any other: only its own code knows.
+    Other,
+}
+
 #[inline(always)]
-fn is_plain(key: *mut ffi::PyObject) -> bool {
+fn kind_of(key: *mut ffi::PyObject) -> Kind {
     // SAFETY: the key is alive, and its type too.
     let kind = unsafe { ffi::Py_TYPE(key) };
-    kind == &raw mut ffi::PyUnicode_Type
-        || kind == &raw mut ffi::PyLong_Type
-        || kind == &raw mut ffi::PyBytes_Type
+    if kind == &raw mut ffi::PyUnicode_Type {
+        Kind::Text
+    } else if kind == &raw mut ffi::PyLong_Type
         || kind == &raw mut ffi::PyFloat_Type
         || kind == &raw mut ffi::PyBool_Type
+    {
+        Kind::Number
+    } else if kind == &raw mut ffi::PyBytes_Type {
+        Kind::Bytes
+    } else {
+        Kind::Other
+    }
 }
 
 /// Python's hashes of whole numbers are the numbers: here every bit depends on every bit.
@@ -86,7 +102,7 @@ impl<'a, 'py> Probe<'a, 'py> {
     /// A key that was [hashed](hash).
     #[inline(always)]
     pub(super) fn hashed(key: &'a Bound<'py, PyAny>, wide: u64) -> Self {
-        Probe { key, wide, hash: narrow(wide), plain: is_plain(key.as_ptr()), memory: None }
+        Probe { key, wide, hash: narrow(wide), kind: kind_of(key.as_ptr()), memory: None }
     }
 
     /// Judges a resident key with the same hash. Runs no Python code.
@@ -96,17 +112,20 @@ impl<'a, 'py> Probe<'a, 'py> {
         if pointer == self.key.as_ptr() {
             return Verdict::Same;
         }
-        if self.plain && is_plain(pointer) {
-            // SAFETY: both are alive and the thread attached. By their types this runs no Python code.
-            return match unsafe {
-                ffi::PyObject_RichCompareBool(pointer, self.key.as_ptr(), ffi::Py_EQ)
-            } {
-                0 => Verdict::Different,
-                1 => Verdict::Same,
-                _ => Verdict::Failed,
-            };
+        let kind = kind_of(pointer);
+        if self.kind == Kind::Other || kind == Kind::Other {
+            return self.remember(pointer);
         }
-        self.remember(pointer)
+        // Bytes and text are not compared: Python may be told to warn of that.
+        if self.kind != kind {
+            return Verdict::Different;
+        }
+        // SAFETY: both are alive and the thread attached. By their types this runs no Python code.
+        match unsafe { ffi::PyObject_RichCompareBool(pointer, self.key.as_ptr(), ffi::Py_EQ) } {
+            0 => Verdict::Different,
+            1 => Verdict::Same,
+            _ => Verdict::Failed,
+        }
     }
 
     #[inline(never)]

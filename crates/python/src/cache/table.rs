@@ -86,14 +86,17 @@ impl Table {
     /// Looks for a key as this very object, without further looks. `None`: look properly.
     #[inline(always)]
     pub(super) fn glance(&self, hash: u32, key: *mut ffi::PyObject) -> Option<Glance<'_>> {
-        let same = |slot: u32| {
-            let entry = self.entries.get(slot as usize);
-            entry.and_then(|entry| entry.key.as_ref()).is_some_and(|it| it.as_ptr() == key)
-        };
-        match self.index.glance(hash, same) {
-            Ok(slot) => self.entries.get(slot as usize).map(Glance::At),
-            Err(true) => Some(Glance::Absent),
-            Err(false) => None,
+        let mut unsure = false;
+        let found = self.index.find(hash, |slot| {
+            let entry = &self.entries[slot as usize];
+            let same = entry.key.as_ref().is_some_and(|it| it.as_ptr() == key);
+            unsure |= !same && entry.hash == hash;
+            same
+        });
+        match found {
+            Some(slot) => Some(Glance::At(&self.entries[slot as usize])),
+            None if unsure => None,
+            None => Some(Glance::Absent),
         }
     }
 
