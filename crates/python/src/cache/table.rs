@@ -94,6 +94,40 @@ impl Table {
         key: *mut ffi::PyObject,
         known: *mut ffi::PyObject,
     ) -> Glance {
+        // Nearly always the first is the one, or there is none: this much is inlined.
+        match self.index.first(hash) {
+            Ok(slot) => {
+                if let Some(entry) = self.entries.get(slot as usize)
+                    && let Some(resident) = &entry.key
+                {
+                    let pointer = resident.as_ptr();
+                    // SAFETY: both are alive and the thread attached.
+                    if pointer == key
+                        || pointer == known
+                        || entry.hash == hash
+                            && unsafe { probe::compare_plainly(pointer, key) } == Some(true)
+                    {
+                        return Glance::At(slot);
+                    }
+                }
+            }
+            Err(true) => return Glance::Absent,
+            Err(false) => {}
+        }
+        // SAFETY: the caller sees to it.
+        unsafe { self.glance_further(py, hash, key, known) }
+    }
+
+    /// # Safety
+    /// `key` is alive.
+    #[inline(never)]
+    unsafe fn glance_further(
+        &self,
+        py: Python<'_>,
+        hash: u32,
+        key: *mut ffi::PyObject,
+        known: *mut ffi::PyObject,
+    ) -> Glance {
         let mut others = 0;
         let mut other = None;
         let found = self.index.find(hash, |slot| {
