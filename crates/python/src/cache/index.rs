@@ -4,12 +4,12 @@
 //! bucket that it passes; so a look-up reads on only where somebody has passed, and a removal leaves
 //! nothing behind. A word is a slot, and as many bits of the hash as it has room for.
 //!
-//! The number of buckets is any number, not a power of two: at a full cache 5.4 bytes an entry.
+//! The number of buckets is any number, not a power of two: at a full cache 6.4 bytes an entry.
 
 /// Words in a bucket.
 const WORDS: usize = 15;
 /// How many of them are in use, on average over all buckets, when the table grows.
-const FILLED: usize = 12;
+const FILLED: usize = 10;
 
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
