@@ -11,8 +11,8 @@ use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::{Borrowed, intern};
 
-use super::{Cache, Seen};
 use super::probe::{self, Probe};
+use super::{Cache, Seen};
 
 /// The answer of a slot.
 enum Answer {
