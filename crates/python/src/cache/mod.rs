@@ -95,6 +95,9 @@ pub(crate) struct Cache {
     recording: recording::Recorders,
 }
 
+/// The arguments that make a cache of the same settings.
+type Arguments<'py> = ((Option<u64>, String), Bound<'py, PyDict>);
+
 /// What a glance has achieved.
 enum Seen<R> {
     Done(R),
@@ -862,10 +865,7 @@ impl Cache {
         py.import(intern!(py, "types"))?.call_method1(intern!(py, "GenericAlias"), (cls, item))
     }
 
-    fn __getnewargs_ex__<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<((Option<u64>, String), Bound<'py, PyDict>)> {
+    fn __getnewargs_ex__<'py>(&self, py: Python<'py>) -> PyResult<Arguments<'py>> {
         let settings = PyDict::new(py);
         let (getsizeof, on_evict) = self.shared.read(py, |core| {
             let callbacks = &core.callbacks;

@@ -67,8 +67,7 @@ pub(super) fn lifetime(given: Option<&Bound<'_, PyAny>>, name: &str) -> PyResult
             return Err(PyTypeError::new_err(format!("{name} {expected}, not {kind}")));
         }
     };
-    // Not a number fails this too.
-    if !(seconds > 0.0) {
+    if seconds.is_nan() || seconds <= 0.0 {
         return Err(PyValueError::new_err(format!("{name} must be above 0, and is {given}")));
     }
     let nanoseconds = (seconds * 1e9).max(1.0);
