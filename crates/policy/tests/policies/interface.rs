@@ -2,13 +2,15 @@
 //! each of refusal, the clock, objects in flight, victims that cannot be let go,
 //! weights and resizing, the hot-first cut, operation counts, and marks set meanwhile.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::cache::Cache;
 use frazil_policy::{
     AdaptiveReplacement, AgedGhost, BeladySize, Cacheus, Clock, Eviction, Fifo, Gdsf, Host,
     Hyperbolic, Incoming, Lecar, Lfu, Lhd, Lirs, Lists, Lru, LruDelayed, LruProb, LruSampled, Mark,
-    Mobius, Policy, Random, S3Fifo, Sieve, Slot, Slru, TwoQueue, WTinyLfu, Work,
+    Mobius, Online, Policy, PolicyVisitor, Random, S3Fifo, Sieve, Slot, Slru, TwoQueue, WTinyLfu,
+    Work,
 };
 
 /// Keeps the first entries, and refuses all others when it is full.
@@ -425,4 +427,68 @@ fn work_is_counted() {
     }
     assert_eq!(cache.slots.counts.get(Work::Mark), 1, "a mark is written once");
     assert_eq!(cache.slots.counts.get(Work::Skip), 1);
+}
+
+/// Slots of one policy, each of weight 1.
+struct Slots<M>(Vec<M>);
+
+impl<M> Host<M> for Slots<M> {
+    fn now(&self) -> u64 {
+        0
+    }
+    fn meta(&self, slot: Slot) -> &M {
+        &self.0[slot.index()]
+    }
+    fn hash(&self, slot: Slot) -> u64 {
+        slot.0.into()
+    }
+    fn weight(&self, _: Slot) -> u64 {
+        1
+    }
+}
+
+/// Victims in order, after each slot was hit so often; by the policy, or by marks up to a limit.
+struct Victims {
+    by_marks: Option<u8>,
+}
+
+impl PolicyVisitor for Victims {
+    type Output = Vec<Eviction>;
+
+    fn visit<P: Policy + Clone + Send + 'static>(self, mut policy: P) -> Vec<Eviction> {
+        let mut host = Slots((0..30).map(|_| P::Meta::default()).collect());
+        for slot in (0..30).map(Slot) {
+            let hash = slot.0.into();
+            let pending = policy.miss(&mut host, hash, 1);
+            policy.insert(&mut host, slot, Incoming { hash, weight: 1, pending });
+        }
+        for slot in (0..30).map(Slot) {
+            for _ in 0..slot.0 % 7 {
+                match self.by_marks {
+                    None => policy.hit(&mut host, slot),
+                    Some(limit) => {
+                        let meta: &dyn Any = host.meta(slot);
+                        if let Some(mark) = meta.downcast_ref::<Mark>() {
+                            mark.raise(limit);
+                        }
+                    }
+                }
+            }
+        }
+        (0..31).map(|_| policy.evict(&mut host, None)).collect()
+    }
+}
+
+#[test]
+fn a_hit_is_a_mark_where_a_limit_is_stated() {
+    for policy in Online::ALL.into_iter().chain([Online::Clock { bits: 2 }]) {
+        let by_hits = policy.visit(30, Victims { by_marks: None });
+        match policy.mark_limit() {
+            limit @ Some(_) => {
+                assert_eq!(policy.visit(30, Victims { by_marks: limit }), by_hits, "{policy}");
+            }
+            // Marks change nothing in a policy that has none.
+            None => assert_ne!(policy, Online::Mobius),
+        }
+    }
 }

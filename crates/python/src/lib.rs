@@ -1,0 +1,19 @@
+//! The native half of the Python package `frazil`.
+
+mod cache;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+mod _frazil {
+    use super::*;
+
+    #[pymodule_export]
+    use cache::{Cache, CacheIterator, CacheRecording, CacheStats};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        cache::install(module.py())?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
