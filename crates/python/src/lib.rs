@@ -2,9 +2,17 @@
 
 use pyo3::prelude::*;
 
+mod calls;
+mod memoized;
+mod shared;
+mod table;
+
 #[pymodule(gil_used = false)]
 mod _frazil {
     use super::*;
+
+    #[pymodule_export]
+    use crate::memoized::Memoized;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
