@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 
 mod calls;
+mod compat;
 mod memoized;
 mod shared;
 mod table;
@@ -11,6 +12,8 @@ mod table;
 mod _frazil {
     use super::*;
 
+    #[pymodule_export]
+    use crate::compat::CompatCore;
     #[pymodule_export]
     use crate::memoized::Memoized;
 

@@ -287,6 +287,23 @@ impl<V> Table<V> {
         some(self.entry(slot)?.links[order as usize].after)
     }
 
+    pub(crate) fn before(&self, slot: Slot, order: Order) -> Option<Slot> {
+        some(self.entry(slot)?.links[order as usize].before)
+    }
+
+    /// Puts an entry first in the order of eviction.
+    pub(crate) fn move_first(&mut self, slot: Slot) {
+        self.unlink(slot, Order::Eviction);
+        self.link(slot, NONE, self.ends[Order::Eviction as usize].first, Order::Eviction);
+    }
+
+    /// Puts an entry behind another one in the order of eviction.
+    pub(crate) fn move_behind(&mut self, slot: Slot, ahead: Slot) {
+        self.unlink(slot, Order::Eviction);
+        let after = self.after(ahead, Order::Eviction).unwrap_or(NONE);
+        self.link(slot, ahead, after, Order::Eviction);
+    }
+
     /// Puts an entry last in an order.
     #[inline]
     pub(crate) fn move_last(&mut self, slot: Slot, order: Order) {
@@ -298,14 +315,22 @@ impl<V> Table<V> {
 
     #[inline]
     fn link_last(&mut self, slot: Slot, order: Order) {
+        self.link(slot, self.ends[order as usize].last, NONE, order);
+    }
+
+    #[inline]
+    fn link(&mut self, slot: Slot, before: Slot, after: Slot, order: Order) {
         let order = order as usize;
-        let last = std::mem::replace(&mut self.ends[order].last, slot);
         if let Some(entry) = self.entry_mut(slot) {
-            entry.links[order] = Links { before: last, after: NONE };
+            entry.links[order] = Links { before, after };
         }
-        match self.entry_mut(last) {
+        match self.entry_mut(before) {
             Some(entry) => entry.links[order].after = slot,
             None => self.ends[order].first = slot,
+        }
+        match self.entry_mut(after) {
+            Some(entry) => entry.links[order].before = slot,
+            None => self.ends[order].last = slot,
         }
     }
 
