@@ -425,6 +425,25 @@ impl Online {
         }
     }
 
+    /// The count up to which a hit raises the slot's [`Mark`](crate::Mark), if the policy does
+    /// nothing else on a hit: 0 if it does nothing at all. A host of many threads can then do it
+    /// through a shared reference, without calling the policy.
+    ///
+    /// ```
+    /// use frazil_policy::Online;
+    /// assert_eq!(Online::Mobius.mark_limit(), Some(1));
+    /// assert_eq!(Online::Fifo.mark_limit(), Some(0));
+    /// assert_eq!(Online::Lru.mark_limit(), None);
+    /// ```
+    pub fn mark_limit(&self) -> Option<u8> {
+        match *self {
+            Online::Fifo => Some(0),
+            Online::Sieve | Online::Mobius | Online::Clock { bits: 1 } => Some(1),
+            Online::Clock { .. } | Online::S3Fifo => Some(3),
+            _ => None,
+        }
+    }
+
     /// Whether the hottest residents of the policy can be frozen: it is
     /// [`HotFirst`](crate::HotFirst).
     ///

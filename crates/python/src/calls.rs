@@ -82,6 +82,31 @@ impl<'a, 'py> Arguments<'a, 'py> {
         PyTuple::new(self.py, parts).map(Bound::into_any)
     }
 
+    /// The key of a call with these arguments.
+    pub(crate) fn key_of(
+        positional: &Bound<'py, PyTuple>,
+        named: Option<&Bound<'py, PyDict>>,
+        typed: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = positional.py();
+        let mut values: Vec<_> = positional.iter().collect();
+        let mut names = Vec::new();
+        for (name, value) in named.into_iter().flatten() {
+            names.push(name);
+            values.push(value);
+        }
+        let any = !names.is_empty();
+        let names = PyTuple::new(py, names)?;
+        let values: Vec<_> = values.iter().map(Bound::as_ptr).collect();
+        let arguments = Arguments {
+            py,
+            values: &values,
+            positional: positional.len(),
+            names: if any { names.as_ptr() } else { std::ptr::null_mut() },
+        };
+        arguments.key(typed)
+    }
+
     fn own(&self, object: *mut ffi::PyObject) -> Bound<'py, PyAny> {
         // SAFETY: the caller holds what it passes until the call returns.
         unsafe { Bound::from_borrowed_ptr(self.py, object) }

@@ -1,21 +1,26 @@
 //! The native half of the Python package `frazil`.
 
-use pyo3::prelude::*;
-
+mod cache;
 mod calls;
 mod compat;
 mod memoized;
 mod shared;
 mod table;
 
+use pyo3::prelude::*;
+
 #[pymodule(gil_used = false)]
 mod _frazil {
     use super::*;
 
     #[pymodule_export]
-    use crate::compat::CompatCore;
+    use cache::{Cache, CacheIterator, CacheRecording, CacheStats};
     #[pymodule_export]
-    use crate::memoized::Memoized;
+    use cache::{_answer, _peek};
+    #[pymodule_export]
+    use compat::CompatCore;
+    #[pymodule_export]
+    use memoized::Memoized;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
+use crate::cache::Cache;
 use crate::calls::{Arguments, call_fast};
 use crate::shared::Shared;
 use crate::table::{Entry, Order, Probe, Search, Slot, Table, find};
@@ -22,10 +23,11 @@ pub(crate) struct Memoized {
     typed: bool,
     /// Makes the key of a call from its arguments.
     key: Option<Py<PyAny>>,
-    /// Called with the key, the arguments and the named ones when no result is stored; else the
-    /// function is called.
+    /// Called with the key, the arguments and the named ones if a cache has no result.
     miss: Option<Py<PyAny>>,
     results: Shared<Results>,
+    /// Holds the results in place of `results`.
+    cache: Option<Py<Cache>>,
 }
 
 struct Results {
@@ -126,7 +128,10 @@ impl Memoized {
     #[inline]
     fn call<'py>(&self, arguments: &Arguments<'_, 'py>) -> PyResult<Bound<'py, PyAny>> {
         let py = arguments.py();
-        if self.maxsize == Some(0) && self.miss.is_none() {
+        if let Some(cache) = &self.cache {
+            return self.call_through(cache.get(), arguments);
+        }
+        if self.maxsize == Some(0) {
             self.results.with(py, |results| results.misses += 1);
             return arguments.pass_to(self.function.bind(py));
         }
@@ -140,6 +145,34 @@ impl Memoized {
         match quick {
             Some(Some(value)) => Ok(value),
             quick => self.call_slowly(arguments, &key, probe, quick.is_some()),
+        }
+    }
+
+    /// A call whose results are in a cache.
+    #[inline]
+    fn call_through<'py>(
+        &self,
+        cache: &Cache,
+        arguments: &Arguments<'_, 'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = arguments.py();
+        let key = self.key(arguments)?;
+        match cache.answer(&key)? {
+            Some(value) => Ok(value.into_bound(py)),
+            None => self.missed(arguments, &key),
+        }
+    }
+
+    #[cold]
+    fn missed<'py>(
+        &self,
+        arguments: &Arguments<'_, 'py>,
+        key: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = arguments.py();
+        match &self.miss {
+            Some(miss) => miss.bind(py).call1((key, arguments.tuple()?, arguments.named()?)),
+            None => arguments.pass_to(self.function.bind(py)),
         }
     }
 
@@ -158,10 +191,6 @@ impl Memoized {
         Python::attach(move |_| {
             if !missed && let Some(value) = self.stored(py, &mut probe)? {
                 return Ok(value);
-            }
-            if let Some(miss) = &self.miss {
-                let named = arguments.named()?;
-                return miss.bind(py).call1((key, arguments.tuple()?, named));
             }
             let value = arguments.pass_to(self.function.bind(py))?;
             self.store(&mut probe, key, &value)?;
@@ -198,12 +227,13 @@ unsafe extern "C" fn vectorcall(
 #[pymethods]
 impl Memoized {
     #[new]
-    #[pyo3(signature = (function, maxsize, typed, key=None, miss=None))]
+    #[pyo3(signature = (function, maxsize, typed, key=None, cache=None, miss=None))]
     fn new(
         function: Bound<'_, PyAny>,
         maxsize: Option<usize>,
         typed: bool,
         key: Option<Py<PyAny>>,
+        cache: Option<Py<Cache>>,
         miss: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         if !function.is_callable() {
@@ -211,7 +241,7 @@ impl Memoized {
         }
         let results = Shared::new(Results { table: Table::new(), hits: 0, misses: 0 });
         let function = function.unbind();
-        Ok(Self { vectorcall, function, maxsize, typed, key, miss, results })
+        Ok(Self { vectorcall, function, maxsize, typed, key, cache, miss, results })
     }
 
     #[pyo3(signature = (*arguments, **named))]
@@ -238,6 +268,20 @@ impl Memoized {
         METHOD.import(slf.py(), "types", "MethodType")?.call1((slf, instance))
     }
 
+    /// The key of a call.
+    #[pyo3(signature = (*arguments, **named))]
+    fn cache_key<'py>(
+        slf: &Bound<'py, Self>,
+        arguments: &Bound<'py, PyTuple>,
+        named: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let this = slf.get();
+        if let Some(key) = &this.key {
+            return key.bind(slf.py()).call(arguments, named);
+        }
+        Arguments::key_of(arguments, named, this.typed)
+    }
+
     /// Hits, misses, and how many results are stored.
     fn _counts(&self, py: Python<'_>) -> (u64, u64, usize) {
         self.results.with(py, |results| (results.hits, results.misses, results.table.len()))
@@ -260,7 +304,7 @@ impl Memoized {
         if !cls.is_subclass_of::<Self>()? {
             return Err(PyRuntimeError::new_err("no class of functions with results"));
         }
-        let sample = Bound::new(py, Self::new(cls.clone().into_any(), None, false, None, None)?)?;
+        let sample = Bound::new(py, Self::new(cls.clone().into_any(), None, false, None, None, None)?)?;
         let field = &raw const sample.get().vectorcall;
         // SAFETY: `new` sets the pointer in every instance, `__call__` calls it, and `__get__`
         // makes a bound method.
@@ -271,6 +315,7 @@ impl Memoized {
         visit.call(&self.function)?;
         visit.call(&self.key)?;
         visit.call(&self.miss)?;
+        visit.call(&self.cache)?;
         let visited = self
             .results
             .try_with(|results| results.table.traverse(&visit, |value| visit.call(value)));

@@ -1,0 +1,126 @@
+//! A key that is being loaded, by one thread for all that ask.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+use super::probe::{Probe, Verdict};
+use super::table::Found;
+
+/// How long a waiting thread does not look for signals.
+const WATCH: Duration = Duration::from_millis(50);
+
+enum State {
+    Flying,
+    Landed(Py<PyAny>),
+    /// The loader has raised: whoever waits begins again.
+    Failed,
+}
+
+/// One load of one key.
+pub(super) struct Flight {
+    hash: u32,
+    key: Py<PyAny>,
+    thread: ThreadId,
+    /// A forked child has the flights of its parent, and not the threads.
+    process: u32,
+    /// The key was written, or everything removed, since the load began.
+    overtaken: AtomicBool,
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+impl Flight {
+    pub(super) fn new(hash: u32, key: Py<PyAny>) -> Self {
+        Flight {
+            hash,
+            key,
+            thread: thread::current().id(),
+            process: std::process::id(),
+            overtaken: AtomicBool::new(false),
+            state: Mutex::new(State::Flying),
+            ended: Condvar::new(),
+        }
+    }
+
+    /// A key of this hash was written. Called in sections.
+    pub(super) fn overtake(&self, hash: u32) {
+        if self.hash == hash {
+            self.overtake_always();
+        }
+    }
+
+    pub(super) fn overtake_always(&self) {
+        self.overtaken.store(true, Relaxed);
+    }
+
+    pub(super) fn is_overtaken(&self) -> bool {
+        self.overtaken.load(Relaxed)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the load, with its value or without, unless it has ended.
+    pub(super) fn land(&self, value: Option<Py<PyAny>>) {
+        let mut state = self.state();
+        if matches!(*state, State::Flying) {
+            *state = value.map_or(State::Failed, State::Landed);
+            self.ended.notify_all();
+        }
+    }
+
+    /// Waits for the end, detached. `None` if the load has failed.
+    ///
+    /// # Errors
+    /// That of a signal's handler, such as `KeyboardInterrupt`; `RuntimeError` if this thread loads
+    /// the key itself.
+    pub(super) fn wait(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        if self.thread == thread::current().id() {
+            return Err(PyRuntimeError::new_err("the loader of a key asks for that key"));
+        }
+        loop {
+            let flies = py.detach(|| {
+                let state = self.state();
+                let flies = |state: &mut State| matches!(state, State::Flying);
+                let (state, _) = self
+                    .ended
+                    .wait_timeout_while(state, WATCH, flies)
+                    .unwrap_or_else(PoisonError::into_inner);
+                matches!(*state, State::Flying)
+            });
+            if !flies {
+                return Ok(match &*self.state() {
+                    State::Landed(value) => Some(value.clone_ref(py)),
+                    State::Flying | State::Failed => None,
+                });
+            }
+            py.check_signals()?;
+        }
+    }
+}
+
+/// Looks for a key among flights. Runs no Python code.
+pub(super) fn find(
+    py: Python<'_>,
+    flights: &[Arc<Flight>],
+    probe: &Probe<'_, '_>,
+) -> Result<Option<Arc<Flight>>, Found> {
+    let process = std::process::id();
+    for flight in flights {
+        if flight.hash == probe.hash && flight.process == process {
+            match probe.judge(&flight.key) {
+                Verdict::Same => return Ok(Some(Arc::clone(flight))),
+                Verdict::Different => {}
+                Verdict::Ask => return Err(Found::Ask(flight.key.clone_ref(py))),
+                Verdict::Failed => return Err(Found::Failed),
+            }
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,92 @@
+//! When entries expire: so long after their insertion, so long after their last use.
+//!
+//! All entries live equally long, so those inserted first expire first, and likewise those used last:
+//! two lists, of which only the tails are looked at.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use frazil_policy::{Lists, Slot};
+
+/// One of the two lifetimes, and since when each entry has it.
+pub(super) struct Lifetime {
+    nanoseconds: u64,
+    /// By slot.
+    since: Vec<u64>,
+    oldest: Lists<1>,
+}
+
+impl Lifetime {
+    pub(super) fn new(nanoseconds: u64) -> Self {
+        Lifetime { nanoseconds, since: Vec::new(), oldest: Lists::new() }
+    }
+
+    pub(super) fn emptied(&self) -> Self {
+        Self::new(self.nanoseconds)
+    }
+
+    pub(super) fn nanoseconds(&self) -> u64 {
+        self.nanoseconds
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        self.nanoseconds as f64 / 1e9
+    }
+
+    /// An entry's life begins, in a slot that had none.
+    pub(super) fn begin(&mut self, slot: Slot, now: u64) {
+        if self.since.len() <= slot.index() {
+            self.since.resize(slot.index() + 1, 0);
+        }
+        self.since[slot.index()] = now;
+        self.oldest.push_head(0, slot);
+    }
+
+    /// It begins anew.
+    pub(super) fn renew(&mut self, slot: Slot, now: u64) {
+        self.since[slot.index()] = now;
+        self.oldest.move_to_head(0, slot);
+    }
+
+    pub(super) fn end(&mut self, slot: Slot) {
+        self.oldest.unlink(slot);
+    }
+
+    /// How long an entry still lives; `None` if it has expired.
+    pub(super) fn left(&self, slot: Slot, now: u64) -> Option<u64> {
+        let age = now.saturating_sub(self.since[slot.index()]);
+        self.nanoseconds.checked_sub(age).filter(|&left| left > 0)
+    }
+
+    /// Has an entry live as long as is given, at most this lifetime. [`sort`](Self::sort) must follow.
+    pub(super) fn set_left(&mut self, slot: Slot, now: u64, left: u64) {
+        let age = self.nanoseconds - left.min(self.nanoseconds);
+        self.since[slot.index()] = now.saturating_sub(age);
+    }
+
+    /// Restores the order. O(n log n).
+    pub(super) fn sort(&mut self) {
+        let mut slots: Vec<Slot> = self.oldest.from_tail(0).collect();
+        slots.sort_by_key(|slot| self.since[slot.index()]);
+        for slot in slots {
+            self.oldest.move_to_head(0, slot);
+        }
+    }
+
+    /// An entry that has expired, the oldest.
+    pub(super) fn expired(&self, now: u64) -> Option<Slot> {
+        self.oldest.tail(0).filter(|&slot| self.left(slot, now).is_none())
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.since.capacity() * size_of::<u64>() + self.oldest.heap_bytes()
+    }
+}
+
+/// Nanoseconds since any moment of this process, well above any lifetime's end.
+pub(super) fn now() -> u64 {
+    static BEGINNING: OnceLock<Instant> = OnceLock::new();
+    let since = BEGINNING.get_or_init(Instant::now).elapsed();
+    // Entries may be older than the process, if they come from a snapshot.
+    (1 << 62) + since.as_nanos() as u64
+}

@@ -1,0 +1,628 @@
+//! `frazil.Cache`.
+//!
+//! `docs/design/python.md` says how it works. The order of everything here: look for the key and
+//! change what is shared inside a section, then release and call outside of it.
+
+mod core;
+mod flight;
+mod index;
+mod iter;
+mod lifetimes;
+mod order;
+mod probe;
+mod removed;
+mod results;
+mod section;
+mod loading;
+mod recording;
+mod settings;
+mod state;
+mod stats;
+mod table;
+
+use frazil_policy::Online;
+use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
+use pyo3::{PyTraverseError, PyVisit, ffi, intern};
+
+use self::core::{Callbacks, Core, Newcomer};
+use lifetimes::Lifetime;
+use probe::Probe;
+use removed::{Cause, Removed};
+use section::Section;
+use table::Found;
+
+pub(crate) use iter::CacheIterator;
+pub(crate) use recording::CacheRecording;
+pub(crate) use results::{_answer, _peek};
+pub(crate) use stats::CacheStats;
+
+/// A cache of bounded size, shared by threads: see the stub file for its documentation.
+#[pyclass(frozen, subclass, mapping, weakref, module = "frazil")]
+pub(crate) struct Cache {
+    shared: Section<Core>,
+    policy: Online,
+    /// The policy's, if hits through a shared reference are enough.
+    mark_limit: Option<u8>,
+    expires: bool,
+    weighs: bool,
+    tells: bool,
+    recording: recording::Recorders,
+}
+
+/// What a look-up by a plain read has found.
+enum Read {
+    Value(Py<PyAny>),
+    Missing,
+    /// It takes a change to answer.
+    Write,
+    Undecided(Found),
+}
+
+impl Cache {
+    #[inline(always)]
+    fn now(&self) -> u64 {
+        if self.expires { lifetimes::now() } else { 0 }
+    }
+
+    /// Continues after a section that could not decide.
+    #[cold]
+    #[inline(never)]
+    fn settle(probe: &mut Probe<'_, '_>, found: Found) -> PyResult<()> {
+        match found {
+            Found::Ask(resident) => probe.compare(resident),
+            Found::Failed => Err(PyErr::fetch(probe.key.py())),
+            Found::At(_) | Found::Absent => Ok(()),
+        }
+    }
+
+    /// Finds a key and runs code in the same section.
+    #[inline(always)]
+    fn with<R>(
+        &self,
+        probe: &mut Probe<'_, '_>,
+        code: impl FnOnce(&mut Core, Option<u32>) -> R,
+    ) -> PyResult<R> {
+        let py = probe.key.py();
+        let mut code = Some(code);
+        loop {
+            let undecided = self.shared.write(py, |core| {
+                let found = core.table.find(py, probe);
+                let slot = match found {
+                    Found::At(slot) => Some(slot),
+                    Found::Absent => None,
+                    Found::Ask(_) | Found::Failed => return Err(found),
+                };
+                Ok(code.take().map(|code| code(core, slot)))
+            });
+            match undecided {
+                Ok(Some(done)) => return Ok(done),
+                Ok(None) => unreachable!("the code ran, and this returned"),
+                Err(found) => Self::settle(probe, found)?,
+            }
+        }
+    }
+
+    /// Releases what an operation has taken out, and tells `on_evict`.
+    #[inline(always)]
+    fn release(&self, py: Python<'_>, removed: Removed) -> PyResult<()> {
+        if !self.tells {
+            return removed.release(py, None);
+        }
+        let on_evict =
+            self.shared.read(py, |core| core.callbacks.on_evict.as_ref().map(|it| it.clone_ref(py)));
+        removed.release(py, on_evict.as_ref())
+    }
+
+    /// The value of a key, if there is one; a use of it.
+    #[inline(always)]
+    fn look_up(&self, probe: &mut Probe<'_, '_>) -> PyResult<Option<Py<PyAny>>> {
+        let py = probe.key.py();
+        if let Some(limit) = self.mark_limit
+            && !self.recording.wants(probe.wide)
+        {
+            let now = self.now();
+            loop {
+                let read = self.shared.read(py, |core| match core.table.find(py, probe) {
+                    Found::At(slot) => {
+                        if self.expires && !core.is_live(slot, now) {
+                            return Read::Write;
+                        }
+                        let entry = &core.table.entries[slot as usize];
+                        entry.mark.raise(limit);
+                        match &entry.value {
+                            Some(value) => Read::Value(value.clone_ref(py)),
+                            None => Read::Missing,
+                        }
+                    }
+                    Found::Absent => Read::Missing,
+                    found => Read::Undecided(found),
+                });
+                match read {
+                    Read::Value(value) => {
+                        self.shared.count_hit();
+                        return Ok(Some(value));
+                    }
+                    Read::Missing => {
+                        self.shared.count_miss();
+                        return Ok(None);
+                    }
+                    Read::Write => break,
+                    Read::Undecided(found) => Self::settle(probe, found)?,
+                }
+            }
+        }
+        self.look_up_exclusively(probe)
+    }
+
+    #[inline(never)]
+    fn look_up_exclusively(&self, probe: &mut Probe<'_, '_>) -> PyResult<Option<Py<PyAny>>> {
+        let py = probe.key.py();
+        let now = self.now();
+        let mut removed = Removed::default();
+        let wide = probe.wide;
+        let value = self.with(probe, |core, slot| {
+            let slot = core.unless_expired(slot, now, &mut removed);
+            let weight = slot.map(|slot| core.weight_of(slot));
+            self.recording.note_get(wide, weight);
+            let slot = slot?;
+            core.hit(slot, now);
+            core.table.entries[slot as usize].value.as_ref().map(|value| value.clone_ref(py))
+        })?;
+        match value {
+            Some(_) => self.shared.count_hit(),
+            None => self.shared.count_miss(),
+        }
+        self.release(py, removed)?;
+        Ok(value)
+    }
+
+    /// The size of a value, by the user's function.
+    #[inline(always)]
+    fn weigh(&self, value: &Bound<'_, PyAny>) -> PyResult<u64> {
+        if self.weighs { self.weigh_by_user(value) } else { Ok(1) }
+    }
+
+    #[cold]
+    fn weigh_by_user(&self, value: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let py = value.py();
+        let getsizeof =
+            self.shared.read(py, |core| core.callbacks.getsizeof.as_ref().map(|it| it.clone_ref(py)));
+        match getsizeof {
+            Some(getsizeof) => {
+                settings::size(&getsizeof.bind(py).call1((value,))?, "the result of getsizeof", true)
+            }
+            None => Ok(1),
+        }
+    }
+
+    #[inline(always)]
+    fn store(&self, probe: &mut Probe<'_, '_>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = probe.key.py();
+        let weight = self.weigh(value)?;
+        let now = self.now();
+        let (hash, wide) = (probe.hash, probe.wide);
+        let (key, value) = (probe.key.clone().unbind(), value.clone().unbind());
+        let mut removed = Removed::default();
+        self.with(probe, |core, slot| {
+            let slot = core.unless_expired(slot, now, &mut removed);
+            self.recording.note_set(wide, weight, core.lifetime());
+            core.put(slot, Newcomer { hash, key, value, weight, now }, &mut removed);
+        })?;
+        self.release(py, removed)
+    }
+
+    /// Stores a value unless the key has one by now. Returns the value that it has.
+    fn store_unless_there(
+        &self,
+        probe: &mut Probe<'_, '_>,
+        value: &Bound<'_, PyAny>,
+    ) -> PyResult<Py<PyAny>> {
+        let py = probe.key.py();
+        let weight = self.weigh(value)?;
+        let now = self.now();
+        let (hash, wide) = (probe.hash, probe.wide);
+        let (key, value) = (probe.key.clone().unbind(), value.clone().unbind());
+        let mut removed = Removed::default();
+        let result = value.clone_ref(py);
+        let there = self.with(probe, |core, slot| {
+            match core.unless_expired(slot, now, &mut removed) {
+                // The key and value that are not needed are released by the caller.
+                Some(slot) => {
+                    let there = core.table.entries[slot as usize].value.as_ref();
+                    (there.map(|value| value.clone_ref(py)), Some((key, value)))
+                }
+                None => {
+                    self.recording.note_set(wide, weight, core.lifetime());
+                    core.put(None, Newcomer { hash, key, value, weight, now }, &mut removed);
+                    (None, None)
+                }
+            }
+        })?;
+        self.release(py, removed)?;
+        Ok(there.0.unwrap_or(result))
+    }
+
+    /// Takes a key out, with the key as it was kept.
+    fn take(&self, probe: &mut Probe<'_, '_>) -> PyResult<Option<Py<PyAny>>> {
+        let py = probe.key.py();
+        let now = self.now();
+        let (hash, wide) = (probe.hash, probe.wide);
+        let mut removed = Removed::default();
+        let taken = self.with(probe, |core, slot| {
+            for flight in &core.flights {
+                flight.overtake(hash);
+            }
+            self.recording.note_delete(wide);
+            let slot = core.unless_expired(slot, now, &mut removed)?;
+            let mut taken = Removed::default();
+            core.take_out(slot, Cause::Deleted, &mut taken);
+            taken.into_pair()
+        })?;
+        let value = taken.map(|(key, value)| {
+            drop(key.into_bound(py));
+            value
+        });
+        self.release(py, removed)?;
+        Ok(value)
+    }
+
+    /// Takes out all that has expired.
+    fn expire(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.expires {
+            return Ok(());
+        }
+        let now = self.now();
+        let mut removed = Removed::default();
+        self.shared.write(py, |core| core.expire(now, &mut removed));
+        self.release(py, removed)
+    }
+}
+
+#[pymethods]
+impl Cache {
+    #[new]
+    #[pyo3(signature = (maxsize, policy = "mobius", *, getsizeof = None, ttl = None, tti = None, on_evict = None))]
+    fn new(
+        maxsize: &Bound<'_, PyAny>,
+        policy: &str,
+        getsizeof: Option<Bound<'_, PyAny>>,
+        ttl: Option<&Bound<'_, PyAny>>,
+        tti: Option<&Bound<'_, PyAny>>,
+        on_evict: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let capacity = settings::maxsize(maxsize)?;
+        let policy = settings::policy(policy)?;
+        let ttl = settings::lifetime(ttl, "ttl")?;
+        let tti = settings::lifetime(tti, "tti")?;
+        let callbacks = Callbacks {
+            getsizeof: settings::function(getsizeof, "getsizeof")?,
+            on_evict: settings::function(on_evict, "on_evict")?,
+        };
+        Ok(Cache {
+            policy,
+            mark_limit: policy.mark_limit().filter(|_| tti.is_none()),
+            expires: ttl.is_some() || tti.is_some(),
+            weighs: callbacks.getsizeof.is_some(),
+            tells: callbacks.on_evict.is_some(),
+            recording: recording::Recorders::default(),
+            shared: Section::new(Core::new(policy, capacity, (ttl, tti), callbacks)),
+        })
+    }
+
+    fn __getitem__(&self, key: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let found = self.look_up(&mut Probe::new(&key)?)?;
+        found.ok_or_else(|| PyKeyError::new_err((key.unbind(),)))
+    }
+
+    fn __setitem__(&self, key: Bound<'_, PyAny>, value: Bound<'_, PyAny>) -> PyResult<()> {
+        self.store(&mut Probe::new(&key)?, &value)
+    }
+
+    fn __delitem__(&self, key: Bound<'_, PyAny>) -> PyResult<()> {
+        let taken = self.take(&mut Probe::new(&key)?)?;
+        taken.map(drop).ok_or_else(|| PyKeyError::new_err((key.unbind(),)))
+    }
+
+    fn __contains__(&self, key: Bound<'_, PyAny>) -> PyResult<bool> {
+        let mut probe = Probe::new(&key)?;
+        let now = self.now();
+        loop {
+            let found = self.shared.read(key.py(), |core| match core.table.find(key.py(), &probe) {
+                Found::At(slot) => Ok(core.is_live(slot, now)),
+                Found::Absent => Ok(false),
+                found => Err(found),
+            });
+            match found {
+                Ok(found) => return Ok(found),
+                Err(found) => Self::settle(&mut probe, found)?,
+            }
+        }
+    }
+
+    fn __len__(&self, py: Python<'_>) -> PyResult<usize> {
+        self.expire(py)?;
+        Ok(self.shared.read(py, |core| core.table.len()))
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> CacheIterator {
+        CacheIterator::keys(slf.unbind())
+    }
+
+    #[pyo3(signature = (key, default = None, /))]
+    fn get<'py>(
+        &self,
+        key: Bound<'py, PyAny>,
+        default: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let found = self.look_up(&mut Probe::new(&key)?)?;
+        Ok(found.or_else(|| default.map(Bound::unbind)))
+    }
+
+    #[pyo3(signature = (key, default = None, /))]
+    fn setdefault(
+        &self,
+        key: Bound<'_, PyAny>,
+        default: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Py<PyAny>> {
+        let py = key.py();
+        let probe = &mut Probe::new(&key)?;
+        if let Some(value) = self.look_up(probe)? {
+            return Ok(value);
+        }
+        let default = default.unwrap_or_else(|| py.None().into_bound(py));
+        self.store_unless_there(probe, &default)
+    }
+
+    #[pyo3(signature = (key, /, *default))]
+    fn pop(&self, key: Bound<'_, PyAny>, default: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        if default.len() > 1 {
+            let given = default.len() + 1;
+            return Err(PyTypeError::new_err(format!("pop takes 1 or 2 arguments, not {given}")));
+        }
+        let taken = self.take(&mut Probe::new(&key)?)?;
+        match taken.or_else(|| default.get_item(0).ok().map(Bound::unbind)) {
+            Some(value) => Ok(value),
+            None => Err(PyKeyError::new_err((key.unbind(),))),
+        }
+    }
+
+    fn popitem(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
+        self.expire(py)?;
+        let taken = self.shared.write(py, Core::pop_coldest);
+        taken.ok_or_else(|| PyKeyError::new_err("the cache is empty"))
+    }
+
+    fn clear(&self, py: Python<'_>) {
+        let table = self.shared.write(py, |core| core.clear(self.policy));
+        drop(table);
+    }
+
+    #[pyo3(signature = (*args, **kwargs))]
+    fn update(
+        slf: &Bound<'_, Self>,
+        args: &Bound<'_, PyTuple>,
+        kwargs: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        let py = slf.py();
+        let update = views(py)?.getattr(intern!(py, "update"))?;
+        let mut all = vec![slf.clone().into_any()];
+        all.extend(args);
+        update.call(PyTuple::new(py, all)?, kwargs).map(drop)
+    }
+
+    fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        views(slf.py())?.call_method1(intern!(slf.py(), "CacheKeys"), (slf,))
+    }
+
+    fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        views(slf.py())?.call_method1(intern!(slf.py(), "CacheValues"), (slf,))
+    }
+
+    fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        views(slf.py())?.call_method1(intern!(slf.py(), "CacheItems"), (slf,))
+    }
+
+    /// Used by the views.
+    fn _iterate_values(slf: Bound<'_, Self>) -> CacheIterator {
+        CacheIterator::values(slf.unbind())
+    }
+
+    /// Used by the views.
+    fn _iterate_items(slf: Bound<'_, Self>) -> CacheIterator {
+        CacheIterator::items(slf.unbind())
+    }
+
+    fn __eq__<'py>(
+        slf: &Bound<'py, Self>,
+        other: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        views(slf.py())?.call_method1(intern!(slf.py(), "equal"), (slf, other))
+    }
+
+    fn get_many<'py>(&self, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
+        let found = PyDict::new(keys.py());
+        for key in keys.try_iter()? {
+            let key = key?;
+            if let Some(value) = self.look_up(&mut Probe::new(&key)?)? {
+                found.set_item(key, value)?;
+            }
+        }
+        Ok(found)
+    }
+
+    #[pyo3(signature = (key, make, /))]
+    fn get_or_set(&self, key: Bound<'_, PyAny>, make: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let probe = &mut Probe::new(&key)?;
+        match self.look_up(probe)? {
+            Some(value) => Ok(value),
+            None => self.load(probe, &make),
+        }
+    }
+
+    fn stats(&self, py: Python<'_>) -> PyResult<CacheStats> {
+        self.expire(py)?;
+        let (hits, misses) = self.shared.counts();
+        Ok(self.shared.read(py, |core| {
+            let counts = core.counts;
+            CacheStats {
+                hits,
+                misses,
+                inserts: counts.inserts,
+                replacements: counts.replacements,
+                evictions: counts.evictions,
+                expirations: counts.expirations,
+                deletions: counts.deletions,
+                refusals: counts.refusals,
+                loads: counts.loads,
+                entries: core.table.len() as u64,
+                size: core.weight,
+            }
+        }))
+    }
+
+    fn resize(&self, maxsize: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = maxsize.py();
+        let capacity = settings::maxsize(maxsize)?;
+        self.expire(py)?;
+        let mut removed = Removed::default();
+        self.shared.write(py, |core| core.resize(capacity, &mut removed));
+        self.release(py, removed)
+    }
+
+    fn snapshot(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let py = slf.py();
+        let module = py.import(intern!(py, "frazil._snapshot"))?;
+        module.call_method1(intern!(py, "save"), (slf, path))?.extract()
+    }
+
+    fn restore(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let py = slf.py();
+        let module = py.import(intern!(py, "frazil._snapshot"))?;
+        module.call_method1(intern!(py, "load"), (slf, path))?.extract()
+    }
+
+    #[pyo3(signature = (path, rate = 1.0))]
+    fn record(slf: Bound<'_, Self>, path: std::path::PathBuf, rate: f64) -> PyResult<CacheRecording> {
+        CacheRecording::begin(slf, &path, rate)
+    }
+
+    fn copy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let py = slf.py();
+        py.import(intern!(py, "copy"))?.call_method1(intern!(py, "copy"), (slf,))
+    }
+
+    #[getter]
+    fn maxsize(&self, py: Python<'_>) -> Option<u64> {
+        let capacity = self.shared.read(py, |core| core.capacity);
+        (capacity < settings::UNBOUNDED).then_some(capacity)
+    }
+
+    #[getter]
+    fn policy(&self) -> String {
+        self.policy.to_string()
+    }
+
+    #[getter]
+    fn currsize(&self, py: Python<'_>) -> PyResult<u64> {
+        self.expire(py)?;
+        Ok(self.shared.read(py, |core| core.weight))
+    }
+
+    #[getter]
+    fn ttl(&self, py: Python<'_>) -> Option<f64> {
+        self.shared.read(py, |core| core.age.as_ref().map(Lifetime::seconds))
+    }
+
+    #[getter]
+    fn tti(&self, py: Python<'_>) -> Option<f64> {
+        self.shared.read(py, |core| core.idle.as_ref().map(Lifetime::seconds))
+    }
+
+    fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+        let py = slf.py();
+        let this = slf.get();
+        let name = slf.get_type().name()?.to_string();
+        let maxsize = this.maxsize(py).map_or("None".to_owned(), |it| it.to_string());
+        Ok(format!("<{name} maxsize={maxsize} policy={} len={}>", this.policy, this.__len__(py)?))
+    }
+
+    /// Bytes, without the objects in it and the policy's own data.
+    fn __sizeof__(&self, py: Python<'_>) -> usize {
+        size_of::<Self>() + size_of::<ffi::PyObject>()
+            + self.shared.read(py, Core::heap_bytes)
+    }
+
+    #[classmethod]
+    fn __class_getitem__<'py>(
+        cls: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = cls.py();
+        py.import(intern!(py, "types"))?.call_method1(intern!(py, "GenericAlias"), (cls, item))
+    }
+
+    fn __getnewargs_ex__<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<((Option<u64>, String), Bound<'py, PyDict>)> {
+        let settings = PyDict::new(py);
+        let (getsizeof, on_evict) = self.shared.read(py, |core| {
+            let callbacks = &core.callbacks;
+            let of = |it: &Option<Py<PyAny>>| it.as_ref().map(|it| it.clone_ref(py));
+            (of(&callbacks.getsizeof), of(&callbacks.on_evict))
+        });
+        settings.set_item("getsizeof", getsizeof)?;
+        settings.set_item("ttl", self.ttl(py))?;
+        settings.set_item("tti", self.tti(py))?;
+        settings.set_item("on_evict", on_evict)?;
+        Ok(((self.maxsize(py), self.policy()), settings))
+    }
+
+    /// The entries, the coldest first, each with the nanoseconds that it still lives by `ttl` and
+    /// `tti`; and what a subclass keeps.
+    fn __getstate__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyTuple>> {
+        let py = slf.py();
+        let entries = slf.get().entries(py)?;
+        let own = slf.as_any().getattr_opt(intern!(py, "__dict__"))?;
+        let list = PyList::empty(py);
+        for (key, value, age, idle) in entries {
+            list.append((key, value, age, idle))?;
+        }
+        (list, own).into_pyobject(py)
+    }
+
+    fn __setstate__(slf: &Bound<'_, Self>, state: &Bound<'_, PyTuple>) -> PyResult<()> {
+        let py = slf.py();
+        let (entries, own): (Bound<'_, PyList>, Option<Bound<'_, PyDict>>) = state.extract()?;
+        slf.get().add_all(&entries)?;
+        if let Some(own) = own {
+            slf.as_any().getattr(intern!(py, "__dict__"))?.call_method1("update", (own,))?;
+        }
+        Ok(())
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // SAFETY: this is the garbage collector's call.
+        let core = unsafe { self.shared.stopped() };
+        for entry in &core.table.entries {
+            visit.call(&entry.key)?;
+            visit.call(&entry.value)?;
+        }
+        visit.call(&core.callbacks.getsizeof)?;
+        visit.call(&core.callbacks.on_evict)
+    }
+
+    fn __clear__(&self, py: Python<'_>) {
+        let parts = self.shared.write(py, |core| {
+            (core.clear(self.policy), std::mem::take(&mut core.callbacks))
+        });
+        drop(parts);
+    }
+}
+
+/// The part of a mapping that is written in Python.
+fn views(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
+    py.import(intern!(py, "frazil._views"))
+}

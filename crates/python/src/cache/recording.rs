@@ -1,0 +1,144 @@
+//! Recordings of a cache's requests, in the format that the simulator reads.
+
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use frazil_recording::{Event, Lifetimes, Note, Recorder};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::{PyTraverseError, PyVisit};
+
+use super::{Cache, lifetimes};
+
+/// The part of a cache that is recorded.
+#[derive(Default)]
+pub(super) struct Recorders {
+    recorder: OnceLock<Recorder>,
+    /// Keys whose hash is below are recorded; 0: none are.
+    threshold: AtomicU64,
+}
+
+impl Recorders {
+    /// Whether requests for a key of this hash are recorded.
+    #[inline(always)]
+    pub(super) fn wants(&self, wide: u64) -> bool {
+        let threshold = self.threshold.load(Relaxed);
+        threshold != 0 && wide < threshold
+    }
+
+    /// Notes something, in a section: a log is one thread's at a time.
+    #[cold]
+    #[inline(never)]
+    fn note(&self, hash: u64, event: Event, weight: u64, lifetime_ns: u64) {
+        if let Some(recorder) = self.recorder.get() {
+            let time_ns = lifetimes::now();
+            // Keys cannot be guessed from it as easily as from their hashes.
+            let hash = frazil_policy::object_hash(hash, 2);
+            recorder.push(0, &Note { time_ns, hash, weight, lifetime_ns, event }, |_| ());
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn note_get(&self, wide: u64, weight: Option<u64>) {
+        if self.wants(wide) {
+            let event = if weight.is_some() { Event::Hit } else { Event::Miss };
+            self.note(wide, event, weight.unwrap_or(0), 0);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn note_set(&self, wide: u64, weight: u64, lifetime: u64) {
+        if self.wants(wide) {
+            self.note(wide, Event::Insert, weight, lifetime);
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn note_delete(&self, wide: u64) {
+        if self.wants(wide) {
+            self.note(wide, Event::Remove, 0, 0);
+        }
+    }
+}
+
+/// A recording under way: it ends with `finish`, with its `with` block, or with this object.
+#[pyclass(frozen, module = "frazil")]
+pub(crate) struct CacheRecording {
+    cache: Py<Cache>,
+    requests_before: u64,
+    finished: AtomicBool,
+}
+
+impl CacheRecording {
+    pub(super) fn begin(cache: Bound<'_, Cache>, path: &Path, rate: f64) -> PyResult<Self> {
+        if !(rate > 0.0 && rate <= 1.0) {
+            let problem = format!("rate must be above 0 and at most 1, and is {rate}");
+            return Err(PyValueError::new_err(problem));
+        }
+        let this = cache.get();
+        let kept = match (this.expires, this.tti(cache.py())) {
+            (false, _) => Lifetimes::None,
+            (true, None) => Lifetimes::Told,
+            (true, Some(_)) => Lifetimes::Moved,
+        };
+        let recorder = this.recording.recorder.get_or_init(|| Recorder::new(lifetimes::now));
+        recorder.begin(path, rate, this.weighs, kept)?;
+        let (hits, misses) = this.shared.counts();
+        let threshold = if rate < 1.0 { (rate * 2_f64.powi(64)) as u64 } else { u64::MAX };
+        this.recording.threshold.store(threshold.max(1), Relaxed);
+        Ok(CacheRecording {
+            cache: cache.unbind(),
+            requests_before: hits + misses,
+            finished: AtomicBool::new(false),
+        })
+    }
+
+    fn end(&self, py: Python<'_>) -> PyResult<Option<(u64, u64, u64)>> {
+        if self.finished.swap(true, Relaxed) {
+            return Ok(None);
+        }
+        let cache = self.cache.get();
+        cache.recording.threshold.store(0, Relaxed);
+        // Notes are taken in sections: after this one there are no more.
+        cache.shared.write(py, |_| ());
+        let (hits, misses) = cache.shared.counts();
+        let Some(recorder) = cache.recording.recorder.get() else {
+            return Ok(None);
+        };
+        let gets = hits + misses - self.requests_before;
+        let recorded = py.detach(|| recorder.end(gets))?;
+        Ok(Some((recorded.records, recorded.lost, recorded.bytes)))
+    }
+}
+
+#[pymethods]
+impl CacheRecording {
+    /// Ends the recording: the number of records, of records lost, and of bytes. `None` if it was
+    /// ended before.
+    fn finish(&self, py: Python<'_>) -> PyResult<Option<(u64, u64, u64)>> {
+        self.end(py)
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _exception: &Bound<'_, pyo3::types::PyTuple>,
+    ) -> PyResult<bool> {
+        self.end(py)?;
+        Ok(false)
+    }
+
+    fn __del__(&self, py: Python<'_>) -> PyResult<()> {
+        self.end(py).map(drop)
+    }
+
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.cache)
+    }
+}

@@ -1,0 +1,49 @@
+//! Counts, for the user.
+
+use pyo3::prelude::*;
+
+/// What has happened to a cache since it was made.
+#[pyclass(frozen, get_all, eq, skip_from_py_object, module = "frazil")]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CacheStats {
+    pub(super) hits: u64,
+    pub(super) misses: u64,
+    pub(super) inserts: u64,
+    pub(super) replacements: u64,
+    pub(super) evictions: u64,
+    pub(super) expirations: u64,
+    pub(super) deletions: u64,
+    pub(super) refusals: u64,
+    pub(super) loads: u64,
+    pub(super) entries: u64,
+    pub(super) size: u64,
+}
+
+#[pymethods]
+impl CacheStats {
+    /// Hits by hits and misses; 0.0 before the first of either.
+    #[getter]
+    fn hit_ratio(&self) -> f64 {
+        let requests = self.hits + self.misses;
+        if requests == 0 { 0.0 } else { self.hits as f64 / requests as f64 }
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "CacheStats(hits={}, misses={}, hit_ratio={:.3}, inserts={}, replacements={}, \
+             evictions={}, expirations={}, deletions={}, refusals={}, loads={}, entries={}, size={})",
+            self.hits,
+            self.misses,
+            self.hit_ratio(),
+            self.inserts,
+            self.replacements,
+            self.evictions,
+            self.expirations,
+            self.deletions,
+            self.refusals,
+            self.loads,
+            self.entries,
+            self.size
+        )
+    }
+}
