@@ -14,11 +14,11 @@ mod _frazil {
     use super::*;
 
     #[pymodule_export]
-    use cache::{Cache, CacheIterator, CacheRecording, CacheStats};
-    #[pymodule_export]
     use cache::{_answer, _peek};
     #[pymodule_export]
-    use compat::CompatCore;
+    use cache::{Cache, CacheIterator, CacheRecording, CacheStats};
+    #[pymodule_export]
+    use compat::{CompatCore, CompatTimer};
     #[pymodule_export]
     use memoized::Memoized;
 

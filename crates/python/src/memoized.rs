@@ -304,7 +304,8 @@ impl Memoized {
         if !cls.is_subclass_of::<Self>()? {
             return Err(PyRuntimeError::new_err("no class of functions with results"));
         }
-        let sample = Bound::new(py, Self::new(cls.clone().into_any(), None, false, None, None, None)?)?;
+        let sample =
+            Bound::new(py, Self::new(cls.clone().into_any(), None, false, None, None, None)?)?;
         let field = &raw const sample.get().vectorcall;
         // SAFETY: `new` sets the pointer in every instance, `__call__` calls it, and `__get__`
         // makes a bound method.

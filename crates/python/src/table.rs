@@ -53,6 +53,12 @@ pub(crate) struct Entry<V> {
     links: [Links; 2],
 }
 
+impl<V> Entry<V> {
+    pub(crate) fn into_parts(self) -> (Py<PyAny>, V) {
+        (self.key, self.value)
+    }
+}
+
 pub(crate) struct Table<V> {
     index: HashTable<Slot>,
     entries: Vec<Option<Entry<V>>>,

@@ -21,18 +21,19 @@ import copyreg
 import heapq
 import random
 import time
+from copy import copy as copy_of, deepcopy
 from collections.abc import MutableMapping
 
-from ._frazil import CompatCore
+from ._frazil import CompatCore, _Timer
 
 __all__ = ("Cache", "FIFOCache", "LFUCache", "LRUCache", "RRCache", "TLRUCache", "TTLCache")
 
 _NOTHING = object()
 
 # Called as functions, so that a derived class may use these names.
-_begin, _find, _first = CompatCore._begin, CompatCore._find, CompatCore._first
-_put, _pop = CompatCore._put, CompatCore._pop
-_dump, _load = CompatCore._dump, CompatCore._load
+_begin, _find, _put, _pop = CompatCore._begin, CompatCore._find, CompatCore._put, CompatCore._pop
+_count, _discard, _expire = CompatCore._count, CompatCore._discard, CompatCore._expire
+_dump, _load, _timer = CompatCore._dump, CompatCore._load, CompatCore._timer
 
 
 class Cache(CompatCore, MutableMapping):
@@ -55,10 +56,10 @@ class Cache(CompatCore, MutableMapping):
     def __init__(self, maxsize, getsizeof=None):
         self._frazil_start(maxsize, getsizeof)
 
-    def _frazil_start(self, maxsize, getsizeof, choose=None):
+    def _frazil_start(self, maxsize, getsizeof, choose=None, timer=None):
         if getsizeof is not None:
             self.getsizeof = getsizeof
-        _begin(self, maxsize, self.getsizeof is not Cache.getsizeof, choose)
+        _begin(self, maxsize, self.getsizeof is not Cache.getsizeof, choose, timer)
         self.__maxsize = maxsize
 
     def __repr__(self):
@@ -81,23 +82,23 @@ class Cache(CompatCore, MutableMapping):
 
     def __copy__(self):
         copy = type(self).__new__(type(self))
-        _restore(copy, (self.__dict__, self.__content()))
+        # A clock of its own, which does not stand still while this one does.
+        _restore(copy, (self.__dict__, self.__content(copy_of(_timer(self)))))
         return copy
 
     def __deepcopy__(self, memo):
-        from copy import deepcopy
-
         copy = type(self).__new__(type(self))
         memo[id(self)] = copy
-        _restore(copy, deepcopy((self.__getstate__(), self.__content()), memo))
+        _restore(copy, deepcopy((self.__getstate__(), self.__content(_timer(self))), memo))
         return copy
 
     def __reduce_ex__(self, protocol):
-        state = (self.__getstate__(), self.__content())
+        state = (self.__getstate__(), self.__content(_timer(self)))
         return copyreg.__newobj__, (type(self),), state, None, None, _restore
 
-    def __content(self):
-        return self.maxsize, self.getsizeof is not Cache.getsizeof, self._frazil_choose, *_dump(self)
+    def __content(self, timer):
+        sized = self.getsizeof is not Cache.getsizeof
+        return (self.__maxsize, sized, self._frazil_choose, timer), *_dump(self)
 
     _frazil_choose = None
 
@@ -106,8 +107,8 @@ class Cache(CompatCore, MutableMapping):
 
 
 def _restore(cache, state):
-    attributes, (maxsize, sized, choose, items, order) = state
-    _begin(cache, maxsize, sized, choose)
+    attributes, (settings, items, order) = state
+    _begin(cache, *settings)
     _load(cache, items, order)
     if hasattr(cache, "__setstate__"):
         cache.__setstate__(attributes)
@@ -184,112 +185,30 @@ class RRCache(Cache):
         return self._frazil_choose
 
 
-class _Timer:
-    """A clock that stands still within `with`."""
-
-    def __init__(self, timer):
-        self._timer = timer
-        self._depth = 0
-
-    def __call__(self):
-        return self._time if self._depth else self._timer()
-
-    def __enter__(self):
-        if not self._depth:
-            self._time = self._timer()
-        self._depth += 1
-        return self._time
-
-    def __exit__(self, *error):
-        self._depth -= 1
-
-    def __reduce__(self):
-        return _Timer, (self._timer,)
-
-    def __getattr__(self, name):
-        # A copy that is not made yet has no `_timer`.
-        if name == "_timer":
-            raise AttributeError(name)
-        return getattr(self._timer, name)
-
-
 class _TimedCache(Cache):
-    """What classes with a clock share."""
+    """What classes with a clock share: the note of an item is when it expires."""
 
     _frazil_rule = "timed"
 
     def __init__(self, maxsize, timer, getsizeof=None):
-        super().__init__(maxsize, getsizeof)
-        self.__timer = _Timer(timer)
+        self._frazil_start(maxsize, getsizeof, timer=_Timer(timer))
 
     @property
     def timer(self):
         """The clock: call it for the time, or enter it to have it stand still."""
-        return self.__timer
-
-    def __contains__(self, key):
-        found = _find(self, key, False)
-        return found is not None and self._frazil_lives(found[1], self.__timer())
-
-    def __getitem__(self, key):
-        found = _find(self, key, True)
-        if found is not None and self._frazil_lives(found[1], self.__timer()):
-            return found[0]
-        return self.__missing__(key)
+        return _timer(self)
 
     def __repr__(self):
-        with self.__timer as time:
+        with self.timer as time:
             self.expire(time)
             return super().__repr__()
-
-    def __len__(self):
-        self.expire(self.__timer())
-        return super().__len__()
-
-    @property
-    def currsize(self):
-        """The sum of sizes of items that have not expired."""
-        self.expire(self.__timer())
-        return super().currsize
 
     def __iter__(self):
         for key in super().__iter__():
             # The clock stands still while the loop's body uses the key.
-            with self.__timer as time:
-                if self._frazil_lives(_find(self, key, False)[1], time):
+            with self.timer as time:
+                if time < _find(self, key, False)[1]:
                     yield key
-
-    def get(self, key, default=None):
-        """The value of a key if it is in the cache and lives, else `default`."""
-        with self.__timer:
-            return super().get(key, default)
-
-    def pop(self, key, default=_NOTHING):
-        """Removes a key and returns its value, else `default`, else raises `KeyError`."""
-        with self.__timer:
-            return super().pop(key, default)
-
-    def setdefault(self, key, default=None):
-        """The value of a key if it lives, else `default`, which is assigned."""
-        with self.__timer:
-            return super().setdefault(key, default)
-
-    def __delitem__(self, key):
-        found = _find(self, key, False)
-        super().__delitem__(key)
-        if not self._frazil_lives(found[1], self.__timer()):
-            raise KeyError(key)
-
-    def popitem(self):
-        """Removes what was not used for longest of what lives, and returns it."""
-        with self.__timer as time:
-            self.expire(time)
-            return super().popitem()
-
-    def __copy__(self):
-        copy = super().__copy__()
-        copy.__timer = _Timer(self.__timer._timer)
-        return copy
 
 
 class TTLCache(_TimedCache):
@@ -319,10 +238,6 @@ class TTLCache(_TimedCache):
         """How long an item lives."""
         return self.__ttl
 
-    @staticmethod
-    def _frazil_lives(expires, time):
-        return time < expires
-
     def __setitem__(self, key, value):
         with self.timer as time:
             expires = time + self.__ttl
@@ -331,15 +246,8 @@ class TTLCache(_TimedCache):
 
     def expire(self, time=None):
         """Removes what has expired by `time`, by default now, and returns the items in a list."""
-        if time is None:
-            time = self.timer()
-        expired = []
         # The order of insertion is that of the last assignments, thus of expiry.
-        while (first := _first(self)) is not None and not time < first[1]:
-            key = first[0]
-            expired.append((key, _find(self, key, False)[0]))
-            Cache.__delitem__(self, key)
-        return expired
+        return _expire(self, self.timer() if time is None else time)
 
     def _frazil_restored(self):
         self.expire()
@@ -348,12 +256,11 @@ class TTLCache(_TimedCache):
 class _Deadline:
     """When an item of a `TLRUCache` expires, in a heap."""
 
-    __slots__ = ("expires", "key", "removed")
+    __slots__ = ("expires", "key")
 
     def __init__(self, key, expires):
         self.key = key
         self.expires = expires
-        self.removed = False
 
     def __lt__(self, other):
         return self.expires < other.expires
@@ -376,6 +283,7 @@ class TLRUCache(_TimedCache):
     def __init__(self, maxsize, ttu, timer=time.monotonic, getsizeof=None):
         super().__init__(maxsize, timer, getsizeof)
         self.__ttu = ttu
+        # Also of items that are gone or have another deadline by now.
         self.__heap = []
 
     @property
@@ -383,29 +291,15 @@ class TLRUCache(_TimedCache):
         """The function that says when an item expires."""
         return self.__ttu
 
-    @staticmethod
-    def _frazil_lives(deadline, time):
-        return time < deadline.expires
-
     def __setitem__(self, key, value):
         with self.timer as time:
             self.expire(time)
             expires = self.__ttu(key, value, time)
-            old = _find(self, key, False)
             if time < expires:
-                deadline = _Deadline(key, expires)
-                _put(self, key, value, deadline)
-                heapq.heappush(self.__heap, deadline)
-            elif old is not None:
-                Cache.__delitem__(self, key)
-            if old is not None:
-                old[1].removed = True
-
-    def __delitem__(self, key):
-        found = _find(self, key, False)
-        if found is not None:
-            found[1].removed = True
-        super().__delitem__(key)
+                _put(self, key, value, expires)
+                heapq.heappush(self.__heap, _Deadline(key, expires))
+            else:
+                _discard(self, key)
 
     def clear(self):
         """Removes all items."""
@@ -416,28 +310,17 @@ class TLRUCache(_TimedCache):
         """Removes what has expired by `time`, by default now, and returns the items in a list."""
         if time is None:
             time = self.timer()
-        heap = self.__heap
-        # Deadlines of replaced items stay in the heap, as long as they are no more than the others.
-        if len(heap) > 2 * Cache.__len__(self):
-            self.__heap = heap = [deadline for deadline in heap if not deadline.removed]
-            heapq.heapify(heap)
-        expired = []
-        while heap and (heap[0].removed or not time < heap[0].expires):
+        if len(self.__heap) > 2 * _count(self):
+            self._frazil_restored()
+        heap, expired = self.__heap, []
+        while heap and not time < heap[0].expires:
             deadline = heapq.heappop(heap)
-            if not deadline.removed:
-                expired.append((deadline.key, _find(self, deadline.key, False)[0]))
-                Cache.__delitem__(self, deadline.key)
+            found = _find(self, deadline.key, False)
+            if found is not None and found[1] is deadline.expires:
+                expired.append((deadline.key, found[0]))
+                _discard(self, deadline.key)
         return expired
 
-    def __copy__(self):
-        copy = super().__copy__()
-        items, order = _dump(self)
-        items = [(key, value, size, _Deadline(key, deadline.expires), uses)
-                 for key, value, size, deadline, uses in items]
-        _load(copy, items, order)
-        copy._frazil_restored()
-        return copy
-
     def _frazil_restored(self):
-        self.__heap = [note for _, _, _, note, _ in _dump(self)[0]]
+        self.__heap = [_Deadline(key, expires) for key, _, _, expires, _ in _dump(self)[0]]
         heapq.heapify(self.__heap)

@@ -62,11 +62,8 @@ pub(super) struct Core {
 macro_rules! order_and_view {
     ($core:expr) => {{
         let core = $core;
-        let view = View {
-            table: &core.table,
-            weights: core.weights.as_deref(),
-            now: core.requests,
-        };
+        let view =
+            View { table: &core.table, weights: core.weights.as_deref(), now: core.requests };
         (core.order.get(), view)
     }};
 }

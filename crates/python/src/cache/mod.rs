@@ -8,13 +8,13 @@ mod flight;
 mod index;
 mod iter;
 mod lifetimes;
+mod loading;
 mod order;
 mod probe;
+mod recording;
 mod removed;
 mod results;
 mod section;
-mod loading;
-mod recording;
 mod settings;
 mod state;
 mod stats;
@@ -110,8 +110,9 @@ impl Cache {
         if !self.tells {
             return removed.release(py, None);
         }
-        let on_evict =
-            self.shared.read(py, |core| core.callbacks.on_evict.as_ref().map(|it| it.clone_ref(py)));
+        let on_evict = self
+            .shared
+            .read(py, |core| core.callbacks.on_evict.as_ref().map(|it| it.clone_ref(py)));
         removed.release(py, on_evict.as_ref())
     }
 
@@ -187,12 +188,15 @@ impl Cache {
     #[cold]
     fn weigh_by_user(&self, value: &Bound<'_, PyAny>) -> PyResult<u64> {
         let py = value.py();
-        let getsizeof =
-            self.shared.read(py, |core| core.callbacks.getsizeof.as_ref().map(|it| it.clone_ref(py)));
+        let getsizeof = self
+            .shared
+            .read(py, |core| core.callbacks.getsizeof.as_ref().map(|it| it.clone_ref(py)));
         match getsizeof {
-            Some(getsizeof) => {
-                settings::size(&getsizeof.bind(py).call1((value,))?, "the result of getsizeof", true)
-            }
+            Some(getsizeof) => settings::size(
+                &getsizeof.bind(py).call1((value,))?,
+                "the result of getsizeof",
+                true,
+            ),
             None => Ok(1),
         }
     }
@@ -329,11 +333,12 @@ impl Cache {
         let mut probe = Probe::new(&key)?;
         let now = self.now();
         loop {
-            let found = self.shared.read(key.py(), |core| match core.table.find(key.py(), &probe) {
-                Found::At(slot) => Ok(core.is_live(slot, now)),
-                Found::Absent => Ok(false),
-                found => Err(found),
-            });
+            let found =
+                self.shared.read(key.py(), |core| match core.table.find(key.py(), &probe) {
+                    Found::At(slot) => Ok(core.is_live(slot, now)),
+                    Found::Absent => Ok(false),
+                    found => Err(found),
+                });
             match found {
                 Ok(found) => return Ok(found),
                 Err(found) => Self::settle(&mut probe, found)?,
@@ -504,7 +509,11 @@ impl Cache {
     }
 
     #[pyo3(signature = (path, rate = 1.0))]
-    fn record(slf: Bound<'_, Self>, path: std::path::PathBuf, rate: f64) -> PyResult<CacheRecording> {
+    fn record(
+        slf: Bound<'_, Self>,
+        path: std::path::PathBuf,
+        rate: f64,
+    ) -> PyResult<CacheRecording> {
         CacheRecording::begin(slf, &path, rate)
     }
 
@@ -550,8 +559,7 @@ impl Cache {
 
     /// Bytes, without the objects in it and the policy's own data.
     fn __sizeof__(&self, py: Python<'_>) -> usize {
-        size_of::<Self>() + size_of::<ffi::PyObject>()
-            + self.shared.read(py, Core::heap_bytes)
+        size_of::<Self>() + size_of::<ffi::PyObject>() + self.shared.read(py, Core::heap_bytes)
     }
 
     #[classmethod]
@@ -615,9 +623,9 @@ impl Cache {
     }
 
     fn __clear__(&self, py: Python<'_>) {
-        let parts = self.shared.write(py, |core| {
-            (core.clear(self.policy), std::mem::take(&mut core.callbacks))
-        });
+        let parts = self
+            .shared
+            .write(py, |core| (core.clear(self.policy), std::mem::take(&mut core.callbacks)));
         drop(parts);
     }
 }

@@ -79,10 +79,7 @@ pub(super) fn lifetime(given: Option<&Bound<'_, PyAny>>, name: &str) -> PyResult
 ///
 /// # Errors
 /// `TypeError` if it cannot be called.
-pub(super) fn function(
-    given: Option<Bound<'_, PyAny>>,
-    name: &str,
-) -> PyResult<Option<Py<PyAny>>> {
+pub(super) fn function(given: Option<Bound<'_, PyAny>>, name: &str) -> PyResult<Option<Py<PyAny>>> {
     match given {
         Some(given) if given.is_callable() => Ok(Some(given.unbind())),
         Some(given) => {

@@ -123,9 +123,9 @@ impl Table {
     /// The first entry in this slot or a later one.
     pub(super) fn at_or_behind(&self, slot: u32) -> Option<(u32, &Py<PyAny>, &Py<PyAny>)> {
         let rest = self.entries.get(slot as usize..)?;
-        (slot..).zip(rest).find_map(|(slot, entry)| {
-            Some((slot, entry.key.as_ref()?, entry.value.as_ref()?))
-        })
+        (slot..)
+            .zip(rest)
+            .find_map(|(slot, entry)| Some((slot, entry.key.as_ref()?, entry.value.as_ref()?)))
     }
 
     pub(super) fn mark(&self, slot: Slot) -> &Mark {

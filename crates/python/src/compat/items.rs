@@ -47,6 +47,7 @@ pub(super) struct Items {
 }
 
 /// What an assignment came to, and what its caller drops when the items are free.
+#[expect(dead_code, reason = "what is held here is only dropped")]
 pub(super) enum Put {
     Done(Option<Item>, Option<Py<PyAny>>),
     Full(Item, Py<PyAny>),

@@ -6,6 +6,7 @@
 
 mod items;
 mod number;
+mod timer;
 
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyRuntimeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -18,6 +19,7 @@ use crate::shared::Shared;
 use crate::table::{Order, Probe, Slot, find};
 use items::{Item, Items, Put, Rule};
 use number::Number;
+pub(crate) use timer::CompatTimer;
 
 /// A mapping of a bounded size. The class attribute `_frazil_rule` says what is evicted.
 #[pyclass(frozen, subclass, mapping, module = "frazil._frazil")]
@@ -25,9 +27,44 @@ pub(crate) struct CompatCore {
     items: Shared<Items>,
     /// Chooses the victim from all keys, where the rule says so.
     choose: PyOnceLock<Py<PyAny>>,
+    /// Of a cache whose items live until the time that is noted of each.
+    timer: PyOnceLock<Py<CompatTimer>>,
 }
 
 impl CompatCore {
+    fn timer(&self, py: Python<'_>) -> Option<&CompatTimer> {
+        self.timer.get(py).map(Py::get)
+    }
+
+    /// Whether an item lives that has this note.
+    #[inline]
+    fn lives(&self, py: Python<'_>, note: Option<Bound<'_, PyAny>>) -> PyResult<bool> {
+        match (self.timer(py), note) {
+            (Some(timer), Some(expires)) => timer.now(py)?.lt(expires),
+            _ => Ok(true),
+        }
+    }
+
+    /// Does `work` while the clock stands still, if there is one.
+    fn at_once<R>(&self, py: Python<'_>, work: impl FnOnce() -> PyResult<R>) -> PyResult<R> {
+        let Some(timer) = self.timer(py) else { return work() };
+        timer.enter(py)?;
+        let result = work();
+        timer.exit(py);
+        result
+    }
+
+    /// Removes what has expired, by the method of the class.
+    fn expire(slf: &Bound<'_, Self>) -> PyResult<()> {
+        let py = slf.py();
+        let Some(timer) = slf.get().timer(py) else { return Ok(()) };
+        slf.call_method1(intern!(py, "expire"), (timer.now(py)?,)).map(drop)
+    }
+
+    fn count(&self, py: Python<'_>) -> usize {
+        self.items.with(py, |items| items.table.len())
+    }
+
     /// Finds a key, and does `work` with the items and its slot. `work` runs no Python code.
     #[inline]
     fn find<'py, R>(
@@ -116,7 +153,7 @@ impl CompatCore {
             });
             return first.ok_or_else(|| empty(slf));
         };
-        if this.items.with(py, |items| items.table.len()) == 0 {
+        if this.count(py) == 0 {
             return Err(empty(slf));
         }
         let key = choose.bind(py).call1((CompatKeys { of: slf.clone().unbind() },))?;
@@ -171,17 +208,22 @@ impl CompatCore {
         let Some(rule) = Rule::named(&name) else {
             return Err(PyValueError::new_err(format!("no rule is called {name}")));
         };
-        Ok(Self { items: Shared::new(Items::new(rule)), choose: PyOnceLock::new() })
+        Ok(Self {
+            items: Shared::new(Items::new(rule)),
+            choose: PyOnceLock::new(),
+            timer: PyOnceLock::new(),
+        })
     }
 
     /// What `__init__` learns. `sized`: values have sizes of their own.
-    #[pyo3(signature = (maxsize, sized, choose=None))]
+    #[pyo3(signature = (maxsize, sized, choose=None, timer=None))]
     fn _begin(
         &self,
         py: Python<'_>,
         maxsize: &Bound<'_, PyAny>,
         sized: bool,
         choose: Option<Py<PyAny>>,
+        timer: Option<Py<CompatTimer>>,
     ) -> PyResult<()> {
         let size = Number::of(maxsize)?;
         if Number::ZERO.exceeds(size) || size.is_nan() {
@@ -191,6 +233,9 @@ impl CompatCore {
         if let Some(choose) = choose {
             self.choose.get_or_init(py, || choose);
         }
+        if let Some(timer) = timer {
+            self.timer.get_or_init(py, || timer);
+        }
         Ok(())
     }
 
@@ -198,16 +243,13 @@ impl CompatCore {
         slf: &Bound<'py, Self>,
         key: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = slf.py();
-        let value = slf.get().find(py, key, |items, slot| {
-            let slot = slot?;
-            items.touch(slot);
-            items.table.entry(slot).map(|entry| entry.value.value.bind(py).clone())
-        })?;
-        match value {
-            Some(value) => Ok(value),
-            None => slf.call_method1(intern!(py, "__missing__"), (key,)),
+        let (this, py) = (slf.get(), slf.py());
+        if let Some((value, note)) = this._find(py, key, true)?
+            && this.lives(py, note)?
+        {
+            return Ok(value);
         }
+        slf.call_method1(intern!(py, "__missing__"), (key,))
     }
 
     fn __missing__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
@@ -234,15 +276,28 @@ impl CompatCore {
 
     fn __delitem__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<()> {
         let removed = self.find(py, key, |items, slot| items.remove(slot?))?;
-        removed.map(drop).ok_or_else(|| missing(key))
+        let Some(mut removed) = removed else { return Err(missing(key)) };
+        let note = removed.value.note.take().map(|note| note.into_bound(py));
+        if self.lives(py, note)? { Ok(()) } else { Err(missing(key)) }
+    }
+
+    /// Removes a key, if it is there.
+    fn _discard<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<()> {
+        let removed = self.find(py, key, |items, slot| items.remove(slot?))?;
+        drop(removed);
+        Ok(())
     }
 
     fn __contains__<'py>(&self, py: Python<'py>, key: &Bound<'py, PyAny>) -> PyResult<bool> {
-        self.find(py, key, |_, slot| slot.is_some())
+        match self._find(py, key, false)? {
+            Some((_, note)) => self.lives(py, note),
+            None => Ok(false),
+        }
     }
 
-    fn __len__(&self, py: Python<'_>) -> usize {
-        self.items.with(py, |items| items.table.len())
+    fn __len__(slf: &Bound<'_, Self>) -> PyResult<usize> {
+        Self::expire(slf)?;
+        Ok(slf.get().count(slf.py()))
     }
 
     fn __iter__(slf: &Bound<'_, Self>) -> CompatIterator {
@@ -260,7 +315,9 @@ impl CompatCore {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if slf.contains(key)? { slf.as_any().get_item(key).map(Some) } else { Ok(default) }
+        slf.get().at_once(slf.py(), || {
+            if slf.contains(key)? { slf.as_any().get_item(key).map(Some) } else { Ok(default) }
+        })
     }
 
     /// Removes a key and returns its value, else `default`, else raises `KeyError`.
@@ -270,12 +327,14 @@ impl CompatCore {
         key: &Bound<'py, PyAny>,
         default: &Bound<'py, PyTuple>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        if slf.contains(key)? {
+        slf.get().at_once(slf.py(), || {
+            if !slf.contains(key)? {
+                return default.get_item(0).map_err(|_| missing(key));
+            }
             let value = slf.as_any().get_item(key)?;
             slf.as_any().del_item(key)?;
-            return Ok(value);
-        }
-        default.get_item(0).map_err(|_| missing(key))
+            Ok(value)
+        })
     }
 
     /// The value of a key if it is in the cache, else `default`, which is assigned.
@@ -285,18 +344,23 @@ impl CompatCore {
         key: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if slf.contains(key)? {
-            return slf.as_any().get_item(key).map(Some);
-        }
-        slf.as_any().set_item(key, default.clone())?;
-        Ok(default)
+        slf.get().at_once(slf.py(), || {
+            if slf.contains(key)? {
+                return slf.as_any().get_item(key).map(Some);
+            }
+            slf.as_any().set_item(key, default.clone())?;
+            Ok(default)
+        })
     }
 
     /// Removes the item that is evicted next, and returns it.
     fn popitem<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
-        let (key, value) = Self::victim(slf)?;
-        slf.as_any().del_item(&key)?;
-        Ok((key, value))
+        slf.get().at_once(slf.py(), || {
+            Self::expire(slf)?;
+            let (key, value) = Self::victim(slf)?;
+            slf.as_any().del_item(&key)?;
+            Ok((key, value))
+        })
     }
 
     /// Removes all items.
@@ -306,8 +370,18 @@ impl CompatCore {
     }
 
     #[getter]
-    fn currsize<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.items.with(py, |items| items.total).object(py)
+    fn currsize<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        Self::expire(slf)?;
+        slf.get().items.with(slf.py(), |items| items.total).object(slf.py())
+    }
+
+    fn _timer(&self, py: Python<'_>) -> Option<Py<CompatTimer>> {
+        self.timer.get(py).map(|timer| timer.clone_ref(py))
+    }
+
+    /// How many items there are, expired ones among them.
+    fn _count(&self, py: Python<'_>) -> usize {
+        self.count(py)
     }
 
     /// The value and the note of a key, or `None`. `touch`: it counts as read.
@@ -328,13 +402,33 @@ impl CompatCore {
         })
     }
 
-    /// The first key in the order of insertion, with its note.
-    fn _first<'py>(&self, py: Python<'py>) -> Option<Noted<'py>> {
-        self.items.with(py, |items| {
-            let entry = items.table.entry(items.table.first(Order::Insertion)?)?;
-            let note = entry.value.note.as_ref().map(|note| note.bind(py).clone());
-            Some((entry.key.bind(py).clone(), note))
-        })
+    /// Removes from the first in the order of insertion on what has expired by `time`.
+    fn _expire<'py>(
+        &self,
+        py: Python<'py>,
+        time: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>)>> {
+        let mut expired = Vec::new();
+        loop {
+            let first = self.items.with(py, |items| {
+                let slot = items.table.first(Order::Insertion)?;
+                let note = items.table.entry(slot)?.value.note.as_ref()?.bind(py).clone();
+                Some((slot, note))
+            });
+            let Some((slot, note)) = first else { return Ok(expired) };
+            if time.lt(&note)? {
+                return Ok(expired);
+            }
+            // The comparison may have changed the items: it is removed only if it is as it was.
+            let removed = self.items.with(py, |items| {
+                let held = items.table.entry(slot)?.value.note.as_ref()?;
+                if held.is(&note) { items.remove(slot) } else { None }
+            });
+            if let Some(entry) = removed {
+                let (key, item) = entry.into_parts();
+                expired.push((key.into_bound(py), item.value.into_bound(py)));
+            }
+        }
     }
 
     /// All items as they are inserted by `_load`, and the positions among them in the order of
@@ -377,6 +471,11 @@ impl CompatCore {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        // The collector has stopped all threads: what was set is seen without the lock.
+        // SAFETY: CPython calls this with the thread attached; only a pointer is read.
+        let py = unsafe { Python::assume_attached() };
+        visit.call(self.choose.get(py))?;
+        visit.call(self.timer.get(py))?;
         let visited = self.items.try_with(|items| {
             items.table.traverse(&visit, |item| {
                 visit.call(&item.value)?;
@@ -407,7 +506,7 @@ struct CompatKeys {
 #[pymethods]
 impl CompatKeys {
     fn __len__(&self, py: Python<'_>) -> usize {
-        self.of.get().__len__(py)
+        self.of.get().count(py)
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, position: usize) -> PyResult<Bound<'py, PyAny>> {
