@@ -24,6 +24,7 @@ mod _frazil {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        cache::install(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

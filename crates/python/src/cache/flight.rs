@@ -1,7 +1,8 @@
 //! A key that is being loaded, by one thread for all that ask.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -66,8 +67,12 @@ impl Flight {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the load, with its value or without, unless it has ended.
+    /// Ends the load, with its value or without, unless it has ended. Nobody waits for a flight of
+    /// the process that this one was forked from, and its lock may be held for ever.
     pub(super) fn land(&self, value: Option<Py<PyAny>>) {
+        if self.process != std::process::id() {
+            return;
+        }
         let mut state = self.state();
         if matches!(*state, State::Flying) {
             *state = value.map_or(State::Failed, State::Landed);
@@ -79,11 +84,9 @@ impl Flight {
     ///
     /// # Errors
     /// That of a signal's handler, such as `KeyboardInterrupt`; `RuntimeError` if this thread loads
-    /// the key itself.
-    pub(super) fn wait(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
-        if self.thread == thread::current().id() {
-            return Err(PyRuntimeError::new_err("the loader of a key asks for that key"));
-        }
+    /// the key itself, or another that whoever loads this one waits for.
+    pub(super) fn wait(self: &Arc<Self>, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
+        let _waiting = Waiting::begin(self)?;
         loop {
             let flies = py.detach(|| {
                 let state = self.state();
@@ -102,6 +105,49 @@ impl Flight {
             }
             py.check_signals()?;
         }
+    }
+}
+
+/// Which flight each waiting thread waits for, in all caches. Locked only by attached threads, which
+/// do not detach meanwhile: so no fork finds it locked.
+static WAITING: LazyLock<Mutex<HashMap<ThreadId, Arc<Flight>>>> = LazyLock::new(Mutex::default);
+
+fn waiting() -> MutexGuard<'static, HashMap<ThreadId, Arc<Flight>>> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A thread that waits.
+struct Waiting(ThreadId);
+
+impl Waiting {
+    /// O(threads that wait for each other).
+    fn begin(flight: &Arc<Flight>) -> PyResult<Self> {
+        let this = thread::current().id();
+        let mut waiting = waiting();
+        let mut last = flight;
+        while last.thread != this {
+            match waiting.get(&last.thread) {
+                Some(next) => last = next,
+                None => {
+                    waiting.insert(this, Arc::clone(flight));
+                    return Ok(Waiting(this));
+                }
+            }
+        }
+        let problem = if Arc::ptr_eq(last, flight) {
+            "the loader of a key asks for that key"
+        } else {
+            "loaders ask for each other's keys"
+        };
+        Err(PyRuntimeError::new_err(problem))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let ended = waiting().remove(&self.0);
+        // Outside of the lock: this may be the last reference to a key.
+        drop(ended);
     }
 }
 

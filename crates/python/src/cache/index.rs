@@ -14,27 +14,63 @@ const FILLED: usize = 12;
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(64))]
 struct Bucket {
-    /// 0, or a tag above the slot plus 1.
+    /// 0, or a tag above the slot.
     words: [u32; WORDS],
     /// Words of this or an earlier home that lie further on.
     passed: u32,
 }
 
 impl Bucket {
-    /// A bit for each word in use with this tag.
+    /// A bit for each word that equals `wanted` above its lowest `bits`.
     #[inline(always)]
-    fn matches(&self, tag: u32, mask: u32) -> u32 {
-        let mut matches = 0;
-        for (at, word) in self.words.iter().enumerate() {
-            // The tag gone, the slot plus 1 is left: from 1 to `mask`.
-            let is = (word ^ tag).wrapping_sub(1) < mask;
-            matches |= u32::from(is) << at;
-        }
-        matches
+    fn matches(&self, wanted: u32, bits: u32) -> u32 {
+        scan::matches(self, wanted >> bits, bits)
     }
 
-    fn empty(&self) -> Option<usize> {
-        self.words.iter().position(|&word| word == 0)
+    /// The first word not in use; [`WORDS`] if there is none.
+    #[inline(always)]
+    fn empty(&self) -> usize {
+        let empty = self.matches(0, 0);
+        if empty == 0 { WORDS } else { empty.trailing_zeros() as usize }
+    }
+}
+
+/// All words of a line at once: 20 instructions instead of 100.
+#[cfg(target_arch = "x86_64")]
+mod scan {
+    use std::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi32, _mm_cvtsi32_si128, _mm_load_si128, _mm_movemask_epi8,
+        _mm_packs_epi16, _mm_packs_epi32, _mm_set1_epi32, _mm_srl_epi32,
+    };
+
+    use super::{Bucket, WORDS};
+
+    #[inline(always)]
+    pub(super) fn matches(bucket: &Bucket, wanted: u32, bits: u32) -> u32 {
+        let line = std::ptr::from_ref(bucket).cast::<__m128i>();
+        // SAFETY: a bucket is four aligned vectors, and every x86-64 has SSE2.
+        let found = unsafe {
+            let shift = _mm_cvtsi32_si128(bits as i32);
+            let wanted = _mm_set1_epi32(wanted as i32);
+            let four = |at| {
+                _mm_cmpeq_epi32(_mm_srl_epi32(_mm_load_si128(line.add(at)), shift), wanted)
+            };
+            let (low, high) = (_mm_packs_epi32(four(0), four(1)), _mm_packs_epi32(four(2), four(3)));
+            _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
+        };
+        // The last of the sixteen is the count.
+        found & ((1 << WORDS) - 1)
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod scan {
+    use super::Bucket;
+
+    #[inline(always)]
+    pub(super) fn matches(bucket: &Bucket, wanted: u32, bits: u32) -> u32 {
+        let matches = bucket.words.iter().enumerate();
+        matches.fold(0, |all, (at, word)| all | u32::from(word >> bits == wanted) << at)
     }
 }
 
@@ -63,18 +99,24 @@ impl Index {
         (1 << self.bits) - 1
     }
 
+    /// The highest bit is set: no word in use looks like an empty one.
+    #[inline(always)]
+    fn tag(&self, hash: u32) -> u32 {
+        (hash << self.bits) | (1 << 31)
+    }
+
     /// The first slot of this hash's chain that `is` accepts. It is asked for slots with this hash,
     /// and for a few with others. O(1); with many equal hashes, O(their number).
     #[inline(always)]
     pub(super) fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         let mask = self.mask();
-        let tag = hash << self.bits;
+        let tag = self.tag(hash);
         let mut at = self.home(hash);
         for _ in 0..self.buckets.len() {
             let bucket = &self.buckets[at];
-            let mut matches = bucket.matches(tag, mask);
+            let mut matches = bucket.matches(tag, self.bits);
             while matches != 0 {
-                let slot = (bucket.words[matches.trailing_zeros() as usize] & mask) - 1;
+                let slot = bucket.words[matches.trailing_zeros() as usize] & mask;
                 if is(slot) {
                     return Some(slot);
                 }
@@ -119,15 +161,17 @@ impl Index {
     /// Adds a slot that is not here. There is room ([`has_room`](Self::has_room)).
     #[inline]
     pub(super) fn insert(&mut self, hash: u32, slot: u32) {
-        let word = (hash << self.bits) | (slot + 1);
+        let word = self.tag(hash) | slot;
         let mut at = self.home(hash);
         loop {
-            if let Some(empty) = self.buckets[at].empty() {
-                self.buckets[at].words[empty] = word;
+            let bucket = &mut self.buckets[at];
+            let empty = bucket.empty();
+            if let Some(place) = bucket.words.get_mut(empty) {
+                *place = word;
                 self.len += 1;
                 return;
             }
-            self.buckets[at].passed += 1;
+            bucket.passed += 1;
             at = self.next(at);
         }
     }
@@ -135,12 +179,13 @@ impl Index {
     /// Takes out a slot that is here.
     #[inline]
     pub(super) fn remove(&mut self, hash: u32, slot: u32) {
-        let word = (hash << self.bits) | (slot + 1);
+        let word = self.tag(hash) | slot;
         let mut at = self.home(hash);
         loop {
             let bucket = &mut self.buckets[at];
-            if let Some(place) = bucket.words.iter().position(|&it| it == word) {
-                bucket.words[place] = 0;
+            let place = bucket.matches(word, 0).trailing_zeros() as usize;
+            if let Some(found) = bucket.words.get_mut(place) {
+                *found = 0;
                 self.len -= 1;
                 return;
             }

@@ -4,6 +4,7 @@
 //! change what is shared inside a section, then release and call outside of it.
 
 mod core;
+mod direct;
 mod flight;
 mod index;
 mod iter;
@@ -20,31 +21,76 @@ mod state;
 mod stats;
 mod table;
 
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
 use frazil_policy::Online;
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
-use pyo3::{PyTraverseError, PyVisit, ffi, intern};
+use pyo3::{Borrowed, PyTraverseError, PyVisit, ffi, intern};
 
 use self::core::{Callbacks, Core, Newcomer};
 use lifetimes::Lifetime;
 use probe::Probe;
 use removed::{Cause, Removed};
 use section::Section;
-use table::Found;
+use table::{Found, Glance};
 
+pub(crate) use direct::install;
 pub(crate) use iter::CacheIterator;
 pub(crate) use recording::CacheRecording;
 pub(crate) use results::{_answer, _peek};
 pub(crate) use stats::CacheStats;
 
-/// A cache of bounded size, shared by threads: see the stub file for its documentation.
+/// Cache(maxsize, policy="mobius", *, getsizeof=None, ttl=None, tti=None, on_evict=None)
+/// --
+///
+/// A mapping of bounded size, shared by threads.
+///
+/// When there is no room for a new entry, the policy chooses which one goes. A look-up or store costs
+/// some tens of nanoseconds; an entry takes 38 bytes beside its key and value, with the policies whose
+/// hit is a mark (mobius, sieve, clock, fifo, s3-fifo).
+///
+/// Args:
+///     maxsize: The most entries, or with `getsizeof` the largest sum of sizes. `None`: no bound.
+///     policy: A name, with parameters if wanted: `"lru"`, `"s3-fifo"`, `"clock:bits=2"`. The
+///         default, `"mobius"`, evicts what SIEVE evicts.
+///     getsizeof: Called with a value when it is stored; returns its size. Fractions are rounded up.
+///     ttl: Seconds, or a `timedelta`, that an entry lives after it was stored.
+///     tti: The same after its last use.
+///     on_evict: Called with key, value and cause, `"size"` or `"expired"`, when an entry goes that
+///         nobody has deleted or replaced. Its errors are raised by the call that evicted.
+///
+/// What is deleted, replaced or evicted is released before the call returns. A value that is larger
+/// than the cache, or that the policy refuses, is not stored, and an old value of its key is removed.
+/// Iterators bear changes: they give each entry that stays all the time once, in no particular order.
+///
+/// Raises:
+///     ValueError: A size or lifetime that is negative or NaN, or an unknown policy; the message has
+///         the nearest name.
+///     TypeError: What is no number, or cannot be called. Later: a key that cannot be hashed.
+///
+/// >>> import frazil
+/// >>> cache = frazil.Cache(2)
+/// >>> cache["a"], cache["b"] = 1, 2
+/// >>> cache["a"]
+/// 1
+/// >>> cache["c"] = 3
+/// >>> sorted(cache)
+/// ['a', 'c']
+/// >>> frazil.Cache(2, "lruu")
+/// Traceback (most recent call last):
+/// ...
+/// ValueError: unknown policy `lruu`; did you mean `lru`? ...
 #[pyclass(frozen, subclass, mapping, weakref, module = "frazil")]
 pub(crate) struct Cache {
     shared: Section<Core>,
     policy: Online,
     /// The policy's, if hits through a shared reference are enough.
     mark_limit: Option<u8>,
+    /// One more than the limit, if neither lifetimes nor a recording are in the way of a glance;
+    /// else 0.
+    quick: AtomicU8,
     expires: bool,
     weighs: bool,
     tells: bool,
@@ -61,6 +107,10 @@ enum Read {
 }
 
 impl Cache {
+    fn quickness(mark_limit: Option<u8>, expires: bool) -> u8 {
+        mark_limit.filter(|_| !expires).map_or(0, |limit| limit + 1)
+    }
+
     #[inline(always)]
     fn now(&self) -> u64 {
         if self.expires { lifetimes::now() } else { 0 }
@@ -116,8 +166,74 @@ impl Cache {
         removed.release(py, on_evict.as_ref())
     }
 
-    /// The value of a key, if there is one; a use of it.
+    /// Looks for a key at a glance, which most often is enough. `None` if it is not.
     #[inline(always)]
+    fn glance(
+        &self,
+        py: Python<'_>,
+        wide: u64,
+        key: *mut ffi::PyObject,
+    ) -> Option<Option<Py<PyAny>>> {
+        let quick = self.quick.load(Relaxed);
+        if quick == 0 {
+            return None;
+        }
+        let seen = self.shared.read(py, |core| {
+            Some(match core.table.glance(probe::narrow(wide), key)? {
+                Glance::At(entry) => {
+                    entry.mark.raise(quick - 1);
+                    entry.value.as_ref().map(|value| value.clone_ref(py))
+                }
+                Glance::Absent => None,
+            })
+        });
+        match seen {
+            Some(Some(_)) => self.shared.count_hit(),
+            Some(None) => self.shared.count_miss(),
+            None => {}
+        }
+        seen
+    }
+
+    /// Stores what is simply stored: a new key, no size, no lifetime. False if nothing was done.
+    #[inline(always)]
+    fn store_at_a_glance(
+        &self,
+        py: Python<'_>,
+        wide: u64,
+        key: *mut ffi::PyObject,
+        value: *mut ffi::PyObject,
+    ) -> bool {
+        if self.quick.load(Relaxed) == 0 || self.weighs || self.tells {
+            return false;
+        }
+        let hash = probe::narrow(wide);
+        let mut removed = Removed::default();
+        let done = self.shared.write(py, |core| {
+            if !matches!(core.table.glance(hash, key), Some(Glance::Absent)) {
+                return false;
+            }
+            // SAFETY: the caller's references are valid.
+            let owned = |it| unsafe { Borrowed::from_ptr(py, it) }.to_owned().unbind();
+            let (key, value) = (owned(key), owned(value));
+            core.put(None, Newcomer { hash, key, value, weight: 1, now: 0 }, &mut removed);
+            true
+        });
+        removed.drop(py);
+        done
+    }
+
+    /// The value of a key, if there is one; a use of it.
+    fn value_of(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
+        let wide = probe::hash(key)?;
+        match self.glance(key.py(), wide, key.as_ptr()) {
+            Some(seen) => Ok(seen),
+            None => self.look_up(&mut Probe::hashed(key, wide)),
+        }
+    }
+
+    /// The same for a key that was hashed, and with every look that it takes.
+    #[inline(never)]
     fn look_up(&self, probe: &mut Probe<'_, '_>) -> PyResult<Option<Py<PyAny>>> {
         let py = probe.key.py();
         if let Some(limit) = self.mark_limit
@@ -272,6 +388,16 @@ impl Cache {
         Ok(value)
     }
 
+    fn delete(&self, probe: &mut Probe<'_, '_>) -> PyResult<()> {
+        match self.take(probe)? {
+            Some(value) => {
+                drop(value);
+                Ok(())
+            }
+            None => Err(missing(probe.key)),
+        }
+    }
+
     /// Takes out all that has expired.
     fn expire(&self, py: Python<'_>) -> PyResult<()> {
         if !self.expires {
@@ -304,10 +430,13 @@ impl Cache {
             getsizeof: settings::function(getsizeof, "getsizeof")?,
             on_evict: settings::function(on_evict, "on_evict")?,
         };
+        let mark_limit = policy.mark_limit().filter(|_| tti.is_none());
+        let expires = ttl.is_some() || tti.is_some();
         Ok(Cache {
             policy,
-            mark_limit: policy.mark_limit().filter(|_| tti.is_none()),
-            expires: ttl.is_some() || tti.is_some(),
+            mark_limit,
+            quick: AtomicU8::new(Self::quickness(mark_limit, expires)),
+            expires,
             weighs: callbacks.getsizeof.is_some(),
             tells: callbacks.on_evict.is_some(),
             recording: recording::Recorders::default(),
@@ -315,22 +444,21 @@ impl Cache {
         })
     }
 
-    fn __getitem__(&self, key: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let found = self.look_up(&mut Probe::new(&key)?)?;
-        found.ok_or_else(|| PyKeyError::new_err((key.unbind(),)))
+    fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let found = self.value_of(key)?;
+        found.ok_or_else(|| missing(key))
     }
 
-    fn __setitem__(&self, key: Bound<'_, PyAny>, value: Bound<'_, PyAny>) -> PyResult<()> {
-        self.store(&mut Probe::new(&key)?, &value)
+    fn __setitem__(&self, key: &Bound<'_, PyAny>, value: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.store(&mut Probe::new(key)?, value)
     }
 
-    fn __delitem__(&self, key: Bound<'_, PyAny>) -> PyResult<()> {
-        let taken = self.take(&mut Probe::new(&key)?)?;
-        taken.map(drop).ok_or_else(|| PyKeyError::new_err((key.unbind(),)))
+    fn __delitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.delete(&mut Probe::new(key)?)
     }
 
-    fn __contains__(&self, key: Bound<'_, PyAny>) -> PyResult<bool> {
-        let mut probe = Probe::new(&key)?;
+    fn __contains__(&self, key: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let mut probe = Probe::new(key)?;
         let now = self.now();
         loop {
             let found =
@@ -355,24 +483,20 @@ impl Cache {
         CacheIterator::keys(slf.unbind())
     }
 
-    #[pyo3(signature = (key, default = None, /))]
-    fn get<'py>(
-        &self,
-        key: Bound<'py, PyAny>,
-        default: Option<Bound<'py, PyAny>>,
-    ) -> PyResult<Option<Py<PyAny>>> {
-        let found = self.look_up(&mut Probe::new(&key)?)?;
-        Ok(found.or_else(|| default.map(Bound::unbind)))
-    }
-
+    /// The value of a key. Without one the default is stored, and returned.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache.setdefault("a", 1), cache.setdefault("a", 2)
+    /// (1, 1)
     #[pyo3(signature = (key, default = None, /))]
     fn setdefault(
         &self,
-        key: Bound<'_, PyAny>,
+        key: &Bound<'_, PyAny>,
         default: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let py = key.py();
-        let probe = &mut Probe::new(&key)?;
+        let probe = &mut Probe::new(key)?;
         if let Some(value) = self.look_up(probe)? {
             return Ok(value);
         }
@@ -380,30 +504,52 @@ impl Cache {
         self.store_unless_there(probe, &default)
     }
 
+    /// Removes a key and returns its value, or the default if one is given. No use of the entry.
+    ///
+    /// Raises:
+    ///     KeyError: There is neither.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache["a"] = 1
+    /// >>> cache.pop("a"), cache.pop("a", None)
+    /// (1, None)
     #[pyo3(signature = (key, /, *default))]
-    fn pop(&self, key: Bound<'_, PyAny>, default: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+    fn pop(&self, key: &Bound<'_, PyAny>, default: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
         if default.len() > 1 {
             let given = default.len() + 1;
             return Err(PyTypeError::new_err(format!("pop takes 1 or 2 arguments, not {given}")));
         }
-        let taken = self.take(&mut Probe::new(&key)?)?;
+        let taken = self.take(&mut Probe::new(key)?)?;
         match taken.or_else(|| default.get_item(0).ok().map(Bound::unbind)) {
             Some(value) => Ok(value),
-            None => Err(PyKeyError::new_err((key.unbind(),))),
+            None => Err(missing(key)),
         }
     }
 
+    /// Removes the entry that the policy would evict next, and returns its key and value.
+    ///
+    /// Raises:
+    ///     KeyError: The cache is empty.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10, "lru")
+    /// >>> cache["a"], cache["b"] = 1, 2
+    /// >>> cache.popitem()
+    /// ('a', 1)
     fn popitem(&self, py: Python<'_>) -> PyResult<(Py<PyAny>, Py<PyAny>)> {
         self.expire(py)?;
         let taken = self.shared.write(py, Core::pop_coldest);
         taken.ok_or_else(|| PyKeyError::new_err("the cache is empty"))
     }
 
+    /// Removes all entries, without a call of `on_evict`, and frees their memory. Counts go on.
     fn clear(&self, py: Python<'_>) {
         let table = self.shared.write(py, |core| core.clear(self.policy));
         drop(table);
     }
 
+    /// Stores the entries of a mapping or of an iterable of pairs, as `dict.update` does.
     #[pyo3(signature = (*args, **kwargs))]
     fn update(
         slf: &Bound<'_, Self>,
@@ -417,14 +563,17 @@ impl Cache {
         update.call(PyTuple::new(py, all)?, kwargs).map(drop)
     }
 
+    /// A view of the keys. What is looked for in it is not used.
     fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         views(slf.py())?.call_method1(intern!(slf.py(), "CacheKeys"), (slf,))
     }
 
+    /// A view of the values. Walking it uses no entry.
     fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         views(slf.py())?.call_method1(intern!(slf.py(), "CacheValues"), (slf,))
     }
 
+    /// A view of the entries. Walking it uses no entry.
     fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         views(slf.py())?.call_method1(intern!(slf.py(), "CacheItems"), (slf,))
     }
@@ -446,26 +595,56 @@ impl Cache {
         views(slf.py())?.call_method1(intern!(slf.py(), "equal"), (slf, other))
     }
 
+    /// The keys of an iterable that have values, with them. A use of each.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache["a"], cache["b"] = 1, 2
+    /// >>> cache.get_many(["a", "x"])
+    /// {'a': 1}
     fn get_many<'py>(&self, keys: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyDict>> {
         let found = PyDict::new(keys.py());
         for key in keys.try_iter()? {
             let key = key?;
-            if let Some(value) = self.look_up(&mut Probe::new(&key)?)? {
+            if let Some(value) = self.value_of(&key)? {
                 found.set_item(key, value)?;
             }
         }
         Ok(found)
     }
 
+    /// The value of a key; without one, what `make()` returns, which is stored.
+    ///
+    /// However many threads ask for a key at once, `make` is called once, and all get its value. If it
+    /// raises, its caller gets the error, and another that waits calls its own `make`. If the key is
+    /// written while `make` runs, what was written stays.
+    ///
+    /// Raises:
+    ///     RuntimeError: `make` asks for the same key.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache.get_or_set("a", lambda: 6 * 7), cache.get_or_set("a", lambda: 0)
+    /// (42, 42)
     #[pyo3(signature = (key, make, /))]
-    fn get_or_set(&self, key: Bound<'_, PyAny>, make: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
-        let probe = &mut Probe::new(&key)?;
+    fn get_or_set(&self, key: &Bound<'_, PyAny>, make: Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+        let probe = &mut Probe::new(key)?;
         match self.look_up(probe)? {
             Some(value) => Ok(value),
             None => self.load(probe, &make),
         }
     }
 
+    /// Counts of what has happened so far.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache["a"] = 1
+    /// >>> cache.get("a"), cache.get("b")
+    /// (1, None)
+    /// >>> stats = cache.stats()
+    /// >>> stats.hits, stats.misses, stats.hit_ratio
+    /// (1, 1, 0.5)
     fn stats(&self, py: Python<'_>) -> PyResult<CacheStats> {
         self.expire(py)?;
         let (hits, misses) = self.shared.counts();
@@ -487,6 +666,14 @@ impl Cache {
         }))
     }
 
+    /// Another `maxsize`. What no longer fits is evicted at once.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache.update(zip(range(10), range(10)))
+    /// >>> cache.resize(3)
+    /// >>> len(cache), cache.maxsize
+    /// (3, 3)
     fn resize(&self, maxsize: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = maxsize.py();
         let capacity = settings::maxsize(maxsize)?;
@@ -496,18 +683,52 @@ impl Cache {
         self.release(py, removed)
     }
 
+    /// Writes all entries to a file, and returns how many. Keys and values are pickled.
+    ///
+    /// The file is there as a whole or not at all; `restore` reads it.
+    ///
+    /// >>> import frazil, os, tempfile
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache["a"] = 1
+    /// >>> with tempfile.TemporaryDirectory() as folder:
+    /// ...     path = os.path.join(folder, "cache")
+    /// ...     other = frazil.Cache(10)
+    /// ...     cache.snapshot(path), other.restore(path), other["a"]
+    /// (1, 1, 1)
     fn snapshot(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<usize> {
         let py = slf.py();
         let module = py.import(intern!(py, "frazil._snapshot"))?;
         module.call_method1(intern!(py, "save"), (slf, path))?.extract()
     }
 
+    /// Stores the entries of a snapshot, the coldest first, and returns how many it has. Entries live as
+    /// long as they still would have when the snapshot was made. Pickles run code: restore only files
+    /// that you trust.
+    ///
+    /// Raises:
+    ///     ValueError: The file is no snapshot, or damaged; nothing is stored then.
+    ///     FileNotFoundError: There is none.
     fn restore(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<usize> {
         let py = slf.py();
         let module = py.import(intern!(py, "frazil._snapshot"))?;
         module.call_method1(intern!(py, "load"), (slf, path))?.extract()
     }
 
+    /// Records the requests for a share `rate` of the keys to a file, which `frazil simulate` and
+    /// `frazil.simulate` read, until the recording is finished. Keys are recorded as scrambled hashes.
+    ///
+    /// Raises:
+    ///     ValueError: A rate that is not above 0 and at most 1.
+    ///     OSError: The file cannot be written, or another recording of this cache is under way.
+    ///
+    /// >>> import frazil, os, tempfile
+    /// >>> cache = frazil.Cache(10)
+    /// >>> with tempfile.TemporaryDirectory() as folder:
+    /// ...     recording = cache.record(os.path.join(folder, "requests.frazil"))
+    /// ...     cache.get("a")
+    /// ...     records, lost, size = recording.finish()
+    /// >>> records, lost
+    /// (1, 0)
     #[pyo3(signature = (path, rate = 1.0))]
     fn record(
         slf: Bound<'_, Self>,
@@ -517,33 +738,39 @@ impl Cache {
         CacheRecording::begin(slf, &path, rate)
     }
 
+    /// Another cache with the same settings and entries, as `copy.copy` makes it. Counts begin anew.
     fn copy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         py.import(intern!(py, "copy"))?.call_method1(intern!(py, "copy"), (slf,))
     }
 
+    /// The bound; `None` if there is none.
     #[getter]
     fn maxsize(&self, py: Python<'_>) -> Option<u64> {
         let capacity = self.shared.read(py, |core| core.capacity);
         (capacity < settings::UNBOUNDED).then_some(capacity)
     }
 
+    /// The policy's name, with parameters that are not the usual ones.
     #[getter]
     fn policy(&self) -> String {
         self.policy.to_string()
     }
 
+    /// The sum of the sizes; the number of entries without `getsizeof`.
     #[getter]
     fn currsize(&self, py: Python<'_>) -> PyResult<u64> {
         self.expire(py)?;
         Ok(self.shared.read(py, |core| core.weight))
     }
 
+    /// Seconds that an entry lives after it was stored, or `None`.
     #[getter]
     fn ttl(&self, py: Python<'_>) -> Option<f64> {
         self.shared.read(py, |core| core.age.as_ref().map(Lifetime::seconds))
     }
 
+    /// Seconds that an entry lives after its last use, or `None`.
     #[getter]
     fn tti(&self, py: Python<'_>) -> Option<f64> {
         self.shared.read(py, |core| core.idle.as_ref().map(Lifetime::seconds))
@@ -628,6 +855,10 @@ impl Cache {
             .write(py, |core| (core.clear(self.policy), std::mem::take(&mut core.callbacks)));
         drop(parts);
     }
+}
+
+fn missing(key: &Bound<'_, PyAny>) -> PyErr {
+    PyKeyError::new_err((key.clone().unbind(),))
 }
 
 /// The part of a mapping that is written in Python.

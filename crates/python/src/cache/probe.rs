@@ -20,10 +20,15 @@ pub(super) struct Probe<'a, 'py> {
     pub(super) wide: u64,
     /// The bits that entries keep.
     pub(super) hash: u32,
-    plain: bool,
-    /// Equals `key`, by a comparison.
+    kind: Kind,
+    /// What Python code has decided, where it was asked.
+    memory: Option<Box<Memory<'py>>>,
+}
+
+/// Resident keys that were compared.
+#[derive(Default)]
+struct Memory<'py> {
     equal: Option<Bound<'py, PyAny>>,
-    /// Do not.
     different: Vec<Bound<'py, PyAny>>,
 }
 
@@ -37,44 +42,67 @@ pub(super) enum Verdict {
     Failed,
 }
 
-/// Whether a key's comparison with another of these types runs no Python code.
+/// Kinds of keys whose comparison within a kind runs no Python code. Of different kinds none are equal.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Text,
+    Bytes,
+    Number,
+    /// Any other: only its own code knows.
+    Other,
+}
+
 #[inline(always)]
-fn is_plain(key: *mut ffi::PyObject) -> bool {
+fn kind_of(key: *mut ffi::PyObject) -> Kind {
     // SAFETY: the key is alive, and its type too.
     let kind = unsafe { ffi::Py_TYPE(key) };
-    kind == &raw mut ffi::PyUnicode_Type
-        || kind == &raw mut ffi::PyLong_Type
-        || kind == &raw mut ffi::PyBytes_Type
+    if kind == &raw mut ffi::PyUnicode_Type {
+        Kind::Text
+    } else if kind == &raw mut ffi::PyLong_Type
         || kind == &raw mut ffi::PyFloat_Type
         || kind == &raw mut ffi::PyBool_Type
+    {
+        Kind::Number
+    } else if kind == &raw mut ffi::PyBytes_Type {
+        Kind::Bytes
+    } else {
+        Kind::Other
+    }
 }
 
 /// Python's hashes of whole numbers are the numbers: here every bit depends on every bit.
 #[inline(always)]
-fn mix(hash: isize) -> u64 {
+pub(super) fn mix(hash: isize) -> u64 {
     let product =
         u128::from(hash as u64 ^ 0x243f_6a88_85a3_08d3) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
     (product >> 64) as u64 ^ product as u64
 }
 
+/// The hash of a key: the only place that calls `__hash__`.
+#[inline(always)]
+pub(super) fn hash(key: &Bound<'_, PyAny>) -> PyResult<u64> {
+    // SAFETY: the key is alive and the thread attached.
+    let hash = unsafe { ffi::PyObject_Hash(key.as_ptr()) };
+    if hash == -1 { Err(PyErr::fetch(key.py())) } else { Ok(mix(hash)) }
+}
+
+/// The bits of a hash that entries keep.
+#[inline(always)]
+pub(super) fn narrow(wide: u64) -> u32 {
+    (wide >> 32) as u32
+}
+
 impl<'a, 'py> Probe<'a, 'py> {
-    /// Hashes the key: the only place that does.
+    /// Hashes the key.
     #[inline(always)]
     pub(super) fn new(key: &'a Bound<'py, PyAny>) -> PyResult<Self> {
-        // SAFETY: the key is alive and the thread attached.
-        let hash = unsafe { ffi::PyObject_Hash(key.as_ptr()) };
-        if hash == -1 {
-            return Err(PyErr::fetch(key.py()));
-        }
-        let wide = mix(hash);
-        Ok(Probe {
-            key,
-            wide,
-            hash: (wide >> 32) as u32,
-            plain: is_plain(key.as_ptr()),
-            equal: None,
-            different: Vec::new(),
-        })
+        Ok(Self::hashed(key, hash(key)?))
+    }
+
+    /// A key that was [hashed](hash).
+    #[inline(always)]
+    pub(super) fn hashed(key: &'a Bound<'py, PyAny>, wide: u64) -> Self {
+        Probe { key, wide, hash: narrow(wide), kind: kind_of(key.as_ptr()), memory: None }
     }
 
     /// Judges a resident key with the same hash. Runs no Python code.
@@ -84,25 +112,31 @@ impl<'a, 'py> Probe<'a, 'py> {
         if pointer == self.key.as_ptr() {
             return Verdict::Same;
         }
-        if self.plain && is_plain(pointer) {
-            // SAFETY: both are alive and the thread attached. By their types this runs no Python code.
-            return match unsafe {
-                ffi::PyObject_RichCompareBool(pointer, self.key.as_ptr(), ffi::Py_EQ)
-            } {
-                0 => Verdict::Different,
-                1 => Verdict::Same,
-                _ => Verdict::Failed,
-            };
+        let kind = kind_of(pointer);
+        if self.kind == Kind::Other || kind == Kind::Other {
+            return self.remember(pointer);
         }
-        self.remember(pointer)
+        // Bytes and text are not compared: Python may be told to warn of that.
+        if self.kind != kind {
+            return Verdict::Different;
+        }
+        // SAFETY: both are alive and the thread attached. By their types this runs no Python code.
+        match unsafe { ffi::PyObject_RichCompareBool(pointer, self.key.as_ptr(), ffi::Py_EQ) } {
+            0 => Verdict::Different,
+            1 => Verdict::Same,
+            _ => Verdict::Failed,
+        }
     }
 
     #[inline(never)]
     fn remember(&self, pointer: *mut ffi::PyObject) -> Verdict {
+        let Some(memory) = &self.memory else {
+            return Verdict::Ask;
+        };
         let is = |known: &Bound<'py, PyAny>| known.as_ptr() == pointer;
-        if self.equal.as_ref().is_some_and(is) {
+        if memory.equal.as_ref().is_some_and(is) {
             Verdict::Same
-        } else if self.different.iter().any(is) {
+        } else if memory.different.iter().any(is) {
             Verdict::Different
         } else {
             Verdict::Ask
@@ -116,10 +150,12 @@ impl<'a, 'py> Probe<'a, 'py> {
         let py = self.key.py();
         let resident = resident.into_bound(py);
         // The resident first, as dict does.
-        if resident.eq(self.key)? {
-            self.equal = Some(resident);
-        } else if self.different.len() < MOST_COMPARISONS {
-            self.different.push(resident);
+        let equal = resident.eq(self.key)?;
+        let memory = self.memory.get_or_insert_default();
+        if equal {
+            memory.equal = Some(resident);
+        } else if memory.different.len() < MOST_COMPARISONS {
+            memory.different.push(resident);
         } else {
             return Err(PyRuntimeError::new_err("comparing keys goes on adding keys"));
         }

@@ -87,6 +87,7 @@ impl CacheRecording {
         let (hits, misses) = this.shared.counts();
         let threshold = if rate < 1.0 { (rate * 2_f64.powi(64)) as u64 } else { u64::MAX };
         this.recording.threshold.store(threshold.max(1), Relaxed);
+        this.quick.store(0, Relaxed);
         Ok(CacheRecording {
             cache: cache.unbind(),
             requests_before: hits + misses,
@@ -100,6 +101,7 @@ impl CacheRecording {
         }
         let cache = self.cache.get();
         cache.recording.threshold.store(0, Relaxed);
+        cache.quick.store(Cache::quickness(cache.mark_limit, cache.expires), Relaxed);
         // Notes are taken in sections: after this one there are no more.
         cache.shared.write(py, |_| ());
         let (hits, misses) = cache.shared.counts();

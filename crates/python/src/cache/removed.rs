@@ -53,14 +53,20 @@ impl Removed {
     pub(super) fn release(self, py: Python<'_>, on_evict: Option<&Py<PyAny>>) -> PyResult<()> {
         match on_evict {
             None => {
-                for gone in self.first.into_iter().chain(self.more) {
-                    // Bound: released at once, without a look whether this thread is attached.
-                    drop(gone.value.into_bound(py));
-                    drop(gone.key.map(|key| key.into_bound(py)));
-                }
+                self.drop(py);
                 Ok(())
             }
             Some(on_evict) => self.tell(on_evict.bind(py)),
+        }
+    }
+
+    /// Releases everything.
+    #[inline]
+    pub(super) fn drop(self, py: Python<'_>) {
+        for gone in self.first.into_iter().chain(self.more) {
+            // Bound: released at once, without a look whether this thread is attached.
+            drop(gone.value.into_bound(py));
+            drop(gone.key.map(|key| key.into_bound(py)));
         }
     }
 

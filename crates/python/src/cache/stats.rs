@@ -6,16 +6,27 @@ use pyo3::prelude::*;
 #[pyclass(frozen, get_all, eq, skip_from_py_object, module = "frazil")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CacheStats {
+    /// Requests that found their key.
     pub(super) hits: u64,
+    /// Requests that did not. `in` is no request.
     pub(super) misses: u64,
+    /// New entries.
     pub(super) inserts: u64,
+    /// Values stored over others.
     pub(super) replacements: u64,
+    /// Entries that went for want of room.
     pub(super) evictions: u64,
+    /// Entries whose time was over.
     pub(super) expirations: u64,
+    /// Entries removed by `del`, `pop`, `popitem` or `clear`.
     pub(super) deletions: u64,
+    /// Values that were not stored: too large, or not worth a place by the policy.
     pub(super) refusals: u64,
+    /// Calls of the functions given to `get_or_set`.
     pub(super) loads: u64,
+    /// Entries now.
     pub(super) entries: u64,
+    /// The sum of their sizes now.
     pub(super) size: u64,
 }
 

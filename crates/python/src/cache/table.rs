@@ -1,6 +1,7 @@
 //! Entries in slots, found by key.
 
 use frazil_policy::{Mark, Slot};
+use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::index::Index;
@@ -30,6 +31,12 @@ pub(super) enum Found {
     Ask(Py<PyAny>),
     /// A comparison has raised an error, which the interpreter keeps.
     Failed,
+}
+
+/// Where a key was seen at a glance.
+pub(super) enum Glance<'t> {
+    At(&'t Entry),
+    Absent,
 }
 
 pub(super) struct Table {
@@ -73,6 +80,23 @@ impl Table {
         match (slot, found) {
             (Some(slot), Found::Absent) => Found::At(slot),
             (_, found) => found,
+        }
+    }
+
+    /// Looks for a key as this very object, without further looks. `None`: look properly.
+    #[inline(always)]
+    pub(super) fn glance(&self, hash: u32, key: *mut ffi::PyObject) -> Option<Glance<'_>> {
+        let mut unsure = false;
+        let found = self.index.find(hash, |slot| {
+            let entry = &self.entries[slot as usize];
+            let same = entry.key.as_ref().is_some_and(|it| it.as_ptr() == key);
+            unsure |= !same && entry.hash == hash;
+            same
+        });
+        match found {
+            Some(slot) => Some(Glance::At(&self.entries[slot as usize])),
+            None if unsure => None,
+            None => Some(Glance::Absent),
         }
     }
 
