@@ -469,3 +469,30 @@ def test_is_a_coroutine_function_if_the_function_is():
 def test_a_partial_and_a_builtin():
     assert frazil.cached(functools.partial(pow, 2))(3) == 8
     assert frazil.cached(len)("abc") == 3
+
+
+def test_a_caller_that_looked_before_the_flight_ended_and_boards_after():
+    calls = []
+    f = frazil.cached(maxsize=10)(calls.append)
+    f(1)
+    # What the native half calls when it has found nothing.
+    assert calls_of(f).call(f.cache_key(1), (1,), None) is None
+    assert calls == [1] and not calls_of(f).flights
+
+
+def test_a_wait_that_is_over_is_forgotten():
+    begun = threading.Event()
+
+    @frazil.cached(maxsize=10)
+    def inner(x):
+        begun.set()
+        until(lambda: waiting(inner, 1))
+        return x
+
+    @frazil.cached(maxsize=10)
+    def outer(x):
+        begun.wait(10)
+        inner(x)
+        return [flight.waits_for for flight in calls_of(outer).flights.values()]
+
+    assert in_threads(2, lambda index: outer(1) if index else inner(1)) == [1, [[]]]

@@ -104,7 +104,8 @@ unsafe extern "C" fn assign(
     }
     let wide = probe::mix(hash);
     // SAFETY: CPython calls.
-    if !value.is_null() && unsafe { cache_of(py, this) }.get().store_at_a_glance(py, wide, key, value)
+    if !value.is_null()
+        && unsafe { cache_of(py, this) }.get().store_at_a_glance(py, wide, key, value)
     {
         return 0;
     }

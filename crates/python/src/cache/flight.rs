@@ -1,7 +1,7 @@
 //! A key that is being loaded, by one thread for all that ask.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 use std::time::Duration;

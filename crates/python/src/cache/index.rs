@@ -52,10 +52,10 @@ mod scan {
         let found = unsafe {
             let shift = _mm_cvtsi32_si128(bits as i32);
             let wanted = _mm_set1_epi32(wanted as i32);
-            let four = |at| {
-                _mm_cmpeq_epi32(_mm_srl_epi32(_mm_load_si128(line.add(at)), shift), wanted)
-            };
-            let (low, high) = (_mm_packs_epi32(four(0), four(1)), _mm_packs_epi32(four(2), four(3)));
+            let four =
+                |at| _mm_cmpeq_epi32(_mm_srl_epi32(_mm_load_si128(line.add(at)), shift), wanted);
+            let (low, high) =
+                (_mm_packs_epi32(four(0), four(1)), _mm_packs_epi32(four(2), four(3)));
             _mm_movemask_epi8(_mm_packs_epi16(low, high)) as u32
         };
         // The last of the sixteen is the count.
