@@ -155,10 +155,9 @@ impl Memoized {
         cache: &Cache,
         arguments: &Arguments<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let py = arguments.py();
         let key = self.key(arguments)?;
         match cache.answer(&key)? {
-            Some(value) => Ok(value.into_bound(py)),
+            Some(value) => Ok(value),
             None => self.missed(arguments, &key),
         }
     }

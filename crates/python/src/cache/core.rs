@@ -94,6 +94,16 @@ impl Core {
         self.weights.as_ref().map_or(1, |weights| weights[slot as usize])
     }
 
+    #[inline(always)]
+    pub(super) fn each_lifetime(&mut self, change: impl Fn(&mut Lifetime)) {
+        if let Some(age) = &mut self.age {
+            change(age);
+        }
+        if let Some(idle) = &mut self.idle {
+            change(idle);
+        }
+    }
+
     /// Whether an entry has not expired.
     #[inline(always)]
     pub(super) fn is_live(&self, slot: u32, now: u64) -> bool {
@@ -155,9 +165,7 @@ impl Core {
 
     /// Removes what the policy no longer orders.
     fn forget(&mut self, slot: u32, cause: Cause, removed: &mut Removed) {
-        for lifetime in [&mut self.age, &mut self.idle].into_iter().flatten() {
-            lifetime.end(Slot(slot));
-        }
+        self.each_lifetime(|lifetime| lifetime.end(Slot(slot)));
         self.weight -= self.weight_of(slot);
         if let Some((key, value)) = self.table.remove(slot) {
             match cause {
@@ -212,9 +220,7 @@ impl Core {
         if let Some(old) = old {
             removed.push(Some(key), old, Cause::Replaced);
         }
-        for lifetime in [&mut self.age, &mut self.idle].into_iter().flatten() {
-            lifetime.renew(Slot(slot), now);
-        }
+        self.each_lifetime(|lifetime| lifetime.renew(Slot(slot), now));
         let (order, view) = order_and_view!(&mut *self);
         order.hit(&view, Slot(slot));
         let before = self.weight_of(slot);
@@ -255,9 +261,7 @@ impl Core {
             weights[slot as usize] = weight;
         }
         self.weight += weight;
-        for lifetime in [&mut self.age, &mut self.idle].into_iter().flatten() {
-            lifetime.begin(Slot(slot), now);
-        }
+        self.each_lifetime(|lifetime| lifetime.begin(Slot(slot), now));
         self.counts.inserts += 1;
         let (order, view) = order_and_view!(&mut *self);
         order.insert(&view, Slot(slot));
@@ -295,9 +299,7 @@ impl Core {
         self.order = order::new(policy, self.capacity);
         self.weight = 0;
         self.weights = self.weights.as_ref().map(|_| Vec::new());
-        for lifetime in [&mut self.age, &mut self.idle].into_iter().flatten() {
-            *lifetime = lifetime.emptied();
-        }
+        self.each_lifetime(|lifetime| *lifetime = lifetime.emptied());
         self.counts.deletions += self.table.len() as u64;
         std::mem::replace(&mut self.table, Table::new())
     }

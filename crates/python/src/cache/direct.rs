@@ -1,7 +1,7 @@
 //! `cache[key]`, `cache[key] = value`, `del cache[key]` and `cache.get(key)` as CPython calls them,
 //! without PyO3 between: it takes 50 to 150 instructions a call, as many as the look-up itself.
 //!
-//! What is not decided at a glance goes on in [`Cache`]'s own methods, attached as PyO3 knows it.
+//! What is not decided at a glance, or by one comparison, goes on in [`Cache`]'s own methods, attached as PyO3 knows it.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;
@@ -11,7 +11,7 @@ use pyo3::ffi::{self, PyObject};
 use pyo3::prelude::*;
 use pyo3::{Borrowed, intern};
 
-use super::Cache;
+use super::{Cache, Seen};
 use super::probe::{self, Probe};
 
 /// The answer of a slot.
@@ -44,11 +44,12 @@ unsafe fn look_up(this: *mut PyObject, key: *mut PyObject) -> Answer {
     }
     let wide = probe::mix(hash);
     // SAFETY: the caller sees to it.
-    match unsafe { cache_of(py, this) }.get().glance(py, wide, key) {
-        Some(Some(value)) => Answer::Value(value.into_ptr()),
-        Some(None) => Answer::Missing,
+    match unsafe { cache_of(py, this).get().value_at_a_glance(py, wide, key) } {
+        Seen::Done(Some(value)) => Answer::Value(value.into_ptr()),
+        Seen::Done(None) => Answer::Missing,
+        Seen::Failed => Answer::Error,
         // SAFETY: the caller sees to it.
-        None => unsafe { look_up_properly(this, key, wide) },
+        Seen::Unsure => unsafe { look_up_properly(this, key, wide) },
     }
 }
 
@@ -103,14 +104,18 @@ unsafe extern "C" fn assign(
         return -1;
     }
     let wide = probe::mix(hash);
-    // SAFETY: CPython calls.
-    if !value.is_null()
-        && unsafe { cache_of(py, this) }.get().store_at_a_glance(py, wide, key, value)
-    {
-        return 0;
+    let seen = if value.is_null() {
+        Seen::Unsure
+    } else {
+        // SAFETY: CPython calls.
+        unsafe { cache_of(py, this).get().store_at_a_glance(py, wide, key, value) }
+    };
+    match seen {
+        Seen::Done(()) => 0,
+        Seen::Failed => -1,
+        // SAFETY: CPython calls.
+        Seen::Unsure => unsafe { assign_properly(this, key, value, wide) },
     }
-    // SAFETY: CPython calls.
-    unsafe { assign_properly(this, key, value, wide) }
 }
 
 /// # Safety

@@ -164,7 +164,6 @@ pub(super) fn find(
                 Verdict::Same => return Ok(Some(Arc::clone(flight))),
                 Verdict::Different => {}
                 Verdict::Ask => return Err(Found::Ask(flight.key.clone_ref(py))),
-                Verdict::Failed => return Err(Found::Failed),
             }
         }
     }

@@ -130,6 +130,20 @@ impl Index {
         None
     }
 
+    /// The first slot that [`find`](Self::find) would ask for, in the home bucket alone; the error is
+    /// whether there is none at all.
+    #[inline(always)]
+    pub(super) fn first(&self, hash: u32) -> Result<u32, bool> {
+        let Some(bucket) = self.buckets.get(self.home(hash)) else {
+            return Err(true);
+        };
+        let matches = bucket.matches(self.tag(hash), self.bits);
+        match bucket.words.get(matches.trailing_zeros() as usize) {
+            Some(word) => Ok(word & self.mask()),
+            None => Err(bucket.passed == 0),
+        }
+    }
+
     /// Whether one more slot has room.
     #[inline(always)]
     pub(super) fn has_room(&self) -> bool {

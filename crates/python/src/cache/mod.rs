@@ -97,6 +97,15 @@ pub(crate) struct Cache {
     recording: recording::Recorders,
 }
 
+/// What a glance has achieved.
+enum Seen<R> {
+    Done(R),
+    /// Nothing: a proper look is needed.
+    Unsure,
+    /// A comparison has raised an error, which the interpreter keeps.
+    Failed,
+}
+
 /// What a look-up by a plain read has found.
 enum Read {
     Value(Py<PyAny>),
@@ -122,7 +131,6 @@ impl Cache {
     fn settle(probe: &mut Probe<'_, '_>, found: Found) -> PyResult<()> {
         match found {
             Found::Ask(resident) => probe.compare(resident),
-            Found::Failed => Err(PyErr::fetch(probe.key.py())),
             Found::At(_) | Found::Absent => Ok(()),
         }
     }
@@ -142,7 +150,7 @@ impl Cache {
                 let slot = match found {
                     Found::At(slot) => Some(slot),
                     Found::Absent => None,
-                    Found::Ask(_) | Found::Failed => return Err(found),
+                    Found::Ask(_) => return Err(found),
                 };
                 Ok(code.take().map(|code| code(core, slot)))
             });
@@ -166,69 +174,114 @@ impl Cache {
         removed.release(py, on_evict.as_ref())
     }
 
-    /// Looks for a key at a glance, which most often is enough. `None` if it is not.
+    /// Runs a section that glances at a key, and once more with a key that equals it, if the section
+    /// asks for that.
+    ///
+    /// # Safety
+    /// `key` is alive.
     #[inline(always)]
-    fn glance(
+    unsafe fn at_a_glance<R>(
+        py: Python<'_>,
+        key: *mut ffi::PyObject,
+        mut section: impl FnMut(*mut ffi::PyObject) -> Result<R, Glance>,
+    ) -> Seen<R> {
+        let resident = match section(std::ptr::null_mut()) {
+            Ok(done) => return Seen::Done(done),
+            Err(Glance::Ask(resident)) => resident.into_bound(py),
+            Err(_) => return Seen::Unsure,
+        };
+        // SAFETY: both are alive and the thread attached. The resident first, as dict does.
+        match unsafe { ffi::PyObject_RichCompareBool(resident.as_ptr(), key, ffi::Py_EQ) } {
+            0 => Seen::Unsure,
+            1 => section(resident.as_ptr()).map_or(Seen::Unsure, Seen::Done),
+            _ => Seen::Failed,
+        }
+    }
+
+    /// The value of a key, at a glance.
+    ///
+    /// # Safety
+    /// `key` is alive.
+    #[inline(always)]
+    unsafe fn value_at_a_glance(
         &self,
         py: Python<'_>,
         wide: u64,
         key: *mut ffi::PyObject,
-    ) -> Option<Option<Py<PyAny>>> {
+    ) -> Seen<Option<Py<PyAny>>> {
         let quick = self.quick.load(Relaxed);
         if quick == 0 {
-            return None;
+            return Seen::Unsure;
         }
-        let seen = self.shared.read(py, |core| {
-            Some(match core.table.glance(probe::narrow(wide), key)? {
-                Glance::At(entry) => {
+        let hash = probe::narrow(wide);
+        let section = |known| {
+            // SAFETY: the caller sees to it.
+            self.shared.read(py, |core| match unsafe { core.table.glance(py, hash, key, known) } {
+                Glance::At(slot) => {
+                    let entry = &core.table.entries[slot as usize];
                     entry.mark.raise(quick - 1);
-                    entry.value.as_ref().map(|value| value.clone_ref(py))
+                    Ok(entry.value.as_ref().map(|value| value.clone_ref(py)))
                 }
-                Glance::Absent => None,
+                Glance::Absent => Ok(None),
+                unsure => Err(unsure),
             })
-        });
+        };
+        // SAFETY: the caller sees to it.
+        let seen = unsafe { Self::at_a_glance(py, key, section) };
         match seen {
-            Some(Some(_)) => self.shared.count_hit(),
-            Some(None) => self.shared.count_miss(),
-            None => {}
+            Seen::Done(Some(_)) => self.shared.count_hit(),
+            Seen::Done(None) => self.shared.count_miss(),
+            Seen::Unsure | Seen::Failed => {}
         }
         seen
     }
 
-    /// Stores what is simply stored: a new key, no size, no lifetime. False if nothing was done.
+    /// Stores what is simply stored, without size and lifetime.
+    ///
+    /// # Safety
+    /// `key` and `value` are alive.
     #[inline(always)]
-    fn store_at_a_glance(
+    unsafe fn store_at_a_glance(
         &self,
         py: Python<'_>,
         wide: u64,
         key: *mut ffi::PyObject,
         value: *mut ffi::PyObject,
-    ) -> bool {
+    ) -> Seen<()> {
         if self.quick.load(Relaxed) == 0 || self.weighs || self.tells {
-            return false;
+            return Seen::Unsure;
         }
         let hash = probe::narrow(wide);
         let mut removed = Removed::default();
-        let done = self.shared.write(py, |core| {
-            if !matches!(core.table.glance(hash, key), Some(Glance::Absent)) {
-                return false;
-            }
-            // SAFETY: the caller's references are valid.
-            let owned = |it| unsafe { Borrowed::from_ptr(py, it) }.to_owned().unbind();
-            let (key, value) = (owned(key), owned(value));
-            core.put(None, Newcomer { hash, key, value, weight: 1, now: 0 }, &mut removed);
-            true
-        });
+        let section = |known| {
+            self.shared.write(py, |core| {
+                // SAFETY: the caller sees to it.
+                let found = match unsafe { core.table.glance(py, hash, key, known) } {
+                    Glance::At(slot) => Some(slot),
+                    Glance::Absent => None,
+                    unsure => return Err(unsure),
+                };
+                // SAFETY: the caller sees to it.
+                let owned = |it| unsafe { Borrowed::from_ptr(py, it) }.to_owned().unbind();
+                let (key, value) = (owned(key), owned(value));
+                core.put(found, Newcomer { hash, key, value, weight: 1, now: 0 }, &mut removed);
+                Ok(())
+            })
+        };
+        // SAFETY: the caller sees to it.
+        let seen = unsafe { Self::at_a_glance(py, key, section) };
         removed.drop(py);
-        done
+        seen
     }
 
     /// The value of a key, if there is one; a use of it.
     fn value_of(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
         let wide = probe::hash(key)?;
-        match self.glance(key.py(), wide, key.as_ptr()) {
-            Some(seen) => Ok(seen),
-            None => self.look_up(&mut Probe::hashed(key, wide)),
+        // SAFETY: the key is alive.
+        match unsafe { self.value_at_a_glance(key.py(), wide, key.as_ptr()) } {
+            Seen::Done(value) => Ok(value),
+            Seen::Unsure => self.look_up(&mut Probe::hashed(key, wide)),
+            Seen::Failed => Err(PyErr::fetch(key.py())),
         }
     }
 

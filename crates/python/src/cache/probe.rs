@@ -20,7 +20,6 @@ pub(super) struct Probe<'a, 'py> {
     pub(super) wide: u64,
     /// The bits that entries keep.
     pub(super) hash: u32,
-    kind: Kind,
     /// What Python code has decided, where it was asked.
     memory: Option<Box<Memory<'py>>>,
 }
@@ -38,8 +37,6 @@ pub(super) enum Verdict {
     Different,
     /// Only Python code knows.
     Ask,
-    /// The comparison has raised an error, which the interpreter keeps.
-    Failed,
 }
 
 /// Kinds of keys whose comparison within a kind runs no Python code. Of different kinds none are equal.
@@ -68,6 +65,73 @@ fn kind_of(key: *mut ffi::PyObject) -> Kind {
     } else {
         Kind::Other
     }
+}
+
+/// Compares keys with equal hashes, if that runs no Python code; else `None`.
+///
+/// # Safety
+/// Both are alive and the thread is attached.
+#[inline(always)]
+pub(super) unsafe fn compare_plainly(
+    resident: *mut ffi::PyObject,
+    key: *mut ffi::PyObject,
+) -> Option<bool> {
+    let (one, other) = (kind_of(resident), kind_of(key));
+    if one == Kind::Other || other == Kind::Other {
+        // SAFETY: the caller sees to it.
+        return unsafe { compare_tuples(resident, key) };
+    }
+    // Bytes and text are not compared: Python may be told to warn of that.
+    if one != other {
+        return Some(false);
+    }
+    // SAFETY: the caller sees to it. By their types this runs no Python code.
+    match unsafe { ffi::PyObject_RichCompareBool(resident, key, ffi::Py_EQ) } {
+        0 => Some(false),
+        1 => Some(true),
+        _ => {
+            // No memory to compare numbers: outside of the section it is tried again, and raised.
+            // SAFETY: the thread is attached; the error is a plain one.
+            unsafe { ffi::PyErr_Clear() };
+            None
+        }
+    }
+}
+
+/// Compares tuples part by part, as the keys of calls with several arguments are: if both are exactly
+/// tuples, and no part needs Python code.
+///
+/// # Safety
+/// That of [`compare_plainly`].
+#[inline(never)]
+unsafe fn compare_tuples(resident: *mut ffi::PyObject, key: *mut ffi::PyObject) -> Option<bool> {
+    let tuple = &raw mut ffi::PyTuple_Type;
+    // SAFETY: both are alive, and hold their parts, which never change.
+    unsafe {
+        if ffi::Py_TYPE(resident) != tuple || ffi::Py_TYPE(key) != tuple {
+            return None;
+        }
+        let length = ffi::PyTuple_GET_SIZE(resident);
+        if length != ffi::PyTuple_GET_SIZE(key) {
+            return Some(false);
+        }
+        for position in 0..length {
+            let one = ffi::PyTuple_GET_ITEM(resident, position);
+            let other = ffi::PyTuple_GET_ITEM(key, position);
+            if one == other {
+                continue;
+            }
+            // Tuples in tuples are left to Python, which bounds the depth.
+            if kind_of(one) == Kind::Other || kind_of(other) == Kind::Other {
+                return None;
+            }
+            match compare_plainly(one, other) {
+                Some(true) => {}
+                answer => return answer,
+            }
+        }
+    }
+    Some(true)
 }
 
 /// Python's hashes of whole numbers are the numbers: here every bit depends on every bit.
@@ -102,7 +166,7 @@ impl<'a, 'py> Probe<'a, 'py> {
     /// A key that was [hashed](hash).
     #[inline(always)]
     pub(super) fn hashed(key: &'a Bound<'py, PyAny>, wide: u64) -> Self {
-        Probe { key, wide, hash: narrow(wide), kind: kind_of(key.as_ptr()), memory: None }
+        Probe { key, wide, hash: narrow(wide), memory: None }
     }
 
     /// Judges a resident key with the same hash. Runs no Python code.
@@ -112,19 +176,11 @@ impl<'a, 'py> Probe<'a, 'py> {
         if pointer == self.key.as_ptr() {
             return Verdict::Same;
         }
-        let kind = kind_of(pointer);
-        if self.kind == Kind::Other || kind == Kind::Other {
-            return self.remember(pointer);
-        }
-        // Bytes and text are not compared: Python may be told to warn of that.
-        if self.kind != kind {
-            return Verdict::Different;
-        }
-        // SAFETY: both are alive and the thread attached. By their types this runs no Python code.
-        match unsafe { ffi::PyObject_RichCompareBool(pointer, self.key.as_ptr(), ffi::Py_EQ) } {
-            0 => Verdict::Different,
-            1 => Verdict::Same,
-            _ => Verdict::Failed,
+        // SAFETY: both are alive and the thread attached.
+        match unsafe { compare_plainly(pointer, self.key.as_ptr()) } {
+            Some(true) => Verdict::Same,
+            Some(false) => Verdict::Different,
+            None => self.remember(pointer),
         }
     }
 

@@ -22,6 +22,15 @@ struct Gone {
     cause: Cause,
 }
 
+impl Gone {
+    #[inline]
+    fn drop(self, py: Python<'_>) {
+        // Bound: released at once, without a look whether this thread is attached.
+        drop(self.value.into_bound(py));
+        drop(self.key.map(|key| key.into_bound(py)));
+    }
+}
+
 /// What one operation has taken out. Usually one entry, which needs no memory of its own.
 #[derive(Default)]
 pub(super) struct Removed {
@@ -63,10 +72,11 @@ impl Removed {
     /// Releases everything.
     #[inline]
     pub(super) fn drop(self, py: Python<'_>) {
-        for gone in self.first.into_iter().chain(self.more) {
-            // Bound: released at once, without a look whether this thread is attached.
-            drop(gone.value.into_bound(py));
-            drop(gone.key.map(|key| key.into_bound(py)));
+        if let Some(gone) = self.first {
+            gone.drop(py);
+        }
+        for gone in self.more {
+            gone.drop(py);
         }
     }
 

@@ -52,11 +52,7 @@ impl Cache {
                 })?;
             }
         }
-        self.shared.write(py, |core| {
-            for lifetime in [&mut core.age, &mut core.idle].into_iter().flatten() {
-                lifetime.sort();
-            }
-        });
+        self.shared.write(py, |core| core.each_lifetime(Lifetime::sort));
         self.expire(py)
     }
 }

@@ -5,7 +5,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 
 use super::index::Index;
-use super::probe::{Probe, Verdict};
+use super::probe::{self, Probe, Verdict};
 
 /// The most entries of a cache.
 pub(super) const MOST_ENTRIES: usize = 1 << 30;
@@ -29,14 +29,16 @@ pub(super) enum Found {
     Absent,
     /// Somewhere where Python code must first compare this key.
     Ask(Py<PyAny>),
-    /// A comparison has raised an error, which the interpreter keeps.
-    Failed,
 }
 
-/// Where a key was seen at a glance.
-pub(super) enum Glance<'t> {
-    At(&'t Entry),
+/// What was seen at a glance.
+pub(super) enum Glance {
+    At(u32),
     Absent,
+    /// Python code must first compare this key: look again with what it says.
+    Ask(Py<PyAny>),
+    /// A proper look is needed.
+    Unsure,
 }
 
 pub(super) struct Table {
@@ -71,10 +73,6 @@ impl Table {
                     found = Found::Ask(key.clone_ref(py));
                     true
                 }
-                Verdict::Failed => {
-                    found = Found::Failed;
-                    true
-                }
             }
         });
         match (slot, found) {
@@ -83,20 +81,84 @@ impl Table {
         }
     }
 
-    /// Looks for a key as this very object, without further looks. `None`: look properly.
+    /// Looks for a key without memory of comparisons: most often enough, and with no more to set up
+    /// than a few registers. `known` equals the key, or is null. Runs no Python code.
+    ///
+    /// # Safety
+    /// `key` is alive.
     #[inline(always)]
-    pub(super) fn glance(&self, hash: u32, key: *mut ffi::PyObject) -> Option<Glance<'_>> {
-        let mut unsure = false;
+    pub(super) unsafe fn glance(
+        &self,
+        py: Python<'_>,
+        hash: u32,
+        key: *mut ffi::PyObject,
+        known: *mut ffi::PyObject,
+    ) -> Glance {
+        // Nearly always the first is the one, or there is none: this much is inlined.
+        match self.index.first(hash) {
+            Ok(slot) => {
+                if let Some(entry) = self.entries.get(slot as usize)
+                    && let Some(resident) = &entry.key
+                {
+                    let pointer = resident.as_ptr();
+                    // SAFETY: both are alive and the thread attached.
+                    if pointer == key
+                        || pointer == known
+                        || entry.hash == hash
+                            && unsafe { probe::compare_plainly(pointer, key) } == Some(true)
+                    {
+                        return Glance::At(slot);
+                    }
+                }
+            }
+            Err(true) => return Glance::Absent,
+            Err(false) => {}
+        }
+        // SAFETY: the caller sees to it.
+        unsafe { self.glance_further(py, hash, key, known) }
+    }
+
+    /// # Safety
+    /// `key` is alive.
+    #[inline(never)]
+    unsafe fn glance_further(
+        &self,
+        py: Python<'_>,
+        hash: u32,
+        key: *mut ffi::PyObject,
+        known: *mut ffi::PyObject,
+    ) -> Glance {
+        let mut others = 0;
+        let mut other = None;
         let found = self.index.find(hash, |slot| {
             let entry = &self.entries[slot as usize];
-            let same = entry.key.as_ref().is_some_and(|it| it.as_ptr() == key);
-            unsure |= !same && entry.hash == hash;
-            same
+            let Some(resident) = &entry.key else {
+                return false;
+            };
+            let pointer = resident.as_ptr();
+            if pointer == key || pointer == known {
+                return true;
+            }
+            if entry.hash != hash {
+                return false;
+            }
+            // SAFETY: both are alive and the thread attached.
+            match unsafe { probe::compare_plainly(pointer, key) } {
+                Some(equal) => equal,
+                None => {
+                    others += 1;
+                    other = Some(resident);
+                    false
+                }
+            }
         });
-        match found {
-            Some(slot) => Some(Glance::At(&self.entries[slot as usize])),
-            None if unsure => None,
-            None => Some(Glance::Absent),
+        match (found, other) {
+            (Some(slot), _) => Glance::At(slot),
+            (None, None) => Glance::Absent,
+            (None, Some(resident)) if others == 1 && known.is_null() => {
+                Glance::Ask(resident.clone_ref(py))
+            }
+            (None, Some(_)) => Glance::Unsure,
         }
     }
 
