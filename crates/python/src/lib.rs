@@ -1,6 +1,11 @@
 //! The native half of the Python package `frazil`.
 
 mod cache;
+mod calls;
+mod compat;
+mod memoized;
+mod shared;
+mod table;
 
 use pyo3::prelude::*;
 
@@ -9,7 +14,13 @@ mod _frazil {
     use super::*;
 
     #[pymodule_export]
+    use cache::{_answer, _peek};
+    #[pymodule_export]
     use cache::{Cache, CacheIterator, CacheRecording, CacheStats};
+    #[pymodule_export]
+    use compat::{CompatCore, CompatTimer};
+    #[pymodule_export]
+    use memoized::Memoized;
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -14,6 +14,7 @@ mod order;
 mod probe;
 mod recording;
 mod removed;
+mod results;
 mod section;
 mod settings;
 mod state;
@@ -38,6 +39,7 @@ use table::{Found, Glance};
 pub(crate) use direct::install;
 pub(crate) use iter::CacheIterator;
 pub(crate) use recording::CacheRecording;
+pub(crate) use results::{_answer, _peek};
 pub(crate) use stats::CacheStats;
 
 /// Cache(maxsize, policy="mobius", *, getsizeof=None, ttl=None, tti=None, on_evict=None)

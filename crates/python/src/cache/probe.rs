@@ -78,7 +78,8 @@ pub(super) unsafe fn compare_plainly(
 ) -> Option<bool> {
     let (one, other) = (kind_of(resident), kind_of(key));
     if one == Kind::Other || other == Kind::Other {
-        return None;
+        // SAFETY: the caller sees to it.
+        return unsafe { compare_tuples(resident, key) };
     }
     // Bytes and text are not compared: Python may be told to warn of that.
     if one != other {
@@ -95,6 +96,42 @@ pub(super) unsafe fn compare_plainly(
             None
         }
     }
+}
+
+/// Compares tuples part by part, as the keys of calls with several arguments are: if both are exactly
+/// tuples, and no part needs Python code.
+///
+/// # Safety
+/// That of [`compare_plainly`].
+#[inline(never)]
+unsafe fn compare_tuples(resident: *mut ffi::PyObject, key: *mut ffi::PyObject) -> Option<bool> {
+    let tuple = &raw mut ffi::PyTuple_Type;
+    // SAFETY: both are alive, and hold their parts, which never change.
+    unsafe {
+        if ffi::Py_TYPE(resident) != tuple || ffi::Py_TYPE(key) != tuple {
+            return None;
+        }
+        let length = ffi::PyTuple_GET_SIZE(resident);
+        if length != ffi::PyTuple_GET_SIZE(key) {
+            return Some(false);
+        }
+        for position in 0..length {
+            let one = ffi::PyTuple_GET_ITEM(resident, position);
+            let other = ffi::PyTuple_GET_ITEM(key, position);
+            if one == other {
+                continue;
+            }
+            // Tuples in tuples are left to Python, which bounds the depth.
+            if kind_of(one) == Kind::Other || kind_of(other) == Kind::Other {
+                return None;
+            }
+            match compare_plainly(one, other) {
+                Some(true) => {}
+                answer => return answer,
+            }
+        }
+    }
+    Some(true)
 }
 
 /// Python's hashes of whole numbers are the numbers: here every bit depends on every bit.

@@ -1,0 +1,278 @@
+"""`frazil.cached`: results of a function in a `frazil.Cache`, and one call a key."""
+
+import os
+import weakref
+from functools import update_wrapper, wraps
+from inspect import iscoroutinefunction
+
+from ._flights import DIRECT, ERROR, GONE, LEAD, VALUE, WAIT, Flight, TaskWaiter, ThreadWaiter
+from ._flights import enter, leave, may_wait, waited
+from ._frazil import Cache, Memoized, _answer, _peek
+from ._lru_cache import CacheInfo
+
+_ABSENT = object()
+
+
+class _Calls:
+    """The calls of one function that found no result."""
+
+    def __init__(self, function, cache, share_errors):
+        self.function = function
+        self.cache = cache
+        self.share_errors = share_errors
+        self.flights = {}
+        _all_calls.add(self)
+
+    def clear(self):
+        # What is under way was asked for before: it is not stored, and nobody joins it.
+        self.flights = {}
+        self.cache.clear()
+
+    def call(self, key, arguments, named):
+        """The result of a key: computed, or of the thread that does."""
+        named = named or {}
+        while True:
+            turn = _Turn(self, key, ThreadWaiter)
+            if turn.kind is WAIT:
+                with turn:
+                    turn.waiter.wait()
+            if turn.kind is LEAD:
+                with _Lead(turn) as lead:
+                    if lead.value is _ABSENT:
+                        lead.value = self.function(*arguments, **named)
+                return lead.value
+            if turn.kind is DIRECT:
+                return self.function(*arguments, **named)
+            if turn.kind is not GONE:
+                return turn.result()
+
+    async def call_async(self, key, arguments, named):
+        """The result of a key: computed, or of the task that does."""
+        while True:
+            turn = _Turn(self, key, TaskWaiter)
+            if turn.kind is WAIT:
+                with turn:
+                    await turn.waiter.wait()
+            if turn.kind is LEAD:
+                with _Lead(turn) as lead:
+                    if lead.value is _ABSENT:
+                        lead.value = await self.function(*arguments, **named)
+                return lead.value
+            if turn.kind is DIRECT:
+                return await self.function(*arguments, **named)
+            if turn.kind is not GONE:
+                return turn.result()
+
+
+class _Turn:
+    """What a caller that found no result is to do: `kind`, one of `_flights`. Entered to wait."""
+
+    def __init__(self, calls, key, new_waiter):
+        new = Flight()
+        self.calls = calls
+        self.key = key
+        self.flights = calls.flights
+        self.flight = self.flights.setdefault(key, new)
+        if self.flight is new:
+            self.kind = LEAD
+            return
+        self.leading = may_wait(self.flight)
+        if self.leading is None:
+            self.kind = DIRECT
+            return
+        self.waiter = new_waiter()
+        self.kind, self.value = self.flight.join(self.waiter) or (WAIT, None)
+        if self.kind is not WAIT:
+            waited(self.leading, self.flight)
+            # A flight that has ended is in the table only if `__eq__` has raised as it left.
+            if self.flights.get(key) is self.flight:
+                self.remove()
+                self.kind = GONE
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, error, trace):
+        waited(self.leading, self.flight)
+        if error is None:
+            self.kind, self.value = self.waiter.end
+        elif self.flight.leave(self.waiter):
+            self.pass_on()
+
+    def result(self):
+        if self.kind is ERROR:
+            raise self.value
+        return self.value
+
+    def remove(self):
+        self.flights.pop(self.key, None)
+
+    def pass_on(self):
+        """Has the next waiter lead."""
+        if not self.flight.next_leader():
+            self.remove()
+
+
+class _Lead:
+    """Leads a flight: `value` is to be set, unless it is there on entry."""
+
+    def __init__(self, turn):
+        self.turn = turn
+
+    def __enter__(self):
+        self.token = enter(self.turn.flight)
+        try:
+            # Stored between the look of this caller and its flight, by the flight before.
+            self.value = _peek(self.turn.calls.cache, self.turn.key, _ABSENT)
+        except BaseException as error:
+            self.__exit__(type(error), error, None)
+            raise
+        self.is_new = self.value is _ABSENT
+        return self
+
+    def __exit__(self, kind, error, trace):
+        leave(self.token)
+        turn, calls = self.turn, self.turn.calls
+        if error is None:
+            try:
+                if self.is_new:
+                    self.store()
+                turn.remove()
+            finally:
+                turn.flight.land(VALUE, self.value)
+        elif calls.share_errors and isinstance(error, Exception):
+            try:
+                turn.remove()
+            finally:
+                turn.flight.land(ERROR, error)
+        else:
+            turn.pass_on()
+
+    def store(self):
+        turn, calls = self.turn, self.turn.calls
+        if calls.flights is turn.flights:
+            calls.cache[turn.key] = self.value
+        if calls.flights is not turn.flights:
+            # Cleared since it was asked for.
+            calls.cache.pop(turn.key, None)
+
+
+_all_calls = weakref.WeakSet()
+
+
+def _forget_flights():
+    # A child process has the flights of its parent, and not the threads.
+    for calls in list(_all_calls):
+        calls.flights = {}
+
+
+os.register_at_fork(after_in_child=_forget_flights)
+
+
+class _Cached(Memoized):
+    """A function whose results are in a cache."""
+
+    __slots__ = ("__dict__", "__weakref__")
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __reduce__(self):
+        return self.__qualname__
+
+
+_Cached._call_fast()
+
+
+def _add_members(wrapper, cache, calls, parameters):
+    def cache_info():
+        """Hits, misses (also of calls that waited), the bound, and how many results are stored."""
+        stats = cache.stats()
+        return CacheInfo(stats.hits, stats.misses, cache.maxsize, stats.entries)
+
+    def cache_clear():
+        """Forgets all results; calls under way are not stored."""
+        calls.clear()
+
+    def cache_parameters():
+        """What the decorator was given, as a new dictionary."""
+        return dict(parameters)
+
+    wrapper.cache = cache
+    wrapper.cache_info = cache_info
+    wrapper.cache_clear = cache_clear
+    wrapper.cache_parameters = cache_parameters
+    return wrapper
+
+
+def _decorate(function, cache, key, typed, share_errors):
+    calls = _Calls(function, cache, share_errors)
+    cached = _Cached(function, None, bool(typed), key, cache, calls.call)
+    if not iscoroutinefunction(function):
+        return update_wrapper(cached, function), calls
+    cache_key, absent = cached.cache_key, _ABSENT
+
+    @wraps(function)
+    async def wrapper(*arguments, **named):
+        key = cache_key(*arguments, **named)
+        value = _answer(cache, key, absent)
+        if value is not absent:
+            return value
+        return await calls.call_async(key, arguments, named)
+
+    wrapper.cache_key = cache_key
+    return wrapper, calls
+
+
+def cached(maxsize=128, policy="mobius", *, ttl=None, key=None, typed=False, share_errors=True):
+    """Keep the results of a function or coroutine function in a `frazil.Cache`.
+
+    While a result is computed, others that ask for it wait: one call a key, however many
+    threads or tasks ask. If it raises, so does every call that waited; with
+    `share_errors=False` the next of them calls the function instead. In either case one that is
+    cancelled or interrupted hands over: the next that waits calls the function. A call within a
+    call that would wait for itself calls the function at once.
+
+    `maxsize`, `policy` and `ttl` (seconds) are `frazil.Cache`'s; `maxsize=None` has no bound.
+    `key(*args, **kwargs)` makes the key from the arguments, by default as `functools.lru_cache`
+    does, with types if `typed`. A method's key begins with its object, which is kept alive with
+    the result: leave it out with `key`, if that is not wanted.
+
+    The function has `cache`, `cache_key(*args, **kwargs)`, `cache_info()`, `cache_clear()`,
+    `cache_parameters()` and `__wrapped__`. O(1) a call that hits. `ValueError` for a size below
+    0 and for an unknown policy, with near names.
+
+    >>> import frazil
+    >>> @frazil.cached(maxsize=1000, ttl=60)
+    ... def length(word):
+    ...     print("computing")
+    ...     return len(word)
+    >>> length("frazil"), length("frazil")
+    computing
+    (6, 6)
+    >>> del length.cache[length.cache_key("frazil")]
+    >>> length("frazil")
+    computing
+    6
+    """
+    function = None
+    if callable(maxsize):
+        function, maxsize = maxsize, 128
+    if key is not None and not callable(key):
+        raise TypeError("key is a function of the arguments")
+    parameters = {"maxsize": maxsize, "policy": policy, "ttl": ttl, "key": key, "typed": typed}
+    parameters["share_errors"] = share_errors
+
+    def decorate(function):
+        cache = Cache(maxsize, policy, ttl=ttl)
+        wrapper, calls = _decorate(function, cache, key, typed, share_errors)
+        return _add_members(wrapper, cache, calls, parameters)
+
+    if function is None:
+        # Wrong settings are told where they are given.
+        Cache(maxsize, policy, ttl=ttl)
+        return decorate
+    return decorate(function)

@@ -1,0 +1,166 @@
+"""One call a key, however many threads or tasks ask.
+
+A key that is being computed has a flight. Whoever asks for it meanwhile waits in the flight,
+and is told how it ended: with a value, with an error that is shared, or that it is to lead now,
+as the leader was cancelled or has an error of its own.
+
+No code of users runs while a lock is held.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from contextvars import ContextVar
+
+# What a caller is to do, and the ends of a flight: pairs of one of the first four and a value.
+VALUE, ERROR, LEAD, GONE, WAIT, DIRECT = range(6)
+
+# The flights that this context leads: a call within a flight's call, also by a task that it
+# began, does not wait for that flight.
+_leading = ContextVar("frazil_leading", default=())
+
+# Guards `Flight.waits_for` of all flights.
+_graph = threading.Lock()
+
+
+class ThreadWaiter:
+    """A thread that waits for a flight."""
+
+    __slots__ = ("end", "_woken")
+
+    def __init__(self):
+        self.end = None
+        self._woken = threading.Lock()
+        self._woken.acquire()
+
+    def wake(self):
+        """Tells the thread that `end` is set. Returns whether it can be told."""
+        self._woken.release()
+        return True
+
+    def wait(self):
+        self._woken.acquire()
+
+
+class TaskWaiter:
+    """A task that waits for a flight, which a task of another loop may lead."""
+
+    __slots__ = ("end", "_loop", "_future")
+
+    def __init__(self):
+        self.end = None
+        self._loop = asyncio.get_running_loop()
+        self._future = self._loop.create_future()
+
+    def wake(self):
+        """Tells the task that `end` is set. Returns whether it can be told."""
+        if asyncio._get_running_loop() is self._loop:
+            self._finish()
+            return True
+        try:
+            self._loop.call_soon_threadsafe(self._finish)
+        except RuntimeError:  # the loop is closed
+            return False
+        return True
+
+    def _finish(self):
+        # A task that was cancelled sees by `end` what it was told.
+        if not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self):
+        await self._future
+
+
+class Flight:
+    """A key that is being computed."""
+
+    __slots__ = ("_lock", "_waiters", "_end", "waits_for")
+
+    def __init__(self):
+        self._lock = threading.Lock()
+        self._waiters = deque()
+        self._end = None
+        # The flights that calls within this one's call wait for.
+        self.waits_for = []
+
+    def join(self, waiter):
+        """Lets a waiter in. Returns the end of the flight, if it has ended."""
+        with self._lock:
+            if self._end is None:
+                self._waiters.append(waiter)
+            return self._end
+
+    def leave(self, waiter):
+        """Takes out a waiter that gives up. Returns whether it was to lead by now."""
+        with self._lock:
+            if waiter.end is None:
+                self._waiters.remove(waiter)
+                return False
+        return waiter.end[0] is LEAD
+
+    def land(self, kind, value):
+        """Ends the flight for all that wait."""
+        end = (kind, value)
+        with self._lock:
+            self._end = end
+            waiters, self._waiters = self._waiters, ()
+            for waiter in waiters:
+                waiter.end = end
+        for waiter in waiters:
+            waiter.wake()
+
+    def next_leader(self):
+        """Has the one that waits for longest lead, or ends the flight. Whether anyone leads."""
+        while True:
+            with self._lock:
+                if not self._waiters:
+                    self._end = (GONE, None)
+                    return False
+                waiter = self._waiters.popleft()
+                waiter.end = (LEAD, None)
+            if waiter.wake():
+                return True
+
+
+def enter(flight):
+    """Marks the context as leading a flight."""
+    return _leading.set((*_leading.get(), flight))
+
+
+def leave(token):
+    """Takes the mark away."""
+    try:
+        _leading.reset(token)
+    except ValueError:
+        pass  # a coroutine that is closed from another context: its own context ends with it
+
+
+def may_wait(flight):
+    """Notes that this context waits for a flight, unless that would wait for this context.
+
+    Returns the flights that wait, to be passed to `waited`, or `None` if they must not.
+    """
+    leading = _leading.get()
+    if not leading:
+        return ()
+    with _graph:
+        seen, open_ = set(), [flight]
+        while open_:
+            other = open_.pop()
+            if any(other is mine for mine in leading):
+                return None
+            if other not in seen:
+                seen.add(other)
+                open_.extend(other.waits_for)
+        for mine in leading:
+            mine.waits_for.append(flight)
+    return leading
+
+
+def waited(leading, flight):
+    """Takes back the note of `may_wait`."""
+    if leading:
+        with _graph:
+            for mine in leading:
+                mine.waits_for.remove(flight)

@@ -1,0 +1,38 @@
+"""The examples in docstrings of decorators and of `frazil.compat` run, and the moving page's."""
+
+import doctest
+import pathlib
+import re
+
+import pytest
+
+import frazil
+import frazil.compat
+
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "python-moving.md"
+
+
+def run(test):
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    runner.run(test)
+    assert runner.failures == 0 and test.examples
+
+
+@pytest.mark.parametrize("name", ["lru_cache", "cached", "compat", *frazil.compat.__all__])
+def test_examples_run(name):
+    thing = getattr(frazil.compat if name in frazil.compat.__all__ else frazil, name)
+    parser = doctest.DocTestParser()
+    run(parser.get_doctest(thing.__doc__, {}, name, None, None))
+
+
+def test_everything_public_of_compat_is_documented():
+    for name in frazil.compat.__all__:
+        for attribute, member in vars(getattr(frazil.compat, name)).items():
+            assert attribute.startswith("_") or member.__doc__, f"{name}.{attribute}"
+
+
+def test_programs_of_the_page_run():
+    programs = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+    assert programs
+    for number, program in enumerate(programs):
+        exec(compile(program, f"{PAGE.name} {number}", "exec"), {})
