@@ -101,7 +101,7 @@ pub(crate) struct Args {
     lifetimes: LifetimeArgs,
 
     #[command(flatten)]
-    reading: TraceArgs,
+    pub(crate) reading: TraceArgs,
 }
 
 /// Capacities without those that were written before.
@@ -156,16 +156,26 @@ impl Line<'_> {
 
 /// Runs the verb. Prints only once every trace is done.
 pub(crate) fn run(args: &Args) -> Done {
+    let lines = lines(args)?;
+    output::print(&match args.replaying.output {
+        Output::Json => output::json(&rows_of(&lines)),
+        Output::Csv => output::csv(&rows_of(&lines)),
+        Output::Table => table(&lines) + &lifetimes_below(&lines),
+    })
+}
+
+/// The results as rows.
+pub(crate) fn rows(args: &Args) -> Result<Vec<Row>, Failure> {
+    Ok(rows_of(&lines(args)?))
+}
+
+fn lines(args: &Args) -> Result<Vec<Line<'_>>, Failure> {
     let (names, policies) = Choice::parse(&args.policy)?;
     let mut lines = Vec::new();
     for trace in args.traces.some()? {
         lines.extend(simulate(args, trace, &names, &policies)?);
     }
-    output::print(&match args.replaying.output {
-        Output::Json => output::json(&rows(&lines)),
-        Output::Csv => output::csv(&rows(&lines)),
-        Output::Table => table(&lines) + &lifetimes_below(&lines),
-    })
+    Ok(lines)
 }
 
 /// All cells over one trace.
@@ -280,11 +290,12 @@ fn sweep_cells(
     }
     let total = loaded.trace.len() as u64 * scaled.len() as u64;
     let progress = Progress::of_records("replaying".to_owned(), total);
-    let advance = |steps| progress.advance(steps);
+    let advance = |steps| progress.step(steps);
     let outcomes = match &fetching {
         Some(fetching) => sweep_delayed(&loaded.trace, &scaled, options, fetching, &advance),
         None => sweep(&loaded.trace, &scaled, options, &advance),
     };
+    progress.complete()?;
     let replayed = cells.iter_mut().filter(|cell| cell.choice.policy().is_some());
     for (cell, outcome) in replayed.zip(&outcomes) {
         cell.outcome = sample.corrected(outcome);
@@ -346,7 +357,7 @@ fn lifetimes(
     Ok(told)
 }
 
-fn rows(lines: &[Line<'_>]) -> Vec<Row> {
+fn rows_of(lines: &[Line<'_>]) -> Vec<Row> {
     let row = |line: &Line<'_>| {
         let Line { trace, policy, capacity, unit, outcome, frozen_hits, .. } = line;
         let latency = outcome.latency;
