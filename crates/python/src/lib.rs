@@ -1,10 +1,15 @@
 //! The native half of the Python package `frazil`.
 
+mod simulate;
+
 use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 mod _frazil {
     use super::*;
+
+    #[pymodule_export]
+    use super::simulate::{Records, TraceError, arrow_stream, id_of_name, rows};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
