@@ -46,6 +46,11 @@ impl Records {
         Records { times: false, sizes: false, latencies: None, length, fill: Box::new(fill) }
     }
 
+    /// Appends the records of a range to a list.
+    pub fn fill(&self, range: Range<usize>, batch: &mut Vec<Record>) {
+        (self.fill)(range, batch);
+    }
+
     /// Pushes all records within the limit.
     pub(super) fn push_into(
         &self,
@@ -64,7 +69,7 @@ impl Records {
         for start in (0..self.length).step_by(BATCH) {
             batch.clear();
             let end = self.length.min(start + BATCH);
-            (self.fill)(start..end, &mut batch);
+            self.fill(start..end, &mut batch);
             if each > 1 {
                 batch.iter_mut().for_each(|it| it.latency = it.latency.saturating_mul(each));
             }
