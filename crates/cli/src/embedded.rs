@@ -7,7 +7,7 @@ use std::ffi::OsString;
 use std::sync::Arc;
 
 use clap::Parser;
-use frazil_simulator::trace::{Records, TraceError};
+use frazil_simulator::trace::{Loaded, Records, TraceError};
 use serde_json::{Map, Value};
 
 use crate::failure::{Failure, from_clap};
@@ -43,6 +43,15 @@ impl From<Failure> for Problem {
     }
 }
 
+/// A trace in memory, which stands for a file of its name.
+#[derive(Clone, Debug)]
+pub enum InMemory {
+    /// Its records, which are taken in as those of a file are.
+    Records(Arc<Records>),
+    /// What [`decode`] gave for words with the same options.
+    Decoded(Arc<Loaded>),
+}
+
 /// The rows that `frazil WORDS --output json` prints: of `simulate`, `mrc`, `advise`, and
 /// `trace info`. A trace whose name is in `memory` is taken from there.
 ///
@@ -60,12 +69,11 @@ impl From<Failure> for Problem {
 /// Where the command would fail, and when it is stopped.
 pub fn rows(
     words: &[OsString],
-    memory: &[(String, Arc<Records>)],
+    memory: &[(String, InMemory)],
     watch: &Arc<Watch>,
 ) -> Result<Vec<Map<String, Value>>, Problem> {
-    let named = std::iter::once("frazil".into()).chain(words.iter().cloned());
-    let cli = Cli::try_parse_from(named).map_err(|error| Problem::from(from_clap(&error)))?;
-    let rows = watch.over(|| match cli.verb {
+    let verb = parse(words)?;
+    let rows = watch.over(|| match verb {
         Verb::Simulate(mut args) => {
             args.reading.keep(memory);
             simulate::rows(&args)
@@ -83,4 +91,41 @@ pub fn rows(
         _ => Err(Failure::usage(anyhow::anyhow!("the verb has no rows"))),
     });
     Ok(rows?)
+}
+
+/// The trace of the words of `simulate`, with all that their policies and options need of it: one
+/// decoding for many calls of [`rows`], each with one of the policies and one of the capacities.
+///
+/// ```
+/// use frazil_cli::{InMemory, decode, rows};
+/// let words = ["simulate", "zipf:1.0:objects=1K:requests=9K", "--policy=lru", "--capacity=10"];
+/// let words = words.map(Into::into);
+/// let trace = decode(&words, &[], &Default::default())?;
+/// let memory = [("zipf:1.0:objects=1K:requests=9K".to_owned(), InMemory::Decoded(trace))];
+/// let decoded = rows(&words, &memory, &Default::default())?;
+/// assert_eq!(decoded[0]["misses"], rows(&words, &[], &Default::default())?[0]["misses"]);
+/// # Ok::<(), frazil_cli::Problem>(())
+/// ```
+///
+/// # Errors
+/// As [`rows`]; and if the words name more traces than one, or none.
+pub fn decode(
+    words: &[OsString],
+    memory: &[(String, InMemory)],
+    watch: &Arc<Watch>,
+) -> Result<Arc<Loaded>, Problem> {
+    let loaded = watch.over(|| match parse(words)? {
+        Verb::Simulate(mut args) => {
+            args.reading.keep(memory);
+            Ok(simulate::decode(&args)?)
+        }
+        _ => Err(Problem::Usage("only `simulate` replays a decoded trace".to_owned())),
+    })?;
+    Ok(loaded)
+}
+
+fn parse(words: &[OsString]) -> Result<Verb, Problem> {
+    let named = std::iter::once("frazil".into()).chain(words.iter().cloned());
+    let cli = Cli::try_parse_from(named).map_err(|error| Problem::from(from_clap(&error)))?;
+    Ok(cli.verb)
 }

@@ -48,7 +48,7 @@ mod watch;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
-pub use embedded::{Problem, rows};
+pub use embedded::{InMemory, Problem, decode, rows};
 use failure::Failure;
 #[cfg(not(feature = "full"))]
 use left_out::LeftOut;

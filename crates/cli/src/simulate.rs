@@ -1,5 +1,7 @@
 //! `frazil simulate`: miss ratios of policies at sizes over traces.
 
+use std::sync::Arc;
+
 use anyhow::{Context, anyhow};
 use clap::Args as ClapArgs;
 use frazil_policy::{PolicySpec, Work};
@@ -204,7 +206,9 @@ fn simulate<'a>(
         // Nothing about the trace needs to be known first, so it need not be kept. (Where
         // fetches take time, the time of a record can depend on the next one's.)
         (&[Choice::Policy(policy)], &[Some(capacity)])
-            if !policy.wants_trace() && latency.is_none() =>
+            if !policy.wants_trace()
+                && latency.is_none()
+                && args.reading.decoded(trace).is_none() =>
         {
             let cell = CellSpec { policy, capacity };
             let (outcome, origin) = args.reading.replay_stream(trace, cell, &options)?;
@@ -245,12 +249,7 @@ fn sweep_cells(
     policies: &[Choice],
     options: &SweepOptions,
 ) -> Result<(Vec<Cell>, Told), Failure> {
-    let wants_times = |choice: &Choice| choice.policy().is_some_and(|it| it.wants_trace());
-    let times = args.fetching.wants_times() || policies.iter().any(wants_times);
-    let latencies = args.fetching.wants_latencies()?;
-    let sizes = args.replaying.unit == Unit::Bytes;
-    let wanted = Wanted { times, sizes, latencies, lifetimes: options.lifetimes };
-    let loaded = args.reading.load(trace, wanted)?;
+    let loaded = args.reading.load(trace, wanted(args, policies)?)?;
     let lifetimes = lifetimes(args, trace, policies, &loaded)?;
     let fetching = match args.fetching.latency()? {
         Some(_) if loaded.origin.rate() < 1.0 => {
@@ -309,6 +308,24 @@ fn sweep_cells(
         )));
     }
     Ok((cells, lifetimes))
+}
+
+/// The columns that the policies and the options need.
+fn wanted(args: &Args, policies: &[Choice]) -> Result<Wanted, Failure> {
+    let wants_times = |choice: &Choice| choice.policy().is_some_and(|it| it.wants_trace());
+    let times = args.fetching.wants_times() || policies.iter().any(wants_times);
+    let latencies = args.fetching.wants_latencies()?;
+    let sizes = args.replaying.unit == Unit::Bytes;
+    Ok(Wanted { times, sizes, latencies, lifetimes: args.lifetimes.rule() })
+}
+
+/// The one trace, with all that the cells need of it.
+pub(crate) fn decode(args: &Args) -> Result<Arc<Loaded>, Failure> {
+    let (_, policies) = Choice::parse(&args.policy)?;
+    match args.traces.some()?.as_slice() {
+        [trace] => args.reading.load(trace, wanted(args, &policies)?),
+        _ => Err(Failure::usage(anyhow!("more than one trace to decode"))),
+    }
 }
 
 /// Fails if `--ttl` needs data that no trace has.

@@ -14,6 +14,7 @@ use frazil_simulator::{
     replay_stream,
 };
 
+use crate::InMemory;
 use crate::completions::offering;
 use crate::failure::{Failure, note};
 use crate::lifetime_args::note_left_out;
@@ -65,7 +66,7 @@ pub(crate) struct TraceArgs {
 
     /// Traces in memory, by their names.
     #[arg(skip)]
-    memory: Vec<(String, Arc<Records>)>,
+    memory: Vec<(String, InMemory)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -207,10 +208,13 @@ const LOOKED_AT: u64 = 10_000;
 impl TraceArgs {
     /// Reads (or generates) the trace `spec`, with progress, and notes a guessed
     /// format on standard error.
-    pub(crate) fn load(&self, spec: &str, wanted: Wanted) -> Result<Loaded, Failure> {
+    pub(crate) fn load(&self, spec: &str, wanted: Wanted) -> Result<Arc<Loaded>, Failure> {
+        if let Some(loaded) = self.decoded(spec) {
+            return Ok(loaded);
+        }
         let loaded = self.read(spec, wanted, |options| trace::load(spec, options))??;
         self.note_origin(spec, &loaded.origin, wanted);
-        Ok(loaded)
+        Ok(Arc::new(loaded))
     }
 
     /// As [`TraceArgs::load`], but of no more objects than the bounds allow.
@@ -285,12 +289,23 @@ impl TraceArgs {
     }
 
     /// Takes traces of these names from memory.
-    pub(crate) fn keep(&mut self, memory: &[(String, Arc<Records>)]) {
+    pub(crate) fn keep(&mut self, memory: &[(String, InMemory)]) {
         self.memory = memory.to_vec();
     }
 
     fn records(&self, spec: &str) -> Option<&Records> {
-        self.memory.iter().find(|(name, _)| name == spec).map(|(_, records)| &**records)
+        self.memory.iter().find_map(|(name, it)| match it {
+            InMemory::Records(records) if name == spec => Some(&**records),
+            _ => None,
+        })
+    }
+
+    /// The trace, if it has been decoded before.
+    pub(crate) fn decoded(&self, spec: &str) -> Option<Arc<Loaded>> {
+        self.memory.iter().find_map(|(name, it)| match it {
+            InMemory::Decoded(loaded) if name == spec => Some(Arc::clone(loaded)),
+            _ => None,
+        })
     }
 
     /// Calls `read` with the options that the flags ask for, and a progress bar.

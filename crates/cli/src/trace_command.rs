@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::{Args as ClapArgs, Subcommand};
-use frazil_simulator::trace::{self, Format, Lifetimes, Loaded, Records, TraceError, TraceInfo};
+use frazil_simulator::trace::{self, Format, Lifetimes, Loaded, TraceError, TraceInfo};
 
-use crate::Done;
 use crate::completions::offering;
 use crate::failure::{Failure, note};
 use crate::lifetime_args::span;
 use crate::output::{self, Output, Row, bytes, grouped, percent, row};
 use crate::trace_args::{TraceArgs, Wanted};
 use crate::trace_files::{TraceFiles, names};
+use crate::{Done, InMemory};
 
 /// Describe a trace, or convert it.
 #[derive(ClapArgs, Debug)]
@@ -90,10 +90,7 @@ pub(crate) fn run(args: &Args) -> Done {
 }
 
 /// The rows of `trace info`, with some traces in memory.
-pub(crate) fn rows(
-    args: &mut Args,
-    memory: &[(String, Arc<Records>)],
-) -> Result<Vec<Row>, Failure> {
+pub(crate) fn rows(args: &mut Args, memory: &[(String, InMemory)]) -> Result<Vec<Row>, Failure> {
     let Verb::Info(args) = &mut args.verb else {
         return Err(Failure::usage(anyhow!("`frazil trace convert` has no rows")));
     };
@@ -101,7 +98,7 @@ pub(crate) fn rows(
     Ok(infos(args)?.iter().map(|(name, info, loaded)| info_row(name, info, loaded)).collect())
 }
 
-fn infos(args: &InfoArgs) -> Result<Vec<(&str, TraceInfo, Loaded)>, Failure> {
+fn infos(args: &InfoArgs) -> Result<Vec<(&str, TraceInfo, Arc<Loaded>)>, Failure> {
     let mut infos = Vec::new();
     for name in args.traces.some()? {
         let loaded = args.reading.load(name, WANTED)?;
