@@ -9,7 +9,9 @@ mod _frazil {
     use super::*;
 
     #[pymodule_export]
-    use super::simulate::{Records, TraceError, arrow_stream, id_of_name, rows};
+    use super::simulate::{
+        Decoded, Records, TraceError, arrow_stream, id_of_name, policy_name, rows,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -2,6 +2,7 @@
 
 from ._frazil import TraceError, __version__
 from .replay import advise, mrc, simulate, trace_info
+from .sweeps import sweep
 from .table import Table
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "advise",
     "mrc",
     "simulate",
+    "sweep",
     "trace_info",
 ]

@@ -89,7 +89,7 @@ def trace_info(trace, *, progress=None, **options):
 
 
 def _rows(verb, trace, options, progress):
-    names, memory = traces(trace, options)
+    names, memory, _ = named(trace, options)
     words = verb + [f"--{name.replace('_', '-')}={value}" for name, value in _words(options)]
     words += [f"--{name.replace('_', '-')}" for name, value in options.items() if value is True]
     words += [f"--trace={name}" for name in names]
@@ -125,9 +125,9 @@ def _words(options):
             yield name, value
 
 
-def traces(trace, options):
-    """Names of traces, and those of them that are in memory."""
-    names, memory = [], []
+def named(trace, options):
+    """Names of traces, those of them that are in memory, and what these were made from, by name."""
+    names, memory, given = [], [], {}
     reading = {name: options.get(name) for name in ("columns", "time_unit")}
     if not isinstance(reading["columns"], dict):
         reading["columns"] = None
@@ -136,12 +136,11 @@ def traces(trace, options):
         if isinstance(trace, (str, bytes, os.PathLike)):
             names.append(os.fsdecode(trace))
             return
-        if not isinstance(trace, _frazil.Records):
-            trace = _frazil.Records(trace, reading["columns"], reading["time_unit"])
         if name is None:
             name = "memory" if not memory else f"memory {len(memory) + 1}"
         names.append(name)
-        memory.append((name, trace))
+        memory.append((name, _frazil.Records(trace, reading["columns"], reading["time_unit"])))
+        given[name] = trace
 
     roles = ("id", "key", "object", "obj_id")
     if isinstance(trace, dict) and not any(role in trace for role in roles):
@@ -156,7 +155,7 @@ def traces(trace, options):
         pass
     else:
         add(trace)
-    return names, memory
+    return names, memory, given
 
 
 def _in_python(text):

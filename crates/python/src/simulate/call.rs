@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use frazil_cli::{Problem, Watch};
+use frazil_cli::{InMemory, Problem, Watch};
 use frazil_simulator::trace;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyOSError, PyRuntimeError, PyValueError};
@@ -32,11 +32,10 @@ const PATIENCE: Duration = Duration::from_millis(100);
 #[cfg(unix)]
 const GIVES_WAY: i32 = 10;
 
-type Rows = Result<Vec<Map<String, Value>>, Problem>;
 /// Behind a lock, because the one thread that has it gives it to closures by reference.
-type Done = Mutex<Receiver<Rows>>;
+type Done<T> = Mutex<Receiver<Result<T, Problem>>>;
 
-fn next(done: &Done, patience: Duration) -> Result<Rows, RecvTimeoutError> {
+fn next<T>(done: &Done<T>, patience: Duration) -> Result<Result<T, Problem>, RecvTimeoutError> {
     done.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(patience)
 }
 
@@ -47,15 +46,75 @@ fn next(done: &Done, patience: Duration) -> Result<Rows, RecvTimeoutError> {
 pub(crate) fn rows<'py>(
     py: Python<'py>,
     words: Vec<OsString>,
-    memory: Vec<(String, PyRef<'py, Records>)>,
+    memory: Vec<(String, Given<'py>)>,
     tell: Option<Bound<'py, PyAny>>,
     gives_way: bool,
 ) -> PyResult<(Bound<'py, PyList>, Vec<String>)> {
+    let memory = in_memory(memory);
+    let run = move |watch: &Arc<Watch>| {
+        let rows = frazil_cli::rows(&words, &memory, watch);
+        // Arrays are let go of before the caller goes on, who may want to resize them.
+        drop(memory);
+        rows
+    };
+    let (rows, notes) = call(py, run, tell.as_ref(), gives_way)?;
+    let list = PyList::empty(py);
+    for row in &rows {
+        list.append(object(py, row)?)?;
+    }
+    Ok((list, notes))
+}
+
+/// A trace as an argument.
+#[derive(FromPyObject)]
+pub(crate) enum Given<'py> {
+    Records(PyRef<'py, Records>),
+    Decoded(PyRef<'py, Decoded>),
+}
+
+fn in_memory(given: Vec<(String, Given<'_>)>) -> Vec<(String, InMemory)> {
+    let one = |(name, it)| match it {
+        Given::Records(it) => (name, InMemory::Records(Arc::clone(&it.records))),
+        Given::Decoded(it) => (name, InMemory::Decoded(Arc::clone(&it.loaded))),
+    };
+    given.into_iter().map(one).collect()
+}
+
+/// A decoded trace, for many calls of `rows`.
+#[pyclass(frozen)]
+pub(crate) struct Decoded {
+    loaded: Arc<trace::Loaded>,
+}
+
+#[pymethods]
+impl Decoded {
+    /// The trace of the words, with all that their policies need.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        words: Vec<OsString>,
+        memory: Vec<(String, Given<'_>)>,
+    ) -> PyResult<Self> {
+        let memory = in_memory(memory);
+        let run = move |watch: &Arc<Watch>| frazil_cli::decode(&words, &memory, watch);
+        Ok(Decoded { loaded: call(py, run, None, false)?.0 })
+    }
+
+    fn __len__(&self) -> usize {
+        self.loaded.trace.len()
+    }
+}
+
+/// What `run` gives on a thread of its own, and the notes.
+fn call<T: Send + 'static>(
+    py: Python<'_>,
+    run: impl FnOnce(&Arc<Watch>) -> Result<T, Problem> + Send + 'static,
+    tell: Option<&Bound<'_, PyAny>>,
+    gives_way: bool,
+) -> PyResult<(T, Vec<String>)> {
     let watch = Arc::new(Watch::default());
-    let memory: Vec<_> =
-        memory.iter().map(|(name, it)| (name.clone(), Arc::clone(&it.records))).collect();
-    let done = spawn(words, memory, &watch, gives_way)?;
-    let answer = match listen(py, &done, &watch, tell.as_ref()) {
+    let done = spawn(run, &watch, gives_way)?;
+    let answer = match listen(py, &done, &watch, tell) {
         Ok(answer) => answer,
         Err(error) => {
             watch.stop();
@@ -64,32 +123,22 @@ pub(crate) fn rows<'py>(
             return Err(error);
         }
     };
-    let notes = watch.take_notes();
-    let rows = answer.map_err(|problem| error_of(py, &problem))?;
-    let list = PyList::empty(py);
-    for row in &rows {
-        list.append(object(py, row)?)?;
-    }
-    Ok((list, notes))
+    Ok((answer.map_err(|problem| error_of(py, &problem))?, watch.take_notes()))
 }
 
-fn spawn(
-    words: Vec<OsString>,
-    memory: Vec<(String, Arc<trace::Records>)>,
+fn spawn<T: Send + 'static>(
+    run: impl FnOnce(&Arc<Watch>) -> Result<T, Problem> + Send + 'static,
     watch: &Arc<Watch>,
     gives_way: bool,
-) -> PyResult<Done> {
+) -> PyResult<Done<T>> {
     let (send, done) = channel();
     let watch = Arc::clone(watch);
     let work = move || {
         if gives_way {
             give_way();
         }
-        let rows = frazil_cli::rows(&words, &memory, &watch);
-        // Arrays are let go of before the caller goes on, who may want to resize them.
-        drop(memory);
         // Nobody listens if a signal came.
-        let _ = send.send(rows);
+        let _ = send.send(run(&watch));
     };
     std::thread::Builder::new().name("frazil-replay".to_owned()).spawn(work)?;
     Ok(Mutex::new(done))
@@ -106,12 +155,12 @@ fn give_way() {
 }
 
 /// Waits for the end of the verb. Fails if a signal's handler, or `tell`, raises.
-fn listen(
+fn listen<T: Send>(
     py: Python<'_>,
-    done: &Done,
+    done: &Done<T>,
     watch: &Watch,
     tell: Option<&Bound<'_, PyAny>>,
-) -> PyResult<Rows> {
+) -> PyResult<Result<T, Problem>> {
     loop {
         match py.detach(|| next(done, PERIOD)) {
             Ok(rows) => {

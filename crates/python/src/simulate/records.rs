@@ -7,6 +7,8 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
 
+use xxhash_rust::xxh3::Xxh3;
+
 use super::arrow::Chunks;
 use super::column::{Column, Run, of_buffer};
 
@@ -77,6 +79,25 @@ impl Records {
 
     fn __len__(&self) -> usize {
         self.length
+    }
+
+    /// A hash of all records, in hexadecimal: equal for equal traces, in whatever memory.
+    fn digest(&self, py: Python<'_>) -> String {
+        py.detach(|| {
+            let mut hash = Xxh3::new();
+            let mut batch = Vec::with_capacity(BATCH);
+            for start in (0..self.length).step_by(BATCH) {
+                batch.clear();
+                self.records.fill(start..self.length.min(start + BATCH), &mut batch);
+                for record in &batch {
+                    let operation = record.operation as u64;
+                    let fields = [record.id, record.time_ns, record.size, operation];
+                    let fields = fields.into_iter().chain([record.latency, record.lifetime_ns]);
+                    fields.for_each(|it| hash.update(&it.to_le_bytes()));
+                }
+            }
+            format!("{:032x}", hash.digest128())
+        })
     }
 }
 
