@@ -51,7 +51,7 @@ def sweep(traces, policies, capacities, *, seeds=None, cluster=None, out=None, w
     and RuntimeError that names a node without this version of the package.
 
     >>> import frazil
-    >>> table = frazil.sweep("zipf:1.0:objects=1K:requests=9K", ["lru", "random"], ["1%", "10%"],
+    >>> table = frazil.sweep("loop:objects=1K:requests=9K", ["lru", "random"], ["1%", "10%"],
     ...                      seeds=[1, 2], workers=1)
     >>> list(zip(table["policy"], table["seed"], table["capacity"]))[:3]
     [('lru', None, 10), ('lru', None, 100), ('random', 1, 10)]

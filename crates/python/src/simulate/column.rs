@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use pyo3::buffer::{Element, PyBuffer};
+use pyo3::buffer::{ElementType, PyUntypedBuffer};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -33,6 +33,22 @@ pub(super) enum Kind {
 }
 
 impl Kind {
+    fn of(element: ElementType) -> Option<Self> {
+        Some(match element {
+            ElementType::UnsignedInteger { bytes: 1 } => Kind::U8,
+            ElementType::UnsignedInteger { bytes: 2 } => Kind::U16,
+            ElementType::UnsignedInteger { bytes: 4 } => Kind::U32,
+            ElementType::UnsignedInteger { bytes: 8 } => Kind::U64,
+            ElementType::SignedInteger { bytes: 1 } => Kind::I8,
+            ElementType::SignedInteger { bytes: 2 } => Kind::I16,
+            ElementType::SignedInteger { bytes: 4 } => Kind::I32,
+            ElementType::SignedInteger { bytes: 8 } => Kind::I64,
+            ElementType::Float { bytes: 4 } => Kind::F32,
+            ElementType::Float { bytes: 8 } => Kind::F64,
+            _ => return None,
+        })
+    }
+
     fn bytes(self) -> usize {
         match self {
             Kind::U8 | Kind::I8 => 1,
@@ -89,6 +105,12 @@ impl Run {
     pub(super) fn owned(numbers: Vec<u64>) -> Self {
         let start = NonNull::from(numbers.as_slice()).cast();
         Run { start, length: numbers.len(), kind: Kind::U64, _owner: Box::new(numbers) }
+    }
+
+    /// Floating-point numbers of ours.
+    pub(super) fn owned_floats(numbers: Vec<f64>) -> Self {
+        let start = NonNull::from(numbers.as_slice()).cast();
+        Run { start, length: numbers.len(), kind: Kind::F64, _owner: Box::new(numbers) }
     }
 
     fn cell<T>(&self, index: usize) -> *mut T {
@@ -217,50 +239,43 @@ impl Column {
 
 /// A column from an object with the buffer protocol; `None` if it has none.
 pub(super) fn of_buffer(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Column>> {
-    fn typed<T: Element + Send + Sync + 'static>(
-        object: &Bound<'_, PyAny>,
-        kind: Kind,
-        name: &str,
-    ) -> Option<PyResult<Run>> {
-        let buffer = PyBuffer::<T>::get(object).ok()?;
-        if buffer.dimensions() != 1 {
-            let dimensions = buffer.dimensions();
-            let problem = format!("column {name}: {dimensions} dimensions, expected one");
-            return Some(Err(PyValueError::new_err(problem)));
-        }
-        let length = buffer.item_count();
-        if buffer.is_c_contiguous() {
-            let start = buffer.buf_ptr().cast_const().cast();
-            // SAFETY: a contiguous buffer has its items there, until it is released.
-            return Some(Ok(unsafe { Run::new(start, length, kind, buffer) }));
-        }
-        let copy = buffer.to_vec(object.py());
-        // SAFETY: the vector has its items there.
-        Some(copy.map(|copy| unsafe { Run::new(copy.as_ptr().cast(), length, kind, copy) }))
-    }
     // SAFETY: asks for a flag of the object's type.
     if unsafe { pyo3::ffi::PyObject_CheckBuffer(object.as_ptr()) } == 0 {
         return Ok(None);
     }
-    let run = None
-        .or_else(|| typed::<u64>(object, Kind::U64, name))
-        .or_else(|| typed::<i64>(object, Kind::I64, name))
-        .or_else(|| typed::<u32>(object, Kind::U32, name))
-        .or_else(|| typed::<i32>(object, Kind::I32, name))
-        .or_else(|| typed::<u16>(object, Kind::U16, name))
-        .or_else(|| typed::<i16>(object, Kind::I16, name))
-        .or_else(|| typed::<u8>(object, Kind::U8, name))
-        .or_else(|| typed::<i8>(object, Kind::I8, name))
-        .or_else(|| typed::<f64>(object, Kind::F64, name))
-        .or_else(|| typed::<f32>(object, Kind::F32, name));
-    match run {
-        Some(run) => Ok(Some(Column::new(vec![run?], None))),
-        None => {
-            let dtype = object.getattr("dtype").map_or_else(|_| "it".into(), |it| it.to_string());
-            Err(PyValueError::new_err(format!(
-                "column {name}: {dtype} is no type of numbers in this machine's order of bytes; \
-                 expected integers of 8 to 64 bits"
-            )))
-        }
+    let wrong_type = |_| {
+        let dtype = object.getattr("dtype").or_else(|_| object.getattr("format"));
+        let dtype = dtype.map_or_else(|_| "it".to_owned(), |it| it.to_string());
+        PyValueError::new_err(format!(
+            "column {name}: {dtype} is no type of numbers in this machine's order of bytes; \
+             expected integers of 8 to 64 bits"
+        ))
+    };
+    let buffer = PyUntypedBuffer::get(object).map_err(wrong_type)?;
+    let foreign = if cfg!(target_endian = "little") { &b">!"[..] } else { b"<" };
+    let is_foreign = buffer.format().to_bytes().first().is_some_and(|it| foreign.contains(it));
+    let kind = Kind::of(ElementType::from_format(buffer.format()))
+        .filter(|kind| kind.bytes() == buffer.item_size() && !is_foreign)
+        .ok_or_else(|| wrong_type(PyValueError::new_err("")))?;
+    if buffer.dimensions() != 1 {
+        let dimensions = buffer.dimensions();
+        let problem = format!("column {name}: {dimensions} dimensions, expected one");
+        return Err(PyValueError::new_err(problem));
     }
+    let (length, bytes) = (buffer.item_count(), kind.bytes());
+    let run = if buffer.is_c_contiguous() {
+        let start = buffer.buf_ptr().cast_const().cast();
+        // SAFETY: a contiguous buffer has its items there, until it is released.
+        unsafe { Run::new(start, length, kind, buffer) }
+    } else {
+        let mut copy = Vec::with_capacity(length * bytes);
+        for index in 0..length {
+            let item = buffer.get_ptr(&[index]).cast_const().cast::<u8>();
+            // SAFETY: the buffer has an item there, of so many bytes.
+            copy.extend_from_slice(unsafe { std::slice::from_raw_parts(item, bytes) });
+        }
+        // SAFETY: the copy has its items there.
+        unsafe { Run::new(copy.as_ptr(), length, kind, copy) }
+    };
+    Ok(Some(Column::new(vec![run], None)))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use frazil_simulator::trace::{self, FOR_EVER, Operation, Record, TimeUnit};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyDict, PyFloat, PyString};
 
 use xxhash_rust::xxh3::Xxh3;
 
@@ -184,8 +184,12 @@ fn column(values: &Bound<'_, PyAny>, name: &str, operations: bool) -> PyResult<C
         return Err(PyTypeError::new_err(format!("column {name}: a text, expected numbers")));
     }
     let mut numbers = Vec::new();
-    for value in values.try_iter()? {
-        let value = value?;
+    let values: Vec<_> = values.try_iter()?.collect::<PyResult<_>>()?;
+    if values.iter().any(|value| value.is_instance_of::<PyFloat>()) {
+        let floats = values.iter().map(|value| value.extract::<f64>()).collect::<PyResult<_>>()?;
+        return Ok(Column::new(vec![Run::owned_floats(floats)], None));
+    }
+    for value in values {
         numbers.push(match value.cast::<PyString>() {
             Ok(text) if operations => operation_number(text.to_str()?)?,
             Ok(text) => trace::id_of_name(text.to_str()?.as_bytes()),
