@@ -73,9 +73,15 @@ def sweep(traces, policies, capacities, *, seeds=None, cluster=None, out=None, w
             nodes.close()
             if bar is not None:
                 bar.close()
-    table = Table([cell.row for cell in cells], notes=files.notes)
-    table.stats = stats
-    return table
+    return SweepTable([cell.row for cell in cells], notes=files.notes, stats=stats)
+
+
+class SweepTable(Table):
+    """The rows of a sweep, and what was done for them."""
+
+    def __init__(self, rows, *, notes, stats):
+        super().__init__(rows, notes=notes)
+        self.stats = stats
 
 
 class _Cell:
