@@ -10,8 +10,10 @@ import time
 PATIENCE_S = 9
 # Between two looks for nodes that came or went.
 PERIOD_S = 2
-# Deaths of an actor on a node that lives, one after the other without a row between them.
-DEATHS = 3
+# Deaths of an actor on a node that lives, one after the other without a row between them. Ray may
+# take half a minute to see that a node is dead, so the next actor there waits longer each time.
+DEATHS = 5
+AFTER_DEATH_S = 3
 
 
 class RayNodes:
@@ -45,7 +47,11 @@ class RayNodes:
         if not alive:
             raise ConnectionError(f"the Ray cluster {self._address} has no node left with cores")
         for node_id, (host, cores) in alive.items():
-            if node_id not in self._nodes:
+            deaths, died = self._deaths.get(node_id, (0, 0.0))
+            if deaths >= DEATHS:
+                raise RuntimeError(f"node {host} ({node_id[:8]}): its worker died {deaths} times")
+            waits = died + AFTER_DEATH_S * deaths > time.monotonic()
+            if node_id not in self._nodes and not waits:
                 node = _Node(self, node_id, f"{host} ({node_id[:8]})", cores)
                 self._nodes[node_id] = node
                 self._calls[node.actor.version.remote()] = (node, None)
@@ -54,6 +60,9 @@ class RayNodes:
     def wait(self):
         """What has ended: nodes, cells, and their outcome; None for one whose node died."""
         calls = list(self._calls)
+        if not calls:
+            time.sleep(0.1)  # All nodes wait after a death.
+            return
         done, _ = self._ray.wait(calls, num_returns=1, timeout=PERIOD_S)
         if done:
             # What has ended beside it too.
@@ -69,8 +78,8 @@ class RayNodes:
             outcome = self._ray.get(call)
         except self._ray.exceptions.RayTaskError as error:
             outcome = ({"error": f"RayTaskError: {error}"}, False)
-        except self._ray.exceptions.RayError as error:
-            yield from self._died(node, cell, error)
+        except self._ray.exceptions.RayError:
+            yield from self._died(node, cell)
             return
         if cell is None:
             node.welcome_if(outcome)
@@ -79,13 +88,10 @@ class RayNodes:
         node.free += 1
         yield node, cell, outcome
 
-    def _died(self, node, cell, error):
+    def _died(self, node, cell):
         self._nodes.pop(node.node_id, None)
-        deaths = self._deaths[node.node_id] = self._deaths.get(node.node_id, 0) + 1
-        if deaths >= DEATHS:
-            about = next(it for it in self._ray.nodes() if it["NodeID"] == node.node_id)
-            if about["Alive"]:
-                raise RuntimeError(f"node {node.name}: its worker died {deaths} times: {error}")
+        deaths, _ = self._deaths.get(node.node_id, (0, 0.0))
+        self._deaths[node.node_id] = (deaths + 1, time.monotonic())
         lost = [] if cell is None else [cell]
         for call, (of, other) in list(self._calls.items()):
             if of is node:

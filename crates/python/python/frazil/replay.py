@@ -99,7 +99,9 @@ def _rows(verb, trace, options, progress):
             words, memory, bar or progress or None, threading.active_count() > 1
         )
     except ValueError as error:
-        raise type(error)(_in_python(str(error))) from None
+        if type(error) is not ValueError:
+            raise  # A progress function's.
+        raise ValueError(_in_python(str(error))) from None
     finally:
         if bar is not None:
             bar.close()

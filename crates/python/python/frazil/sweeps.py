@@ -108,7 +108,7 @@ def _cells(given, policies, capacities, seeds, options):
     seeded = []
     for policy in policies:
         _frazil.policy_name(policy)
-        names = [(seed, _frazil.policy_name(policy, seed)) for seed in _list(seeds or [])]
+        names = [(seed, _frazil.policy_name(policy, seed)) for seed in ([] if seeds is None else _list(seeds))]
         if names and all(name is not None for _, name in names):
             seeded += [(policy, f"{policy}:seed={seed}", seed) for seed, _ in names]
         else:
