@@ -253,7 +253,7 @@ def test_a_table_speaks_arrow():
     try:
         import polars
 
-        found.append(polars.from_arrow(table).to_dict(as_series=False))
+        found.append(polars.DataFrame(table).to_dict(as_series=False))
     except ImportError:
         pass
     if not found:

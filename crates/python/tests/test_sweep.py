@@ -155,11 +155,12 @@ def workers_of(parent):
 
 
 def test_cells_of_a_worker_that_dies_are_done_again():
-    traces = [f"zipf:1.0:objects=10K:requests=400K:seed={seed}" for seed in (1, 2)]
-    killed = []
+    traces = [f"zipf:1.0:objects=10K:requests=1M:seed={seed}" for seed in (1, 2)]
+    policies = ["lru", "lhd", "hyperbolic"]
+    killed, ended = [], threading.Event()
 
     def kill():
-        while not killed:
+        while not killed and not ended.is_set():
             for pid in workers_of(os.getpid()):
                 time.sleep(0.3)
                 os.kill(pid, signal.SIGKILL)
@@ -168,10 +169,13 @@ def test_cells_of_a_worker_that_dies_are_done_again():
 
     thread = threading.Thread(target=kill)
     thread.start()
-    table = frazil.sweep(traces, ["lru", "lhd", "lrb"], ["1%", "10%"], workers=2)
-    thread.join()
+    try:
+        table = frazil.sweep(traces, policies, ["1%", "10%"], workers=2)
+    finally:
+        ended.set()
+        thread.join()
     assert killed and table["error"] == [None] * 12
-    assert table["misses"] == frazil.simulate(traces, ["lru", "lhd", "lrb"], ["1%", "10%"])["misses"]
+    assert table["misses"] == frazil.simulate(traces, policies, ["1%", "10%"])["misses"]
 
 
 def test_a_driver_that_was_killed_goes_on(tmp_path):

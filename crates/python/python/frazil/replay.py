@@ -150,7 +150,9 @@ def named(trace, options):
             if isinstance(one, (str, bytes, os.PathLike)):
                 raise ValueError(f"trace {name!r}: files keep their own names; give them in a list")
             add(one, str(name))
-    elif isinstance(trace, (list, tuple)) and not all(isinstance(it, int) for it in trace):
+    elif isinstance(trace, (list, tuple)) and not all(
+        isinstance(it, (int, float)) for it in trace
+    ):
         for one in trace:
             add(one)
     elif isinstance(trace, (list, tuple)) and not trace:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 __all__ = ["Table"]
 
 
-class Table(Sequence):
+class Table:
     """Rows of results: a sequence of dicts, and columns by name.
 
     `table[0]` is a row as a dict, `table["hits"]` a column as a list. `notes` has what the command
@@ -41,6 +39,9 @@ class Table(Sequence):
         if isinstance(key, slice):
             return Table(self._rows[key], notes=self.notes)
         return self._rows[key]
+
+    def __iter__(self):
+        return iter(self._rows)
 
     def __eq__(self, other):
         if isinstance(other, Table):
