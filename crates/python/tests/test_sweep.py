@@ -136,10 +136,16 @@ def test_damaged_rows_are_done_again_and_said(tmp_path, damage):
 
 def test_failed_cells_are_done_again(tmp_path):
     pytest.importorskip("pyarrow")
-    file, out = tmp_path / "ids.txt", tmp_path / "rows"
-    assert frazil.sweep(str(file), "lru", 5, out=out, workers=1)["error"] != [None]
-    file.write_text("1\n2\n1\n")
+    file, out = tmp_path / "trace.csv", tmp_path / "rows"
+    file.write_text("time,id,size\n0,1,ten\n")
+    about = file.stat()
+    failed = frazil.sweep(str(file), "lru", 5, out=out, workers=1)
+    assert "TraceError" in failed["error"][0] and len(list(out.glob("*.parquet"))) == 1
+    file.write_text("time,id,size\n0,1,010\n")
+    # By all that a sweep sees it is the same file.
+    os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
     assert frazil.sweep(str(file), "lru", 5, out=out, workers=1)["error"] == [None]
+    assert frazil.sweep(str(file), "lru", 5, out=out, workers=1).stats["replayed"] == 0
 
 
 def test_without_pyarrow_it_is_said(tmp_path, monkeypatch):
