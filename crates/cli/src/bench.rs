@@ -220,7 +220,7 @@ pub(crate) fn run(args: &Args) -> Done {
                 latencies: None,
                 lifetimes: Lifetimes::Ignored,
             };
-            Some(args.reading.load(&args.workload, wanted)?.trace)
+            Some(Arc::unwrap_or_clone(args.reading.load(&args.workload, wanted)?).trace)
         }
         _ => None,
     };

@@ -4,12 +4,18 @@ use std::io::Write;
 
 use frazil_simulator::trace::{TraceError, printable};
 
+use crate::Watch;
+
 /// Why a verb did not succeed.
 pub(crate) enum Failure {
     /// The command line asks for something that makes no sense: exit code 2.
     Usage(anyhow::Error),
-    /// It made sense and went wrong: exit code 1.
+    /// A trace could not be read or written: exit code 2 if that is due to the command line, else 1.
+    Trace(TraceError),
+    /// Something else went wrong: exit code 1.
     Failed(anyhow::Error),
+    /// The program around the command wanted no more.
+    Stopped,
     /// The reader of our output has left, as `head` does: exit code 0, no word.
     ReaderLeft,
 }
@@ -18,6 +24,22 @@ impl Failure {
     /// Bad usage.
     pub(crate) fn usage(error: impl Into<anyhow::Error>) -> Self {
         Failure::Usage(error.into())
+    }
+
+    /// The error, if other work can go on beside it.
+    #[cfg(feature = "full")]
+    pub(crate) fn error(self) -> Result<anyhow::Error, Failure> {
+        match self {
+            Failure::Usage(error) | Failure::Failed(error) => Ok(error),
+            Failure::Trace(error) => Ok(error.into()),
+            Failure::Stopped | Failure::ReaderLeft => Err(self),
+        }
+    }
+
+    /// Whether an error of a trace is due to the command line.
+    pub(crate) fn is_usage(error: &TraceError) -> bool {
+        use TraceError::{Generator, Layout, Unwritable};
+        matches!(error, Generator { .. } | Layout { .. } | Unwritable { .. })
     }
 
     /// Prints the failure and returns the exit code.
@@ -31,6 +53,13 @@ impl Failure {
                 say(&format!("error: {error:#}"));
                 1
             }
+            Failure::Trace(error) => {
+                let line = matches!(error, TraceError::Line { .. });
+                let hint = if line { " (--skip-bad-rows skips such lines)" } else { "" };
+                say(&format!("error: {error}{hint}"));
+                if Failure::is_usage(error) { 2 } else { 1 }
+            }
+            Failure::Stopped => 1,
             Failure::ReaderLeft => 0,
         }
     }
@@ -38,7 +67,10 @@ impl Failure {
 
 /// Tells people something beside the results.
 pub(crate) fn note(text: &str) {
-    say(&format!("note: {text}"));
+    match Watch::current() {
+        Some(watch) => watch.note(printable(text)),
+        None => say(&format!("note: {text}")),
+    }
 }
 
 /// One line on standard error, with nothing in it that a terminal would obey.
@@ -55,15 +87,7 @@ impl From<anyhow::Error> for Failure {
 
 impl From<TraceError> for Failure {
     fn from(error: TraceError) -> Self {
-        match error {
-            TraceError::Generator { .. }
-            | TraceError::Layout { .. }
-            | TraceError::Unwritable { .. } => Failure::Usage(error.into()),
-            TraceError::Line { .. } => {
-                Failure::Failed(anyhow::anyhow!("{error} (--skip-bad-rows skips such lines)"))
-            }
-            _ => Failure::Failed(error.into()),
-        }
+        Failure::Trace(error)
     }
 }
 

@@ -1,4 +1,5 @@
-//! The `frazil` command, all of it: the binary calls [`main`].
+//! The `frazil` command, all of it: the binary calls [`main`], and a program that has the command
+//! inside it calls [`rows`].
 //!
 //! It is a library because Cargo compiles a binary only after all its dependencies, but a library
 //! beside them: a build after a change of a policy takes 21 s instead of 39 (2 cores, 2026-11-23).
@@ -15,6 +16,7 @@ mod calibrate;
 mod completions;
 mod date;
 mod draw;
+mod embedded;
 mod failure;
 mod fetch_args;
 mod forecast;
@@ -42,12 +44,15 @@ mod simulate;
 mod trace_args;
 mod trace_command;
 mod trace_files;
+mod watch;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+pub use embedded::{InMemory, Problem, decode, rows};
 use failure::Failure;
 #[cfg(not(feature = "full"))]
 use left_out::LeftOut;
+pub use watch::Watch;
 
 /// Choose the eviction policy and the size of a cache from a trace of requests, and measure caches.
 #[derive(Parser)]

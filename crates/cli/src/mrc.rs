@@ -72,7 +72,7 @@ pub(crate) struct Args {
     lifetimes: LifetimeArgs,
 
     #[command(flatten)]
-    reading: TraceArgs,
+    pub(crate) reading: TraceArgs,
 }
 
 /// One point of a curve.
@@ -96,6 +96,20 @@ struct Point<'a> {
 
 /// Runs the verb. Prints only once every trace is done.
 pub(crate) fn run(args: &Args) -> Done {
+    let points = points(args)?;
+    output::print(&match args.replaying.output {
+        Output::Json => output::json(&rows_of(&points)),
+        Output::Csv => output::csv(&rows_of(&points)),
+        Output::Table => table(&points),
+    })
+}
+
+/// The points as rows.
+pub(crate) fn rows(args: &Args) -> Result<Vec<Row>, Failure> {
+    Ok(rows_of(&points(args)?))
+}
+
+fn points(args: &Args) -> Result<Vec<Point<'_>>, Failure> {
     let mut policies: Vec<(PolicySpec, &str)> = Vec::new();
     for name in &args.policy {
         let policy = parse(name)?;
@@ -110,11 +124,7 @@ pub(crate) fn run(args: &Args) -> Done {
     for trace in args.traces.some()? {
         points.extend(curves(args, trace, &policies)?);
     }
-    output::print(&match args.replaying.output {
-        Output::Json => output::json(&rows(&points)),
-        Output::Csv => output::csv(&rows(&points)),
-        Output::Table => table(&points),
-    })
+    Ok(points)
 }
 
 fn parse(name: &str) -> Result<PolicySpec, Failure> {
@@ -258,7 +268,8 @@ fn miniatures<'a>(
     let total = loaded.trace.len() as u64 * cells.len() as u64;
     let progress = Progress::of_records("replaying".to_owned(), total);
     let options = SweepOptions { lifetimes, ..args.replaying.sweep_options() };
-    let outcomes = sweep(&loaded.trace, &cells, &options, &|steps| progress.advance(steps));
+    let outcomes = sweep(&loaded.trace, &cells, &options, &|steps| progress.step(steps));
+    progress.complete()?;
     if outcomes.iter().any(|outcome| outcome.requests == 0) {
         return Err(no_requests(trace));
     }
@@ -285,7 +296,7 @@ fn miniatures<'a>(
     Ok(names.zip(&outcomes).map(point).collect())
 }
 
-fn rows(points: &[Point<'_>]) -> Vec<Row> {
+fn rows_of(points: &[Point<'_>]) -> Vec<Row> {
     let row = |point: &Point<'_>| {
         row! {
             "trace" => point.trace,

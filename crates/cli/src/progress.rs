@@ -1,12 +1,15 @@
 //! Progress: a bar on a terminal once something takes over a second; elsewhere a line now and then.
 
 use std::io::IsTerminal;
+use std::ops::ControlFlow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::failure::note;
+use crate::Watch;
+use crate::failure::{Failure, note};
 
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Seconds between two lines where there is no terminal.
@@ -19,6 +22,8 @@ pub(crate) struct Progress {
     shown: AtomicBool,
     /// Lines told where there is no terminal; `None` on one.
     lines: Option<AtomicU64>,
+    /// Told instead of people, and asked whether to go on.
+    watch: Option<Arc<Watch>>,
 }
 
 impl Progress {
@@ -42,22 +47,48 @@ impl Progress {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
+        let watch = Watch::current();
+        if let Some(watch) = &watch {
+            watch.begin(&what, total);
+        }
         bar.set_message(what);
         let lines = (!std::io::stderr().is_terminal()).then(AtomicU64::default);
-        Progress { bar, started: Instant::now(), shown: AtomicBool::new(false), lines }
+        Progress { bar, started: Instant::now(), shown: AtomicBool::new(false), lines, watch }
     }
 
     /// Moves the bar to `position` of `total`.
-    pub(crate) fn set(&self, position: u64, total: u64) {
+    pub(crate) fn set(&self, position: u64, total: u64) -> ControlFlow<()> {
+        if let Some(watch) = &self.watch {
+            watch.set(position, total);
+            return watch.go_on();
+        }
         self.bar.set_length(total);
         self.bar.set_position(position);
         self.show();
+        ControlFlow::Continue(())
     }
 
     /// Moves the bar on by `steps`.
     pub(crate) fn advance(&self, steps: u64) {
+        if let Some(watch) = &self.watch {
+            return watch.advance(steps);
+        }
         self.bar.inc(steps);
         self.show();
+    }
+
+    /// As [`Progress::advance`]; returns whether to go on.
+    pub(crate) fn step(&self, steps: u64) -> ControlFlow<()> {
+        self.advance(steps);
+        self.watch.as_ref().map_or(ControlFlow::Continue(()), |watch| watch.go_on())
+    }
+
+    /// Fails if the work ended early, and has no results.
+    pub(crate) fn complete(&self) -> Result<(), Failure> {
+        match &self.watch {
+            Some(watch) if watch.go_on().is_break() => Err(Failure::Stopped),
+            _ => Ok(()),
+        }
     }
 
     fn show(&self) {
@@ -102,7 +133,7 @@ mod tests {
     #[test]
     fn a_line_says_what_and_how_far() {
         let progress = Progress::of_steps("replaying".to_owned(), 8);
-        progress.advance(2);
+        assert!(progress.step(2).is_continue());
         assert_eq!(progress.line(), "replaying: 25 % after 0 s");
         let unknown = Progress::of_bytes("reading -".to_owned(), 0);
         assert_eq!(unknown.line(), "reading -: after 0 s");

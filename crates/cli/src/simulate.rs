@@ -1,5 +1,7 @@
 //! `frazil simulate`: miss ratios of policies at sizes over traces.
 
+use std::sync::Arc;
+
 use anyhow::{Context, anyhow};
 use clap::Args as ClapArgs;
 use frazil_policy::{PolicySpec, Work};
@@ -101,7 +103,7 @@ pub(crate) struct Args {
     lifetimes: LifetimeArgs,
 
     #[command(flatten)]
-    reading: TraceArgs,
+    pub(crate) reading: TraceArgs,
 }
 
 /// Capacities without those that were written before.
@@ -156,16 +158,26 @@ impl Line<'_> {
 
 /// Runs the verb. Prints only once every trace is done.
 pub(crate) fn run(args: &Args) -> Done {
+    let lines = lines(args)?;
+    output::print(&match args.replaying.output {
+        Output::Json => output::json(&rows_of(&lines)),
+        Output::Csv => output::csv(&rows_of(&lines)),
+        Output::Table => table(&lines) + &lifetimes_below(&lines),
+    })
+}
+
+/// The results as rows.
+pub(crate) fn rows(args: &Args) -> Result<Vec<Row>, Failure> {
+    Ok(rows_of(&lines(args)?))
+}
+
+fn lines(args: &Args) -> Result<Vec<Line<'_>>, Failure> {
     let (names, policies) = Choice::parse(&args.policy)?;
     let mut lines = Vec::new();
     for trace in args.traces.some()? {
         lines.extend(simulate(args, trace, &names, &policies)?);
     }
-    output::print(&match args.replaying.output {
-        Output::Json => output::json(&rows(&lines)),
-        Output::Csv => output::csv(&rows(&lines)),
-        Output::Table => table(&lines) + &lifetimes_below(&lines),
-    })
+    Ok(lines)
 }
 
 /// All cells over one trace.
@@ -194,7 +206,9 @@ fn simulate<'a>(
         // Nothing about the trace needs to be known first, so it need not be kept. (Where
         // fetches take time, the time of a record can depend on the next one's.)
         (&[Choice::Policy(policy)], &[Some(capacity)])
-            if !policy.wants_trace() && latency.is_none() =>
+            if !policy.wants_trace()
+                && latency.is_none()
+                && args.reading.decoded(trace).is_none() =>
         {
             let cell = CellSpec { policy, capacity };
             let (outcome, origin) = args.reading.replay_stream(trace, cell, &options)?;
@@ -235,12 +249,7 @@ fn sweep_cells(
     policies: &[Choice],
     options: &SweepOptions,
 ) -> Result<(Vec<Cell>, Told), Failure> {
-    let wants_times = |choice: &Choice| choice.policy().is_some_and(|it| it.wants_trace());
-    let times = args.fetching.wants_times() || policies.iter().any(wants_times);
-    let latencies = args.fetching.wants_latencies()?;
-    let sizes = args.replaying.unit == Unit::Bytes;
-    let wanted = Wanted { times, sizes, latencies, lifetimes: options.lifetimes };
-    let loaded = args.reading.load(trace, wanted)?;
+    let loaded = args.reading.load(trace, wanted(args, policies)?)?;
     let lifetimes = lifetimes(args, trace, policies, &loaded)?;
     let fetching = match args.fetching.latency()? {
         Some(_) if loaded.origin.rate() < 1.0 => {
@@ -280,11 +289,12 @@ fn sweep_cells(
     }
     let total = loaded.trace.len() as u64 * scaled.len() as u64;
     let progress = Progress::of_records("replaying".to_owned(), total);
-    let advance = |steps| progress.advance(steps);
+    let advance = |steps| progress.step(steps);
     let outcomes = match &fetching {
         Some(fetching) => sweep_delayed(&loaded.trace, &scaled, options, fetching, &advance),
         None => sweep(&loaded.trace, &scaled, options, &advance),
     };
+    progress.complete()?;
     let replayed = cells.iter_mut().filter(|cell| cell.choice.policy().is_some());
     for (cell, outcome) in replayed.zip(&outcomes) {
         cell.outcome = sample.corrected(outcome);
@@ -298,6 +308,24 @@ fn sweep_cells(
         )));
     }
     Ok((cells, lifetimes))
+}
+
+/// The columns that the policies and the options need.
+fn wanted(args: &Args, policies: &[Choice]) -> Result<Wanted, Failure> {
+    let wants_times = |choice: &Choice| choice.policy().is_some_and(|it| it.wants_trace());
+    let times = args.fetching.wants_times() || policies.iter().any(wants_times);
+    let latencies = args.fetching.wants_latencies()?;
+    let sizes = args.replaying.unit == Unit::Bytes;
+    Ok(Wanted { times, sizes, latencies, lifetimes: args.lifetimes.rule() })
+}
+
+/// The one trace, with all that the cells need of it.
+pub(crate) fn decode(args: &Args) -> Result<Arc<Loaded>, Failure> {
+    let (_, policies) = Choice::parse(&args.policy)?;
+    match args.traces.some()?.as_slice() {
+        [trace] => args.reading.load(trace, wanted(args, &policies)?),
+        _ => Err(Failure::usage(anyhow!("more than one trace to decode"))),
+    }
 }
 
 /// Fails if `--ttl` needs data that no trace has.
@@ -346,7 +374,7 @@ fn lifetimes(
     Ok(told)
 }
 
-fn rows(lines: &[Line<'_>]) -> Vec<Row> {
+fn rows_of(lines: &[Line<'_>]) -> Vec<Row> {
     let row = |line: &Line<'_>| {
         let Line { trace, policy, capacity, unit, outcome, frozen_hits, .. } = line;
         let latency = outcome.latency;

@@ -1,18 +1,20 @@
 //! The flags with which every verb reads a trace.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
 use frazil_simulator::trace::{
     self, CsvColumn, CsvLayout, Format, LatencyUnit, LifetimeSummary, Lifetimes, Loaded, Oddities,
-    Origin, ReadOptions, SampleBounds, TimeUnit, path_of, printable,
+    Origin, ReadOptions, Records, SampleBounds, TimeUnit, path_of, printable,
 };
 use frazil_simulator::{
     CellSpec, Curve, CurveSample, Outcome, StreamError, SweepOptions, Unit, lru_curve, parse_count,
     replay_stream,
 };
 
+use crate::InMemory;
 use crate::completions::offering;
 use crate::failure::{Failure, note};
 use crate::lifetime_args::note_left_out;
@@ -61,6 +63,10 @@ pub(crate) struct TraceArgs {
     /// error.
     #[arg(long)]
     skip_bad_rows: bool,
+
+    /// Traces in memory, by their names.
+    #[arg(skip)]
+    memory: Vec<(String, InMemory)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -202,10 +208,13 @@ const LOOKED_AT: u64 = 10_000;
 impl TraceArgs {
     /// Reads (or generates) the trace `spec`, with progress, and notes a guessed
     /// format on standard error.
-    pub(crate) fn load(&self, spec: &str, wanted: Wanted) -> Result<Loaded, Failure> {
+    pub(crate) fn load(&self, spec: &str, wanted: Wanted) -> Result<Arc<Loaded>, Failure> {
+        if let Some(loaded) = self.decoded(spec) {
+            return Ok(loaded);
+        }
         let loaded = self.read(spec, wanted, |options| trace::load(spec, options))??;
         self.note_origin(spec, &loaded.origin, wanted);
-        Ok(loaded)
+        Ok(Arc::new(loaded))
     }
 
     /// As [`TraceArgs::load`], but of no more objects than the bounds allow.
@@ -226,7 +235,8 @@ impl TraceArgs {
 
     /// The lifetimes in the first records of a file, if they are not read otherwise.
     pub(crate) fn first_lifetimes(&self, spec: &str) -> Option<LifetimeSummary> {
-        if !path_of(spec).is_file() {
+        let records = self.records(spec);
+        if records.is_none() && !path_of(spec).is_file() {
             return None;
         }
         let options = ReadOptions {
@@ -235,6 +245,7 @@ impl TraceArgs {
             limit: Some(self.limit.unwrap_or(LOOKED_AT).min(LOOKED_AT)),
             skip_bad_rows: self.skip_bad_rows,
             lifetimes: Lifetimes::OfTrace,
+            records,
             ..ReadOptions::default()
         };
         // If lifetimes are ignored, malformed ones are not reported.
@@ -277,6 +288,26 @@ impl TraceArgs {
         Ok((outcome, origin))
     }
 
+    /// Takes traces of these names from memory.
+    pub(crate) fn keep(&mut self, memory: &[(String, InMemory)]) {
+        self.memory = memory.to_vec();
+    }
+
+    fn records(&self, spec: &str) -> Option<&Records> {
+        self.memory.iter().find_map(|(name, it)| match it {
+            InMemory::Records(records) if name == spec => Some(&**records),
+            _ => None,
+        })
+    }
+
+    /// The trace, if it has been decoded before.
+    pub(crate) fn decoded(&self, spec: &str) -> Option<Arc<Loaded>> {
+        self.memory.iter().find_map(|(name, it)| match it {
+            InMemory::Decoded(loaded) if name == spec => Some(Arc::clone(loaded)),
+            _ => None,
+        })
+    }
+
     /// Calls `read` with the options that the flags ask for, and a progress bar.
     fn read<T>(
         &self,
@@ -285,7 +316,10 @@ impl TraceArgs {
         read: impl FnOnce(&ReadOptions<'_>) -> T,
     ) -> Result<T, Failure> {
         let name = Path::new(spec).file_name().unwrap_or_default().to_string_lossy();
-        let progress = if spec == "-" || path_of(spec).exists() {
+        let records = self.records(spec);
+        let progress = if records.is_some() {
+            Progress::of_records(format!("reading {}", printable(&name)), 0)
+        } else if spec == "-" || path_of(spec).exists() {
             Progress::of_bytes(format!("reading {}", printable(&name)), 0)
         } else {
             Progress::of_records("generating".to_owned(), 0)
@@ -300,6 +334,7 @@ impl TraceArgs {
             lifetimes: wanted.lifetimes,
             skip_bad_rows: self.skip_bad_rows,
             progress: Some(&|position, total| progress.set(position, total)),
+            records,
         }))
     }
 

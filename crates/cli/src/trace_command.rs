@@ -1,18 +1,19 @@
 //! `frazil trace`: describes a trace, or converts it to another format.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::{Args as ClapArgs, Subcommand};
 use frazil_simulator::trace::{self, Format, Lifetimes, Loaded, TraceError, TraceInfo};
 
-use crate::Done;
 use crate::completions::offering;
 use crate::failure::{Failure, note};
 use crate::lifetime_args::span;
 use crate::output::{self, Output, Row, bytes, grouped, percent, row};
 use crate::trace_args::{TraceArgs, Wanted};
 use crate::trace_files::{TraceFiles, names};
+use crate::{Done, InMemory};
 
 /// Describe a trace, or convert it.
 #[derive(ClapArgs, Debug)]
@@ -88,12 +89,26 @@ pub(crate) fn run(args: &Args) -> Done {
     }
 }
 
-fn info(args: &InfoArgs) -> Done {
+/// The rows of `trace info`, with some traces in memory.
+pub(crate) fn rows(args: &mut Args, memory: &[(String, InMemory)]) -> Result<Vec<Row>, Failure> {
+    let Verb::Info(args) = &mut args.verb else {
+        return Err(Failure::usage(anyhow!("`frazil trace convert` has no rows")));
+    };
+    args.reading.keep(memory);
+    Ok(infos(args)?.iter().map(|(name, info, loaded)| info_row(name, info, loaded)).collect())
+}
+
+fn infos(args: &InfoArgs) -> Result<Vec<(&str, TraceInfo, Arc<Loaded>)>, Failure> {
     let mut infos = Vec::new();
     for name in args.traces.some()? {
         let loaded = args.reading.load(name, WANTED)?;
         infos.push((name, trace::info(&loaded.trace), loaded));
     }
+    Ok(infos)
+}
+
+fn info(args: &InfoArgs) -> Done {
+    let infos = infos(args)?;
     let rows = infos.iter().map(|(name, info, loaded)| info_row(name, info, loaded));
     output::print(&match args.output {
         Output::Json => output::json(&rows.collect::<Vec<_>>()),

@@ -5,6 +5,7 @@ mod calls;
 mod compat;
 mod memoized;
 mod shared;
+mod simulate;
 mod table;
 
 use pyo3::prelude::*;
@@ -21,6 +22,10 @@ mod _frazil {
     use compat::{CompatCore, CompatTimer};
     #[pymodule_export]
     use memoized::Memoized;
+    #[pymodule_export]
+    use super::simulate::{
+        Decoded, Records, TraceError, arrow_stream, id_of_name, policy_name, rows,
+    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -43,7 +43,7 @@ pub use index::HASH_SEED;
 pub use replay::{Held, Latency, Outcome, Waits, WorkSplit};
 pub use stream::{StreamError, replay_stream};
 pub use sweep::{
-    CellSpec, SweepOptions, feature_importance, replay_schedule, sweep, sweep_delayed, sweep_held,
-    waits_by_object,
+    CellSpec, GoOn, SweepOptions, feature_importance, replay_schedule, sweep, sweep_delayed,
+    sweep_held, waits_by_object,
 };
 pub use workload_profile::{UpToSize, WorkingSet, WorkloadProfile};

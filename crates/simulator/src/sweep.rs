@@ -5,8 +5,8 @@
 //! chunk by chunk by 5 to 26 %. Memory: the trace once, and per live cell 4 bytes
 //! an object of the trace plus its slots.
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::ops::{ControlFlow, Range};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::Instant;
@@ -25,8 +25,9 @@ use crate::replay::{Bytes, Cell, Held, Kind, Objects, Outcome};
 use crate::trace::{Lifetimes, Operation, Sizes, Trace};
 use crate::versatile::{Make, Request, VersatileCell, over_trace};
 
-/// Records between two reports of progress.
-const CHUNK: usize = 1 << 20;
+/// Records between two reports of progress: so few that a replay by a slow policy can be stopped
+/// within a tenth of a second, and so many that the reports take none of a fast one's time.
+const CHUNK: usize = 1 << 14;
 /// Number of times that a cell's residents are summed. Each takes about as long as a record for
 /// every 20 objects.
 const LOOKS: usize = 8;
@@ -73,10 +74,34 @@ impl Default for SweepOptions {
     }
 }
 
+/// What a function returns that is told of progress: nothing, or whether to go on.
+///
+/// ```
+/// use std::ops::ControlFlow;
+/// use frazil_simulator::GoOn;
+/// assert!(().goes_on() && ControlFlow::Continue(()).goes_on());
+/// assert!(!ControlFlow::Break(()).goes_on());
+/// ```
+pub trait GoOn {
+    /// Whether to.
+    fn goes_on(&self) -> bool;
+}
+
+impl GoOn for () {
+    fn goes_on(&self) -> bool {
+        true
+    }
+}
+
+impl GoOn for ControlFlow<()> {
+    fn goes_on(&self) -> bool {
+        self.is_continue()
+    }
+}
+
 /// Replays `trace` through every cell and returns the outcomes in the order of `cells`. Any thread
-/// calls `progress` for each batch of records replayed. O(records × cells). Memory beside the
-/// trace: 4 bytes an object of the trace and 9 to 60 a resident object, for each cell under way,
-/// one a thread.
+/// calls `progress` for each batch of some ten thousand records replayed. If that returns
+/// [`ControlFlow::Break`], all cells end at the next batch, and the outcomes are to be thrown away.
 ///
 /// O(records × cells). Memory beside the trace: 4 bytes an object of the trace and
 /// 9 to 60 a resident object, for each cell that is alive, one a thread.
@@ -93,13 +118,13 @@ impl Default for SweepOptions {
 /// assert_eq!((outcomes[0].hits, outcomes[0].misses()), (2, 3));
 /// # Ok::<(), frazil_policy::SpecError>(())
 /// ```
-pub fn sweep(
+pub fn sweep<R: GoOn>(
     trace: &Trace,
     cells: &[CellSpec],
     options: &SweepOptions,
-    progress: &(dyn Fn(u64) + Sync),
+    progress: &(dyn Fn(u64) -> R + Sync),
 ) -> Vec<Outcome> {
-    run_cells(trace, cells, options, progress, Extra::None)
+    run_cells(trace, cells, options, &|records| progress(records).goes_on(), Extra::None)
 }
 
 /// As [`sweep`], and also samples the resident objects ([`Outcome::held`]). `bytes` has the size of
@@ -118,14 +143,14 @@ pub fn sweep(
 /// assert_eq!(outcomes[0].held.map(|held| held.bytes), Some(20 + 50 + 50));
 /// # Ok::<(), frazil_policy::SpecError>(())
 /// ```
-pub fn sweep_held(
+pub fn sweep_held<R: GoOn>(
     trace: &Trace,
     cells: &[CellSpec],
     options: &SweepOptions,
     bytes: &Sizes,
-    progress: &(dyn Fn(u64) + Sync),
+    progress: &(dyn Fn(u64) -> R + Sync),
 ) -> Vec<Outcome> {
-    run_cells(trace, cells, options, progress, Extra::Held(bytes))
+    run_cells(trace, cells, options, &|records| progress(records).goes_on(), Extra::Held(bytes))
 }
 
 /// As [`sweep`], with fetches that take time: requests that arrive meanwhile are delayed hits. Work
@@ -146,14 +171,20 @@ pub fn sweep_held(
 /// assert_eq!(outcomes[0].latency.map(|latency| latency.total), Some(3 + 2 + 3));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn sweep_delayed(
+pub fn sweep_delayed<R: GoOn>(
     trace: &Trace,
     cells: &[CellSpec],
     options: &SweepOptions,
     fetching: &Fetching,
-    progress: &(dyn Fn(u64) + Sync),
+    progress: &(dyn Fn(u64) -> R + Sync),
 ) -> Vec<Outcome> {
-    run_cells(trace, cells, options, progress, Extra::Fetches(fetching))
+    run_cells(
+        trace,
+        cells,
+        options,
+        &|records| progress(records).goes_on(),
+        Extra::Fetches(fetching),
+    )
 }
 
 /// Total wait of the gets of each object, in ticks of the fetches' clock, by the objects' numbers
@@ -173,7 +204,8 @@ pub fn sweep_delayed(
 /// ```
 pub fn waits_by_object(trace: &Trace, cell: CellSpec, fetching: &Fetching) -> Vec<u64> {
     let options = &SweepOptions::default();
-    let replay = Replay { trace, capacity: cell.capacity, options, bytes: None, progress: &|_| () };
+    let replay =
+        Replay { trace, capacity: cell.capacity, options, bytes: None, progress: &|_| true };
     let mut delayed = replay.delayed(&cell.policy, &Known::of(trace), fetching);
     delayed.note_objects(trace.objects.len());
     replay.run(&mut delayed);
@@ -210,6 +242,10 @@ pub fn replay_schedule(
     progress: &(dyn Fn(u64) + Sync),
 ) -> Outcome {
     let options = &SweepOptions { unit: Unit::Objects, ..*options };
+    let progress = &|records| {
+        progress(records);
+        true
+    };
     let replay = Replay { trace, capacity, options, bytes: None, progress };
     let fifo = PolicySpec::Online(Online::Fifo);
     let cell = replay.delayed(&fifo, &Known::of(trace), fetching);
@@ -248,7 +284,7 @@ pub fn feature_importance(
     let (known, options) = (Known::of(trace), &SweepOptions { unit, ..SweepOptions::default() });
     let (times_ns, requests) = (known.times_ns(), known.requests());
     let known = TraceKnowledge { times_ns, requests, ..TraceKnowledge::default() };
-    let replay = Replay { trace, capacity, options, bytes: None, progress: &|_| () };
+    let replay = Replay { trace, capacity, options, bytes: None, progress: &|_| true };
     let policy = <GlCache>::new(learning, known);
     if unit == Unit::Bytes {
         let mut cell = replay.cell(policy, Bytes);
@@ -260,11 +296,14 @@ pub fn feature_importance(
     cell.policy.importance()
 }
 
+/// Told of records replayed; returns whether to go on.
+type Report<'a> = &'a (dyn Fn(u64) -> bool + Sync);
+
 fn run_cells(
     trace: &Trace,
     cells: &[CellSpec],
     options: &SweepOptions,
-    progress: &(dyn Fn(u64) + Sync),
+    progress: Report<'_>,
     extra: Extra<'_>,
 ) -> Vec<Outcome> {
     let offline = cells.iter().map(|cell| cell.policy).find(PolicySpec::is_offline);
@@ -278,8 +317,16 @@ fn run_cells(
     let known = &Known::of(trace);
     let next_cell = AtomicUsize::new(0);
     let outcomes = Mutex::new(vec![Outcome::default(); cells.len()]);
+    let stopped = AtomicBool::new(false);
+    let progress: Report<'_> = &|records| {
+        let goes_on = progress(records) && !stopped.load(Relaxed);
+        if !goes_on {
+            stopped.store(true, Relaxed);
+        }
+        goes_on
+    };
     let work = || {
-        loop {
+        while !stopped.load(Relaxed) {
             let number = next_cell.fetch_add(1, Relaxed);
             let Some(CellSpec { policy, capacity }) = cells.get(number) else {
                 break;
@@ -328,7 +375,7 @@ struct Replay<'a> {
     options: &'a SweepOptions,
     /// Bytes of each object, if residents are summed.
     bytes: Option<&'a Sizes>,
-    progress: &'a (dyn Fn(u64) + Sync),
+    progress: Report<'a>,
 }
 
 /// A cell as a replay feeds it.
@@ -435,7 +482,9 @@ impl<'a> Replay<'a> {
             let end = if at < warmup { warmup } else { len }.min(at + CHUNK);
             let end = look.map_or(end, |look| look.min(end));
             cell.replay(self.trace, at..end);
-            (self.progress)((end - at) as u64);
+            if !(self.progress)((end - at) as u64) {
+                return Outcome::default();
+            }
             at = end;
             if at == warmup {
                 cell.reset_counts();

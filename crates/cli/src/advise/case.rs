@@ -321,8 +321,9 @@ impl<'a> Case<'a> {
         let specs: Vec<CellSpec> = cells.iter().flat_map(specs_of).collect();
         let total = trace.ids.len() as u64 * specs.len() as u64;
         let progress = Progress::of_records(what.to_owned(), total);
-        let advance = |steps| progress.advance(steps);
+        let advance = |steps| progress.step(steps);
         let outcomes = sweep_held(trace, &specs, &question.options, &self.object_bytes, &advance);
+        progress.complete()?;
         let mut done = specs.iter().zip(outcomes);
         let mut replayed = Vec::new();
         for cell in cells {
@@ -361,11 +362,11 @@ impl<'a> Case<'a> {
             let is_new = first.last().is_none_or(|last| last.measured.capacity != capacity);
             if is_new { first.push(cell) } else { others.push(cell) }
         }
-        self.replay_fetches(question, &mut first);
+        self.replay_fetches(question, &mut first)?;
         first.retain(|cell| self.counted(question, cell).delays_matter());
         let sizes: Vec<u64> = first.iter().map(|cell| cell.measured.capacity).collect();
         others.retain(|cell| sizes.contains(&cell.measured.capacity));
-        self.replay_fetches(question, &mut others);
+        self.replay_fetches(question, &mut others)?;
         for cell in first.into_iter().chain(others) {
             cell.waiting = self.counted(question, cell).waiting();
             self.foretell(question, cell)?;
@@ -374,8 +375,12 @@ impl<'a> Case<'a> {
     }
 
     /// Replays cells with fetches that take time, where that is known and was not done yet.
-    fn replay_fetches(&self, question: &Question, cells: &mut [&mut Replayed]) {
-        let Fetches::Timed(fetching) = &self.fetches else { return };
+    fn replay_fetches(
+        &self,
+        question: &Question,
+        cells: &mut [&mut Replayed],
+    ) -> Result<(), Failure> {
+        let Fetches::Timed(fetching) = &self.fetches else { return Ok(()) };
         let trace = &self.loaded.trace;
         let mut cells: Vec<&mut &mut Replayed> =
             cells.iter_mut().filter(|cell| cell.delayed.is_none()).collect();
@@ -387,11 +392,13 @@ impl<'a> Case<'a> {
         let total = trace.ids.len() as u64 * specs.len() as u64;
         let progress = Progress::of_records("replaying fetches".to_owned(), total);
         let options = SweepOptions { count_work: false, ..question.options };
-        let advance = |steps| progress.advance(steps);
+        let advance = |steps| progress.step(steps);
         let outcomes = sweep_delayed(trace, &specs, &options, fetching, &advance);
+        progress.complete()?;
         for (cell, outcome) in cells.iter_mut().zip(outcomes) {
             cell.delayed = Some(outcome);
         }
+        Ok(())
     }
 
     /// All that was counted of a cell.
@@ -423,11 +430,12 @@ impl<'a> Case<'a> {
     }
 
     fn time(&self, question: &Question, cells: &mut [&mut Replayed]) -> Result<(), Failure> {
-        self.replay_fetches(question, cells);
+        self.replay_fetches(question, cells)?;
         let Forecast { setting, .. } = &question.forecast;
         let progress = Progress::of_steps("timing requests".to_owned(), cells.len() as u64);
         for cell in cells {
             progress.advance(1);
+            progress.complete()?;
             let counted = self.counted(question, cell);
             let (hit_ratio, entries) =
                 (1.0 - counted.shares()[2], self.entries(cell.measured.capacity));

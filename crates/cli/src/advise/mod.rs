@@ -18,6 +18,7 @@ mod text;
 mod told;
 mod worth;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
@@ -30,7 +31,7 @@ use crate::completions::online_policies;
 use crate::failure::{Failure, note};
 use crate::forecast::{COMPARED, Forecast, ForecastArgs, Setting};
 use crate::lifetime_args::LifetimeArgs;
-use crate::output::{self, Output};
+use crate::output::{self, Output, Row};
 use crate::replay_args::ReplayArgs;
 use crate::report;
 use crate::sample::{self, SampleArg};
@@ -152,7 +153,11 @@ pub(crate) struct Args {
     lifetimes: LifetimeArgs,
 
     #[command(flatten)]
-    reading: TraceArgs,
+    pub(crate) reading: TraceArgs,
+
+    /// The words of the command line, if they are not those of the process.
+    #[arg(skip)]
+    pub(crate) words: Option<Vec<OsString>>,
 }
 
 /// Everything that the answer is printed from.
@@ -218,6 +223,28 @@ impl Beside {
 
 /// Runs the verb.
 pub(crate) fn run(args: &Args) -> Done {
+    let question = question(args)?;
+    let advice = answer(args, &question)?;
+    let written = write_files(args, &question, &advice);
+    // Even if files fail: a stream cannot be read again.
+    let printed = output::print(&match args.replaying.output {
+        Output::Table => table(&advice),
+        Output::Json => output::json(&json(&advice)),
+        Output::Csv => output::csv(&json(&advice)),
+    });
+    written.and(printed)
+}
+
+/// The cells and the recommendation as rows; also writes the files.
+pub(crate) fn rows(args: &Args) -> Result<Vec<Row>, Failure> {
+    let question = question(args)?;
+    let advice = answer(args, &question)?;
+    write_files(args, &question, &advice)?;
+    Ok(json(&advice))
+}
+
+/// What is asked, with all checks that need no trace.
+fn question(args: &Args) -> Result<Question, Failure> {
     let mut policies = Vec::new();
     for name in &args.policy {
         let policy = Candidate::parse(name)?;
@@ -230,18 +257,9 @@ pub(crate) fn run(args: &Args) -> Done {
     let lifetimes = args.lifetimes.rule();
     let options = SweepOptions { count_work: true, lifetimes, ..args.replaying.sweep_options() };
     let times_all = args.goal.wants_latencies();
-    let question = Question { policies, forecast, options, times_all };
     check_places(args)?;
     args.goal.check(args.replaying.unit, args.traces.all().len())?;
-    let advice = answer(args, &question)?;
-    let written = write_files(args, &question, &advice);
-    // Even if files fail: a stream cannot be read again.
-    let printed = output::print(&match args.replaying.output {
-        Output::Table => table(&advice),
-        Output::Json => output::json(&json(&advice)),
-        Output::Csv => output::csv(&json(&advice)),
-    });
-    written.and(printed)
+    Ok(Question { policies, forecast, options, times_all })
 }
 
 fn write_files(args: &Args, question: &Question, advice: &Advice<'_>) -> Done {
@@ -286,7 +304,8 @@ fn command(args: &Args, setting: &Setting) -> String {
             format!("'{}'", word.replace('\'', "'\\''"))
         }
     };
-    let words = std::env::args_os().skip(1).map(|word| quoted(word.to_string_lossy().into_owned()));
+    let words = args.words.clone().unwrap_or_else(|| std::env::args_os().skip(1).collect());
+    let words = words.iter().map(|word| quoted(word.to_string_lossy().into_owned()));
     let mut words: Vec<String> = ["frazil".to_owned()].into_iter().chain(words).collect();
     if args.forecast.cores.is_none() {
         words.extend(["--cores".to_owned(), setting.cores.to_string()]);

@@ -175,7 +175,7 @@ fn requests(
     if let Some(spec) = &args.trace {
         let wanted =
             Wanted { times: false, sizes: true, latencies: None, lifetimes: Lifetimes::Ignored };
-        let Loaded { trace, .. } = common.reading.load(spec, wanted)?;
+        let Loaded { trace, .. } = Arc::unwrap_or_clone(common.reading.load(spec, wanted)?);
         let larger = trace.sizes.iter().filter(|&size| size > VALUE_MAX.into()).count();
         if larger > 0 && !is_http {
             note(&format!(

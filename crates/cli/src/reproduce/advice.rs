@@ -169,10 +169,7 @@ pub(super) fn run(
         // One trace that fails leaves the answers of an hour's others.
         match bench.of_trace(load, &progress) {
             Ok(of_trace) => questions.extend(of_trace),
-            Err(Failure::Failed(problem) | Failure::Usage(problem)) => {
-                bench.left_out.push(format!("{}: {problem:#}", load.name));
-            }
-            Err(Failure::ReaderLeft) => return Err(Failure::ReaderLeft),
+            Err(failure) => bench.left_out.push(format!("{}: {:#}", load.name, failure.error()?)),
         }
     }
     if questions.is_empty() {

@@ -68,10 +68,7 @@ impl Load {
             match Load::read(printable(&within), file.display().to_string(), limit) {
                 Ok(load) if !load.has_gets() => note(&format!("{within}: left out: no requests")),
                 Ok(load) => loads.push(load),
-                Err(Failure::Failed(error) | Failure::Usage(error)) => {
-                    note(&format!("{within}: left out: {error:#}"));
-                }
-                Err(other) => return Err(other),
+                Err(failure) => note(&format!("{within}: left out: {:#}", failure.error()?)),
             }
         }
         if loads.is_empty() {

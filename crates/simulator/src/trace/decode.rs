@@ -196,9 +196,9 @@ pub(super) trait Sink {
 pub(super) struct Limited<'a> {
     sink: &'a mut dyn Sink,
     limit: u64,
-    taken: u64,
+    pub(super) taken: u64,
     /// `None` unless lifetimes are requested.
-    lifetimes: Option<LifetimeTally>,
+    pub(super) lifetimes: Option<LifetimeTally>,
     /// The time of the last record, and the number of records earlier than their predecessor.
     clock: (u64, u64),
     /// Sum of all sizes, checked, so that every sum of some of them also stays within 64 bits.
@@ -369,8 +369,10 @@ pub(super) fn decode_file(
     let mut sink = Limited::of(sink, options);
     let mut records = Vec::with_capacity(BATCH);
     'blocks: loop {
-        if let Some(progress) = options.progress {
-            progress(block.position, blocks.file_bytes);
+        if let Some(progress) = options.progress
+            && progress(block.position, blocks.file_bytes).is_break()
+        {
+            return Err(TraceError::Stopped { file: file.to_owned() });
         }
         let mut at = 0;
         loop {
@@ -425,6 +427,7 @@ mod tests {
     use crate::trace::CsvLayout;
     use proptest::prelude::*;
     use std::io::Write;
+    use std::ops::ControlFlow;
     use std::path::{Path, PathBuf};
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -626,7 +629,10 @@ mod tests {
     fn progress_is_told() {
         let file = Temporary::with(&sample(Format::Lirs));
         let seen = Mutex::new(Vec::new());
-        let progress = |read, length| seen.lock().unwrap().push((read, length));
+        let progress = |read, length| {
+            seen.lock().unwrap().push((read, length));
+            ControlFlow::Continue(())
+        };
         let options = ReadOptions { progress: Some(&progress), ..options(Format::Lirs) };
         read_in(4, &file.0, &options).unwrap();
         let seen = seen.into_inner().unwrap();

@@ -116,6 +116,12 @@ pub enum TraceError {
         /// Its error.
         problem: String,
     },
+    /// The function that was told of progress said so.
+    #[error("{file}: stopped")]
+    Stopped {
+        /// The file, or the generator's specification.
+        file: String,
+    },
     /// A generator's specification is wrong.
     #[error("{spec}: {problem}")]
     Generator {

@@ -159,6 +159,21 @@ pub(super) fn parse_id(field: &Field<'_>, wide: &mut u64) -> Result<u64, String>
     }
 }
 
+/// The id of an object in a trace whose ids are text, as a CSV file has them: digits are a number,
+/// and anything else is hashed to 64 bits.
+///
+/// ```
+/// use frazil_simulator::trace::id_of_name;
+/// assert_eq!(id_of_name(b"42"), 42);
+/// assert_ne!(id_of_name(b"apple"), id_of_name(b"pear"));
+/// ```
+pub fn id_of_name(name: &[u8]) -> u64 {
+    match parse_unsigned(name) {
+        Number::Value(id) => id,
+        Number::TooLarge | Number::NotDigits => hashed(name),
+    }
+}
+
 /// The id of an object whose name is text.
 pub(super) fn hashed(name: &[u8]) -> u64 {
     xxh3_64(name)

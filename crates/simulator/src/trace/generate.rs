@@ -174,8 +174,8 @@ impl Generator {
                 break;
             }
             index = end;
-            if let Some(progress) = progress {
-                progress(index, self.requests);
+            if progress.is_some_and(|progress| progress(index, self.requests).is_break()) {
+                return Err(TraceError::Stopped { file: spec.to_owned() });
             }
         }
         Ok(())

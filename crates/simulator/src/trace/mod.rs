@@ -12,7 +12,7 @@
 //! - `source` gives the decompressed content in blocks, from a second thread;
 //! - `formats` has a decoder per format, `guess` chooses one from the content;
 //! - `decode` drives them and collects the columns, `intern` maps the ids;
-//! - `generate` makes workloads, `info` describes traces, `write` stores them.
+//! - `generate` makes workloads, `records` takes those in memory, `info` describes traces, `write` stores them.
 
 mod date_time;
 mod decode;
@@ -27,24 +27,28 @@ mod intern;
 mod lifetimes;
 mod name;
 mod oddities;
+mod records;
 mod sample;
 mod save;
 mod sizes;
 mod source;
 mod write;
 
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Instant;
 
 use decode::{Builder, Columns, Sink};
 
 pub use error::TraceError;
+pub use fields::id_of_name;
 pub use format::{CsvColumn, CsvLayout, Format, TimeUnit, UnknownName};
 pub use info::{TraceInfo, info};
 pub(crate) use intern::Interner;
 pub use lifetimes::{FOR_EVER, LifetimeSummary, Lifetimes, RecordedLifetimes};
 pub use name::{path_of, printable, spec_of};
 pub use oddities::Oddities;
+pub use records::Records;
 pub use sample::{KeySample, SampleBounds, Sampled, load_sample};
 pub use save::save;
 pub use sizes::Sizes;
@@ -171,8 +175,9 @@ impl Trace {
 }
 
 /// A function that gets the bytes of the file read so far and the file's length (0 for a pipe); for
-/// a generated trace, the requests so far and in all.
-pub type Progress<'a> = &'a (dyn Fn(u64, u64) + Sync);
+/// a trace that is generated or in memory, the records so far and in all. It returns whether to go
+/// on; if not, the trace ends in [`TraceError::Stopped`].
+pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 /// The data to read, and the way to read them.
 ///
@@ -208,6 +213,8 @@ pub struct ReadOptions<'a> {
     pub skip_bad_rows: bool,
     /// Called once per block.
     pub progress: Option<Progress<'a>>,
+    /// The trace itself, if it is in memory: the name is then not looked for.
+    pub records: Option<&'a Records>,
 }
 
 impl ReadOptions<'_> {
@@ -229,6 +236,7 @@ impl Default for ReadOptions<'_> {
             lifetimes: Lifetimes::Ignored,
             skip_bad_rows: false,
             progress: None,
+            records: None,
         }
     }
 }
@@ -245,7 +253,7 @@ pub enum LatencyUnit {
 /// The origin of a trace.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The file's format; `None` for a generated trace.
+    /// The file's format; `None` for a trace that was generated or is in memory.
     pub format: Option<Format>,
     /// Whether the format was guessed.
     pub guessed: bool,
@@ -447,15 +455,20 @@ fn load_into(
     options: &ReadOptions<'_>,
     sink: &mut dyn Sink,
 ) -> Result<Origin, TraceError> {
-    let path = if spec == "-" { "/dev/stdin".into() } else { path_of(spec) };
-    let generator = if path.exists() { None } else { generate::Generator::parse(spec)? };
-    let Some(generator) = generator else {
-        return read_into(&path, options, sink);
-    };
     let start = Instant::now();
-    generator.generate(spec, options, sink)?;
+    let lifetimes = if let Some(records) = options.records {
+        records.push_into(spec, options, sink)?
+    } else {
+        let path = if spec == "-" { "/dev/stdin".into() } else { path_of(spec) };
+        let generator = if path.exists() { None } else { generate::Generator::parse(spec)? };
+        let Some(generator) = generator else {
+            return read_into(&path, options, sink);
+        };
+        generator.generate(spec, options, sink)?;
+        None
+    };
     Ok(Origin {
-        lifetimes: None,
+        lifetimes,
         format: None,
         guessed: false,
         compression: Compression::None,

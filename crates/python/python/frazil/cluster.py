@@ -1,0 +1,235 @@
+"""The nodes of a sweep on a Ray cluster: an actor for each node, with a thread for each core."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+
+# Seconds in which a cluster must answer.
+PATIENCE_S = 9
+# Between two looks for nodes that came or went.
+PERIOD_S = 2
+# Deaths of an actor on a node that lives, one after the other without a row between them. Ray may
+# take half a minute to see that a node is dead, so the next actor there waits longer each time.
+DEATHS = 5
+AFTER_DEATH_S = 3
+
+
+class RayNodes:
+    """All nodes of a cluster that have cores, and this version of the package."""
+
+    def __init__(self, address):
+        try:
+            import ray
+        except ImportError as error:
+            raise ImportError("cluster= needs Ray: pip install ray") from error
+        self._ray, self._owned = ray, _connect(ray, address)
+        self._actor = _actor_class()
+        self._nodes, self._calls, self._data, self._deaths = {}, {}, {}, {}
+        self._looked = 0.0
+        self._address = address
+
+    def ready(self):
+        """Nodes that take cells."""
+        self._look()
+        return [node for node in self._nodes.values() if node.welcome]
+
+    def _look(self):
+        """Makes an actor on each node that is new."""
+        if time.monotonic() - self._looked < PERIOD_S:
+            return
+        alive = {}
+        for about in self._ray.nodes():
+            cores = int(about["Resources"].get("CPU", 0))
+            if about["Alive"] and cores:
+                alive[about["NodeID"]] = (about["NodeManagerAddress"], cores)
+        if not alive:
+            raise ConnectionError(f"the Ray cluster {self._address} has no node left with cores")
+        for node_id, (host, cores) in alive.items():
+            deaths, died = self._deaths.get(node_id, (0, 0.0))
+            if deaths >= DEATHS:
+                raise RuntimeError(f"node {host} ({node_id[:8]}): its worker died {deaths} times")
+            waits = died + AFTER_DEATH_S * deaths > time.monotonic()
+            if node_id not in self._nodes and not waits:
+                node = _Node(self, node_id, f"{host} ({node_id[:8]})", cores)
+                self._nodes[node_id] = node
+                self._calls[node.actor.version.remote()] = (node, None)
+        self._looked = time.monotonic()
+
+    def wait(self):
+        """What has ended: nodes, cells, and their outcome; None for one whose node died."""
+        calls = list(self._calls)
+        if not calls:
+            time.sleep(0.1)  # All nodes wait after a death.
+            return
+        done, _ = self._ray.wait(calls, num_returns=1, timeout=PERIOD_S)
+        if done:
+            # What has ended beside it too.
+            done, _ = self._ray.wait(calls, num_returns=len(calls), timeout=0)
+        for call in done:
+            # The others of a node that died have been told with it.
+            if call in self._calls:
+                yield from self._ended(call)
+
+    def _ended(self, call):
+        node, cell = self._calls.pop(call)
+        try:
+            outcome = self._ray.get(call)
+        except self._ray.exceptions.RayTaskError as error:
+            outcome = ({"error": f"RayTaskError: {error}"}, False)
+        except self._ray.exceptions.RayError:
+            yield from self._died(node, cell)
+            return
+        if cell is None:
+            node.welcome_if(outcome)
+            return
+        self._deaths.pop(node.node_id, None)
+        node.free += 1
+        yield node, cell, outcome
+
+    def _died(self, node, cell):
+        self._nodes.pop(node.node_id, None)
+        deaths, _ = self._deaths.get(node.node_id, (0, 0.0))
+        self._deaths[node.node_id] = (deaths + 1, time.monotonic())
+        lost = [] if cell is None else [cell]
+        for call, (of, other) in list(self._calls.items()):
+            if of is node:
+                del self._calls[call]
+                lost += [] if other is None else [other]
+        self._looked = 0.0
+        yield node, None, None
+        for cell in lost:
+            yield node, cell, None
+
+    def boxed(self, source):
+        """The data of a trace in the cluster's memory, in a list, so that it is not fetched yet."""
+        if source.data is None:
+            return None
+        if source.key not in self._data:
+            self._data[source.key] = [self._ray.put(source.data)]
+        return self._data[source.key]
+
+    def call(self, reference, node, cell):
+        """Notes a call whose outcome is waited for."""
+        self._calls[reference] = (node, cell)
+
+    def drop(self, key):
+        """Lets go of a trace."""
+        self._data.pop(key, None)
+        for node in self._nodes.values():
+            if key in node.traces:
+                node.traces.discard(key)
+                node.actor.drop.remote(key)
+
+    def close(self):
+        """Ends the actors, and the connection if it was made here."""
+        for node in self._nodes.values():
+            try:
+                self._ray.kill(node.actor)
+            except Exception:
+                pass  # It is dead, or its node is.
+        if self._owned:
+            self._ray.shutdown()
+
+
+class _Node:
+    def __init__(self, nodes, node_id, name, cores):
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        self.node_id, self.name, self.free = node_id, name, cores
+        self.welcome, self.traces, self._nodes = False, set(), nodes
+        actor = nodes._ray.remote(nodes._actor)
+        self.actor = actor.options(
+            num_cpus=cores,
+            max_concurrency=cores + 1,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(node_id, soft=False),
+        ).remote()
+
+    def welcome_if(self, version):
+        """Takes cells from now on, if the version is this one. Raises RuntimeError if not."""
+        from . import __version__
+
+        if version != __version__:
+            has = f"has frazil {version}" if version else "has no package frazil"
+            raise RuntimeError(f"node {self.name} {has}, this program has {__version__}")
+        self.welcome = True
+
+    def start(self, cell, source):
+        """Gives it a cell."""
+        self.free -= 1
+        self.traces.add(source.key)
+        boxed = self._nodes.boxed(source)
+        call = self.actor.run.remote(source.key, cell.words, source.words, boxed, source.reading)
+        self._nodes.call(call, self, cell)
+
+
+def _actor_class():
+    """The class of the actors. Defined here, it is sent as a whole, also to nodes without frazil."""
+
+    class FrazilNode:
+        def __init__(self):
+            try:
+                from frazil.node import Node
+
+                self.node = Node()
+            except ImportError:
+                self.node = None
+
+        def version(self):
+            try:
+                import frazil
+            except ImportError:
+                return None
+            return getattr(frazil, "__version__", "unknown")
+
+        def run(self, key, words, trace_words, boxed, reading):
+            def data():
+                import ray
+
+                return ray.get(boxed[0])
+
+            self.node.add(key, trace_words, None if boxed is None else data, reading)
+            return self.node.run(key, words)
+
+        def drop(self, key):
+            self.node.drop(key)
+
+    return FrazilNode
+
+
+def _connect(ray, address):
+    """Connects to a cluster; returns whether that was done here. Raises ConnectionError in time."""
+    if ray.is_initialized():
+        connected = ray.get_runtime_context().gcs_address
+        if address not in ("ray", "auto", connected):
+            raise ConnectionError(f"{address}: this program is connected to Ray at {connected}")
+        return False
+    until = time.monotonic() + PATIENCE_S
+    place = address.removeprefix("ray://")
+    if address not in ("ray", "auto"):
+        host, _, port = place.rpartition(":")
+        if not host or not port.isdigit():
+            raise ValueError(f"cluster {address!r}: expected \"ray\", HOST:PORT or ray://HOST:PORT")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=4).close()
+        except OSError as error:
+            raise ConnectionError(f"no Ray cluster answers at {address}: {error}") from error
+    failed = []
+
+    def connect():
+        try:
+            ray.init("auto" if address == "ray" else address, log_to_driver=False,
+                     logging_level="ERROR")
+        except BaseException as error:
+            failed.append(error)
+
+    # It waits for a minute if what answers is not Ray; no argument makes that shorter.
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(until - time.monotonic())
+    if thread.is_alive():
+        raise ConnectionError(f"no Ray cluster answers at {address} within {PATIENCE_S} s")
+    if failed:
+        raise ConnectionError(f"no Ray cluster answers at {address}: {failed[0]}") from failed[0]
+    return True

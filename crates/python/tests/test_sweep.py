@@ -1,0 +1,211 @@
+"""Sweeps on this machine: values, rows that are kept, workers that die, cells that fail."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import frazil
+
+TRACES = ["zipf:1.0:objects=1K:requests=30K", "mix:objects=1K:requests=30K:seed=4"]
+POLICIES, CAPACITIES = ["lru", "random", "belady", "s3-fifo"], ["1%", 50, "20%"]
+
+
+def small(**options):
+    return frazil.sweep(TRACES, POLICIES, CAPACITIES, workers=2, **options)
+
+
+def rows_of_simulate():
+    rows = frazil.simulate(TRACES, POLICIES, CAPACITIES).to_dicts()
+    for row in rows:
+        del row["requests_per_second"]
+    return rows
+
+
+def test_rows_and_order_are_those_of_simulate():
+    table = small()
+    assert table.stats["replayed"] == len(table) == 24 and table.stats["kept"] == 0
+    assert sorted(table.stats["decoded"]["local"]) == sorted(TRACES), "each once"
+    expected = rows_of_simulate()
+    for row, of_simulate in zip(table, expected, strict=True):
+        assert {name: row[name] for name in of_simulate} == of_simulate
+        assert row["error"] is None and row["seed"] is None
+    assert table["capacity_given"][:3] == ["1%", "50", "20%"]
+
+
+def test_one_core_gives_the_same():
+    assert frazil.sweep(TRACES, POLICIES, CAPACITIES, workers=1) == small()
+
+
+def test_seeds_are_for_policies_that_draw():
+    table = frazil.sweep(TRACES[0], "lru,random,lhd", 50, seeds=[1, 2, 3], workers=1)
+    assert list(zip(table["policy"], table["seed"])) == [
+        ("lru", None), ("random", 1), ("random", 2), ("random", 3),
+        ("lhd", 1), ("lhd", 2), ("lhd", 3),
+    ]
+    assert len(set(table.filter(policy="random")["misses"])) > 1
+    alone = frazil.simulate(TRACES[0], "random:seed=2", 50)["misses"]
+    assert table.filter(policy="random", seed=2)["misses"] == alone
+
+
+def test_arrays_and_files(tmp_path):
+    ids = [it * it % 101 for it in range(5000)]
+    file = tmp_path / "ids.txt"
+    file.write_text("\n".join(map(str, ids)))
+    table = frazil.sweep([str(file), {"id": ids}], "lru,fifo", [5, 50], workers=1)
+    assert table["misses"][:4] == table["misses"][4:]
+    assert table["trace"] == [str(file)] * 4 + ["memory"] * 4
+    options = {"size": [it % 3 + 1 for it in ids], "id": ids}
+    bytes_ = frazil.sweep({"mine": options}, "lru", "64B", unit="bytes", workers=1)
+    assert bytes_["misses"] == frazil.simulate(options, "lru", "64B", unit="bytes")["misses"]
+    assert bytes_["trace"] == ["mine"]
+
+
+def test_a_cell_that_fails_is_a_row():
+    table = frazil.sweep(["/no/such/file", TRACES[0]], "lru", ["64MiB", 10], workers=1)
+    assert [str(error).split(":")[0] for error in table["error"]] == [
+        "FileNotFoundError", "FileNotFoundError", "ValueError", "None",
+    ]
+    assert table["misses"][:3] == [None] * 3 and table["misses"][3] > 0
+    assert table["trace"][0] == "/no/such/file" and table["policy"][0] == "lru"
+
+
+def test_what_makes_no_sense_fails_at_once():
+    with pytest.raises(ValueError, match="did you mean `sieve`"):
+        frazil.sweep(TRACES, ["lru", "seive"], 10)
+    with pytest.raises(ValueError, match="threads"):
+        frazil.sweep(TRACES, "lru", 10, threads=2)
+    with pytest.raises(ValueError, match="two traces of one name"):
+        frazil.sweep(TRACES[:1] * 2, "lru", 10)
+    with pytest.raises(ValueError, match="unequal lengths"):
+        frazil.sweep({"id": [1, 2], "size": [1]}, "lru", 10)
+
+
+def test_rows_are_kept_and_only_what_is_missing_is_done(tmp_path):
+    pytest.importorskip("pyarrow")
+    first = small(out=tmp_path)
+    files = sorted(tmp_path.glob("*"))
+    assert len(files) == 24 and all(file.suffix == ".parquet" for file in files)
+    again = small(out=tmp_path)
+    assert again == first and (again.stats["kept"], again.stats["replayed"]) == (24, 0)
+    files[3].unlink()
+    more = frazil.sweep(TRACES, [*POLICIES, "fifo"], CAPACITIES, workers=2, out=tmp_path)
+    assert (more.stats["kept"], more.stats["replayed"]) == (23, 7)
+    assert [row for row in more if row["policy"] != "fifo"] == first.to_dicts()
+    import pyarrow.parquet
+
+    read = pyarrow.parquet.read_table(tmp_path)
+    assert read.num_rows == 30
+    warm = small(out=tmp_path, warmup=5)
+    assert warm.stats["kept"] == 0, "another option, other cells"
+
+
+def test_a_changed_file_is_done_again(tmp_path):
+    pytest.importorskip("pyarrow")
+    file, out = tmp_path / "ids.txt", tmp_path / "rows"
+    file.write_text("1\n2\n1\n")
+    assert frazil.sweep(str(file), "lru", 5, out=out, workers=1)["misses"] == [2]
+    file.write_text("1\n2\n3\n4\n")
+    assert frazil.sweep(str(file), "lru", 5, out=out, workers=1)["misses"] == [4]
+    ids = {"mine": [1, 2, 3]}
+    assert frazil.sweep(ids, "lru", 5, out=out, workers=1).stats["replayed"] == 1
+    assert frazil.sweep(ids, "lru", 5, out=out, workers=1).stats["replayed"] == 0
+    assert frazil.sweep({"mine": [1, 2, 4]}, "lru", 5, out=out, workers=1).stats["replayed"] == 1
+
+
+@pytest.mark.parametrize("damage", ["cut", "bytes", "empty", "swapped"])
+def test_damaged_rows_are_done_again_and_said(tmp_path, damage):
+    pytest.importorskip("pyarrow")
+    first = small(out=tmp_path)
+    one, other = sorted(tmp_path.glob("*"))[:2]
+    content = one.read_bytes()
+    one.write_bytes({
+        "cut": content[:-9], "bytes": content[:40] + b"\xff" * 40 + content[80:], "empty": b"",
+        "swapped": other.read_bytes(),
+    }[damage])
+    with pytest.warns(UserWarning, match=f"{one.name}: damaged") as warned:
+        again = small(out=tmp_path)
+    assert again == first and again.stats["replayed"] == 1
+    assert len(warned) == 1 and one.name in again.notes[0]
+    assert small(out=tmp_path).stats["replayed"] == 0
+
+
+def test_failed_cells_are_done_again(tmp_path):
+    pytest.importorskip("pyarrow")
+    file, out = tmp_path / "trace.csv", tmp_path / "rows"
+    file.write_text("time,id,size\n0,1,ten\n")
+    about = file.stat()
+    failed = frazil.sweep(str(file), "lru", 5, out=out, workers=1)
+    assert "TraceError" in failed["error"][0] and len(list(out.glob("*.parquet"))) == 1
+    file.write_text("time,id,size\n0,1,010\n")
+    # By all that a sweep sees it is the same file.
+    os.utime(file, ns=(about.st_atime_ns, about.st_mtime_ns))
+    assert frazil.sweep(str(file), "lru", 5, out=out, workers=1)["error"] == [None]
+    assert frazil.sweep(str(file), "lru", 5, out=out, workers=1).stats["replayed"] == 0
+
+
+def test_without_pyarrow_it_is_said(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match="pip install pyarrow"):
+        small(out=tmp_path)
+
+
+def workers_of(parent):
+    told = subprocess.run(["pgrep", "-P", str(parent), "-f", "frazil.node"],
+                          capture_output=True, text=True)
+    return [int(pid) for pid in told.stdout.split()]
+
+
+def test_cells_of_a_worker_that_dies_are_done_again():
+    traces = [f"zipf:1.0:objects=10K:requests=1M:seed={seed}" for seed in (1, 2)]
+    policies = ["lru", "lhd", "hyperbolic"]
+    killed, ended = [], threading.Event()
+
+    def kill():
+        while not killed and not ended.is_set():
+            for pid in workers_of(os.getpid()):
+                time.sleep(0.3)
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        table = frazil.sweep(traces, policies, ["1%", "10%"], workers=2)
+    finally:
+        ended.set()
+        thread.join()
+    assert killed and table["error"] == [None] * 12
+    assert table["misses"] == frazil.simulate(traces, policies, ["1%", "10%"])["misses"]
+
+
+def test_a_driver_that_was_killed_goes_on(tmp_path):
+    pytest.importorskip("pyarrow")
+    arguments = f"{TRACES!r}, ['lru', 'lhd', 'lrb'], ['1%', '10%', '30%']"
+    code = f"import frazil; frazil.sweep({arguments}, workers=1, out={str(tmp_path)!r})"
+    driver = subprocess.Popen([sys.executable, "-c", code])
+    while len(list(tmp_path.glob("*.parquet"))) < 3 and driver.poll() is None:
+        time.sleep(0.005)
+    workers = workers_of(driver.pid)
+    driver.kill()
+    driver.wait()
+    finished = len(list(tmp_path.glob("*.parquet")))
+    table = frazil.sweep(TRACES, ["lru", "lhd", "lrb"], ["1%", "10%", "30%"], workers=1,
+                         out=tmp_path)
+    assert table.stats["kept"] == finished >= 3
+    assert table.stats["kept"] + table.stats["replayed"] == 18
+    until = time.time() + 10
+    while any(os.path.exists(f"/proc/{pid}") for pid in workers) and time.time() < until:
+        time.sleep(0.01)
+    assert not any(os.path.exists(f"/proc/{pid}") for pid in workers), "it left a worker behind"
+
+
+def test_progress_is_told():
+    seen = []
+    small(progress=lambda *told: seen.append(told))
+    assert seen == [("cells", done, 24) for done in range(1, 25)]

@@ -1,0 +1,98 @@
+"""Sweeps on a Ray cluster of two nodes on this machine: `pytest -m ray`."""
+
+import os
+import socket
+import threading
+import time
+
+import pytest
+
+import frazil
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+ray = pytest.importorskip("ray", reason="NO ray: no cluster tried")
+
+pytestmark = pytest.mark.ray
+
+TRACES = [f"zipf:1.0:objects=10K:requests=300K:seed={seed}" for seed in (1, 2, 3)]
+POLICIES, CAPACITIES = ["lru", "random", "belady", "lhd"], ["1%", "10%"]
+
+
+@pytest.fixture
+def cluster():
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(
+        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
+    )
+    yield cluster
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def test_equals_the_local_sweep(cluster):
+    cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    local = frazil.sweep(TRACES, POLICIES, CAPACITIES, seeds=[1, 2])
+    table = frazil.sweep(TRACES, POLICIES, CAPACITIES, seeds=[1, 2], cluster=cluster.address)
+    assert table == local
+    assert not ray.is_initialized(), "the connection was made here, and ended"
+    for traces in table.stats["decoded"].values():
+        assert len(traces) == len(set(traces)), "each at most once a node"
+    ray.init(cluster.address, log_to_driver=False)
+    ids = {"mine": [it * it % 997 for it in range(9999)]}
+    assert frazil.sweep(ids, "lru,fifo", [5, 50], cluster="ray") == frazil.sweep(
+        ids, "lru,fifo", [5, 50])
+    assert ray.is_initialized(), "the connection is the caller's"
+    with pytest.raises(ConnectionError, match="is connected to Ray at"):
+        frazil.sweep(ids, "lru", 5, cluster="127.0.0.1:1")
+
+
+def test_a_node_is_killed_half_way(cluster):
+    second = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    local = frazil.sweep(TRACES, POLICIES, CAPACITIES)
+    killed = []
+
+    def kill(what, done, total):
+        if done >= 8 and not killed:
+            killed.append(done)
+            threading.Thread(target=cluster.remove_node, args=(second,)).start()
+
+    table = frazil.sweep(TRACES, POLICIES, CAPACITIES, cluster=cluster.address, progress=kill)
+    assert killed and table == local and table["error"] == [None] * len(table)
+
+
+def test_a_node_of_another_version_is_named(cluster, tmp_path):
+    other = tmp_path / "frazil"
+    other.mkdir()
+    (other / "__init__.py").write_text("__version__ = '0.0.9'\n")
+    (other / "node.py").write_text("class Node: pass\n")
+    cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(tmp_path)})
+    cluster.wait_for_nodes()
+    begun = time.time()
+    with pytest.raises(RuntimeError, match=r"node .* has frazil 0.0.9, this program has 0.1.0"):
+        frazil.sweep(TRACES, POLICIES, CAPACITIES, cluster=cluster.address)
+    assert time.time() - begun < 60
+
+
+def test_a_node_without_the_package_is_named(cluster, tmp_path):
+    (tmp_path / "frazil").mkdir()
+    (tmp_path / "frazil" / "__init__.py").write_text("raise ImportError('no such package')\n")
+    cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": str(tmp_path)})
+    cluster.wait_for_nodes()
+    with pytest.raises(RuntimeError, match="node .* has no package frazil"):
+        frazil.sweep(TRACES, POLICIES, CAPACITIES, cluster=cluster.address)
+
+
+def test_a_cluster_that_does_not_answer_is_named():
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        mute.listen(5)
+        for address in ("127.0.0.1:1", f"127.0.0.1:{mute.getsockname()[1]}"):
+            begun = time.time()
+            with pytest.raises(ConnectionError, match=address):
+                frazil.sweep(TRACES, POLICIES, CAPACITIES, cluster=address)
+            assert time.time() - begun < 10
+    with pytest.raises(ValueError, match="HOST:PORT"):
+        frazil.sweep(TRACES, POLICIES, CAPACITIES, cluster="nowhere")
