@@ -98,7 +98,10 @@ pub(crate) fn rows(args: &mut Args, memory: &[(String, InMemory)]) -> Result<Vec
     Ok(infos(args)?.iter().map(|(name, info, loaded)| info_row(name, info, loaded)).collect())
 }
 
-fn infos(args: &InfoArgs) -> Result<Vec<(&str, TraceInfo, Arc<Loaded>)>, Failure> {
+/// The name of a trace, its description, and the trace.
+type Described<'a> = (&'a str, TraceInfo, Arc<Loaded>);
+
+fn infos(args: &InfoArgs) -> Result<Vec<Described<'_>>, Failure> {
     let mut infos = Vec::new();
     for name in args.traces.some()? {
         let loaded = args.reading.load(name, WANTED)?;

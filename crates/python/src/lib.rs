@@ -15,6 +15,10 @@ mod _frazil {
     use super::*;
 
     #[pymodule_export]
+    use super::simulate::{
+        Decoded, Records, TraceError, arrow_stream, id_of_name, policy_name, rows,
+    };
+    #[pymodule_export]
     use cache::{_answer, _peek};
     #[pymodule_export]
     use cache::{Cache, CacheIterator, CacheRecording, CacheStats};
@@ -22,10 +26,6 @@ mod _frazil {
     use compat::{CompatCore, CompatTimer};
     #[pymodule_export]
     use memoized::Memoized;
-    #[pymodule_export]
-    use super::simulate::{
-        Decoded, Records, TraceError, arrow_stream, id_of_name, policy_name, rows,
-    };
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

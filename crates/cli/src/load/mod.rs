@@ -150,8 +150,8 @@ pub(crate) fn run(args: &LoadArgs, target: &Target, common: &Common<'_>) -> Done
         (Used::by(&processes), Processors::now(&processes.iter().copied().collect::<Vec<_>>()));
     let progress = Progress::of_steps(format!("asking {target}"), plan.steps());
     let measured = load.run(&mut work, depth, |measured| {
-        progress.set(plan.done(measured), plan.steps());
-        plan.goes_on(measured)
+        let goes_on = progress.set(plan.done(measured), plan.steps()).is_continue();
+        goes_on && plan.goes_on(measured)
     })?;
     let used = Used::by(&processes).zip(before.0).map(|(now, before)| now.since(before));
     drop(progress);
@@ -263,8 +263,7 @@ fn fill(load: &mut Load<'_>, keys: u64, bytes: u32, stop: &AtomicBool) -> anyhow
     // The generator's keys are ranks.
     let mut work = Work::Fill { keys: 1..keys + 1, bytes };
     let filled = load.run(&mut work, FILL_DEPTH, |measured| {
-        progress.set(measured.counts.answered(), keys);
-        true
+        progress.set(measured.counts.answered(), keys).is_continue()
     })?;
     if stop.load(Relaxed) {
         bail!("interrupted while the keys were set: nothing is measured");

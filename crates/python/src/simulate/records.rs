@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use frazil_simulator::trace::{self, FOR_EVER, Operation, Record, TimeUnit};
+use frazil_simulator::trace::{self, Operation, Record, TimeUnit};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyString};
@@ -267,7 +267,7 @@ fn assemble(
             put(&sizes, 1, &|record, it| record.size = it);
             put(&operations, 1, &|record, it| record.operation = operation_of(it, &names));
             put(&latencies, 1, &|record, it| record.latency = it);
-            put(&ttls, ttl_ns, &|record, it| record.lifetime_ns = it.min(FOR_EVER));
+            put(&ttls, ttl_ns, &|record, it| record.lifetime_ns = it);
         }
         debug_assert_eq!(batch.len() - first, range.len());
     };
