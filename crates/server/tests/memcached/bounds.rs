@@ -229,7 +229,7 @@ fn a_server_that_does_not_evict_refuses_values_and_keeps_those_it_has() {
         StoreKind::Segment => Server::start(small).unwrap(),
         StoreKind::Objects => {
             let refused = Server::start(small).unwrap_err();
-            assert!(refused.to_string().contains("only a store in segments"), "{refused}");
+            assert!(refused.to_string().contains("only the store of segments"), "{refused}");
             return;
         }
     };
