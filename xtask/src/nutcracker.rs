@@ -1,9 +1,9 @@
 //! `cargo xtask check nutcracker`: three processes of `frazil serve` behind Debian's nutcracker, one of them killed, then ended
 //! and started again; and three with the map of a cluster, under Redis' own programs.
 //!
-//! After SIGKILL a client may see an error for the request that was in flight; only keys of that process may miss. Each
-//! time nutcracker tries it again (`server_retry_timeout`), it fails one more request, so that is measured with a short
-//! and with a long time. After SIGTERM and a restart nearly all keys must be there.
+//! After SIGKILL a client may see an error for the request in flight, and only keys of that process may miss. Each
+//! time nutcracker tries the process again (`server_retry_timeout`), one more request fails, so this is measured with a
+//! short and with a long timeout. After SIGTERM and a restart nearly all keys must hit.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -25,10 +25,10 @@ const PROCESSES: usize = 3;
 const LOST: usize = 1;
 /// How long clients read after a process has been killed.
 const READING: Duration = Duration::from_secs(5);
-/// Milliseconds after which nutcracker tries again what has failed: within `READING`, and not.
+/// Milliseconds after which nutcracker tries a failed process again: shorter and longer than `READING`.
 const SHORT_MS: u64 = 2000;
 const LONG_MS: u64 = 60_000;
-/// Of all keys, in percent, after a restart.
+/// The least share of all keys that hit after a restart, in percent.
 const HITS_MIN: f64 = 99.0;
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -176,7 +176,7 @@ impl Ring {
         if kept > 0 {
             missed.push(format!("{kept} keys of other processes miss"));
         }
-        // One for what was in flight. All others are of who tries again, and fails what it tries with.
+        // One error for the request in flight. With each other one nutcracker tried the process again.
         if seen.errors_most > 1 + retries {
             missed.push(format!("{} errors on a connection, {retries} retries", seen.errors_most));
         }
@@ -235,7 +235,7 @@ enum Got {
     Error(String),
 }
 
-/// What clients have seen.
+/// Replies to the clients, counted.
 #[derive(Default)]
 struct Seen {
     reads: usize,

@@ -27,10 +27,10 @@ const SECONDS: &str = "2";
 const KEYS: &str = "1M";
 const TRACE: &str = "libcachesim/twitter_cluster52.csv.zst";
 const FOR_TRACE: &str = "16MiB";
-/// Others may have such a share of the machine before a round counts as disturbed.
+/// A round counts as disturbed if other programs had more than this share of the machine.
 const OTHERS_MAX: f64 = 0.05;
 
-/// A part of the measurements: a name, and what prints it.
+/// A part of the measurements: a name, and the function that prints it.
 type Part = (&'static str, fn(&Bench) -> anyhow::Result<()>);
 const PARTS: [Part; 7] = [
     ("rivals", rivals),
@@ -42,7 +42,7 @@ const PARTS: [Part; 7] = [
     ("restart", restart::restart),
 ];
 
-/// Of those parts whose name contains `only`.
+/// Runs the parts whose name contains `only`.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
     let parts: Vec<Part> = PARTS.into_iter().filter(|(name, _)| name.contains(only)).collect();
     if parts.is_empty() {
@@ -97,7 +97,7 @@ impl Server {
         place.parse().with_context(|| self.url.clone())
     }
 
-    /// Of its process, what the system tells by this name.
+    /// A field of `/proc/PID/status` in bytes.
     fn status_bytes(&self, name: &str) -> anyhow::Result<u64> {
         let path = format!("/proc/{}/status", self.child.id());
         let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
@@ -227,7 +227,7 @@ impl Bench {
         Ok((row, others > OTHERS_MAX * spent.wall * cores))
     }
 
-    /// Of each server the medians of the processor's microseconds for a request, and of requests a second.
+    /// For each server the medians of processor time a request, in microseconds, and of requests a second.
     fn rounds(
         &self,
         servers: &[&Server],
@@ -263,7 +263,7 @@ struct Taken {
     processor: f64,
     rate: f64,
     latency: f64,
-    /// Runs of all servers in which others had the machine.
+    /// Runs of all servers in which other programs used the machine.
     disturbed: usize,
 }
 
@@ -364,7 +364,7 @@ fn threads(bench: &Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Misses of a trace in so much memory, a set after each; and what a cache of nothing but values would miss.
+/// Misses of a trace with this memory and a set after each; and those of a simulated cache that counts values alone.
 fn trace(bench: &Bench) -> anyhow::Result<()> {
     let bytes = (16 << 20).to_string();
     println!("{TRACE}, misses in {FOR_TRACE}");

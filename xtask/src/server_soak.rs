@@ -1,9 +1,9 @@
 //! The server's part of `cargo xtask soak`: `frazil serve` with all protocols under load, with clients that behave badly, and
 //! stopped and started again.
 //!
-//! A value says its key and its version. Each key has one writer, so a read that begins after a write was answered may miss,
-//! and may not find an older version, also after a restart with a snapshot. A phase is a server's life; after it connections and memory are looked at. Phases end by
-//! SIGKILL and by SIGTERM with a snapshot in turn.
+//! A value contains its key and version. Each key has one writer, so a read that begins after the reply to a write may miss,
+//! but must not find an older version, also after a restart with a snapshot. A phase is the life of a server process; at its
+//! end connections and memory are checked. Phases end by SIGKILL, and by SIGTERM with a snapshot, in turn.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -18,7 +18,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::{spent::median, step};
 
 const MEMORY_MIB: u64 = 16;
-/// The program, buffers of threads and the allocator, beside `--memory`.
+/// Memory beyond `--memory`: the program, buffers of threads and the allocator.
 const BESIDE_MIB: u64 = 8;
 const WRITERS: u64 = 4;
 const KEYS: u64 = 20_000;
@@ -53,13 +53,12 @@ pub(crate) fn run(program: &Path, seconds: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the server was ended before with a snapshot. Keys have other names where it was killed: it comes back with an
-/// older one.
+/// Whether the phase before ended with a snapshot. After SIGKILL the server reads an older snapshot, so keys get new names.
 fn comes_back(turn: u64) -> bool {
     turn > 0 && turn.is_multiple_of(2)
 }
 
-/// Where a server listens, which stays when it is started anew.
+/// The addresses of a server, the same after a restart.
 struct Place {
     program: PathBuf,
     snapshot: PathBuf,

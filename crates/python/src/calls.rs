@@ -146,7 +146,7 @@ impl<'a, 'py> Arguments<'a, 'py> {
     }
 }
 
-/// What divides positional from named arguments in a key: equal to nothing that a user has.
+/// The mark between positional and named arguments in a key. It equals no object of a user.
 fn mark(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static MARK: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let mark = MARK.get_or_try_init(py, || {

@@ -36,7 +36,7 @@ struct Results {
     misses: u64,
 }
 
-/// What an insertion leaves, to be dropped when the results are free again.
+/// Objects that an insertion removed or refused, dropped after the section.
 struct Leftover {
     _evicted: Option<Entry<Py<PyAny>>>,
     _refused: Option<(Py<PyAny>, Py<PyAny>)>,
@@ -98,7 +98,7 @@ impl Memoized {
         )
     }
 
-    /// Stores a result unless there is one: of a call within this one, or of another thread.
+    /// Stores a result unless a nested call or another thread has stored one.
     fn store<'py>(
         &self,
         probe: &mut Probe<'_, 'py>,

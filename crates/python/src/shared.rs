@@ -9,9 +9,9 @@ type Cell<T> = std::sync::Mutex<T>;
 
 /// State for one thread at a time: by the interpreter's lock, or by a mutex where there is none.
 ///
-/// What works with the state must run no Python code: no comparison of keys, no call, and no
-/// release of an object, which may be the last and run a destructor. It returns what is to be
-/// released, and the caller drops that. So the mutex is held for a bounded time, and a thread
+/// Code that works with the state must not run Python code: it compares no keys, calls nothing, and
+/// releases no object, because the last release runs a destructor. It returns objects to be
+/// released, and the caller drops them. So the mutex is held for a bounded time, and a thread
 /// that waits for it need not detach from the interpreter.
 pub(crate) struct Shared<T>(Cell<T>);
 
@@ -27,7 +27,7 @@ impl<T> Shared<T> {
         Self(Cell::new(state))
     }
 
-    /// What `work` makes of the state. `work` runs no Python code.
+    /// The result of `work` on the state. `work` runs no Python code.
     #[cfg(not(Py_GIL_DISABLED))]
     #[inline]
     pub(crate) fn with<R>(&self, _: Python<'_>, work: impl FnOnce(&mut T) -> R) -> R {

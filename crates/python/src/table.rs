@@ -83,7 +83,7 @@ struct Unequal {
     keys: Vec<Py<PyAny>>,
 }
 
-/// What is known of a key without Python code.
+/// The result of a look-up without Python code.
 pub(crate) enum Search {
     Found(Slot),
     Absent,

@@ -10,15 +10,15 @@ use toml::Spanned;
 
 use crate::resp::SLOTS;
 
-/// Nodes of a map.
+/// The most nodes of a map.
 const NODES_MAX: usize = 1000;
 /// The longest name of a node or of a host.
 const NAME_BYTES_MAX: usize = 255;
 
 /// The server of each of the 16,384 slots of Redis Cluster.
 ///
-/// It is read from TOML, the same for all servers, and does not change while a server runs. Each knows itself by `self`, if the
-/// map has it, else by the address that it listens at.
+/// It is parsed from TOML, is the same for all servers, and does not change while a server runs. A server finds its own node by
+/// `self`, if the map has it, and otherwise by the address at which it listens.
 ///
 /// ```
 /// use frazil_server::ClusterMap;
@@ -190,7 +190,7 @@ fn shown(slots: &RangeInclusive<usize>) -> String {
 impl Node {
     fn of(entry: &Entry) -> Result<Node, (&Spanned<String>, String)> {
         let name = entry.name.get_ref();
-        // They are words of one line in `CLUSTER NODES`.
+        // `CLUSTER NODES` separates name and address by spaces, commas and `@`.
         let is_word = |text: &str| {
             (1..=NAME_BYTES_MAX).contains(&text.len())
                 && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'@' && byte != b',')

@@ -1,7 +1,8 @@
 //! Sessions without sockets, for hostile input: the bytes of one client, cut anywhere, against a server of their own.
 //!
-//! It stands for the loop (`worker.rs`): what is left of a request is kept, a session is not asked before as many bytes are
-//! there as it wants, replies are bounded by turn. The clock stands still, and no request waits for another.
+//! This is the loop of `worker.rs` in small. It keeps the rest of the input that is not served yet, serves a session only when
+//! the bytes that it wants have arrived, and bounds the replies of a turn. The clock stands still, and no request waits for
+//! another.
 
 use std::cell::RefCell;
 use std::io;
@@ -28,11 +29,11 @@ use crate::worker::{Next, REPLY_BYTES, Served, Turn, WAKE};
 
 /// 2026-01-01.
 const UNIX_SECONDS: u64 = 1_767_225_600;
-/// Replies beyond a turn's bound: those of the request that met it.
+/// Bytes by which replies may exceed a turn's bound: those of the request that reached it.
 const LAST_REPLY_BYTES: usize = ITEM_BYTES_MAX + (64 << 10);
-/// Turns of one input without a byte taken or replied.
+/// The most turns in a row in which a session neither consumes input nor replies.
 const IDLE_TURNS_MAX: usize = 10_000;
-/// A client that has been sent so much goes.
+/// A client disconnects after this many bytes of replies.
 const REPLIES_MAX: usize = 4 << 20;
 
 /// The protocol of a client.
@@ -44,22 +45,22 @@ pub enum Speaks {
     Resp,
     /// HTTP/1.1; without an origin each request that is understood is answered 502.
     Http,
-    /// The same before an origin that never answers: the first request that it is asked for is the last.
+    /// HTTP/1.1 with an origin that never answers: the first request that needs a fetch is the last one served.
     HttpWithOrigin,
 }
 
 /// The server's replies to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// All replies, one behind the other.
+    /// All replies, concatenated.
     pub replies: Vec<u8>,
     /// The server has closed the connection.
     pub is_closed: bool,
-    /// The client has gone, because it was told too much.
+    /// The client has disconnected, because it was sent too much.
     pub has_gone: bool,
 }
 
-/// Descriptors that one server after another uses.
+/// Descriptors that successive servers reuse.
 struct Outside {
     _poll: Poll,
     wakers: Arc<[Waker]>,
@@ -80,11 +81,11 @@ impl Outside {
     }
 }
 
-/// Serves what a client sends, in pieces that end at `cuts`, which ascend; a cut outside `bytes` is none.
+/// Serves the bytes of a client in pieces that end at `cuts`, which ascend. Cuts outside `bytes` are ignored.
 ///
 /// # Panics
 ///
-/// A bound or a promise between session and loop is broken: that is what it is for. Or the system has no descriptors.
+/// If session or loop breaks a bound or their contract, which is what callers test; or if the system has no descriptors left.
 pub fn serve(speaks: Speaks, bytes: &[u8], cuts: &[usize]) -> Told {
     OUTSIDE.with_borrow_mut(|outside| {
         let outside = outside.get_or_insert_with(|| Outside::new().expect("descriptors"));

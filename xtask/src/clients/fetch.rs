@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use super::Language;
 use crate::{others, step, tools};
 
-/// What the clients' own tests need.
+/// Packages that the clients' own tests need.
 const TEST_TOOLS: [&str; 3] = ["pytest==9.2.0", "pytest-asyncio==1.5.0", "pytest-timeout==2.4.0"];
 
 pub(super) struct Fetched {

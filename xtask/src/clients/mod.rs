@@ -1,8 +1,8 @@
 //! `cargo xtask check clients`: clients of memcached and Redis, unchanged, on `frazil serve`.
 //!
-//! Each has a small program in `xtask/clients` that does what users of the client do, and prints a line for each check. It
-//! runs against a server of its own with each store; with `--against` against memcached or Redis instead, which tells a
-//! difference of ours from the client's own ways. Then run some clients' own tests.
+//! Each client has a small program in `xtask/clients`, which uses it as an application would and prints a line for each check.
+//! The program gets a new server with each store, or with `--against` memcached or Redis, to see whether an odd reply is ours or
+//! the client's doing. Then some clients' own tests run.
 
 mod fetch;
 mod own_tests;
@@ -53,14 +53,14 @@ struct Client {
     name: &'static str,
     protocol: Protocol,
     language: Language,
-    /// What has its version, as the language's manifest names it.
+    /// The package in the language's manifest that has the client's version.
     package: &'static str,
     program: &'static str,
-    /// For the program, beside the addresses.
+    /// An argument of the program, besides the addresses.
     argument: &'static str,
 }
 
-/// A row: name, protocol, language, package, program, and what that is told.
+/// A row: name, protocol, language, package, program, and the program's argument.
 type Row = (&'static str, Protocol, Language, &'static str, &'static str, &'static str);
 
 const CLIENTS: [Row; 14] = {
@@ -156,11 +156,11 @@ impl Client {
     }
 }
 
-/// What a program has found.
+/// The result of a program.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     checks: usize,
-    /// The first.
+    /// The first check that failed.
     difference: Option<String>,
     skipped: Option<String>,
 }

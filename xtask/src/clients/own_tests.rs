@@ -22,11 +22,11 @@ struct Suite {
     command: fn(&Place<'_>) -> anyhow::Result<Command>,
     read: fn(&str) -> Tally,
     passed_min: usize,
-    /// Why tests fail, and what is in a line that names one.
+    /// Reasons for failing tests, each with parts of the lines that name such tests.
     excepted: &'static [(&'static str, &'static [&'static str])],
 }
 
-/// Where tests are, and whom they ask.
+/// The folder of the packages, and the port of the server.
 struct Place<'p> {
     root: &'p Path,
     fetched: &'p Fetched,
@@ -163,7 +163,7 @@ const REDIS_PY: [(&str, &[&str]); 13] = [
     ),
 ];
 
-/// Runs the tests of clients whose name contains this, and answers whose failed.
+/// Runs the tests of clients whose name contains this, and returns the clients with failures.
 ///
 /// # Errors
 ///
@@ -202,7 +202,7 @@ pub(super) fn run(root: &Path, fetched: &Fetched, wanted: &str) -> anyhow::Resul
 }
 
 impl Suite {
-    /// Prints a row, and the reasons under it. Answers what failed without one.
+    /// Prints a row, and the reasons under it. Returns the failures without a reason.
     fn report(&self, tally: &Tally, version: &str) -> Vec<String> {
         let reason = |line: &String| {
             let is_in = |parts: &[&str]| parts.iter().any(|part| line.contains(part));

@@ -1,4 +1,4 @@
-//! The servers that a client's program asks.
+//! The servers for a client's program.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -14,7 +14,7 @@ use crate::tools;
 /// The passwords of the users `default` and `app`, as the programs know them.
 const PASSWORDS: [&str; 2] = ["secret", "word"];
 
-/// What a server is: `frazil serve` with one of its stores, or another.
+/// A kind of server: `frazil serve` with one of its stores, or another program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Server {
     Segment,

@@ -1,5 +1,5 @@
-//! What a server's memory is when clients ask for much: values whose size changes, connections that do nothing, clients
-//! that never read. And whether these evict anything.
+//! Measures a server's memory under demanding clients: values whose sizes change, idle connections, clients that never read.
+//! Also whether the latter two evict anything.
 
 use std::time::Duration;
 

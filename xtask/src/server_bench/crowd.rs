@@ -1,4 +1,5 @@
-//! Many connections to a server from one thread: those that do nothing, that ask and never read, that send a byte a second.
+//! Many connections to a server from one thread: idle ones, some that send requests and never read, some that send a byte a
+//! second.
 
 use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -13,9 +14,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// How long a server may take for a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Lets this process, and servers that it starts, have so many connections.
+/// Raises the limit of open files of this process, and of servers that it starts, for so many connections.
 pub(super) fn allow(connections: usize) -> anyhow::Result<()> {
-    // Beside them what the program itself has open.
+    // The program has some other files open.
     let wanted = connections as u64 + 200;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= wanted) {

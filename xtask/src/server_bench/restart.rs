@@ -1,4 +1,4 @@
-//! How soon a server serves that has a snapshot to read, and when all of it is read.
+//! Measures a start with a snapshot: the time until the first reply, and until all items are read.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! How long others wait while 5,000 connections send their requests a byte a second.
+//! Measures the latency of other clients while 5,000 connections send their requests a byte a second.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use super::{Bench, Server, pin};
 use crate::spent::median;
 
 const SLOW: usize = 5000;
-/// Whoever asks meanwhile.
+/// The other clients.
 const LOAD: [&str; 6] = ["--workload", "zipf:0.99", "--keys", "1K", "--connections", "20"];
 
 /// The load's latency on a server with such connections and on one without, in turn.

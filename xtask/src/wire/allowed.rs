@@ -7,7 +7,7 @@ pub(super) struct Difference {
     theirs: &'static str,
     /// Later replies cannot be compared, because the servers now have different entries or one has closed the connection.
     pub(super) parts: bool,
-    /// For who reads the table.
+    /// The reason, for readers of the table.
     #[expect(dead_code, reason = "the table is where it is told")]
     why: &'static str,
 }

@@ -23,7 +23,7 @@ use crate::server_bench::valkey;
 use crate::{step, tools};
 use chance::Chance;
 
-/// Requests to each pair of servers, if nobody says how many.
+/// The default number of requests to each pair of servers.
 pub(crate) const RUNS: u64 = 1_000_000;
 /// Requests of a sequence.
 const LENGTH: u64 = 24;
@@ -142,7 +142,7 @@ impl Peer {
     }
 }
 
-/// Everything that a server says until it closes the connection, which it does when the client has ended.
+/// All replies until the server closes the connection, which it does when the client has closed its half.
 fn said(stream: &mut UnixStream) -> anyhow::Result<Vec<u8>> {
     let mut replies = Vec::new();
     match stream.read_to_end(&mut replies) {
@@ -161,7 +161,7 @@ fn exchange(
     name: &mut u64,
 ) -> anyhow::Result<[Vec<String>; 2]> {
     *name += 1;
-    // A part of it, where bytes are lacking, is a name that few others share.
+    // If a changed request has only a part of the name, few others share that part.
     let own: String = format!("{name:08x}").chars().rev().collect();
     let mut sent = replaced(&requests.concat(), NAME, own.as_bytes());
     let mut place = 0;
@@ -174,7 +174,7 @@ fn exchange(
     sent.splice(..0, wire.begin.iter().copied());
     let mut streams = [peers[0].connect()?, peers[1].connect()?];
     for stream in &mut streams {
-        // A server that closes early has said why.
+        // A server that closes early has sent the reason before.
         let _ = stream.write_all(&sent);
         let _ = stream.shutdown(Shutdown::Write);
     }
@@ -200,8 +200,8 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     all
 }
 
-/// The first replies that differ and may not. After one that may, what follows can differ because of it only where the
-/// table says that the state does.
+/// The first difference that is not allowed. Replies after an allowed difference are compared, unless the table says that
+/// the servers' states differ from there on.
 fn difference(wire: &Wire, [ours, theirs]: &[Vec<String>; 2]) -> Option<(String, String)> {
     let none = "(nothing)".to_owned();
     for at in 0..ours.len().max(theirs.len()) {

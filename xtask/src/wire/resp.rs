@@ -134,7 +134,7 @@ fn argument(chance: &mut Chance, kind: char) -> &'static str {
     }
 }
 
-/// Each reply: a line, and of a string its bytes. What an array has are units as well.
+/// Each reply: a line, followed by the bytes of a string. Elements of arrays are replies of their own.
 pub(super) fn units(mut replies: &[u8]) -> Vec<String> {
     let mut units = Vec::new();
     while !replies.is_empty() {

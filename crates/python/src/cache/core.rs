@@ -26,7 +26,7 @@ pub(super) struct Counts {
     pub(super) evictions: u64,
     pub(super) expirations: u64,
     pub(super) deletions: u64,
-    /// Too large, or not worth a place by the policy.
+    /// Too large, or refused by the policy.
     pub(super) refusals: u64,
     pub(super) loads: u64,
 }
@@ -51,7 +51,7 @@ pub(super) struct Core {
     weights: Option<Vec<u64>>,
     pub(super) age: Option<Lifetime>,
     pub(super) idle: Option<Lifetime>,
-    /// Requests that the policy has heard of.
+    /// Requests reported to the policy so far.
     requests: u64,
     pub(super) counts: Counts,
     pub(super) callbacks: Callbacks,
@@ -131,7 +131,7 @@ impl Core {
         }
     }
 
-    /// The entry found, unless it has expired: then it is taken out. Takes out what else has.
+    /// The entry found, unless it has expired. Removes it then, and all others that have expired.
     #[inline(always)]
     pub(super) fn unless_expired(
         &mut self,

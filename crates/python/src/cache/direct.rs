@@ -1,7 +1,7 @@
 //! `cache[key]`, `cache[key] = value`, `del cache[key]` and `cache.get(key)` as CPython calls them,
 //! without PyO3 between: it takes 50 to 150 instructions a call, as many as the look-up itself.
 //!
-//! What is not decided at a glance, or by one comparison, goes on in [`Cache`]'s own methods, attached as PyO3 knows it.
+//! Look-ups that need more than one comparison continue in [`Cache`]'s own methods, attached as PyO3 knows it.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;

@@ -1,4 +1,4 @@
-//! A key that is being loaded, by one thread for all that ask.
+//! A key that one thread loads for all callers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -12,13 +12,13 @@ use pyo3::prelude::*;
 use super::probe::{Probe, Verdict};
 use super::table::Found;
 
-/// How long a waiting thread does not look for signals.
+/// The interval at which a waiting thread looks for signals.
 const WATCH: Duration = Duration::from_millis(50);
 
 enum State {
     Flying,
     Landed(Py<PyAny>),
-    /// The loader has raised: whoever waits begins again.
+    /// The loader has raised: waiting threads start over.
     Failed,
 }
 
@@ -83,8 +83,8 @@ impl Flight {
     /// Waits for the end, detached. `None` if the load has failed.
     ///
     /// # Errors
-    /// That of a signal's handler, such as `KeyboardInterrupt`; `RuntimeError` if this thread loads
-    /// the key itself, or another that whoever loads this one waits for.
+    /// That of a signal's handler, such as `KeyboardInterrupt`; `RuntimeError` if the wait would never
+    /// end, because the loader of this key is this thread, or waits for a key that this thread loads.
     pub(super) fn wait(self: &Arc<Self>, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let _waiting = Waiting::begin(self)?;
         loop {

@@ -1,10 +1,10 @@
 //! From hashes to slots: a hash table of words, 64 bytes for fifteen.
 //!
-//! A hash has a home bucket. What finds it full goes on to the next bucket, and is counted in each
-//! bucket that it passes; so a look-up reads on only where somebody has passed, and a removal leaves
-//! nothing behind. A word is a slot, and as many bits of the hash as it has room for.
+//! A hash has a home bucket. If it is full, an insertion tries the next buckets, and each full bucket
+//! counts the insertions that passed it. A look-up reads the next bucket only if that count is not 0,
+//! and a removal leaves no tombstone. A word is a slot, and as many bits of the hash as fit above it.
 //!
-//! The number of buckets is any number, not a power of two: at a full cache 6.4 bytes an entry.
+//! The number of buckets need not be a power of two. A full cache takes 6.4 bytes an entry.
 
 /// Words in a bucket.
 const WORDS: usize = 15;
@@ -74,7 +74,7 @@ mod scan {
     }
 }
 
-/// Slots by hash. Slots with equal hashes are told apart by whoever asks.
+/// Slots by hash. The caller tells slots with equal hashes apart.
 #[derive(Default)]
 pub(super) struct Index {
     buckets: Vec<Bucket>,
@@ -105,7 +105,7 @@ impl Index {
         (hash << self.bits) | (1 << 31)
     }
 
-    /// The first slot of this hash's chain that `is` accepts. It is asked for slots with this hash,
+    /// The first slot of this hash's chain that `is` accepts. `is` is called for slots with this hash,
     /// and for a few with others. O(1); with many equal hashes, O(their number).
     #[inline(always)]
     pub(super) fn find(&self, hash: u32, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
@@ -130,8 +130,8 @@ impl Index {
         None
     }
 
-    /// The first slot that [`find`](Self::find) would ask for, in the home bucket alone; the error is
-    /// whether there is none at all.
+    /// The first slot for which [`find`](Self::find) would call `is`, in the home bucket alone. The
+    /// error is `true` if no other bucket has one either.
     #[inline(always)]
     pub(super) fn first(&self, hash: u32) -> Result<u32, bool> {
         let Some(bucket) = self.buckets.get(self.home(hash)) else {
@@ -150,8 +150,8 @@ impl Index {
         self.len < self.buckets.len() * FILLED
     }
 
-    /// Makes room for one more slot, if there are never more than `limit`; `slots` is above all slots
-    /// in use, which `entries` are with their hashes. O(n).
+    /// Makes room for one more slot, for an index that never has more than `limit`. `entries` are the
+    /// hashes and slots in use, all of them below `slots`. O(n).
     #[cold]
     pub(super) fn grow(
         &mut self,

@@ -16,7 +16,7 @@ enum Part {
     Both,
 }
 
-/// Walks the slots of a cache. What stays in the cache all the time is met once.
+/// Walks the slots of a cache. Each entry that stays throughout is returned once.
 #[pyclass(frozen, module = "frazil")]
 pub(crate) struct CacheIterator {
     cache: Py<Cache>,

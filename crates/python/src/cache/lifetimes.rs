@@ -33,7 +33,7 @@ impl Lifetime {
         self.nanoseconds as f64 / 1e9
     }
 
-    /// An entry's life begins, in a slot that had none.
+    /// Begins the lifetime of a new entry.
     pub(super) fn begin(&mut self, slot: Slot, now: u64) {
         if self.since.len() <= slot.index() {
             self.since.resize(slot.index() + 1, 0);
@@ -42,7 +42,7 @@ impl Lifetime {
         self.oldest.push_head(0, slot);
     }
 
-    /// It begins anew.
+    /// Begins the lifetime of an entry anew.
     pub(super) fn renew(&mut self, slot: Slot, now: u64) {
         self.since[slot.index()] = now;
         self.oldest.move_to_head(0, slot);
@@ -58,7 +58,7 @@ impl Lifetime {
         self.nanoseconds.checked_sub(age).filter(|&left| left > 0)
     }
 
-    /// Has an entry live as long as is given, at most this lifetime. [`sort`](Self::sort) must follow.
+    /// Sets the lifetime that an entry has left, at most a whole one. [`sort`](Self::sort) must follow.
     pub(super) fn set_left(&mut self, slot: Slot, now: u64, left: u64) {
         let age = self.nanoseconds - left.min(self.nanoseconds);
         self.since[slot.index()] = now.saturating_sub(age);
@@ -73,7 +73,7 @@ impl Lifetime {
         }
     }
 
-    /// An entry that has expired, the oldest.
+    /// The oldest entry, if it has expired.
     pub(super) fn expired(&self, now: u64) -> Option<Slot> {
         self.oldest.tail(0).filter(|&slot| self.left(slot, now).is_none())
     }
@@ -83,10 +83,10 @@ impl Lifetime {
     }
 }
 
-/// Nanoseconds since any moment of this process, well above any lifetime's end.
+/// Nanoseconds since a fixed moment, so long ago that entries may be older than this process.
 pub(super) fn now() -> u64 {
     static BEGINNING: OnceLock<Instant> = OnceLock::new();
     let since = BEGINNING.get_or_init(Instant::now).elapsed();
-    // Entries may be older than the process, if they come from a snapshot.
+    // Entries of a snapshot may be older than the process.
     (1 << 62) + since.as_nanos() as u64
 }

@@ -1,4 +1,4 @@
-//! `get_or_set`: one call of the loader a key, whoever asks.
+//! `get_or_set`: one call of the loader for all threads that miss a key.
 
 use std::sync::Arc;
 
@@ -10,11 +10,11 @@ use super::flight::{self, Flight};
 use super::probe::Probe;
 use super::removed::Removed;
 
-/// What a thread that misses has to do.
+/// The part of a thread that misses.
 enum Turn {
     Load(Arc<Flight>),
     Wait(Arc<Flight>),
-    /// The key has come meanwhile.
+    /// The key has been stored meanwhile.
     There(Py<PyAny>),
 }
 

@@ -47,28 +47,29 @@ pub(crate) use stats::CacheStats;
 ///
 /// A mapping of bounded size, shared by threads.
 ///
-/// When there is no room for a new entry, the policy chooses which one goes. A look-up or store costs
+/// When the cache is full, the policy chooses the entry to evict. A look-up or store costs
 /// some tens of nanoseconds; an entry takes 40 bytes beside its key and value, with the policies whose
 /// hit is a mark (mobius, sieve, clock, fifo, s3-fifo).
 ///
 /// Args:
 ///     maxsize: The most entries, or with `getsizeof` the largest sum of sizes. `None`: no bound.
 ///     policy: A name, with parameters if wanted: `"lru"`, `"s3-fifo"`, `"clock:bits=2"`. The
-///         default, `"mobius"`, evicts what SIEVE evicts.
+///         default, `"mobius"`, evicts as SIEVE does.
 ///     getsizeof: Called with a value when it is stored; returns its size. Fractions are rounded up.
 ///     ttl: Seconds, or a `timedelta`, that an entry lives after it was stored.
 ///     tti: The same after its last use.
-///     on_evict: Called with key, value and cause, `"size"` or `"expired"`, when an entry goes that
-///         nobody has deleted or replaced. Its errors are raised by the call that evicted.
+///     on_evict: Called with key, value and cause, `"size"` or `"expired"`, when an entry is evicted
+///         or expires. The call that evicted raises its errors.
 ///
-/// What is deleted, replaced or evicted is released before the call returns. A value that is larger
-/// than the cache, or that the policy refuses, is not stored, and an old value of its key is removed.
-/// Iterators bear changes: they give each entry that stays all the time once, in no particular order.
+/// A call releases the objects that it deletes, replaces or evicts before it returns. A value that is
+/// larger than the cache, or that the policy refuses, is not stored, and an old value of its key is
+/// removed. The cache may change during an iteration, which returns each entry that stays throughout
+/// once, in no particular order.
 ///
 /// Raises:
 ///     ValueError: A size or lifetime that is negative or NaN, or an unknown policy; the message has
 ///         the nearest name.
-///     TypeError: What is no number, or cannot be called. Later: a key that cannot be hashed.
+///     TypeError: An argument is no number, or cannot be called; later, a key cannot be hashed.
 ///
 /// >>> import frazil
 /// >>> cache = frazil.Cache(2)
@@ -100,7 +101,7 @@ pub(crate) struct Cache {
 /// The arguments that make a cache of the same settings.
 type Arguments<'py> = ((Option<u64>, String), Bound<'py, PyDict>);
 
-/// What a glance has achieved.
+/// The result of a glance.
 enum Seen<R> {
     Done(R),
     /// Nothing: a proper look is needed.
@@ -109,11 +110,11 @@ enum Seen<R> {
     Failed,
 }
 
-/// What a look-up by a plain read has found.
+/// The result of a look-up that only reads.
 enum Read {
     Value(Py<PyAny>),
     Missing,
-    /// It takes a change to answer.
+    /// The answer needs a section that may write.
     Write,
     Undecided(Found),
 }
@@ -165,7 +166,7 @@ impl Cache {
         }
     }
 
-    /// Releases what an operation has taken out, and tells `on_evict`.
+    /// Releases the objects that an operation has removed, and calls `on_evict`.
     #[inline(always)]
     fn release(&self, py: Python<'_>, removed: Removed) -> PyResult<()> {
         if !self.tells {
@@ -252,7 +253,7 @@ impl Cache {
         seen
     }
 
-    /// Stores what is simply stored, without size and lifetime.
+    /// Stores a value at a glance, if entries have neither sizes nor lifetimes.
     ///
     /// # Safety
     /// `key` and `value` are alive.
@@ -632,17 +633,17 @@ impl Cache {
         update.call(PyTuple::new(py, all)?, kwargs).map(drop)
     }
 
-    /// A view of the keys. What is looked for in it is not used.
+    /// A view of the keys. `in` on it does not count as a use.
     fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         views(slf.py())?.call_method1(intern!(slf.py(), "CacheKeys"), (slf,))
     }
 
-    /// A view of the values. Walking it uses no entry.
+    /// A view of the values. Iteration does not count as a use.
     fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         views(slf.py())?.call_method1(intern!(slf.py(), "CacheValues"), (slf,))
     }
 
-    /// A view of the entries. Walking it uses no entry.
+    /// A view of the entries. Iteration does not count as a use.
     fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         views(slf.py())?.call_method1(intern!(slf.py(), "CacheItems"), (slf,))
     }
@@ -664,7 +665,7 @@ impl Cache {
         views(slf.py())?.call_method1(intern!(slf.py(), "equal"), (slf, other))
     }
 
-    /// The keys of an iterable that have values, with them. A use of each.
+    /// A dict of those keys of an iterable that are cached, with their values. A use of each.
     ///
     /// >>> import frazil
     /// >>> cache = frazil.Cache(10)
@@ -682,11 +683,11 @@ impl Cache {
         Ok(found)
     }
 
-    /// The value of a key; without one, what `make()` returns, which is stored.
+    /// The value of a key. If the key is absent, stores and returns the result of `make()`.
     ///
-    /// However many threads ask for a key at once, `make` is called once, and all get its value. If it
-    /// raises, its caller gets the error, and another that waits calls its own `make`. If the key is
-    /// written while `make` runs, what was written stays.
+    /// If several threads miss a key at once, one calls `make`, and all get its value. If it raises,
+    /// that thread gets the error, and a waiting one calls its own `make`. If the key is written while
+    /// `make` runs, the written value stays.
     ///
     /// Raises:
     ///     RuntimeError: `make` asks for the same key.
@@ -735,7 +736,7 @@ impl Cache {
         }))
     }
 
-    /// Another `maxsize`. What no longer fits is evicted at once.
+    /// Changes `maxsize`, and evicts entries until the rest fits.
     ///
     /// >>> import frazil
     /// >>> cache = frazil.Cache(10)
@@ -754,7 +755,7 @@ impl Cache {
 
     /// Writes all entries to a file, and returns how many. Keys and values are pickled.
     ///
-    /// The file is there as a whole or not at all; `restore` reads it.
+    /// The file appears only when it is complete; `restore` reads it.
     ///
     /// >>> import frazil, os, tempfile
     /// >>> cache = frazil.Cache(10)
@@ -807,7 +808,7 @@ impl Cache {
         CacheRecording::begin(slf, &path, rate)
     }
 
-    /// Another cache with the same settings and entries, as `copy.copy` makes it. Counts begin anew.
+    /// A new cache with the same settings and entries, as by `copy.copy`. Counts begin anew.
     fn copy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         py.import(intern!(py, "copy"))?.call_method1(intern!(py, "copy"), (slf,))
@@ -820,7 +821,7 @@ impl Cache {
         (capacity < settings::UNBOUNDED).then_some(capacity)
     }
 
-    /// The policy's name, with parameters that are not the usual ones.
+    /// The policy's name, with parameters that differ from the defaults.
     #[getter]
     fn policy(&self) -> String {
         self.policy.to_string()

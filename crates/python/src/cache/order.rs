@@ -11,11 +11,11 @@ pub(super) struct View<'c> {
     pub(super) table: &'c Table,
     /// Weights by slot; `None` if each is 1.
     pub(super) weights: Option<&'c [u64]>,
-    /// Requests that the policy has heard of.
+    /// Requests reported to the policy so far.
     pub(super) now: u64,
 }
 
-/// By which a policy knows an object.
+/// The hash by which a policy identifies an object.
 pub(super) fn identity(hash: u32) -> u64 {
     object_hash(hash.into(), 1)
 }
@@ -35,7 +35,7 @@ pub(super) trait Order: Send {
     fn coldest_first(&mut self, view: &View<'_>) -> Vec<Slot>;
 }
 
-/// An order that readers have no access to.
+/// An order that only writers can reach.
 pub(super) struct Exclusive(Box<dyn Order>);
 
 // SAFETY: a shared reference gives access to nothing.

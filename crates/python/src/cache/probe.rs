@@ -20,7 +20,7 @@ pub(super) struct Probe<'a, 'py> {
     pub(super) wide: u64,
     /// The bits that entries keep.
     pub(super) hash: u32,
-    /// What Python code has decided, where it was asked.
+    /// Answers of Python code, if there are any.
     memory: Option<Box<Memory<'py>>>,
 }
 
@@ -31,7 +31,7 @@ struct Memory<'py> {
     different: Vec<Bound<'py, PyAny>>,
 }
 
-/// What is known about a resident key.
+/// Whether a resident key equals the one looked for.
 pub(super) enum Verdict {
     Same,
     Different,

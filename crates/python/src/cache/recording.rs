@@ -27,7 +27,7 @@ impl Recorders {
         threshold != 0 && wide < threshold
     }
 
-    /// Notes something, in a section: a log is one thread's at a time.
+    /// Adds a note, in a section, because a log takes notes of one thread at a time.
     #[cold]
     #[inline(never)]
     fn note(&self, hash: u64, event: Event, weight: u64, lifetime_ns: u64) {

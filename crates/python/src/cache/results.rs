@@ -1,4 +1,4 @@
-//! A cache as the place of a function's results.
+//! A cache that holds the results of a function.
 
 use pyo3::prelude::*;
 

@@ -2,9 +2,9 @@
 //!
 //! A *section* is a call of Rust code that reads or changes what is shared. No section runs Python
 //! code, drops a reference to an object or waits for another thread, so sections are short, and
-//! nobody sees what is shared between two states. With the GIL a section costs nothing but a flag:
+//! no thread sees shared state in the midst of a change. With the GIL a section costs nothing but a flag:
 //! the GIL excludes all others. Without it, writers take a lock, and each reader counts itself on a
-//! line of its own, so readers write nothing that another thread reads.
+//! cache line of its own, so readers write nothing that another thread reads.
 
 use std::cell::UnsafeCell;
 
@@ -137,7 +137,7 @@ mod gate {
         stripes: Box<[Stripe]>,
     }
 
-    /// The part of some threads: of one, unless there are many. Processors fetch lines in pairs.
+    /// The counts of the threads of a stripe, mostly one. Processors fetch lines in pairs, hence 128.
     #[derive(Default)]
     #[repr(align(128))]
     struct Stripe {
@@ -149,7 +149,8 @@ mod gate {
     pub(super) struct Reading<'g>(&'g Stripe);
     pub(super) struct Writing<'g>(&'g AtomicBool);
 
-    /// Four for each processor: two threads at work rarely meet, and a writer looks at each.
+    /// Four for each processor: few enough for a writer, which reads all, and two running threads rarely
+    /// share one.
     fn stripes() -> usize {
         static STRIPES: OnceLock<usize> = OnceLock::new();
         *STRIPES.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! What a cache is told by its user, checked.
+//! Checks the arguments that make a cache.
 
 use frazil_policy::Online;
 use pyo3::exceptions::{PyTypeError, PyValueError};
@@ -48,7 +48,7 @@ pub(super) fn policy(given: &str) -> PyResult<Online> {
     given.parse().map_err(|error| PyValueError::new_err(format!("{error}")))
 }
 
-/// Reads a lifetime: seconds, or a `timedelta`. `None` stays so, and infinity becomes so.
+/// Reads a lifetime: seconds, or a `timedelta`. `None` and infinity: no lifetime.
 ///
 /// # Errors
 /// `ValueError` if it is not above 0, `TypeError` if it is no number.

@@ -31,7 +31,7 @@ impl Cache {
         }))
     }
 
-    /// Stores entries, which live no longer than they would have.
+    /// Stores entries with the lifetimes that they had left.
     pub(super) fn add_all(&self, entries: &Bound<'_, PyList>) -> PyResult<()> {
         let py = entries.py();
         for entry in entries {

@@ -8,19 +8,19 @@ use pyo3::prelude::*;
 pub(crate) struct CacheStats {
     /// Requests that found their key.
     pub(super) hits: u64,
-    /// Requests that did not. `in` is no request.
+    /// Requests that did not find it. `in` does not count.
     pub(super) misses: u64,
     /// New entries.
     pub(super) inserts: u64,
     /// Values stored over others.
     pub(super) replacements: u64,
-    /// Entries that went for want of room.
+    /// Entries evicted because the cache was full.
     pub(super) evictions: u64,
-    /// Entries whose time was over.
+    /// Entries that expired.
     pub(super) expirations: u64,
     /// Entries removed by `del`, `pop`, `popitem` or `clear`.
     pub(super) deletions: u64,
-    /// Values that were not stored: too large, or not worth a place by the policy.
+    /// Values that were not stored: too large, or refused by the policy.
     pub(super) refusals: u64,
     /// Calls of the functions given to `get_or_set`.
     pub(super) loads: u64,

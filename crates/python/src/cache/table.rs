@@ -23,15 +23,15 @@ pub(super) struct Entry {
 /// No further vacant slot.
 const NONE: u32 = u32::MAX;
 
-/// Where a key was looked for.
+/// The result of a look-up.
 pub(super) enum Found {
     At(u32),
     Absent,
-    /// Somewhere where Python code must first compare this key.
+    /// Unknown, because Python code must first compare this key.
     Ask(Py<PyAny>),
 }
 
-/// What was seen at a glance.
+/// The result of a glance.
 pub(super) enum Glance {
     At(u32),
     Absent,

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use super::number::Number;
 use crate::table::{Entry, Order, Slot, Table};
 
-/// Who is evicted first.
+/// Which item is evicted first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
     /// The first inserted, in the order of a `dict`.
@@ -20,14 +20,14 @@ pub(super) enum Rule {
     Timed,
     /// The one used least often, and of those the first that was.
     Lfu,
-    /// Whichever is chosen.
+    /// One that a function chooses.
     Random,
 }
 
 pub(super) struct Item {
     pub(super) value: Py<PyAny>,
     pub(super) size: Number,
-    /// What the owner noted of it: when it expires.
+    /// The end of its lifetime, as the owner noted it.
     pub(super) note: Option<Py<PyAny>>,
     /// LFU: how often it was used. Random: its position in `positions`.
     pub(super) rank: u64,
@@ -46,7 +46,7 @@ pub(super) struct Items {
     positions: Vec<Slot>,
 }
 
-/// What an assignment came to, and what its caller drops when the items are free.
+/// The result of an assignment, with objects that the caller drops after the step.
 #[expect(dead_code, reason = "what is held here is only dropped")]
 pub(super) enum Put {
     Done(Option<Item>, Option<Py<PyAny>>),

@@ -1,8 +1,8 @@
 //! The items of `frazil.compat`'s classes: a mapping of a bounded size that evicts by a rule.
 //!
-//! The classes themselves are Python's. What they, or classes of users that derive from them,
-//! override is called here wherever cachetools calls it: `__missing__`, `popitem`,
-//! `__delitem__`, `getsizeof`.
+//! The classes themselves are in Python. They and classes derived from them may override
+//! `__missing__`, `popitem`, `__delitem__` and `getsizeof`; these are called wherever cachetools
+//! calls them.
 
 mod items;
 mod number;
@@ -21,13 +21,13 @@ use items::{Item, Items, Put, Rule};
 use number::Number;
 pub(crate) use timer::CompatTimer;
 
-/// A mapping of a bounded size. The class attribute `_frazil_rule` says what is evicted.
+/// A mapping of a bounded size. The class attribute `_frazil_rule` names the rule of eviction.
 #[pyclass(frozen, subclass, mapping, module = "frazil._frazil")]
 pub(crate) struct CompatCore {
     items: Shared<Items>,
     /// Chooses the victim from all keys, where the rule says so.
     choose: PyOnceLock<Py<PyAny>>,
-    /// Of a cache whose items live until the time that is noted of each.
+    /// For caches with lifetimes: an item's note is the end of its lifetime.
     timer: PyOnceLock<Py<CompatTimer>>,
 }
 
@@ -186,7 +186,7 @@ fn missing(key: &Bound<'_, PyAny>) -> PyErr {
     PyKeyError::new_err((key.clone().unbind(),))
 }
 
-/// The `KeyError` of an empty cache, without what led to it.
+/// The `KeyError` of an empty cache, without a cause.
 fn empty(slf: &Bound<'_, CompatCore>) -> PyErr {
     let name = slf.get_type().name().map_or_else(|_| String::new(), |name| name.to_string());
     let error = PyKeyError::new_err(format!("{name} is empty"));
@@ -215,7 +215,7 @@ impl CompatCore {
         })
     }
 
-    /// What `__init__` learns. `sized`: values have sizes of their own.
+    /// Takes the arguments of `__init__`. `sized`: values have sizes of their own.
     #[pyo3(signature = (maxsize, sized, choose=None, timer=None))]
     fn _begin(
         &self,
@@ -441,7 +441,7 @@ impl CompatCore {
         Ok((items.collect::<PyResult<_>>()?, order))
     }
 
-    /// Puts in what `_dump` gave, in place of all items.
+    /// Replaces all items by those that `_dump` returned.
     fn _load<'py>(
         &self,
         py: Python<'py>,

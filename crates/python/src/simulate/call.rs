@@ -22,11 +22,11 @@ create_exception!(
     "A trace that can't be read: `file` has its name, `place` the line or byte, if that is known."
 );
 
-/// Between two looks for signals; with a stopped replay's end, half of the 0.2 s that a user may
-/// wait.
+/// The interval at which the calling thread looks for signals. Ctrl-C is to stop a replay within
+/// 0.2 s, of which the replay needs the rest to end.
 const PERIOD: Duration = Duration::from_millis(40);
-/// How long a stopped verb is waited for. One that takes longer, in a step that can't be stopped,
-/// ends by itself later.
+/// How long the caller waits for a stopped verb. In a step that can't be stopped the verb takes longer,
+/// and its thread ends by itself.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// By how much a replay gives way to the program's other threads, in steps of `nice`.
 #[cfg(unix)]
@@ -39,8 +39,8 @@ fn next<T>(done: &Done<T>, patience: Duration) -> Result<Result<T, Problem>, Rec
     done.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(patience)
 }
 
-/// The rows of a verb, and what the command would have told beside them. `tell` is called with what
-/// is under way, how much is done, and of how much.
+/// The rows of a verb, and the notes that the command would have printed. `tell` is called with the
+/// name of the present step, the work done, and the whole.
 #[pyfunction]
 #[pyo3(signature = (words, memory, tell=None, gives_way=false))]
 pub(crate) fn rows<'py>(
@@ -53,7 +53,7 @@ pub(crate) fn rows<'py>(
     let memory = in_memory(memory);
     let run = move |watch: &Arc<Watch>| {
         let rows = frazil_cli::rows(&words, &memory, watch);
-        // Arrays are let go of before the caller goes on, who may want to resize them.
+        // Arrays are released before the caller continues, because it may resize them.
         drop(memory);
         rows
     };
@@ -105,7 +105,7 @@ impl Decoded {
     }
 }
 
-/// What `run` gives on a thread of its own, and the notes.
+/// The result of `run` on a thread of its own, and the notes.
 fn call<T: Send + 'static>(
     py: Python<'_>,
     run: impl FnOnce(&Arc<Watch>) -> Result<T, Problem> + Send + 'static,

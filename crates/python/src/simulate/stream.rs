@@ -126,14 +126,14 @@ fn texts(values: &[Bound<'_, PyAny>]) -> PyResult<Vec<Vec<u64>>> {
     Ok(vec![offsets, bytes.chunks(8).map(word).collect()])
 }
 
-/// What a stream of ours gives.
+/// The private data of a stream.
 struct Given {
     columns: Vec<Column>,
     rows: usize,
     done: bool,
 }
 
-/// What a schema of ours points to.
+/// The private data of a schema, which owns what its pointers point to.
 struct OfSchema {
     name: CString,
     format: CString,
@@ -156,7 +156,7 @@ fn schema(name: CString, format: CString, children: Vec<Schema>) -> Schema {
     }
 }
 
-/// What an array of ours points to.
+/// The private data of an array, which owns what its pointers point to.
 struct OfArray {
     pointers: Vec<*const c_void>,
     children: Vec<*mut Array>,

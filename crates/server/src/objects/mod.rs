@@ -44,7 +44,7 @@ fn bytes_beside(policy: Policy) -> usize {
 pub(crate) struct Objects {
     cache: Cache<Item, Item>,
     hasher: RandomState,
-    /// By hash of the key: how many numbers for `cas` were given out.
+    /// Numbers for `cas` given out so far, by stripe of the key's hash.
     stripes: Box<[Mutex<u64>]>,
     restoring: Restoring,
     now_ms: Arc<AtomicU64>,
@@ -217,7 +217,7 @@ impl Objects {
         let now_ms = self.now_ms();
         let parts = Parts { flags, marks, cas, deadline_ms, written_ms: now_ms, requested };
         let item = Item::new(key, value, parts).ok_or(StoreError::TooLarge)?;
-        // Few that are large are as much as many that are small.
+        // After each large item, or after many small ones of about the same bytes in all.
         let bytes = item.allocated_bytes() as u64;
         let is_large = self.room.is_large(bytes);
         if is_large || (*lock.count).is_multiple_of(LOOK_EVERY) {

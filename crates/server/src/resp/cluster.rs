@@ -77,7 +77,7 @@ pub(super) fn cluster(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// `READONLY`, `READWRITE` and `ASKING`: there are no replicas, and no slot is on its way.
+/// `READONLY`, `READWRITE` and `ASKING`: there are no replicas, and no slot moves.
 pub(super) fn no_effect(call: &mut Call<'_, '_>) -> Done {
     call.turn.shared.resp.cluster.as_ref().ok_or(DISABLED)?;
     reply::ok(call.turn.out);
