@@ -42,6 +42,8 @@ pub struct ClusterMap {
     nodes: Vec<Node>,
     /// The index of each slot's node.
     owners: Box<[u16]>,
+    /// Runs of slots of one node, in order.
+    ranges: Vec<(u16, RangeInclusive<usize>)>,
     /// This server's node, if the map names it.
     own: Option<u16>,
 }
@@ -55,6 +57,8 @@ pub(crate) struct Node {
     /// A name, or an address without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// Its runs of slots, in order.
+    pub(crate) ranges: Vec<RangeInclusive<usize>>,
 }
 
 /// An invalid map of a cluster, or one without this server.
@@ -143,7 +147,12 @@ impl FromStr for ClusterMap {
                 Some(found.ok_or_else(missing)? as u16)
             }
         };
-        Ok(ClusterMap { owners: all(&owners)?, nodes, own })
+        let owners = all(&owners)?;
+        let ranges: Vec<_> = ranges(&owners).collect();
+        for (owner, slots) in &ranges {
+            nodes[usize::from(*owner)].ranges.push(slots.clone());
+        }
+        Ok(ClusterMap { nodes, owners, ranges, own })
     }
 }
 
@@ -180,6 +189,16 @@ fn all(owners: &[Option<u16>]) -> Result<Box<[u16]>, ClusterMapError> {
     Err(ClusterMapError::new(format!("{shown} to no node")))
 }
 
+/// Runs of slots of one node, in order.
+fn ranges(owners: &[u16]) -> impl Iterator<Item = (u16, RangeInclusive<usize>)> {
+    let mut begin = 0;
+    owners.chunk_by(|one, other| one == other).map(move |run| {
+        let first = begin;
+        begin += run.len();
+        (run[0], first..=begin - 1)
+    })
+}
+
 fn shown(slots: &RangeInclusive<usize>) -> String {
     match (slots.start(), slots.end()) {
         (first, last) if first == last => format!("slot {first} belongs"),
@@ -209,7 +228,7 @@ impl Node {
         match port.parse() {
             Ok(port @ 1..) if is_host => {
                 let host = inner.unwrap_or(host).to_owned();
-                Ok(Node { id: id(name), name: name.clone(), host, port })
+                Ok(Node { id: id(name), name: name.clone(), host, port, ranges: Vec::new() })
             }
             _ => Err((
                 &entry.address,
@@ -268,13 +287,8 @@ impl ClusterMap {
     }
 
     /// Runs of slots of one node, in order.
-    pub(crate) fn ranges(&self) -> impl Iterator<Item = (u16, RangeInclusive<usize>)> {
-        let mut begin = 0;
-        self.owners.chunk_by(|one, other| one == other).map(move |run| {
-            let first = begin;
-            begin += run.len();
-            (run[0], first..=begin - 1)
-        })
+    pub(crate) fn ranges(&self) -> &[(u16, RangeInclusive<usize>)] {
+        &self.ranges
     }
 
     /// The index of the node of a server that listens at these addresses.
@@ -314,8 +328,8 @@ mod tests {
     fn every_slot_has_one_node() {
         let a = node("a", "h:1", r#""0-99", "16383""#);
         let whole = map(&(a.clone() + &node("b", "[::1]:2", r#""100-16382""#))).unwrap();
-        let ranges: Vec<_> = whole.ranges().collect();
-        assert_eq!(ranges, [(0, 0..=99), (1, 100..=16382), (0, 16383..=16383)]);
+        assert_eq!(whole.ranges(), [(0, 0..=99), (1, 100..=16382), (0, 16383..=16383)]);
+        assert_eq!(whole.nodes[0].ranges, [0..=99, 16383..=16383]);
         assert_eq!((&*whole.nodes[1].host, whole.nodes[1].port), ("::1", 2));
         assert_eq!([99, 100, 16382, 16383].map(|slot| whole.owner(slot)), [0, 1, 1, 0]);
         for (rest, told) in [

@@ -202,3 +202,57 @@ pub(crate) fn rewrite<R>(
     }
     updated
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Barrier;
+
+    use mio::{Poll, Token, Waker};
+
+    use super::*;
+    use crate::mail::Place;
+    use crate::store::StoreKind;
+    use crate::tracking::Tracker;
+
+    /// A client that is told before could read the old entry once more, and would not hear of its end.
+    #[test]
+    fn clients_are_told_after_the_change() {
+        let resp = vec!["127.0.0.1:0".parse().unwrap()];
+        let settings = Settings { resp, store: StoreKind::Objects, ..Settings::default() };
+        let poll = Poll::new().unwrap();
+        let waker = Waker::new(poll.registry(), Token(0)).unwrap();
+        let mail = Mail::new(Arc::new([waker]));
+        let items = Items::new(&settings, Shares::of(&settings), mail).unwrap();
+        let tracker = Tracker { id: 1, place: Place { thread: 0, slot: 0 } };
+        items.tracking.join(tracker, &[]);
+        let write = || items.write(b"key", b"x", Attributes::default(), Expect::Anything).unwrap();
+        let changes: [&(dyn Fn() + Sync); 3] =
+            [&|| _ = write(), &|| assert!(items.delete(b"key")), &|| {
+                let cas = items.store.peek(b"key", |entry| entry.cas).unwrap();
+                assert_eq!(items.delete_exactly(b"key", cas), Stored::Stored);
+            }];
+        for change in changes {
+            write();
+            items.tracking.remember(b"key", tracker, true, items.flights.mail());
+            let (begun, ended) = (Barrier::new(2), Barrier::new(2));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    // Meanwhile the key's lock is held.
+                    let held = items.store.update(b"key", &mut Vec::new(), |_, _| {
+                        begun.wait();
+                        ended.wait();
+                        Update::Leave(())
+                    });
+                    held.unwrap().unwrap();
+                });
+                begun.wait();
+                let changing = scope.spawn(change);
+                std::thread::sleep(Duration::from_millis(20));
+                let told_before = items.flights.mail().take(0).len();
+                ended.wait();
+                changing.join().unwrap();
+                assert_eq!((told_before, items.flights.mail().take(0).len()), (0, 1));
+            });
+        }
+    }
+}

@@ -51,3 +51,38 @@ pub(crate) fn alone<R>(turn: &mut Turn<'_>, work: impl FnOnce(&mut Turn<'_>) -> 
     turn.place = Place::Among { number, _lock: locks.swap_remove(number) };
     result
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use frazil_segment::{Attributes, Expect};
+
+    use crate::server::Server;
+    use crate::settings::Settings;
+
+    #[test]
+    fn a_flush_that_is_due_waits_for_who_runs_alone() {
+        let any = || vec!["127.0.0.1:0".parse().unwrap()];
+        let settings =
+            Settings { memcached: any(), resp: any(), threads: 2, ..Settings::default() };
+        let server = Server::start(settings).unwrap();
+        let shared = server.handle().shared;
+        let items = &shared.items;
+        items.write(b"key", b"value", Attributes::default(), Expect::Anything).unwrap();
+        let alone = [0, 1].map(|thread| shared.turnstile.enter(thread));
+        items.flush_in(1);
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(50) {
+            shared.wake();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(items.store.contains(b"key"));
+        drop(alone);
+        while items.store.contains(b"key") {
+            assert!(begun.elapsed() < Duration::from_secs(20));
+            shared.wake();
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}

@@ -49,12 +49,6 @@ impl Cluster {
     fn node(&self, place: u16) -> &Node {
         &self.map.nodes()[usize::from(place)]
     }
-
-    /// First and last slots of a node.
-    fn ranges_of(&self, place: u16) -> impl Iterator<Item = (usize, usize)> {
-        let ranges = self.map.ranges().filter(move |(owner, _)| *owner == place);
-        ranges.map(|(_, slots)| slots.into_inner())
-    }
 }
 
 pub(super) fn cluster(call: &mut Call<'_, '_>) -> Done {
@@ -85,9 +79,9 @@ pub(super) fn no_effect(call: &mut Call<'_, '_>) -> Done {
 }
 
 fn show_slots(cluster: &Cluster, out: &mut Vec<u8>) {
-    reply::array(out, cluster.map.ranges().count());
+    reply::array(out, cluster.map.ranges().len());
     for (owner, slots) in cluster.map.ranges() {
-        let node = cluster.node(owner);
+        let node = cluster.node(*owner);
         reply::array(out, 3);
         reply::integer(out, *slots.start() as i64);
         reply::integer(out, *slots.end() as i64);
@@ -102,13 +96,13 @@ fn show_slots(cluster: &Cluster, out: &mut Vec<u8>) {
 
 fn show_shards(cluster: &Cluster, out: &mut Vec<u8>, port: &str, version: Version) {
     reply::array(out, cluster.map.nodes().len());
-    for (place, node) in (0..).zip(cluster.map.nodes()) {
+    for node in cluster.map.nodes() {
         reply::map(out, 2, version);
         reply::bulk(out, b"slots");
-        reply::array(out, 2 * cluster.ranges_of(place).count());
-        for (first, last) in cluster.ranges_of(place) {
-            reply::integer(out, first as i64);
-            reply::integer(out, last as i64);
+        reply::array(out, 2 * node.ranges.len());
+        for slots in &node.ranges {
+            reply::integer(out, *slots.start() as i64);
+            reply::integer(out, *slots.end() as i64);
         }
         reply::bulk(out, b"nodes");
         reply::array(out, 1);
@@ -133,10 +127,10 @@ fn show_shards(cluster: &Cluster, out: &mut Vec<u8>, port: &str, version: Versio
 /// A line for each node. The port of a bus is 0, because there is none.
 fn nodes(cluster: &Cluster) -> String {
     let mut text = String::new();
-    for (place, Node { id, host, port, .. }) in (0..).zip(cluster.map.nodes()) {
+    for (place, Node { id, host, port, ranges, .. }) in (0..).zip(cluster.map.nodes()) {
         let flags = if place == cluster.own { "myself,master" } else { "master" };
         text += &format!("{id} {host}:{port}@0 {flags} - 0 0 {} connected", place + 1);
-        for (first, last) in cluster.ranges_of(place) {
+        for (first, last) in ranges.iter().map(|slots| (slots.start(), slots.end())) {
             text += &if first == last { format!(" {first}") } else { format!(" {first}-{last}") };
         }
         text.push('\n');
@@ -145,8 +139,8 @@ fn nodes(cluster: &Cluster) -> String {
 }
 
 fn info(cluster: &Cluster) -> String {
-    let count = cluster.map.nodes().len();
-    let with_slots = (0..count as u16).filter(|&place| cluster.ranges_of(place).next().is_some());
+    let nodes = cluster.map.nodes();
+    let (count, with_slots) = (nodes.len(), nodes.iter().filter(|node| !node.ranges.is_empty()));
     format!(
         "cluster_enabled:1\r\ncluster_state:ok\r\ncluster_slots_assigned:{SLOTS}\r\ncluster_slots_ok:{SLOTS}\r\n\
          cluster_slots_pfail:0\r\ncluster_slots_fail:0\r\ncluster_known_nodes:{count}\r\n\

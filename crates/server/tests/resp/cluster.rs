@@ -233,3 +233,25 @@ fn a_server_that_is_no_node_does_not_start() {
     let server = start(map(&[1, 2, 3], "self = \"two\"\n"), settings()).unwrap();
     Client::new(&server).expect("GET bar", "-MOVED 5061 127.0.0.1:1");
 }
+
+/// As many nodes as a map may have, of which each has every thousandth slot.
+#[test]
+fn a_large_map_is_shown_without_delay() {
+    let mut text = "self = \"n0\"\n".to_owned();
+    for node in 0..1000 {
+        let slots: Vec<String> =
+            (node..16384).step_by(1000).map(|slot| format!("\"{slot}\"")).collect();
+        text += &format!(
+            "[[nodes]]\nname = \"n{node}\"\naddress = \"h{node}:1\"\nslots = [{}]\n",
+            slots.join(", ")
+        );
+    }
+    let cluster = Some(text.parse().unwrap());
+    let server = Server::start(Settings { cluster, ..settings() }).unwrap();
+    let mut client = Client::new(&server);
+    let info = client.ask(&request(&["CLUSTER", "INFO"]).repeat(5000));
+    let sizes = String::from_utf8_lossy(&info).matches("cluster_size:1000\r\n").count();
+    assert_eq!(sizes, 5000);
+    let shards = shown(&client.ask(&request(&["CLUSTER", "SHARDS"])));
+    assert!(shards.starts_with("*1000 *4 $5 slots *34 :0 :0 :1000 :1000 "), "{shards:.100}");
+}

@@ -257,7 +257,7 @@ fn clients_are_ended_by_age() {
     );
     std::thread::sleep(std::time::Duration::from_millis(1100));
     let mut young = Client::new(&server);
-    young.expect("CLIENT KILL MAXAGE 1\nPING", ":2 +PONG");
+    young.expect("CLIENT KILL MAXAGE 100\nCLIENT KILL MAXAGE 1\nPING", ":0 :2 +PONG");
     assert_eq!(old.rest(), b"");
 }
 

@@ -166,16 +166,18 @@ fn no_lease_is_given_up_within_a_transaction() {
         client.expect(&format!("MSET one {value} two {value}"), "+OK");
         let long = ["LCS one two LEN"; 3].join("\n");
         let transaction = format!("MULTI\n{ask}\n{long}\n{ask}\nDEL k\nEXEC");
+        let replies: Vec<String> =
+            (0..60).map(|_| shown(&client.ask(&crate::client::requests(&transaction)))).collect();
+        // Before anything panics, which would leave the other thread at work.
+        over.store(true, Relaxed);
         let mut late = 0;
-        for _ in 0..60 {
-            let reply = shown(&client.ask(&crate::client::requests(&transaction)));
+        for reply in replies {
             // Who is late for the first is late for the second.
             let order: Vec<_> =
                 reply.split(' ').filter(|word| matches!(*word, "won" | "late")).collect();
             assert_ne!(order, ["late", "won"], "{reply}");
             late += usize::from(order == ["late", "late"]);
         }
-        over.store(true, Relaxed);
         assert!(late > 0);
     });
 }

@@ -250,6 +250,20 @@ fn a_connection_has_no_more_holes_than_it_may() {
     until_waiting(&server, 0);
 }
 
+/// Requests of other commands than look-ups.
+#[test]
+fn a_connection_waits_for_no_more_leases_than_it_may() {
+    let server = with_leases();
+    let mut winner = Client::new(&server);
+    winner.expect("GETLEASE key 60000 0", "*2 $-1 $3 won");
+    let mut client = Client::new(&server);
+    client.send(&requests(&"GETLEASE key 60000 60000\n".repeat(700)));
+    until_waiting(&server, 256);
+    winner.expect("SET key x", "+OK");
+    receive(&mut client, &"*2 $1 x $3 hit ".repeat(700));
+    until_waiting(&server, 0);
+}
+
 fn receive_text(client: &mut Client, expected: &str) {
     let bytes = client.receive(expected.len());
     assert_eq!(String::from_utf8_lossy(&bytes), expected);
