@@ -1,7 +1,7 @@
 //! `cargo xtask hit`: reads the instructions of a hit, through a pin and by `get`.
 //!
-//! What a hit must not do is a statement about machine code, so it is read there: the
-//! program `pinned_hit` has the look-ups as functions of their own. They and what they call
+//! The limits of a hit are statements about machine code, so this command reads that: the
+//! program `pinned_hit` has the look-ups as functions of their own. They and their callees
 //! may hold no locked instruction, no fence, and few stores beside those to
 //! the stack: the mark, which is jumped over where it is set, and the thread's own words.
 

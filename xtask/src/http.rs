@@ -58,7 +58,7 @@ fn free() -> anyhow::Result<SocketAddr> {
     Ok(listener.local_addr()?)
 }
 
-/// What a program of the package prints, as JSON.
+/// The output of a program of the package, as JSON.
 fn printed(
     node: &PathBuf,
     tests: &Path,

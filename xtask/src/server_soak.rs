@@ -285,7 +285,7 @@ impl Load<'_> {
                 deaf.push(stream);
             }
             for stream in &mut deaf {
-                // What does not go out is not sent, and the server may have closed it.
+                // Bytes that the socket does not take are dropped, and the server may have closed the connection.
                 let _ = stream.write(b"stats\r\nstats\r\nstats\r\nstats\r\n");
             }
             thread::sleep(Duration::from_millis(2));

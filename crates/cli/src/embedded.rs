@@ -48,7 +48,7 @@ impl From<Failure> for Problem {
 pub enum InMemory {
     /// Its records, which are taken in as those of a file are.
     Records(Arc<Records>),
-    /// What [`decode`] gave for words with the same options.
+    /// The result of [`decode`] for words with the same options.
     Decoded(Arc<Loaded>),
 }
 

@@ -77,7 +77,7 @@ pub(crate) struct Forecast {
     mpl: Option<usize>,
 }
 
-/// Whose costs a policy is predicted with: a name in the profile.
+/// The profile's entry by whose costs a policy is predicted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Costs<'p> {
     /// It was measured itself. Where its chance starts does not matter.

@@ -1,4 +1,4 @@
-//! What a program that has the command inside it hears of a verb at work, and how it stops one.
+//! Notes and progress of a running verb, for a program that embeds the command, and how it stops a verb.
 //!
 //! Notes are told and progress is counted in some twenty places. Each finds the watch of its thread
 //! here, if there is one, instead of getting it through all functions above.
@@ -33,15 +33,15 @@ impl Watch {
         self.stopped.store(true, Relaxed);
     }
 
-    /// What is under way, how much of it is done, and the whole of it; 0 if that is unknown. Bytes,
+    /// The name of the present step, the work done, and the whole; 0 if that is unknown. Bytes,
     /// records or steps.
     pub fn progress(&self) -> (String, u64, u64) {
         let what = self.what.lock().unwrap_or_else(PoisonError::into_inner).clone();
         (what, self.done.load(Relaxed), self.total.load(Relaxed))
     }
 
-    /// What the command would have told on standard error, a line each; another call gets what came
-    /// after.
+    /// The notes that the command would have printed to standard error, a line each. Another call
+    /// returns later ones.
     pub fn take_notes(&self) -> Vec<String> {
         std::mem::take(&mut *self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,7 +1,7 @@
-//! What is written while a snapshot is restored: a restore must not bring back what is older.
+//! Keys written during a restore of a snapshot: the restore must not bring back older values.
 //!
-//! Whoever writes or deletes a key while a restore runs notes it, and the restore stores none that
-//! is noted. Both do so with the key's stripe of the index locked, so one of them comes first. A
+//! A writer that writes or deletes a key while a restore runs notes it, and the restore stores no noted
+//! key. Both do so with the key's stripe of the index locked, so one of them comes first. A
 //! flush ends the restore.
 
 use crate::sync::atomic::Ordering::Relaxed;
@@ -12,7 +12,7 @@ use crate::sync::{Mutex, MutexGuard};
 /// written, and not restored.
 const BITS: u64 = 1 << 23;
 
-/// What writers note while a store restores a snapshot, so that the restore does not bring back what is older.
+/// Notes of writers while a store restores a snapshot, so that the restore does not bring back older values.
 ///
 /// A store that restores with [`read_entries`](crate::read_entries) has one, and locks by key: who writes or deletes a
 /// key calls [`note`](Restoring::note), and the restore asks [`allows`](Restoring::allows), both with that lock held.

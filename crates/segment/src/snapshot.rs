@@ -378,7 +378,7 @@ impl Store {
         // A writer that holds a stripe now writes before the restore; later ones see that it runs.
         drop(self.index.lock_all());
         read_entries(path, |key, value, mut attributes| {
-            // What is there for certain is not written against: it would cost space.
+            // A key that is certainly present is not written: that would cost space.
             if restore.is_over() || self.contains(key) || !admit(value, &mut attributes) {
                 return Ok(false);
             }

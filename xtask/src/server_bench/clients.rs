@@ -65,7 +65,7 @@ fn row(bench: &Bench, server: &Server) -> anyhow::Result<String> {
     {
         begin_again(server)?;
         let idle = crowd::connect(server.address()?, IDLE)?;
-        // Whoever connects behind them is served once all are accepted.
+        // This connection is accepted after all idle ones, so its reply shows that they are accepted.
         items(server, is_resp)?;
         anyhow::ensure!(crowd::open(&idle) == IDLE, "{}: idle connections closed", server.name);
         row += &format!("{:>10.1}", beyond(server)?);

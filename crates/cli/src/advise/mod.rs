@@ -243,7 +243,7 @@ pub(crate) fn rows(args: &Args) -> Result<Vec<Row>, Failure> {
     Ok(json(&advice))
 }
 
-/// What is asked, with all checks that need no trace.
+/// The question of the arguments, after all checks that need no trace.
 fn question(args: &Args) -> Result<Question, Failure> {
     let mut policies = Vec::new();
     for name in &args.policy {

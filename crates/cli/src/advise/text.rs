@@ -389,7 +389,7 @@ pub(super) fn frozen_assumptions(advice: &Advice<'_>) -> String {
     )
 }
 
-/// Whose costs a policy was given that was not measured itself.
+/// The policy whose costs stand for those of a policy that was not measured.
 fn whose_costs(advice: &Advice<'_>, policy: &PolicySpec) -> Option<String> {
     let given = match advice.forecast.costs_of(policy) {
         Some(Costs::Own(_)) => return None,

@@ -21,7 +21,7 @@ use super::work::Work;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at whether the user has had enough.
 const TICK: Duration = Duration::from_millis(100);
-/// What is read at once.
+/// The most bytes of one read.
 const BUFFER_BYTES: usize = 64 << 10;
 /// A connection sends no more requests in one piece once these have so many bytes.
 const PIECE_MAX: usize = 1 << 20;
@@ -29,7 +29,7 @@ const PIECE_MAX: usize = 1 << 20;
 const KINDS_MAX: usize = 16;
 const OTHER_KINDS: &str = "others";
 
-/// What requests came to.
+/// Counts of requests by outcome.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Counts {
     pub(super) hits: u64,
@@ -68,7 +68,7 @@ impl Counts {
     }
 }
 
-/// What a load came to.
+/// The result of a load.
 #[derive(Debug)]
 pub(super) struct Measured {
     pub(super) counts: Counts,
@@ -133,12 +133,12 @@ impl UnderWay {
 struct Connection {
     stream: Stream,
     is_open: bool,
-    /// What was asked, and how much of that was answered.
+    /// Requests of the present piece, and how many of them were answered.
     asked: Vec<Request>,
     answered: usize,
     sent_at: Instant,
     unsent: Vec<u8>,
-    /// What was missed, to be written first in the next piece.
+    /// Missed keys, to be written first in the next piece.
     missed: Vec<Request>,
     decoder: Decoder,
     /// The beginning of a line whose end has not arrived.
@@ -470,7 +470,7 @@ fn unexpected_reply(
     )
 }
 
-/// What was heard before, for an error.
+/// The replies so far, for an error.
 fn told(measured: &Measured) -> String {
     let counts = &measured.counts;
     let last = counts.errors.keys().next().map(|kind| format!(", with errors such as `{kind}`"));

@@ -84,7 +84,7 @@ pub(crate) struct LoadArgs {
     pid: Option<u32>,
 }
 
-/// What `bench` is told for either kind of measurement.
+/// Options of `bench` for either kind of measurement.
 pub(crate) struct Common<'a> {
     pub(crate) workload: &'a str,
     pub(crate) keys: u64,
@@ -94,7 +94,7 @@ pub(crate) struct Common<'a> {
     pub(crate) reading: &'a TraceArgs,
 }
 
-/// What was measured, to be printed.
+/// A measurement, to be printed.
 struct Outcome<'a> {
     target: &'a Target,
     workload: String,

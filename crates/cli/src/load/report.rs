@@ -1,4 +1,4 @@
-//! What was measured, as it is printed.
+//! Prints a measurement.
 
 use std::path::Path;
 

@@ -23,12 +23,12 @@ pub(super) struct Request {
     pub(super) bytes: u32,
 }
 
-/// What a request came to.
+/// The outcome of a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reply {
     Hit,
     Miss,
-    /// What was to be written or deleted is.
+    /// The write or deletion was done.
     Done,
     /// The server says that it cannot, in these words.
     Refused(String),
@@ -100,7 +100,7 @@ fn value(bytes: u32, out: &mut Vec<u8>) {
     out.extend(b"\r\n");
 }
 
-/// What comes next on a connection.
+/// The part of a reply that comes next on a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum State {
     /// The first line of a reply.
@@ -120,7 +120,7 @@ enum State {
     Trailer,
 }
 
-/// What is known of an HTTP response so far.
+/// The head of an HTTP response, as far as it has been read.
 #[derive(Clone, Copy, Debug, Default)]
 struct Head {
     status: u16,
@@ -135,7 +135,7 @@ pub(super) struct Decoder {
     head: Head,
 }
 
-/// What a server sent that is no reply, escaped.
+/// Bytes of a server that are no reply, escaped.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unexpected(pub(super) String);
 
@@ -145,7 +145,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// What was read is no such reply.
+    /// The bytes are no such reply.
     pub(super) fn next(
         &mut self,
         protocol: &Protocol,
@@ -265,7 +265,7 @@ impl Decoder {
         }
     }
 
-    /// What an HTTP response says.
+    /// The outcome by an HTTP response.
     fn answer(&self) -> Reply {
         match self.head.status {
             200..=299 => Reply::Hit,
@@ -280,7 +280,7 @@ impl Decoder {
     }
 }
 
-/// What a line came to.
+/// The result of a line.
 enum Step {
     On,
     Over(Reply),

@@ -1,4 +1,4 @@
-//! What is asked, in order.
+//! The requests of a load, in order.
 
 use frazil_driver::Ask;
 use frazil_simulator::trace::{Operation, Trace};

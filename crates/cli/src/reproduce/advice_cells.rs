@@ -1,4 +1,4 @@
-//! What [`super::advice`] measures: traces, asked for once of an empty cache, and what that takes.
+//! The measurements of [`super::advice`]: each trace requested once from an empty cache.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

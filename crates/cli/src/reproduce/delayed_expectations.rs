@@ -1,4 +1,4 @@
-//! What paper 5 shows, and what was seen of it in [`super::delayed_hits`].
+//! Claims of paper 5, and the results of [`super::delayed_hits`] beside them.
 
 use super::Expectation;
 use super::delayed_cells::{BOUND, Cell, Gain, UNSEEN};

@@ -1,4 +1,4 @@
-//! What paper 3 shows, as rules over what was measured.
+//! Claims of paper 3, as rules over measurements.
 //!
 //! Where the paper gives a factor it stands beside the rule, and the rule asks for its
 //! direction alone: the factors belong to sixteen cores and CacheLib's hash table.

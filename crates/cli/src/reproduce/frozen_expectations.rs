@@ -1,4 +1,4 @@
-//! What of paper 2 should be seen. What was not measured is not judged.
+//! Claims of paper 2 as rules. A claim without a measurement is not judged.
 
 use frazil::FreezingPhase;
 

@@ -1,4 +1,4 @@
-//! What [`super::gl_cache`] replays, and what it counts of traces without a cache.
+//! The replays of [`super::gl_cache`], and counts of traces without a cache.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What paper 4 shows, and what was seen of it in [`super::gl_cache`].
+//! Claims of paper 4, and the results of [`super::gl_cache`] beside them.
 
 use super::Expectation;
 use super::gl_cache::{

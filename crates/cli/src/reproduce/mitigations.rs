@@ -1,6 +1,5 @@
-//! What helps where hits are too many for their lock: requests that pass the cache by, promotions
-//! that are left out (paper 1, §5.2), and entries that are frozen (paper 2). Predicted by the
-//! model, and measured.
+//! Remedies if hits are too many for their lock: requests that bypass the cache, hits that do not
+//! promote (paper 1, §5.2), and frozen entries (paper 2). Predicted by the model, and measured.
 //!
 //! Paper 1 names the first two in a sentence each and measures neither; paper 2 has no model.
 

@@ -1,6 +1,6 @@
 //! How much may still be admitted: of entries, and of weight.
 //!
-//! What an eviction frees stays with the thread that evicted, as credit for what it is
+//! The weight that an eviction frees stays with the thread that evicted, as credit for the entry that it is
 //! about to admit; so in a full cache no thread writes a shared counter. An entry is
 //! admitted only for credit that is in hand, so the sum of the residents never passes
 //! the capacity, not even for a moment.

@@ -1,4 +1,4 @@
-//! Who reads the names of a thread misses none that was there before it began.
+//! A reader of a thread's names misses none that was there before the read began.
 //!
 //! The logs are small here: the first has room for one name, and one that is full is copied from
 //! two names on as if it were long.

@@ -1,4 +1,4 @@
-//! What is told of loads and fetches.
+//! Metrics of loads and fetches.
 
 use super::{Metric, Sample, counter, gauge, seconds};
 use crate::{Distribution, FetchStats};

@@ -1,4 +1,4 @@
-//! What is told of caches that freeze.
+//! Metrics of caches that freeze.
 
 use super::{Metric, Sample};
 use crate::{FreezingPhase, FreezingState};

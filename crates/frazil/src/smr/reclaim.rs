@@ -12,7 +12,7 @@
 //!            └── free ◄── reclaimed: key and value dropped ◄── limbo ◄───────────┘
 //! ```
 //!
-//! What waits is bounded by number and, in caches with weights, by weight. A thread keeps at most a
+//! Waiting slots are bounded by number and, in caches with weights, by weight. A thread keeps at most a
 //! segment and a 1,024th of the capacity to itself. A thread goes through limbo as soon as a few
 //! slots or a small share of the capacity have come to it; for a batch or a large share it executes
 //! the heavy fence. A slot that a reader names waits for that reader. The next attempt comes when

@@ -1,4 +1,4 @@
-//! What the threads of a cache share: entries, their order, their lifetimes, loads under way.
+//! The state that threads of a cache share: entries, their order, their lifetimes, loads under way.
 
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ impl Gone {
     }
 }
 
-/// What one operation has taken out. Usually one entry, which needs no memory of its own.
+/// Entries that one operation has removed. Usually one, which needs no memory of its own.
 #[derive(Default)]
 pub(super) struct Removed {
     first: Option<Gone>,

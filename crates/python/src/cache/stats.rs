@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-/// What has happened to a cache since it was made.
+/// Counts of a cache since it was made.
 #[pyclass(frozen, get_all, eq, skip_from_py_object, module = "frazil")]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CacheStats {

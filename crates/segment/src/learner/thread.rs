@@ -12,7 +12,7 @@ pub(super) struct Thread {
     shared: Arc<Shared>,
     /// Always there but in `drop`.
     handle: Option<JoinHandle<()>>,
-    /// Whose thread it is: a process that was forked has none.
+    /// The process that has the thread; a forked one has none.
     process: u32,
 }
 

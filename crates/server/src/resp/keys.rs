@@ -97,7 +97,7 @@ fn copy_entry(
     }
     let attributes = frazil_segment::Attributes {
         flags: entry.flags,
-        // Who has won the first key is to bring that one, and how it was written says nothing of the second.
+        // The winner of the first key is to store that one only, and its form in base 64 does not apply to the second.
         marks: entry.marks & STALE,
         lifetime: entry.lifetime.map(|left| left.max(Duration::from_millis(1))),
     };

@@ -1,4 +1,4 @@
-//! What joins the parts of the prototype: bounded queues of one producer and one consumer, and a
+//! Connections of the prototype's parts: bounded queues of one producer and one consumer, and a
 //! bell for each thread that waits at several of them.
 //!
 //! Every message belongs to a request that is not answered yet, and no request has two of them, so

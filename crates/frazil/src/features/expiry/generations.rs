@@ -21,9 +21,9 @@
 //! far is believed any more, as it does not say of which generation its entry is. 4 bytes a slot
 //! from the first invalidation on.
 //!
-//! What is stale keeps its rank with the policy, which may prefer it to all that is new: the least
-//! frequently used of a cache that was used much is what came last. So each insertion looks at some
-//! slots, until all have been looked at that were used when all was invalidated, and takes out what
+//! Stale entries keep their rank with the policy, which may prefer them to all new ones: in a cache that
+//! was used much, the least frequently used entries are the newest. So each insertion looks at some
+//! slots, until it has looked at all that were in use at the invalidation, and takes out what
 //! is stale in them.
 
 use std::hash::{BuildHasher, Hash};

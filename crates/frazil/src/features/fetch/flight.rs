@@ -11,7 +11,7 @@
 //!          └─ Vacant ── nobody waits, or overtaken ──► Over
 //! ```
 //!
-//! Whoever has the turn ([`Turn`]) loads, or computes; the others wait ([`Waiting`]). All
+//! The caller that has the turn ([`Turn`]) loads, or computes; the others wait ([`Waiting`]). All
 //! wait by wakers, threads too. A turn that ends without an outcome makes the flight vacant and
 //! *calls* one waiter; one that is called and leaves instead calls the next, so a wake is
 //! never lost, and at most one is under way.

@@ -5,8 +5,8 @@
 //! first such wait, sleeps until the earliest deadline, and ends with the cache. It knows
 //! wakers and nothing of keys and values, which need not outlive what they borrow.
 //!
-//! What is due is taken out under a mutex and woken outside it. A wait that ends takes its
-//! deadline back, so there are as many as tasks that wait. O(log waits) for each; 90 bytes.
+//! Due deadlines are removed under a mutex, and their tasks woken outside it. A wait that ends removes
+//! its deadline, so there are as many as tasks that wait. O(log waits) for each; 90 bytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

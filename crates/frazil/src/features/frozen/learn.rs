@@ -1,6 +1,6 @@
-//! What requests tell about how much is worth freezing, in a cache that learns it: the bytes of its
-//! entries, by slot, and the requests that have come through the gate (`gate.rs`). What is learnt
-//! from them is the learner's of `frazil-freezing`.
+//! The input of a cache that learns how much to freeze: the bytes of its
+//! entries, by slot, and the requests that have come through the gate (`gate.rs`). The learner is
+//! that of `frazil-freezing`.
 
 use std::hash::Hash;
 use std::sync::OnceLock;
