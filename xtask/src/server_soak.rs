@@ -18,8 +18,9 @@ use anyhow::{Context as _, bail, ensure};
 use crate::{spent::median, step};
 
 const MEMORY_MIB: u64 = 16;
-/// Memory beyond `--memory`: the program, buffers of threads and the allocator.
-const BESIDE_MIB: u64 = 8;
+/// Memory beyond `--memory`: buffers of threads and the allocator. The program itself does not count, because without
+/// optimisation it alone takes 17 MiB.
+const BESIDE_MIB: u64 = 4;
 const WRITERS: u64 = 4;
 const KEYS: u64 = 20_000;
 /// Clients that send a byte a second, and those that do not read.
@@ -125,10 +126,10 @@ impl Drop for Running {
 }
 
 impl Running {
-    fn resident_mib(&self) -> anyhow::Result<u64> {
+    fn anonymous_mib(&self) -> anyhow::Result<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id()))?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.trim().split(' ').next()).context("no VmRSS")?;
+        let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
+        let kib = line.and_then(|line| line.trim().split(' ').next()).context("no RssAnon")?;
         Ok(kib.parse::<u64>()? / 1024)
     }
 
@@ -182,17 +183,17 @@ fn phase(
         ensure!(begun.elapsed() < PATIENCE, "connections stay whose clients have gone");
         thread::sleep(Duration::from_millis(50));
     }
-    let resident = server.resident_mib()?;
+    let anonymous = server.anonymous_mib()?;
     let p99 = |times: &[f64]| times[times.len() * 99 / 100];
     println!(
-        "phase {turn}: {} requests, {} missed, {resident} MiB, p50 {:.0} us, p99 {:.0} us, beside {SLOW} slow clients {:.0} us",
+        "phase {turn}: {} requests, {} missed, {anonymous} MiB, p50 {:.0} us, p99 {:.0} us, beside {SLOW} slow clients {:.0} us",
         requests.load(Relaxed),
         missed.load(Relaxed),
         median(alone.iter().copied()),
         p99(&alone),
         p99(&beside)
     );
-    ensure!(resident <= MEMORY_MIB + BESIDE_MIB, "{resident} MiB of {MEMORY_MIB}");
+    ensure!(anonymous <= MEMORY_MIB + BESIDE_MIB, "{anonymous} MiB of {MEMORY_MIB}");
     if comes_back(turn + 1) { server.end() } else { Ok(()) }
 }
 
