@@ -14,10 +14,9 @@ import pytest
 
 import frazil
 
-TRACES = Path(os.environ.get("FRAZIL_TRACES", "/work/shared/traces"))
-COMMAND = os.environ.get(
-    "FRAZIL_COMMAND", str(Path(__file__).parents[3] / "target" / "release" / "frazil")
-)
+ROOT = Path(__file__).resolve().parents[3]
+TRACES = Path(os.environ.get("FRAZIL_TRACES", ROOT.parent / "shared" / "traces"))
+COMMAND = os.environ.get("FRAZIL_COMMAND", str(ROOT / "target" / "release" / "frazil"))
 SUFFIXES = (".zst", ".gz", ".xz", ".csv")
 
 
