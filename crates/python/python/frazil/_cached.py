@@ -3,7 +3,6 @@
 import os
 import weakref
 from functools import update_wrapper, wraps
-from inspect import iscoroutinefunction
 
 from ._flights import DIRECT, ERROR, GONE, LEAD, VALUE, WAIT, Flight, TaskWaiter, ThreadWaiter
 from ._flights import enter, leave, may_wait, waited
@@ -258,6 +257,9 @@ def _add_members(wrapper, cache, calls, parameters):
 
 
 def _decorate(function, cache, key, typed, share_errors):
+    # Not when the package is imported: it takes long.
+    from inspect import iscoroutinefunction
+
     calls = _Calls(function, cache, share_errors)
     cached = _Cached(function, None, bool(typed), key, cache, calls.call)
     if not iscoroutinefunction(function):

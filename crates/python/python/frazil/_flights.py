@@ -10,7 +10,6 @@ An interrupt, such as `KeyboardInterrupt`, may end any function here after any o
 ends a flight or hands it over can therefore be called again, and goes on where it was.
 """
 
-import asyncio
 import threading
 from collections import deque
 from contextvars import ContextVar
@@ -51,16 +50,20 @@ class ThreadWaiter:
 class TaskWaiter:
     """A task that waits for a flight, which a task of another loop may lead."""
 
-    __slots__ = ("end", "_loop", "_future")
+    __slots__ = ("end", "_running_loop", "_loop", "_future")
 
     def __init__(self):
+        # Not when the package is imported: it takes as long as all the rest.
+        import asyncio
+
         self.end = None
+        self._running_loop = asyncio._get_running_loop
         self._loop = asyncio.get_running_loop()
         self._future = self._loop.create_future()
 
     def wake(self):
         """Tells the task that `end` is set. Returns whether it can be told."""
-        if asyncio._get_running_loop() is self._loop:
+        if self._running_loop() is self._loop:
             self._finish()
             return True
         try:
