@@ -42,6 +42,18 @@ const RAY: &str = "ray==2.60.0";
 const RIVALS: [&str; 5] =
     ["cachebox==6.2.10", "cachetools==8.0.1", "lru-dict==1.4.1", "moka-py==0.5.0", "theine==2.0.0"];
 
+/// Types as users see them.
+const PROGRAM: &str = "\
+import frazil
+cache: frazil.Cache[str, int] = frazil.Cache(10, 'lru', ttl=5)
+number: int | None = cache.get('a')
+@frazil.cached(maxsize=10)
+def length(word: str) -> int: return len(word)
+doubled: int = length('a') * 2
+table: frazil.Table = frazil.simulate([1, 2], 'lru', 5)
+kept: int = frazil.sweep({'id': [1, 2]}, 'lru', [5]).stats['kept']
+";
+
 const WHEEL_BYTES_MAX: u64 = 10_000_000;
 const IMPORT_MS_MAX: f64 = 50.0;
 /// Fresh processes that import, and as many that do not.
@@ -213,19 +225,21 @@ fn tests(root: &Path, environment: &Environment, long: bool) -> anyhow::Result<S
     quiet(&mut pytest)
 }
 
-/// The stubs by themselves, and beside what they describe.
+/// A program that users write, with the wheel as installed, and the stubs by themselves.
 fn types(root: &Path, interpreter: &Interpreter, wheel: &Path) -> anyhow::Result<String> {
-    let packages = [MYPY, "numpy"];
     let place = place(root, interpreter, "types");
-    let (environment, _) = interpreter.environment_with(place, &packages, &[])?;
+    let (environment, _) = interpreter.environment_with(place, &[MYPY], &[])?;
     environment.install(wheel)?;
-    let folder = root.join("crates/python");
-    for arguments in [&["mypy", "--strict", "-p", "frazil"][..], &["mypy.stubtest", "frazil"]] {
+    let folder = root.join("crates/python/python/frazil");
+    let stubs = std::fs::read_dir(&folder)?.filter_map(Result::ok).map(|entry| entry.path());
+    let stubs = stubs.filter(|path| path.extension().is_some_and(|it| it == "pyi"));
+    let stubs: Vec<PathBuf> = stubs.collect();
+    for arguments in [&["-c".into(), PROGRAM.into()][..], &stubs] {
         let mut mypy = environment.python();
-        mypy.current_dir(&folder).arg("-m").args(arguments);
-        quiet(mypy.env("MYPY_CACHE_DIR", root.join("target/python/mypy")))?;
+        mypy.current_dir(root.join("target/python")).args(["-m", "mypy", "--strict"]);
+        quiet(mypy.args(arguments).env("MYPY_CACHE_DIR", root.join("target/python/mypy")))?;
     }
-    Ok("ok".to_owned())
+    Ok(format!("{} stubs", stubs.len()))
 }
 
 /// The interpreter of an environment with the package and all rivals, for figures: of the version
