@@ -10,7 +10,7 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use crate::{
-    book, clients, http, memcached, nightly, nutcracker, publish, redis, report, rocksdb,
+    book, clients, http, memcached, nightly, nutcracker, publish, python, redis, report, rocksdb,
     rocksdb_stress, step, targets, test, wire,
 };
 
@@ -54,7 +54,9 @@ pub(crate) enum Checker {
     Clients,
     /// Three processes of `frazil serve` behind nutcracker, one of which is lost, and three as a Redis Cluster
     Nutcracker,
-    /// All of them except RocksDB under sanitizers and those on the server
+    /// The package for Python with each interpreter found: wheels, tests, lints, types
+    Python,
+    /// All of them except RocksDB under sanitizers, those on the server, and Python's
     All,
 }
 
@@ -83,6 +85,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Wire => wire::run(root, wire::RUNS, 1),
         Checker::Clients => clients::run(root, &clients::Options::default()),
         Checker::Nutcracker => nutcracker::run(root),
+        Checker::Python => python::run(root, &python::Options::default(), long),
         Checker::RocksdbStress => rocksdb_stress::run(root, long),
         Checker::All => {
             loom(root, long)?;

@@ -11,7 +11,8 @@
 //! The command, `frazil`, `frazil-bench`, `xtask` or an example of the simulator, the policies, the
 //! overlay on other caches, the segment store or the benchmarks, is run with a release build and
 //! its output put in between, with the date and the machine, so that no table is written by hand.
-//! `TRACES` is where the real traces are; a word that begins with `DOCS/` is a path below `docs`. A
+//! `python3.11` and the like are run with a wheel of the package and with its rivals installed, and
+//! print Markdown. `TRACES` is where the real traces are; a word that begins with `DOCS/` is a path below `docs`. A
 //! command that ends in `| from A to B` shows only the lines from the first that begins with A to
 //! the next with B.
 
@@ -21,11 +22,14 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use crate::{picture, step, test};
+use crate::{picture, python, step, test};
 
 /// Documents with blocks of figures.
-pub(crate) const DOCUMENTS: [&str; 4] =
-    ["README.md", "docs/speed.md", "docs/cache-speed.md", "docs/locked-speed.md"];
+pub(crate) const DOCUMENTS: [&str; 5] =
+    ["README.md", "docs/speed.md", "docs/cache-speed.md", "docs/locked-speed.md", "docs/python.md"];
+
+/// How the programs are named that print Markdown.
+const PYTHON: &str = "python";
 
 const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->";
@@ -100,7 +104,10 @@ fn renew(root: &Path, text: &str, only: &str) -> anyhow::Result<String> {
         }
         let output = measure(root, &command[..length])?;
         renewed += &rest[..begin + BEGIN.len() + length + BEGIN_END.len()];
-        renewed += &format!("\n```text\n{}\n```\n{}\n{END}", output.trim_end(), provenance()?);
+        renewed += &match command.starts_with(PYTHON) {
+            true => format!("\n{}\n\n{}\n{END}", output.trim_end(), provenance()?),
+            false => format!("\n```text\n{}\n```\n{}\n{END}", output.trim_end(), provenance()?),
+        };
         rest = &rest[text_length..];
     }
     Ok(renewed + rest)
@@ -117,13 +124,16 @@ fn measure(root: &Path, command: &str) -> anyhow::Result<String> {
         Some("frazil-bench") => ("frazil-bench", root),
         Some("xtask") => ("xtask", root),
         Some(example) if example.starts_with("examples/") => (example, traces.as_path()),
+        Some(python) if python.starts_with(PYTHON) => (python, root),
         _ => bail!(
-            "`{command}`: figures come from `frazil`, `frazil-bench`, `xtask` or `examples/NAME`"
+            "`{command}`: figures come from `frazil`, `frazil-bench`, `xtask`, `examples/NAME` or \
+             `python3.11`"
         ),
     };
     eprintln!("xtask: {command}");
     let path = match program {
         "xtask" => std::env::current_exe().context("xtask")?,
+        python if python.starts_with(PYTHON) => python::for_figures(root, python)?,
         _ => root.join("target/release").join(program),
     };
     let output = Command::new(path)

@@ -31,6 +31,7 @@ mod picture;
 mod profiles;
 mod programs;
 mod publish;
+mod python;
 mod redis;
 mod reference;
 mod release;
@@ -107,6 +108,8 @@ enum Command {
         seed: u64,
         #[command(flatten)]
         clients: clients::Options,
+        #[command(flatten)]
+        python: python::Options,
     },
     /// Measure again the figures in documents, write them there, and draw the picture of README.md
     Figures {
@@ -260,6 +263,12 @@ fn main() -> ExitCode {
         }
         Command::Check { clients, .. } if clients != clients::Options::default() => {
             Err(anyhow::anyhow!("--against and --client are for `clients`"))
+        }
+        Command::Check { checker: check::Checker::Python, long, python, .. } => {
+            python::run(&root, &python, long)
+        }
+        Command::Check { python, .. } if python != python::Options::default() => {
+            Err(anyhow::anyhow!("--interpreter is for `python`"))
         }
         Command::Check { checker, long, .. } => check::run(&root, checker, long),
         Command::Figures { documents, only } => {

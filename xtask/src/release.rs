@@ -19,7 +19,7 @@ const FUZZ_SECONDS: u32 = 600;
 type Step = fn(&Path) -> anyhow::Result<()>;
 
 /// By the name that `--only` takes, quick ones first.
-const STEPS: [(&str, Step); 23] = [
+const STEPS: [(&str, Step); 24] = [
     ("lint", lint::run),
     ("deny", deny),
     ("hit", hit::run),
@@ -32,6 +32,7 @@ const STEPS: [(&str, Step); 23] = [
     ("test", |root| test::run(root, Extent::Long, &[])),
     ("no-membarrier", |root| check::run(root, Checker::NoMembarrier, true)),
     ("suites", |root| suites::run(root, "")),
+    ("python", |root| check::run(root, Checker::Python, true)),
     ("loom", |root| check::run(root, Checker::Loom, true)),
     ("shuttle", |root| check::run(root, Checker::Shuttle, true)),
     ("miri", |root| check::run(root, Checker::Miri, true)),

@@ -14,7 +14,7 @@ use crate::programs::Programs;
 use crate::{step, tools};
 
 /// Where the real traces are, for a test that replays them.
-const TRACES: &str = "FRAZIL_TRACES";
+pub(crate) const TRACES: &str = "FRAZIL_TRACES";
 /// Set to 1 for tests that can leave out the big traces.
 const QUICK: &str = "FRAZIL_QUICK";
 /// How many tests of a program run at once.

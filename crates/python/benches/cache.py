@@ -2,8 +2,8 @@
 
     python benches/cache.py [--rounds 15] [--only frazil,cachebox] [--threads]
 
-Prints a table and writes nothing. Sides that are not installed are left out. A figure is the median
-of its rounds, in millions of operations a second of processor time.
+Prints a table in Markdown, and writes nothing. Sides that are not installed are left out. A figure
+is the median of its rounds, in millions of operations a second of processor time.
 """
 
 import argparse
@@ -251,7 +251,8 @@ def main():
     makers = sides()
     if arguments.only:
         makers = {name: makers[name] for name in arguments.only.split(",")}
-    print(f"Python {sys.version.split()[0]}; medians of {arguments.rounds} rounds; M operations/s")
+    title = f"Python {sys.version.split()[0]}; medians of {arguments.rounds} rounds"
+    print(f"{title}; a hit" if arguments.threads else f"{title}; M operations/s")
     print()
     if arguments.threads:
         threads(makers, arguments.rounds)

@@ -3,14 +3,15 @@ in rounds that take turns.
 
     python benches/decorators.py [--rounds 15]
 
-Prints tables and writes nothing. A figure is the least of its rounds, in nanoseconds a call, loop
-included; behind it how many times as fast as the first column.
+Prints tables in Markdown, and writes nothing. A figure is the least of its rounds, in nanoseconds a
+call, loop included; behind it how many times as fast as the first column.
 """
 
 import argparse
 import functools
 import itertools
 import random
+import sys
 import time
 
 import frazil
@@ -32,9 +33,14 @@ def processor_time(work, rounds, sides):
     return best
 
 
+def head(title, columns):
+    print(f"| {title} | " + " | ".join(columns) + " |")
+    print("|---" * (len(columns) + 1) + "|")
+
+
 def show(title, count, best):
     first = next(iter(best.values()))
-    cells = [f"{name} {b / count * 1e9:.1f} ({first / b:.2f})" for name, b in best.items()]
+    cells = [f"{b / count * 1e9:.1f} ({first / b:.2f})" for b in best.values()]
     print(f"| {title} | " + " | ".join(cells) + " |")
 
 
@@ -48,10 +54,10 @@ def decorators(rounds):
     def sides(function):
         return {
             "functools": functools.lru_cache(KEYS)(function),
-            "lru_cache": frazil.lru_cache(KEYS)(function),
-            "cached": frazil.cached(KEYS)(function),
-            "cached lru": frazil.cached(KEYS, "lru")(function),
-            "cached ttl": frazil.cached(KEYS, ttl=1000)(function),
+            "`lru_cache`": frazil.lru_cache(KEYS)(function),
+            "`cached`": frazil.cached(KEYS)(function),
+            "`cached`, lru": frazil.cached(KEYS, "lru")(function),
+            "`cached`, ttl": frazil.cached(KEYS, ttl=1000)(function),
         }
 
     numbers = [number + 1000 for number in range(KEYS)] * 50
@@ -68,6 +74,7 @@ def decorators(rounds):
         for key in numbers:
             function(key, 1)
 
+    head("a hit, ns", sides(one))
     show("integers", len(numbers), processor_time(call(numbers), rounds, sides(one)))
     show("strings", len(words), processor_time(call(words), rounds, sides(one)))
     show("two arguments", len(numbers), processor_time(call_two, rounds, sides(two)))
@@ -97,6 +104,8 @@ def classes(rounds):
         for key in range(50_000):
             cache[key] = key
 
+    print()
+    head("an operation, ns", ["cachetools", "`frazil.compat`"])
     settings = {"TTLCache": (1000,), "TLRUCache": (lambda key, value, now: now + 1000,)}
     for name in frazil.compat.__all__:
         for work in (hits, zipf, sets):
@@ -105,13 +114,16 @@ def classes(rounds):
                 cache = getattr(module, name)(KEYS, *settings.get(name, ()))
                 cache.update((key, key) for key in range(KEYS))
                 sides[module.__name__] = cache
-            show(f"{name} {work.__name__}", 50_000, processor_time(work, min(rounds, 3), sides))
+            show(f"{name}, {work.__name__}", 50_000, processor_time(work, min(rounds, 3), sides))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     rounds = parser.parse_args().rounds
+    print(f"Python {sys.version.split()[0]}; the least of {rounds} rounds, of classes of"
+          f" {min(rounds, 3)}; behind it how many times as fast as the first column")
+    print()
     decorators(rounds)
     classes(rounds)
 

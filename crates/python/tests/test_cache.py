@@ -185,11 +185,12 @@ def test_bad_input():
         Cache(10, "lruu")
     with pytest.raises(ValueError, match="s3-fifo"):
         Cache(10, "S3FIFO")
-    for lifetime in (0, -1, float("nan")):
+    for lifetime in (0, -1, float("nan"), -(2**2000)):
         with pytest.raises(ValueError, match="ttl"):
             Cache(10, ttl=lifetime)
         with pytest.raises(ValueError, match="tti"):
             Cache(10, tti=lifetime)
+    assert Cache(10, ttl=2**2000).ttl is None
     with pytest.raises(TypeError, match="ttl"):
         Cache(10, ttl="1")
     with pytest.raises(TypeError, match="getsizeof"):

@@ -4,6 +4,7 @@ import asyncio
 import functools
 import gc
 import os
+import sys
 import threading
 import time
 import weakref
@@ -261,6 +262,130 @@ def test_an_interrupted_thread_hands_over():
 
     results = in_threads(5, lambda _: f("key"))
     assert sum(result == 7 for result in results) == 4 and len(calls) == 2
+
+
+def interrupted(work, at):
+    """Runs `work`, interrupted at the moment of this number at which a signal's handler could run
+    in the modules of `cached`: when a function begins, and when one of C's has returned. Returns
+    whether there was such a moment, and the result."""
+    count = 0
+
+    def profile(frame, event, _):
+        nonlocal count
+        ours = os.path.basename(frame.f_code.co_filename) in ("_flights.py", "_cached.py")
+        if ours and event in ("call", "c_return"):
+            count += 1
+            if count == at:
+                sys.setprofile(None)
+                raise KeyboardInterrupt
+
+    sys.setprofile(profile)
+    try:
+        return False, work()
+    except KeyboardInterrupt:
+        return True, None
+    finally:
+        sys.setprofile(None)
+
+
+def at_every_moment(scenario):
+    at = 1
+    while scenario(at):
+        at += 1
+    # Else nothing was interrupted.
+    assert at > 20
+
+
+def test_a_leader_that_is_interrupted_at_any_moment_leaves_nobody_waiting():
+    def scenario(at):
+        begun = threading.Event()
+
+        @frazil.cached(maxsize=10)
+        def f(x):
+            if threading.current_thread() is threading.main_thread() and not begun.is_set():
+                begun.set()
+                until(lambda: waiting(f, 2))
+            return 7
+
+        results = []
+        others = [
+            threading.Thread(target=lambda: (begun.wait(10), results.append(f("key"))), daemon=True)
+            for _ in range(2)
+        ]
+        for thread in others:
+            thread.start()
+        was_interrupted, _ = interrupted(lambda: f("key"), at)
+        begun.set()
+        for thread in others:
+            thread.join(10)
+        assert results == [7, 7], f"at moment {at}"
+        assert not calls_of(f).flights, f"at moment {at}"
+        assert f("key") == 7
+        return was_interrupted
+
+    at_every_moment(scenario)
+
+
+def test_a_waiter_that_is_interrupted_at_any_moment_hands_over():
+    def scenario(at):
+        begun, go, calls = threading.Event(), threading.Event(), []
+
+        @frazil.cached(maxsize=10, share_errors=False)
+        def f(x):
+            calls.append(x)
+            if len(calls) == 1:
+                begun.set()
+                go.wait(10)
+                raise ZeroDivisionError
+            return 7
+
+        results = []
+
+        def call():
+            try:
+                results.append(f("key"))
+            except ZeroDivisionError:
+                # The one that waits longest by now is the main thread, unless it was interrupted.
+                results.append(f("key"))
+
+        def end_first():
+            until(lambda: waiting(f, 1) or done)
+            go.set()
+
+        done = []
+        first = threading.Thread(target=call, daemon=True)
+        first.start()
+        begun.wait(10)
+        ender = threading.Thread(target=end_first, daemon=True)
+        ender.start()
+        was_interrupted, _ = interrupted(lambda: f("key"), at)
+        done.append(True)
+        for thread in (first, ender):
+            thread.join(10)
+        assert results == [7], f"at moment {at}"
+        assert not calls_of(f).flights, f"at moment {at}"
+        assert f("key") == 7
+        return was_interrupted
+
+    at_every_moment(scenario)
+
+
+def test_a_task_that_is_interrupted_at_any_moment_leaves_nobody_waiting():
+    def scenario(at):
+        @frazil.cached(maxsize=10)
+        async def f(x):
+            await asyncio.sleep(0)
+            return 7
+
+        async def leader():
+            return await f("key")
+
+        was_interrupted, _ = interrupted(lambda: asyncio.run(leader()), at)
+        assert not calls_of(f).flights, f"at moment {at}"
+        assert asyncio.run(asyncio.wait_for(f("key"), 10)) == 7
+        return was_interrupted
+
+    at_every_moment(scenario)
 
 
 def test_a_cancelled_task_hands_over():

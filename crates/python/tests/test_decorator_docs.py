@@ -1,4 +1,4 @@
-"""The examples in docstrings of decorators and of `frazil.compat` run, and the moving page's."""
+"""The examples in docstrings of decorators and of `frazil.compat` run, and the pages'."""
 
 import doctest
 import pathlib
@@ -9,7 +9,7 @@ import pytest
 import frazil
 import frazil.compat
 
-PAGE = pathlib.Path(__file__).parents[3] / "docs" / "python-moving.md"
+PAGES = pathlib.Path(__file__).parents[3] / "docs"
 
 
 def run(test):
@@ -31,8 +31,17 @@ def test_everything_public_of_compat_is_documented():
             assert attribute.startswith("_") or member.__doc__, f"{name}.{attribute}"
 
 
-def test_programs_of_the_page_run():
-    programs = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
+@pytest.mark.parametrize("page, needs", [
+    ("python-moving.md", []),
+    ("python.md", ["numpy", "pyarrow"]),
+])
+def test_programs_of_the_pages_run(page, needs, tmp_path, monkeypatch):
+    for package in needs:
+        pytest.importorskip(package, reason=f"NO {package}: the programs of {page} not run")
+    monkeypatch.chdir(tmp_path)
+    ids = "".join(f"{it * it % 997}\n" for it in range(20_000))
+    pathlib.Path("requests.csv").write_text(f"id\n{ids}")
+    programs = re.findall(r"```python\n(.*?)```", (PAGES / page).read_text(), re.S)
     assert programs
     for number, program in enumerate(programs):
-        exec(compile(program, f"{PAGE.name} {number}", "exec"), {})
+        exec(compile(program, f"{page} {number}", "exec"), {})

@@ -14,10 +14,9 @@ import pytest
 
 import frazil
 
-TRACES = Path(os.environ.get("FRAZIL_TRACES", "/work/shared/traces"))
-COMMAND = os.environ.get(
-    "FRAZIL_COMMAND", str(Path(__file__).parents[3] / "target" / "release" / "frazil")
-)
+ROOT = Path(__file__).resolve().parents[3]
+TRACES = Path(os.environ.get("FRAZIL_TRACES", ROOT.parent / "shared" / "traces"))
+COMMAND = os.environ.get("FRAZIL_COMMAND", str(ROOT / "target" / "release" / "frazil"))
 SUFFIXES = (".zst", ".gz", ".xz", ".csv")
 
 
@@ -184,10 +183,43 @@ def test_latencies_are_a_column():
     (array.array("q"), "without a record"),
     (memoryview(bytes(8)).cast("B", (2, 4)), "2 dimensions"),
     (memoryview(bytes(8)).cast("?"), "is no type of numbers"),
+    ([1, None], "not of both, nor of None"),
+    ([1, "a"], "not of both, nor of None"),
 ])
 def test_bad_columns_are_value_errors(trace, problem):
     with pytest.raises(ValueError, match=problem):
         frazil.simulate(trace, "lru", 5)
+
+
+def test_what_is_no_column_is_a_type_error():
+    for trace in (5, None, object(), {"id": 5}, {"id": [1], "time": None}):
+        with pytest.raises(TypeError, match="column (id|time): .*, expected numbers"):
+            frazil.simulate(trace, "lru", 5)
+
+
+def test_arrow_tables_of_odd_shapes():
+    pyarrow = pytest.importorskip("pyarrow")
+    for table in (pyarrow.table({}), {"id": pyarrow.table({})}):
+        with pytest.raises(ValueError, match="no column of ids|without columns"):
+            frazil.simulate(table, "lru", 5)
+    rows = pyarrow.array([{"id": 1}, None, {"id": 3}])
+    for source in (rows, pyarrow.chunked_array([rows])):
+        with pytest.raises(ValueError, match="missing values"):
+            frazil.simulate(source, "lru", 5)
+    assert frazil.simulate(rows.slice(2), "lru", 5)["misses"] == [1]
+
+
+def test_an_arrow_array_is_read_in_place():
+    pyarrow = pytest.importorskip("pyarrow")
+    array = pyarrow.array([0, *IDS, 0]).slice(1, len(IDS))
+    assert frazil.simulate(array, "lru", 50)["misses"] == [naive_lru(IDS, 50)]
+    assert frazil.simulate({"id": array, "size": array}, "lru", 50)["misses"] == [
+        naive_lru(IDS, 50)]
+    with pytest.raises(ValueError, match="missing values"):
+        frazil.simulate(pyarrow.array([1, None]), "lru", 50)
+    # Not by way of a list, which knows no timestamps.
+    times = pyarrow.array([1, 2, 3], pyarrow.timestamp("us"))
+    assert frazil.simulate({"id": [1, 2, 1], "time": times}, "lru", 5)["misses"] == [2]
 
 
 def test_bad_options_are_value_errors():
@@ -346,7 +378,9 @@ def test_other_threads_go_on():
 
 
 def test_imports_without_numpy_pandas_pyarrow_or_ray():
-    code = "import frazil, sys; print(sorted({'numpy', 'pandas', 'pyarrow', 'ray'} & set(sys.modules)))"
+    # Nor what takes long of the standard library.
+    slow = ["numpy", "pandas", "pyarrow", "ray", "asyncio", "inspect", "subprocess"]
+    code = f"import frazil, sys; print(sorted(set({slow}) & set(sys.modules)))"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert told.stdout == "[]\n"
 

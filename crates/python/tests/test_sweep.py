@@ -83,6 +83,16 @@ def test_what_makes_no_sense_fails_at_once():
         frazil.sweep(TRACES[:1] * 2, "lru", 10)
     with pytest.raises(ValueError, match="unequal lengths"):
         frazil.sweep({"id": [1, 2], "size": [1]}, "lru", 10)
+    with pytest.raises(ValueError, match="unexpected argument 'warmupp'"):
+        frazil.sweep(TRACES, "lru", 10, warmupp=3)
+    with pytest.raises(ValueError, match="invalid value 'x'"):
+        frazil.sweep(TRACES, "lru", 10, unit="x")
+    for workers in (0, -1, 1.5, "2"):
+        with pytest.raises(ValueError, match="workers"):
+            frazil.sweep(TRACES, "lru", 10, workers=workers)
+    for seed in (-1, 2**64, 1.5, "a"):
+        with pytest.raises(ValueError, match="seeds"):
+            frazil.sweep(TRACES, "random", 10, seeds=[1, seed])
 
 
 def test_rows_are_kept_and_only_what_is_missing_is_done(tmp_path):

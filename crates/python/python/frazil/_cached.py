@@ -3,7 +3,6 @@
 import os
 import weakref
 from functools import update_wrapper, wraps
-from inspect import iscoroutinefunction
 
 from ._flights import DIRECT, ERROR, GONE, LEAD, VALUE, WAIT, Flight, TaskWaiter, ThreadWaiter
 from ._flights import enter, leave, may_wait, waited
@@ -32,15 +31,15 @@ class _Calls:
         """The result of a key: computed, or of the thread that does."""
         named = named or {}
         while True:
-            turn = _Turn(self, key, ThreadWaiter)
-            if turn.kind is WAIT:
-                with turn:
+            with _Turn(self, key, ThreadWaiter) as turn:
+                if turn.kind is WAIT:
                     turn.waiter.wait()
-            if turn.kind is LEAD:
-                with _Lead(turn) as lead:
-                    if lead.value is _ABSENT:
-                        lead.value = self.function(*arguments, **named)
-                return lead.value
+                    turn.hear()
+                if turn.kind is LEAD:
+                    with _Lead(turn) as lead:
+                        if lead.value is _ABSENT:
+                            lead.value = self.function(*arguments, **named)
+                    return lead.value
             if turn.kind is DIRECT:
                 return self.function(*arguments, **named)
             if turn.kind is not GONE:
@@ -49,15 +48,15 @@ class _Calls:
     async def call_async(self, key, arguments, named):
         """The result of a key: computed, or of the task that does."""
         while True:
-            turn = _Turn(self, key, TaskWaiter)
-            if turn.kind is WAIT:
-                with turn:
+            with _Turn(self, key, TaskWaiter) as turn:
+                if turn.kind is WAIT:
                     await turn.waiter.wait()
-            if turn.kind is LEAD:
-                with _Lead(turn) as lead:
-                    if lead.value is _ABSENT:
-                        lead.value = await self.function(*arguments, **named)
-                return lead.value
+                    turn.hear()
+                if turn.kind is LEAD:
+                    with _Lead(turn) as lead:
+                        if lead.value is _ABSENT:
+                            lead.value = await self.function(*arguments, **named)
+                    return lead.value
             if turn.kind is DIRECT:
                 return await self.function(*arguments, **named)
             if turn.kind is not GONE:
@@ -65,39 +64,80 @@ class _Calls:
 
 
 class _Turn:
-    """What a caller that found no result is to do: `kind`, one of `_flights`. Entered to wait."""
+    """What a caller that found no result is to do: `kind`, one of `_flights`; known on entry.
+
+    Whatever ends a caller, also an interrupt between two steps, the exit gives up what it still
+    has of the flight: its place among those that wait, or the lead.
+    """
 
     def __init__(self, calls, key, new_waiter):
-        new = Flight()
         self.calls = calls
         self.key = key
         self.flights = calls.flights
-        self.flight = self.flights.setdefault(key, new)
-        if self.flight is new:
+        self.new = Flight()
+        self.flight = self.kind = self.value = None
+        # The flights that wait for this one because of this caller.
+        self.leading = ()
+        self.new_waiter = new_waiter
+        self.waiter = None
+        # The next leader, once there is one.
+        self.chosen = []
+        # Whether nothing of a lead is left to do.
+        self.is_over = False
+
+    def __enter__(self):
+        try:
+            self.take()
+            return self
+        except BaseException:
+            self.give_up()
+            raise
+
+    def __exit__(self, kind, error, trace):
+        self.give_up()
+
+    def take(self):
+        self.flight = self.flights.setdefault(self.key, self.new)
+        if self.flight is self.new:
             self.kind = LEAD
             return
-        self.leading = may_wait(self.flight)
-        if self.leading is None:
+        leading = may_wait(self.flight)
+        if leading is None:
             self.kind = DIRECT
             return
-        self.waiter = new_waiter()
+        self.leading = leading
+        self.waiter = self.new_waiter()
         self.kind, self.value = self.flight.join(self.waiter) or (WAIT, None)
         if self.kind is not WAIT:
-            waited(self.leading, self.flight)
+            self.end_wait()
             # A flight that has ended is in the table only if `__eq__` has raised as it left.
-            if self.flights.get(key) is self.flight:
+            if self.flights.get(self.key) is self.flight:
                 self.remove()
                 self.kind = GONE
 
-    def __enter__(self):
-        return self
+    def hear(self):
+        """Takes what the waiter was told."""
+        self.kind, self.value = self.waiter.end
+        self.end_wait()
 
-    def __exit__(self, kind, error, trace):
+    def end_wait(self):
+        self.waiter = None
         waited(self.leading, self.flight)
-        if error is None:
-            self.kind, self.value = self.waiter.end
-        elif self.flight.leave(self.waiter):
+        self.leading = ()
+
+    def give_up(self):
+        if self.kind is None:
+            # Looked for by identity, as `__eq__` may be what has raised.
+            leads = any(flight is self.new for flight in list(self.flights.values()))
+            self.flight = self.new if leads else self.flight
+        else:
+            leads = self.kind is LEAD and not self.is_over
+        waiter = self.waiter
+        if leads or waiter is not None and self.flight.leave(waiter):
+            leave(self.flight)
             self.pass_on()
+        if waiter is not None or self.leading:
+            self.end_wait()
 
     def result(self):
         if self.kind is ERROR:
@@ -105,12 +145,18 @@ class _Turn:
         return self.value
 
     def remove(self):
-        self.flights.pop(self.key, None)
+        # A flight that was passed on after it had left may have a successor by now.
+        if self.flights.get(self.key) is self.flight:
+            self.flights.pop(self.key, None)
 
     def pass_on(self):
-        """Has the next waiter lead."""
-        if not self.flight.next_leader():
+        """Has the next waiter lead, unless the flight has ended."""
+        if self.flight.has_ended:
+            self.flight.land(GONE, None)
             self.remove()
+        elif not self.flight.next_leader(self.chosen):
+            self.remove()
+        self.is_over = True
 
 
 class _Lead:
@@ -120,7 +166,7 @@ class _Lead:
         self.turn = turn
 
     def __enter__(self):
-        self.token = enter(self.turn.flight)
+        enter(self.turn.flight)
         try:
             # Stored between the look of this caller and its flight, by the flight before.
             self.value = _peek(self.turn.calls.cache, self.turn.key, _ABSENT)
@@ -131,7 +177,7 @@ class _Lead:
         return self
 
     def __exit__(self, kind, error, trace):
-        leave(self.token)
+        leave(self.turn.flight)
         turn, calls = self.turn, self.turn.calls
         if error is None:
             try:
@@ -140,11 +186,13 @@ class _Lead:
                 turn.remove()
             finally:
                 turn.flight.land(VALUE, self.value)
+            turn.is_over = True
         elif calls.share_errors and isinstance(error, Exception):
             try:
                 turn.remove()
             finally:
                 turn.flight.land(ERROR, error)
+            turn.is_over = True
         else:
             turn.pass_on()
 
@@ -209,6 +257,9 @@ def _add_members(wrapper, cache, calls, parameters):
 
 
 def _decorate(function, cache, key, typed, share_errors):
+    # Not when the package is imported: it takes long.
+    from inspect import iscoroutinefunction
+
     calls = _Calls(function, cache, share_errors)
     cached = _Cached(function, None, bool(typed), key, cache, calls.call)
     if not iscoroutinefunction(function):

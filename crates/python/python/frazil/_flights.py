@@ -5,9 +5,11 @@ and is told how it ended: with a value, with an error that is shared, or that it
 as the leader was cancelled or has an error of its own.
 
 No code of users runs while a lock is held.
+
+An interrupt, such as `KeyboardInterrupt`, may end any function here after any of its steps. What
+ends a flight or hands it over can therefore be called again, and goes on where it was.
 """
 
-import asyncio
 import threading
 from collections import deque
 from contextvars import ContextVar
@@ -35,7 +37,10 @@ class ThreadWaiter:
 
     def wake(self):
         """Tells the thread that `end` is set. Returns whether it can be told."""
-        self._woken.release()
+        try:
+            self._woken.release()
+        except RuntimeError:  # was told before
+            pass
         return True
 
     def wait(self):
@@ -45,16 +50,20 @@ class ThreadWaiter:
 class TaskWaiter:
     """A task that waits for a flight, which a task of another loop may lead."""
 
-    __slots__ = ("end", "_loop", "_future")
+    __slots__ = ("end", "_running_loop", "_loop", "_future")
 
     def __init__(self):
+        # Not when the package is imported: it takes as long as all the rest.
+        import asyncio
+
         self.end = None
+        self._running_loop = asyncio._get_running_loop
         self._loop = asyncio.get_running_loop()
         self._future = self._loop.create_future()
 
     def wake(self):
         """Tells the task that `end` is set. Returns whether it can be told."""
-        if asyncio._get_running_loop() is self._loop:
+        if self._running_loop() is self._loop:
             self._finish()
             return True
         try:
@@ -95,45 +104,55 @@ class Flight:
         """Takes out a waiter that gives up. Returns whether it was to lead by now."""
         with self._lock:
             if waiter.end is None:
-                self._waiters.remove(waiter)
+                # It is not there if the flight has ended, or if an interrupt came before it joined.
+                if waiter in self._waiters:
+                    self._waiters.remove(waiter)
                 return False
         return waiter.end[0] is LEAD
 
+    @property
+    def has_ended(self):
+        return self._end is not None
+
     def land(self, kind, value):
-        """Ends the flight for all that wait."""
-        end = (kind, value)
+        """Ends the flight for all that wait, unless it has ended: then they are told again."""
         with self._lock:
-            self._end = end
-            waiters, self._waiters = self._waiters, ()
-            for waiter in waiters:
-                waiter.end = end
+            if self._end is None:
+                self._end = (kind, value)
+            waiters = tuple(self._waiters)
         for waiter in waiters:
+            waiter.end = self._end
             waiter.wake()
 
-    def next_leader(self):
-        """Has the one that waits for longest lead, or ends the flight. Whether anyone leads."""
+    def next_leader(self, chosen):
+        """Has the one that waits for longest lead, or ends the flight. Whether anyone leads.
+
+        `chosen`, empty at first, has that one: with it a call goes on where another ended.
+        """
         while True:
             with self._lock:
-                if not self._waiters:
-                    self._end = (GONE, None)
-                    return False
-                waiter = self._waiters.popleft()
+                if not chosen:
+                    if not self._waiters:
+                        self._end = (GONE, None)
+                        return False
+                    chosen.append(self._waiters[0])
+                waiter = chosen[0]
                 waiter.end = (LEAD, None)
+                if self._waiters and self._waiters[0] is waiter:
+                    self._waiters.popleft()
             if waiter.wake():
                 return True
+            chosen.clear()
 
 
 def enter(flight):
     """Marks the context as leading a flight."""
-    return _leading.set((*_leading.get(), flight))
+    _leading.set((*_leading.get(), flight))
 
 
-def leave(token):
-    """Takes the mark away."""
-    try:
-        _leading.reset(token)
-    except ValueError:
-        pass  # a coroutine that is closed from another context: its own context ends with it
+def leave(flight):
+    """Takes the mark away, if it is there."""
+    _leading.set(tuple(other for other in _leading.get() if other is not flight))
 
 
 def may_wait(flight):
@@ -163,4 +182,5 @@ def waited(leading, flight):
     if leading:
         with _graph:
             for mine in leading:
-                mine.waits_for.remove(flight)
+                if flight in mine.waits_for:
+                    mine.waits_for.remove(flight)

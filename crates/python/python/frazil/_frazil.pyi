@@ -1,8 +1,8 @@
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator, MutableMapping, Sequence
 from datetime import timedelta
 from os import PathLike
 from types import TracebackType
-from typing import Generic, Literal, TypeVar, final, overload
+from typing import Any, Generic, Literal, TypeVar, final, overload
 
 __version__: str
 
@@ -77,3 +77,37 @@ class CacheRecording:
         place: TracebackType | None,
         /,
     ) -> bool: ...
+
+class TraceError(Exception):
+    file: str | None
+    place: str | None
+
+# What the package itself uses of the simulator.
+
+@final
+class Records:
+    def __new__(
+        cls,
+        source: object,
+        places: dict[str, int | str] | None = None,
+        time_unit: str | None = None,
+    ) -> Records: ...
+    def __len__(self) -> int: ...
+    def digest(self) -> str: ...
+
+@final
+class Decoded:
+    def __new__(
+        cls, words: Sequence[str], memory: Sequence[tuple[str, Records | Decoded]]
+    ) -> Decoded: ...
+    def __len__(self) -> int: ...
+
+def rows(
+    words: Sequence[str],
+    memory: Sequence[tuple[str, Records | Decoded]],
+    tell: Callable[[str, int, int], object] | None = None,
+    gives_way: bool = False,
+) -> tuple[list[dict[str, Any]], list[str]]: ...
+def policy_name(policy: str, seed: int | None = None) -> str | None: ...
+def id_of_name(name: str) -> int: ...
+def arrow_stream(columns: Sequence[tuple[str, Sequence[Any]]]) -> object: ...

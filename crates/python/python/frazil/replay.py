@@ -153,6 +153,8 @@ def named(trace, options):
     elif isinstance(trace, (list, tuple)) and not all(
         isinstance(it, (int, float)) for it in trace
     ):
+        if any(it is None or isinstance(it, (int, float)) for it in trace):
+            raise ValueError("a list is of traces or of whole numbers, not of both, nor of None")
         for one in trace:
             add(one)
     elif isinstance(trace, (list, tuple)) and not trace:

@@ -13,7 +13,7 @@ import json
 import os
 
 from . import __version__, _frazil
-from .replay import _bar, _words, named
+from .replay import _bar, _in_python, _words, named
 from .rowfiles import TYPES, RowFiles
 from .table import Table
 
@@ -58,6 +58,8 @@ def sweep(traces, policies, capacities, *, seeds=None, cluster=None, out=None, w
     >>> table.stats["replayed"]
     6
     """
+    if workers is not None:
+        workers = _whole("workers", workers, 1)
     cells, sources = _cells(traces, policies, capacities, seeds, options)
     files = RowFiles(None if out is None else os.fspath(out))
     for cell in cells:
@@ -100,15 +102,35 @@ def _list(value):
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
+def _whole(name, number, least):
+    if not isinstance(number, int) or not least <= number < 2**64:
+        raise ValueError(f"{name}: {number!r}, expected whole numbers from {least} to 2^64 - 1")
+    return int(number)
+
+
+def _check_options(flags):
+    """Fails on options that `simulate` does not know, or of which it can't read the values. What
+    only some traces or capacities don't suit is told by the rows of these."""
+    words = ["simulate", *flags, "--trace=one", "--policy=lru", "--capacity=1"]
+    try:
+        _frazil.rows(words, [("one", _frazil.Records([1]))], None, False)
+    except ValueError as error:
+        if str(error).startswith(("unexpected argument", "invalid value", "a value is required")):
+            raise ValueError(_in_python(str(error))) from None
+    except Exception:
+        pass
+
+
 def _cells(given, policies, capacities, seeds, options):
     for name in ("threads", "policy", "capacity", "output"):
         if name in options:
             raise ValueError(f"{name}: no option of a sweep")
     policies = [one for text in _list(policies) for one in str(text).split(",")]
+    seeds = [] if seeds is None else [_whole("seeds", seed, 0) for seed in _list(seeds)]
     seeded = []
     for policy in policies:
         _frazil.policy_name(policy)
-        names = [(seed, _frazil.policy_name(policy, seed)) for seed in ([] if seeds is None else _list(seeds))]
+        names = [(seed, _frazil.policy_name(policy, seed)) for seed in seeds]
         if names and all(name is not None for _, name in names):
             seeded += [(policy, f"{policy}:seed={seed}", seed) for seed, _ in names]
         else:
@@ -116,6 +138,7 @@ def _cells(given, policies, capacities, seeds, options):
     capacities = [one for text in _list(capacities) for one in str(text).split(",")]
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in _words(options)]
     flags += [f"--{name.replace('_', '-')}" for name, value in options.items() if value is True]
+    _check_options(flags)
     sources, cells = {}, []
     for source, identity, requests in _sources(given, options):
         source.words = ["simulate", *flags, f"--trace={source.key}"]
@@ -260,7 +283,7 @@ def _nodes(cluster, workers, cells):
     if cluster is None:
         from .local import LocalNodes
 
-        return LocalNodes(min(workers or _cores(), len(cells)))
+        return LocalNodes(min(_cores() if workers is None else workers, len(cells)))
     if workers is not None:
         raise ValueError("workers: of this machine alone; a cluster has the cores of its nodes")
     from .cluster import RayNodes

@@ -58,9 +58,13 @@ pub(super) fn lifetime(given: Option<&Bound<'_, PyAny>>, name: &str) -> PyResult
     };
     let seconds: f64 = match given.getattr_opt("total_seconds")? {
         Some(total_seconds) => total_seconds.call0()?.extract()?,
-        None if given.is_instance_of::<PyInt>() || given.is_instance_of::<PyFloat>() => {
-            given.extract()?
-        }
+        None if given.is_instance_of::<PyFloat>() => given.extract()?,
+        // What is too large for a float is for ever, or in the past.
+        None if given.is_instance_of::<PyInt>() => match given.extract() {
+            Ok(seconds) => seconds,
+            Err(_) if given.lt(0)? => f64::NEG_INFINITY,
+            Err(_) => f64::INFINITY,
+        },
         None => {
             let kind = given.get_type().name()?.to_string();
             let expected = "must be seconds or a timedelta";

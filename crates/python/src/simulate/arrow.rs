@@ -152,9 +152,11 @@ pub(super) struct Chunks {
 }
 
 impl Chunks {
-    /// Reads the stream of an object; `None` if it has none.
+    /// Reads the stream of an object, or its one array; `None` if it has neither.
     pub(super) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
-        let Some(method) = object.getattr_opt("__arrow_c_stream__")? else { return Ok(None) };
+        let Some(method) = object.getattr_opt("__arrow_c_stream__")? else {
+            return Self::of_array(object);
+        };
         let capsule = method.call0()?.cast_into::<PyCapsule>()?;
         let pointer = capsule.pointer_checked(Some(STREAM))?.cast::<Stream>();
         // SAFETY: a capsule of this name holds a stream, and this thread alone has the capsule.
@@ -184,19 +186,39 @@ impl Chunks {
         Ok(Some(Chunks { schema, arrays }))
     }
 
-    /// The names of the columns; none if it is one column without a name.
-    pub(super) fn names(&self) -> Vec<String> {
-        match self.schema.format() {
-            "+s" => (0..self.schema.n_children as usize)
-                .map(|index| self.schema.child(index).name())
-                .collect(),
-            _ => Vec::new(),
+    /// As `of`, of an array that is in one piece.
+    fn of_array(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let Some(method) = object.getattr_opt("__arrow_c_array__")? else { return Ok(None) };
+        let (schema, array): (Bound<'_, PyAny>, Bound<'_, PyAny>) = method.call0()?.extract()?;
+        let schema = schema.cast_into::<PyCapsule>()?;
+        let from = schema.pointer_checked(Some(c"arrow_schema"))?.cast::<Schema>();
+        let array = array.cast_into::<PyCapsule>()?;
+        let array = array.pointer_checked(Some(c"arrow_array"))?.cast::<Array>();
+        // SAFETY: capsules of these names hold these structures, and this thread alone has them.
+        // They no longer release what has been moved out.
+        let (schema, array) =
+            unsafe { (from.replace(Schema::released()), array.replace(Array::released())) };
+        if schema.release.is_none() || array.release.is_none() {
+            return Err(PyValueError::new_err("the Arrow array has been read before"));
         }
+        let arrays = if array.length > 0 { vec![Arc::new(array)] } else { Vec::new() };
+        Ok(Some(Chunks { schema, arrays }))
+    }
+
+    /// The names of the columns; `None` if it is one column without a name.
+    pub(super) fn names(&self) -> Option<Vec<String>> {
+        let children = 0..self.schema.n_children as usize;
+        let is_table = self.schema.format() == "+s";
+        is_table.then(|| children.map(|index| self.schema.child(index).name()).collect())
     }
 
     /// A column of a table by its number; the stream itself if it is no table.
     pub(super) fn column(&self, index: usize, name: &str) -> PyResult<Column> {
         let is_table = self.schema.format() == "+s";
+        if is_table && index as i64 >= self.schema.n_children {
+            let problem = format!("column {name}: a table without columns, expected numbers");
+            return Err(PyValueError::new_err(problem));
+        }
         let schema = if is_table { self.schema.child(index) } else { &self.schema };
         if !schema.dictionary.is_null() {
             let problem = format!("column {name}: is dictionary-encoded; cast it to plain values");
@@ -210,7 +232,8 @@ impl Chunks {
                 false => (&**chunk, 0),
             };
             let (start, length) = ((start + array.offset) as usize, chunk.length as usize);
-            if array.has_nulls(start, length) {
+            // Rows of a table may be missing too.
+            if array.has_nulls(start, length) || chunk.has_nulls(chunk.offset as usize, length) {
                 let problem = format!("column {name}: has missing values, expected none");
                 return Err(PyValueError::new_err(problem));
             }

@@ -123,11 +123,10 @@ fn columns(
         return Ok(columns);
     }
     if let Some(chunks) = Chunks::of(source)? {
-        let names = chunks.names();
-        if names.is_empty() {
+        let Some(names) = chunks.names() else {
             columns[0] = Some(chunks.column(0, "id")?);
             return Ok(columns);
-        }
+        };
         for ((role, usual), column) in ROLES.iter().zip(&mut columns) {
             let place = place(role, usual, &names, places)?;
             *column = place.map(|place| chunks.column(place, &names[place])).transpose()?;
@@ -184,7 +183,11 @@ fn column(values: &Bound<'_, PyAny>, name: &str, operations: bool) -> PyResult<C
         return Err(PyTypeError::new_err(format!("column {name}: a text, expected numbers")));
     }
     let mut numbers = Vec::new();
-    let values: Vec<_> = values.try_iter()?.collect::<PyResult<_>>()?;
+    let Ok(values) = values.try_iter() else {
+        let kind = values.get_type().name()?.to_string();
+        return Err(PyTypeError::new_err(format!("column {name}: {kind}, expected numbers")));
+    };
+    let values: Vec<_> = values.collect::<PyResult<_>>()?;
     if values.iter().any(|value| value.is_instance_of::<PyFloat>()) {
         let floats = values.iter().map(|value| value.extract::<f64>()).collect::<PyResult<_>>()?;
         return Ok(Column::new(vec![Run::owned_floats(floats)], None));

@@ -2,32 +2,45 @@
 //!
 //! Dense numbers let every policy index arrays instead of hashing, which makes
 //! a replay 1.3 to 3 times as fast; the one hash table that is left is this.
-//! It is hashbrown's with foldhash, seeded at random so that no file can be
-//! made to collide. A record costs one probe; an object 17 to 34 bytes in the
-//! table, and 8 in the list that leads back to its id.
+//! Its slots have only numbers: an id is looked at in the list that leads back to
+//! ids, so an object takes 6 to 13 bytes in the table, and 8 in that list. It is
+//! probed linearly, with foldhash seeded at random so that no file can be made to
+//! collide.
+
+use std::hash::BuildHasher;
 
 use foldhash::fast::RandomState;
-use hashbrown::HashTable;
-use std::hash::BuildHasher;
 
 use super::Record;
 
 /// Most objects a trace may have; the two numbers above are left to policies as marks.
 const MAX_OBJECTS: usize = u32::MAX as usize - 1;
-/// Records hashed before any is looked up: the look-ups' cache misses then overlap.
+/// Records whose slots, and then whose ids, are read one after the other before any is compared:
+/// their cache misses then overlap.
 const LANES: usize = 16;
+/// A slot without a number.
+const VACANT: u32 = u32::MAX;
+/// Slots at first; a power of two, as ever.
+const SLOTS_MIN: usize = 64;
 
 /// The trace has more objects than dense numbers, or than memory.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooManyObjects;
 
 /// The table from ids to dense numbers.
-#[derive(Default)]
 pub(crate) struct Interner {
-    table: HashTable<(u64, u32)>,
+    /// At most five of eight are in use.
+    slots: Vec<u32>,
     state: RandomState,
     /// Id per dense number.
     pub(crate) objects: Vec<u64>,
+}
+
+impl Default for Interner {
+    fn default() -> Self {
+        let slots = vec![VACANT; SLOTS_MIN];
+        Interner { slots, state: RandomState::default(), objects: Vec::new() }
+    }
 }
 
 impl Interner {
@@ -42,34 +55,74 @@ impl Interner {
             for (hash, record) in hashes.iter_mut().zip(lanes) {
                 *hash = self.state.hash_one(record.id);
             }
-            for (&hash, record) in hashes.iter().zip(lanes) {
-                dense.push(self.number(hash, record.id)?);
+            let mask = self.slots.len() - 1;
+            let numbers = hashes.map(|hash| self.slots[hash as usize & mask]);
+            let ids = numbers.map(|number| self.objects.get(number as usize).copied());
+            for (at, record) in lanes.iter().enumerate() {
+                // What was read stays right if the table has grown since: numbers do not change.
+                let number = match ids[at] == Some(record.id) {
+                    true => numbers[at],
+                    false => self.number(hashes[at], record.id)?,
+                };
+                dense.push(number);
             }
         }
         Ok(())
     }
 
-    #[inline]
+    #[inline(never)]
     fn number(&mut self, hash: u64, id: u64) -> Result<u32, TooManyObjects> {
-        match self.table.find(hash, |entry| entry.0 == id) {
-            Some(entry) => Ok(entry.1),
-            None => self.add(hash, id),
-        }
-    }
-
-    #[cold]
-    fn add(&mut self, hash: u64, id: u64) -> Result<u32, TooManyObjects> {
+        let vacant = match find(&self.slots, &self.objects, hash, Some(id)) {
+            Ok(number) => return Ok(number),
+            Err(vacant) => vacant,
+        };
         let number = self.objects.len();
         if number >= MAX_OBJECTS {
             return Err(TooManyObjects);
         }
-        let Self { table, state, .. } = self;
-        let rehash = |entry: &(u64, u32)| state.hash_one(entry.0);
-        table.try_reserve(1, rehash).map_err(|_| TooManyObjects)?;
         self.objects.try_reserve(1).map_err(|_| TooManyObjects)?;
-        table.insert_unique(hash, (id, number as u32), rehash);
         self.objects.push(id);
+        self.slots[vacant] = number as u32;
+        if self.objects.len() > self.slots.len() / 8 * 5 {
+            self.grow()?;
+        }
         Ok(number as u32)
+    }
+
+    #[cold]
+    fn grow(&mut self) -> Result<(), TooManyObjects> {
+        let length = self.slots.len() * 2;
+        // All is in the list of ids, so the old table goes first.
+        self.slots = Vec::new();
+        if self.slots.try_reserve_exact(length).is_err() {
+            self.slots = vec![VACANT; SLOTS_MIN];
+            return Err(TooManyObjects);
+        }
+        self.slots.resize(length, VACANT);
+        for (number, &id) in self.objects.iter().enumerate() {
+            let hash = self.state.hash_one(id);
+            if let Err(vacant) = find(&self.slots, &self.objects, hash, None) {
+                self.slots[vacant] = number as u32;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The number of an id, or the first vacant slot on the way to it; of no id, that slot.
+#[inline]
+fn find(slots: &[u32], objects: &[u64], hash: u64, id: Option<u64>) -> Result<u32, usize> {
+    let mask = slots.len() - 1;
+    let mut at = hash as usize & mask;
+    loop {
+        let number = slots[at];
+        if number == VACANT {
+            return Err(at);
+        }
+        if id.is_some_and(|id| objects[number as usize] == id) {
+            return Ok(number);
+        }
+        at = (at + 1) & mask;
     }
 }
 
@@ -85,5 +138,23 @@ mod tests {
         interner.intern(&records, &mut dense).unwrap();
         assert_eq!(dense, [0, 1, 0, 2, 2, 1]);
         assert_eq!(interner.objects, [7, u64::MAX, 0]);
+    }
+
+    #[test]
+    fn numbers_stay_while_the_table_grows() {
+        // Ids come again close behind themselves, and after the table has grown, the first ones too.
+        let ids = (0..50_000_u64).flat_map(|at| [at, at / 2, at, at % 777]);
+        let records: Vec<_> =
+            ids.map(|at| Record { id: at.wrapping_mul(1 << 40), ..Record::default() }).collect();
+        let (mut interner, mut dense) = (Interner::default(), Vec::new());
+        for part in records.chunks(77) {
+            interner.intern(part, &mut dense).unwrap();
+        }
+        assert_eq!(dense.len(), records.len());
+        for (record, &number) in records.iter().zip(&dense) {
+            assert_eq!(interner.objects[number as usize], record.id);
+        }
+        let distinct: std::collections::HashSet<_> = interner.objects.iter().collect();
+        assert_eq!(distinct.len(), interner.objects.len());
     }
 }
