@@ -4,9 +4,11 @@ import collections
 import copy
 import functools
 import gc
+import itertools
 import pickle
 import random
 import threading
+import time
 import weakref
 
 import pytest
@@ -237,6 +239,8 @@ def test_iteration_tells_of_changes(cls):
 
 @pytest.mark.parametrize("cls", CLASSES)
 def test_threads_do_not_break_it(cls):
+    errors = []
+
     def work(seed):
         rng = random.Random(seed)
         for _ in range(1500):
@@ -245,6 +249,8 @@ def test_threads_do_not_break_it(cls):
                 rng.choice([cache.get, lambda key: cache.__setitem__(key, key), cache.pop])(key)
             except KeyError:
                 pass
+            except Exception as error:
+                errors.append(error)
 
     cache = make(cls, 10)
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
@@ -252,9 +258,37 @@ def test_threads_do_not_break_it(cls):
         thread.start()
     for thread in threads:
         thread.join()
+    assert not errors
     items, order = cache._dump()
     assert len(items) == len(cache) <= 10 and sorted(order) == list(range(len(items)))
     assert all(key == value for key, value, *_ in items)
+
+
+def test_another_thread_may_run_while_deadlines_are_compared():
+    class Slow(float):
+        def __lt__(self, other):
+            time.sleep(0)
+            return float.__lt__(self, other)
+
+    now = itertools.count()
+    cache = compat.TLRUCache(50, lambda key, value, now: Slow(now + key), timer=lambda: next(now))
+    errors = []
+
+    def work(seed):
+        rng = random.Random(seed)
+        try:
+            for _ in range(300):
+                cache[rng.randrange(100)] = seed
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert len(cache.expire(10**9)) <= 50 and not cache
 
 
 class Pickled(compat.LRUCache):

@@ -62,11 +62,18 @@ impl Interpreter {
             return Ok((Environment { place }, lacking.lines().map(str::to_owned).collect()));
         }
         let environment = self.environment(place)?;
-        quiet(environment.pip("install").args(packages))?;
+        // Nothing is built: the newest version that has a wheel for this interpreter is taken.
+        let install = || {
+            let mut pip = environment.pip("install");
+            pip.args(["--only-binary", ":all:"]);
+            pip
+        };
+        if !packages.is_empty() {
+            quiet(install().args(packages))?;
+        }
         let mut lacking = Vec::new();
         for &package in perhaps {
-            let mut pip = environment.pip("install");
-            if quiet(pip.args(["--only-binary", ":all:", package])).is_err() {
+            if quiet(install().arg(package)).is_err() {
                 lacking.push(package.to_owned());
             }
         }

@@ -19,7 +19,9 @@ nothing breaks, yet a value can be computed or evicted twice. `frazil.Cache` nee
 
 import copyreg
 import heapq
+import os
 import random
+import threading
 import time
 from copy import copy as copy_of, deepcopy
 from collections.abc import MutableMapping
@@ -253,6 +255,21 @@ class TTLCache(_TimedCache):
         self.expire()
 
 
+# Guards the heaps of all `TLRUCache`: heapq compares deadlines by Python code, in which another
+# thread may get its turn. Held while deadlines are compared, and by no other code of users.
+_heaps = threading.RLock()
+
+
+def _renew_lock():
+    # A child process has no thread that would let go of it.
+    global _heaps
+    _heaps = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
 class _Deadline:
     """When an item of a `TLRUCache` expires, in a heap."""
 
@@ -297,14 +314,16 @@ class TLRUCache(_TimedCache):
             expires = self.__ttu(key, value, time)
             if time < expires:
                 _put(self, key, value, expires)
-                heapq.heappush(self.__heap, _Deadline(key, expires))
+                with _heaps:
+                    heapq.heappush(self.__heap, _Deadline(key, expires))
             else:
                 _discard(self, key)
 
     def clear(self):
         """Removes all items."""
         super().clear()
-        self.__heap.clear()
+        with _heaps:
+            self.__heap.clear()
 
     def expire(self, time=None):
         """Removes what has expired by `time`, by default now, and returns the items in a list."""
@@ -312,15 +331,21 @@ class TLRUCache(_TimedCache):
             time = self.timer()
         if len(self.__heap) > 2 * _count(self):
             self._frazil_restored()
-        heap, expired = self.__heap, []
-        while heap and not time < heap[0].expires:
-            deadline = heapq.heappop(heap)
+        expired = []
+        while (deadline := self.__pop(time)) is not None:
             found = _find(self, deadline.key, False)
             if found is not None and found[1] is deadline.expires:
                 expired.append((deadline.key, found[0]))
                 _discard(self, deadline.key)
         return expired
 
+    def __pop(self, time):
+        """The first deadline, if that is over by `time`."""
+        with _heaps:
+            over = self.__heap and not time < self.__heap[0].expires
+            return heapq.heappop(self.__heap) if over else None
+
     def _frazil_restored(self):
-        self.__heap = [_Deadline(key, expires) for key, _, _, expires, _ in _dump(self)[0]]
-        heapq.heapify(self.__heap)
+        with _heaps:
+            self.__heap = [_Deadline(key, expires) for key, _, _, expires, _ in _dump(self)[0]]
+            heapq.heapify(self.__heap)
