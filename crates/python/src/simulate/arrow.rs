@@ -311,10 +311,9 @@ fn names(format: &str, array: &Array, range: std::ops::Range<usize>) -> Option<V
         trace::id_of_name(unsafe { std::slice::from_raw_parts(start, length) })
     };
     let (second, data) = (array.buffer(1), array.buffer(2));
-    // SAFETY (all): offsets, views and the data that they point to are as the specification lays
-    // them out for the format, for all values of the range.
     Some(match format {
         "u" | "z" => {
+            // SAFETY: the format has an offset before each value of the range, and one after the last.
             let offset = |at: usize| unsafe { second.cast::<i32>().add(at).read_unaligned() };
             let of = |at| {
                 let (from, to) = (offset(at) as usize, offset(at + 1) as usize);
@@ -323,6 +322,7 @@ fn names(format: &str, array: &Array, range: std::ops::Range<usize>) -> Option<V
             range.map(of).collect()
         }
         "U" | "Z" => {
+            // SAFETY: the format has an offset before each value of the range, and one after the last.
             let offset = |at: usize| unsafe { second.cast::<i64>().add(at).read_unaligned() };
             let of = |at| {
                 let (from, to) = (offset(at) as usize, offset(at + 1) as usize);
@@ -332,6 +332,7 @@ fn names(format: &str, array: &Array, range: std::ops::Range<usize>) -> Option<V
         }
         "vu" | "vz" => {
             // Up to twelve bytes lie in the view; else it has a buffer's number and an offset.
+            // SAFETY: the format has a view for each value of the range, and its text where the view says.
             let of = |at: usize| unsafe {
                 let view = second.add(at * 16);
                 let field = |at: usize| view.cast::<u32>().add(at).read_unaligned() as usize;

@@ -121,7 +121,7 @@ impl Run {
 
     /// The bits of a number, extended by its sign; of a float, its value in 64 bits.
     fn bits(&self, index: usize) -> u64 {
-        // SAFETY (all): within the run, aligned, and read by nothing but atomic loads of ours.
+        // SAFETY: each cell is within the run, aligned, and read by nothing but atomic loads of ours.
         unsafe {
             match self.kind {
                 Kind::U8 => AtomicU8::from_ptr(self.cell(index)).load(Relaxed).into(),
