@@ -165,7 +165,11 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         for slot in self.reclaim.used().filter(|&slot| self.slab.header(slot).is_loose()) {
             survey.slot(slot, Whereabouts::Loose);
         }
-        for slot in self.hooks.copies().map_or_else(Vec::new, Copies::listed) {
+        let listed = self.hooks.copies().map_or_else(Vec::new, Copies::listed);
+        // The end of an entry finds its copy in the list.
+        let copies = self.hooks.copies().map_or(0, Copies::count);
+        survey.expect("copies listed", copies as u64, listed.len() as u64);
+        for slot in listed {
             // It may be in a queue as well, but never a slot that may be reused.
             let known = survey.slots.get(slot as usize).copied().flatten();
             if !matches!(known, Some(Whereabouts::Loose | Whereabouts::Queued { .. })) {

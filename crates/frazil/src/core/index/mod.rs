@@ -494,11 +494,20 @@ impl<'i> Tour<'i> {
     /// Takes the entry found in the cell returned last, which is protected. False if it belongs
     /// elsewhere.
     pub(crate) fn take(&mut self, slot: u32) -> bool {
-        // The last, without removed ones.
-        if let Some(at) = self.rest.iter().rposition(|&rest| rest == self.shown) {
-            self.rest.swap_remove(at);
+        self.visited(self.shown);
+        // It has got into that cell since, and may have left another cell of this home before.
+        if slot != self.shown {
+            self.visited(slot);
         }
         self.is_at_home(slot)
+    }
+
+    /// A slot is not visited again, should the home be begun anew.
+    fn visited(&mut self, slot: u32) {
+        // The last, without removed ones.
+        if let Some(at) = self.rest.iter().rposition(|&rest| rest == slot) {
+            self.rest.swap_remove(at);
+        }
     }
 }
 
@@ -624,5 +633,33 @@ mod tests {
                 assert_eq!(shown, slots, "of the last: {last}, after {looked_at}");
             }
         }
+    }
+    /// A slot that was freed and used again in another cell of the home, before its old cell was
+    /// shown.
+    #[test]
+    fn a_tour_takes_an_entry_once_that_has_come_in_a_known_slot() {
+        let (index, slots) = crowded(|_| 2_000);
+        let mut tour = Tour::of(&index);
+        assert!(tour.next());
+        let (table, cell) = tour.cell().expect("twenty");
+        let word = cell.load(Relaxed);
+        let (own, known) = (table.slot(word), slots[3]);
+        let upper = u64::from(index.homes.get_or_make(known).load(Relaxed));
+        let mixed = |slot: u32| Mixed(upper << 32 | u64::from(slot) << 20);
+        assert!(own != known && index.unlink(mixed(known), known));
+        assert!(index.replace(mixed(own), cell, word, known));
+        assert!(tour.take(known));
+        index.grow(index.larger(1 << 20, 1 << 20));
+        let mut shown = vec![own, known];
+        while tour.next() {
+            while let Some((table, cell)) = tour.cell() {
+                let slot = table.slot(cell.load(Relaxed));
+                if slot != 0 && tour.take(slot) {
+                    shown.push(slot);
+                }
+            }
+        }
+        shown.sort_unstable();
+        assert_eq!(shown, slots);
     }
 }

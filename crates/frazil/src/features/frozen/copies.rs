@@ -166,6 +166,17 @@ impl<K, V> Copies<K, V> {
             .collect()
     }
 
+    /// Number of copies that look-ups may find.
+    pub(crate) fn count(&self) -> usize {
+        let Table { shown, memory } = &self.table.0;
+        let (Some(Publication(published)), Some(memory)) = (shown.publication(), memory.get())
+        else {
+            return 0;
+        };
+        let lines = memory.lines.iter().take(published as u32 as usize);
+        lines.flat_map(|line| &line.tags).filter(|tag| tag.load(Relaxed) > GONE).count()
+    }
+
     /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         let of = |memory: &Memory| size_of_val(&*memory.lines) + size_of_val(&*memory.locations);
@@ -208,12 +219,18 @@ pub(crate) struct Filling<'t, K, V> {
 }
 
 impl<K, V> Filling<'_, K, V> {
-    /// Adds a copy of a slot's content, and returns its place; 0 if the line is full. The caller
-    /// keeps the slot from being reused until it has checked its state after a heavy fence, and
-    /// [removes](Self::take_back) copies of slots that are not `OCCUPIED` then.
+    /// Adds a copy of a slot's content, and returns its place; 0 if the line is full, or the slot
+    /// has a copy. The caller keeps the slot from being reused until it has checked its state
+    /// after a heavy fence, and [removes](Self::take_back) copies of slots that are not `OCCUPIED`
+    /// then.
     pub(crate) fn add(&self, mixed: u64, slot: u32, (key, value): (&K, &V)) -> u32 {
         let Some(listed) = self.locations.get(slot as usize) else { return 0 };
         let places = Copies::<K, V>::PLACES;
+        // A second copy would outlive the entry, whose end hides one.
+        let previous = tag_at(self.lines, listed.load(Relaxed), places);
+        if previous.is_some_and(|tag| tag.load(Relaxed) != GONE) {
+            return 0;
+        }
         let home = home_of(mixed, self.lines.len() as u64);
         for at in [home, home ^ 1] {
             let line = &self.lines[at];
@@ -283,4 +300,27 @@ fn home_of(mixed: u64, lines: u64) -> usize {
 fn tag_at(lines: &[Line], location: u32, places: usize) -> Option<&AtomicU32> {
     let at = location.checked_sub(1)? as usize;
     Some(&lines.get(at / places)?.tags[at % places])
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::*;
+
+    /// The freezer may come upon one entry in two of its passes.
+    #[test]
+    fn a_slot_that_is_added_again_has_one_copy() {
+        let copies: Copies<u64, u64> = Copies::new().expect("16 bytes");
+        let filling = copies.begin(10, 10);
+        let mixed = 1 << 40;
+        let location = filling.add(mixed, 7, (&1, &100));
+        assert!(location > 0);
+        assert_eq!(filling.add(mixed, 7, (&1, &100)), 0);
+        filling.take_back(location);
+        let location = filling.add(mixed, 7, (&2, &200));
+        assert!(location > 0, "another entry has the slot");
+        filling.publish(1);
+        assert_eq!((copies.count(), copies.listed()), (1, vec![7]));
+        copies.take_out(7);
+        assert_eq!((copies.count(), copies.listed()), (0, vec![]));
+    }
 }

@@ -27,7 +27,7 @@ const LOOKS: usize = if CHECKED { 2 } else { 200 };
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
 /// The part of the queues that is copied first: it finds most room.
-const FIRST: usize = 8;
+const FIRST: usize = if CHECKED { 2 } else { 8 };
 
 /// Times that a thaw frees segments to queue an entry before it continues without.
 const ATTEMPTS: usize = 8;
