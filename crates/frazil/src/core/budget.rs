@@ -1,9 +1,9 @@
-//! How much may still be admitted: of entries, and of weight.
+//! Credit: how many entries, and how much weight, may still be admitted.
 //!
 //! The weight that an eviction frees stays with the thread that evicted, as credit for the entry that it is
-//! about to admit; so in a full cache no thread writes a shared counter. An entry is
-//! admitted only for credit that is in hand, so the sum of the residents never passes
-//! the capacity, not even for a moment.
+//! about to admit; so in a full cache no thread writes a shared counter. A thread admits an entry
+//! only for credit in hand, so the sum of the residents never exceeds the capacity, not even for a
+//! moment.
 
 use crate::smr::stripe::Traffic;
 use crate::sync::Line;
@@ -42,12 +42,12 @@ impl Budget {
     /// Raises the capacity to `capacity`, if it is less. One thread at a time.
     pub(crate) fn grow(&self, capacity: u64) {
         let more = capacity.saturating_sub(self.capacity());
-        // First, so that no one finds more in use than there may be.
+        // First, so that no thread finds more credit in use than the capacity.
         self.capacity.store(self.capacity() + more, Relaxed);
         self.free.0.fetch_add(more, Relaxed);
     }
 
-    /// How much too much is in circulation for `capacity`.
+    /// Credit in circulation beyond `capacity`.
     pub(crate) fn surplus(&self, capacity: u64) -> u64 {
         self.capacity().saturating_sub(capacity)
     }

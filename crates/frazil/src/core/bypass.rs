@@ -1,14 +1,14 @@
-//! How many requests bypass the cache while its lock is what limits it (paper 1, §5.2).
+//! How many requests bypass the cache while its lock limits it (paper 1, §5.2).
 //!
 //! The paper sends some requests to the backend "when cache load is high", and says neither when
 //! that is nor how many. Here load is the number of waits for the policy's lock by request to the
 //! cache. While it is above [`CROWDED`], the share that bypasses grows by a step at each look.
-//! Otherwise it shrinks by a step, or to nothing if the look before was long ago. A hit that skips
-//! the policy if the lock is taken does not wait: with such promotions only misses can crowd the
-//! lock.
+//! Otherwise it shrinks by a step, or to nothing if the previous look was long ago. A hit that
+//! skips the policy if the lock is taken does not wait: with such promotions only misses can crowd
+//! the lock.
 //!
-//! A look also bounds the share: with it, misses and bypasses among the requests since the look
-//! before would together have been what the backend can bear. So the limit lags the requests by one
+//! A look also bounds the share, so that misses and bypasses among the requests since the previous
+//! look would together have been what the backend can serve. So the limit lags the requests by one
 //! look: it bounds their mean and no burst.
 //!
 //! One share for all threads. A thread looks after [`STRIDE`] requests, at most every [`LOOK_NS`];
@@ -24,11 +24,11 @@ use crate::smr::stripe::add;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-/// How often a thread asks from one look to the next; a power of two.
+/// Requests of a thread between two looks; a power of two.
 const STRIDE: u64 = 256;
 /// Nanoseconds between two looks.
 const LOOK_NS: u64 = 200_000;
-/// Waits for a lock in each request that asks the cache, from which on the lock is what limits it.
+/// Waits for a lock per request to the cache, from which on the lock limits the cache.
 const CROWDED: f64 = 0.25;
 /// A check this late after the previous one means that the cache is idle, unless threads wait.
 const QUIET_NS: u64 = 100_000_000;
@@ -40,20 +40,20 @@ const MOST: f64 = 0.9;
 /// 1 / the golden ratio, of 2^64.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The state of it.
+/// The state of the bypass.
 #[derive(Debug)]
 pub(crate) struct Bypass {
     fetches_per_second: u64,
-    /// The share of the requests, in 2^-32.
+    /// The share of the requests that bypass, in 2^-32.
     share: AtomicU32,
     last: Mutex<Counted>,
 }
 
-/// Counts of all threads at a time.
+/// Counts of all threads at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Counted {
     ns: u64,
-    /// Gets, those that bypassed not among them.
+    /// Gets, without those that bypassed.
     asked: u64,
     bypassed: u64,
     misses: u64,
@@ -62,8 +62,8 @@ struct Counted {
 }
 
 impl Counted {
-    /// Two threads may check at once, and the one with the smaller counts may be the later: then
-    /// nothing has happened.
+    /// Two threads may look at once, and the later one may have the smaller counts: then all
+    /// differences are 0.
     fn since(self, before: Counted) -> Counted {
         Counted {
             ns: self.ns.saturating_sub(before.ns),
@@ -85,7 +85,7 @@ fn next_share(share: f64, passed: Counted, fetches_per_second: u64) -> f64 {
         false if passed.ns > QUIET_NS => 0.0,
         false => share - STEP,
     };
-    // The backend can serve so many in that time, and so many of the requests miss.
+    // The backend can serve `room` requests in that time, and the share `missed` of gets misses.
     let room = fetches_per_second as f64 * passed.ns as f64 * 1e-9;
     let missed = passed.misses as f64 / asked.max(1.0);
     // b r + (1 - b) m r = room
@@ -100,12 +100,12 @@ impl Bypass {
         Bypass { fetches_per_second, share, last }
     }
 
-    /// The share of the requests that is to bypass now.
+    /// The share of the requests that bypass now.
     pub(crate) fn share(&self) -> f64 {
         f64::from(self.share.load(Relaxed)) / f64::from(u32::MAX)
     }
 
-    /// Whether a thread that asks for the `number`th time bypasses.
+    /// Whether a thread's `number`th request bypasses.
     #[inline]
     fn chooses(&self, number: u64, reads: &Reads) -> bool {
         let share = self.share.load(Relaxed);
@@ -130,14 +130,14 @@ impl Bypass {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
-    /// Whether the next request of this thread is to bypass the cache.
+    /// Whether the next request of this thread bypasses the cache.
     #[inline]
     pub(crate) fn bypasses(&self) -> bool {
         let Some(bypass) = &self.bypass else { return false };
         let reads = &self.stripe().local.reads;
         // Not gets: some gets do not ask whether to bypass, so numbers would be skipped.
         let number = reads.asks.load(Relaxed);
-        // Before the look, whose clock may be code of the user's that asks again.
+        // Before the look: its clock may be user code, which asks again.
         add(&reads.asks, 1);
         if number.is_multiple_of(STRIDE) {
             self.look_at_waits(bypass);
@@ -148,7 +148,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     #[cold]
     #[inline(never)]
     fn look_at_waits(&self, bypass: &Bypass) {
-        // The clock may be code of the user's: before the counts, which it may change.
+        // Before the counts: the clock may be user code, which may change them.
         let mut now = Counted { ns: self.clock.exact(), ..Counted::default() };
         for stripe in self.stripes.iter() {
             let reads = &stripe.local.reads;
@@ -183,7 +183,7 @@ mod tests {
         // A tenth of a million a second; half of them are misses.
         let share = next_share(0.5, passed(900, 50), 100_000);
         assert!((share + (1.0 - share) * 0.05 - 0.1).abs() < 1e-9, "{share}");
-        // They take more than there is.
+        // Misses exceed what the backend can serve.
         assert_eq!(next_share(0.5, passed(900, 200), 100_000), 0.0);
         assert_eq!(next_share(0.0, Counted::default(), 100), 0.0);
         let quiet = Counted { ns: 2 * QUIET_NS, ..passed(10, 0) };
@@ -213,8 +213,8 @@ mod tests {
         cache
     }
 
-    /// Makes so many strides of requests, each with so many gets unless it bypasses; the waits
-    /// belong to no thread.
+    /// Makes `strides` strides of requests, each request with `gets` gets unless it bypasses; the
+    /// `waits` belong to no thread.
     fn ask(cache: &crate::Tested, strides: u64, gets: u64, waits: u64) {
         for request in 0..strides * STRIDE {
             if request.is_multiple_of(STRIDE) {
@@ -250,7 +250,7 @@ mod tests {
         assert!(cache.bypassed_share() > 0.2, "{}", cache.bypassed_share());
     }
 
-    /// A vain attempt at a lock is no wait, nor is a retry of anything else.
+    /// A failed attempt at a lock is no wait, nor is a retry of anything else.
     #[test]
     fn retries_are_no_waits() {
         let cache = ticking();

@@ -13,9 +13,9 @@ use crate::sync::atomic::Ordering::{Acquire, Release};
 /// How a residency ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Made room for another.
+    /// Evicted for another entry.
     Evicted,
-    /// It was to be found no more, as a hook had it.
+    /// A hook reported it as no longer live.
     Lapsed,
     /// Another entry of the same key has its place.
     Replaced,
@@ -26,9 +26,9 @@ pub(crate) enum Ending {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
-    /// Counts the end of a residency, right after the exchange of the index word with which
-    /// this thread has ended it: the one place that all of them pass. The slot is still
-    /// protected or taken, so key and value are there.
+    /// Counts the end of a residency, right after this thread has ended it with the exchange of the
+    /// index word: every end passes here. The slot is still protected or taken, so key and value
+    /// are there.
     #[inline(always)]
     pub(super) fn ended(
         &self,
@@ -38,7 +38,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         charges_orphans: bool,
     ) {
         let (ending, is_returned) = H::removed(self, slot, ending, charges_orphans);
-        // The replacement has its place, and has paid for its weight.
+        // The replacement has taken over its entry credit, and has paid for its weight.
         if ending != Ending::Replaced {
             held.above.entry_credit += 1;
             if self.weights.is_some() {
@@ -57,14 +57,13 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             Ending::Outdated | Ending::Removed => &counts.removals,
         };
         add(count, 1);
-        // A replacement is queued yet.
+        // A replacement is yet to be queued.
         if ending != Ending::Replaced {
             self.hooks.queues_changed();
         }
     }
 
-    /// Ends the residency of a slot that was taken, unless it has ended already. Whether
-    /// it had not.
+    /// Ends the residency of a slot that was taken, unless it has ended already. False if it has.
     #[inline(always)]
     pub(crate) fn finish_eviction(
         &self,
@@ -97,7 +96,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.retire_if_dead(held, self.slab.slot_ref(slot));
     }
 
-    /// Whether it was dead, and is retired.
+    /// True if it was dead, and is retired.
     fn requeue(&self, held: &mut Held<'_, H::Local>, slot: u32) -> bool {
         // Acquire: partner is the Release with which it was declared dead; so all threads
         // that find the slot reclaimed see that it has left the index.
@@ -137,15 +136,15 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.settle(held);
     }
 
-    /// The same of a slot that the caller has yet to queue, and finds dead then.
+    /// The same for a slot that the caller has not queued yet, and finds dead when it does.
     pub(super) fn finish_unqueued(&self, held: &mut Held<'_, H::Local>, slot: u32, ending: Ending) {
         self.ended(held, slot, ending, self.hooks.charges_orphans());
         self.die(slot);
         self.settle(held);
     }
 
-    /// Retires a slot that the caller has declared dead, protects, and has found in no queue, if it
-    /// is queued by now.
+    /// Retires a slot, if it is queued by now. The caller has declared it dead, protects it, and
+    /// has not found it in a queue.
     #[cold]
     #[inline(never)]
     pub(super) fn retire_unfound(&self, held: &mut Held<'_, H::Local>, slot: u32) {
@@ -169,7 +168,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
 
     /// Takes a dead slot out of its queue, if it is in one, and retires it; or notes that it was
     /// left there. It may have been used again meanwhile, unless the caller protects it: then it
-    /// goes back. Whether it was found.
+    /// goes back. True if it was found.
     fn retire_dead(
         &self,
         held: &mut Held<'_, H::Local>,

@@ -16,7 +16,7 @@ use crate::smr::protect::{Hazard, Protect};
 use crate::smr::stripe::add;
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
-    /// Whether a key is there after all that was found absent.
+    /// Whether a key that was found absent is present by now.
     fn has_come(&self, mixed: Mixed, key: &K) -> bool {
         let reader = &self.stripe().reader;
         match Hazard::of(reader) {
@@ -25,9 +25,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Puts an entry of this hash and weight, which the policy does not know yet, in the place of
-    /// the entry `found`, which the caller protects, or adds it if there was none. False if the key
-    /// has changed. An entry that is not admitted counts as admitted and evicted.
+    /// Replaces the entry `found`, which the caller protects, by an entry of this hash and weight
+    /// that the policy does not know yet, or adds it if there was none. False if the key has
+    /// changed. An entry that is not admitted counts as admitted and evicted.
     ///
     /// Reclaims only if it must, and calls the listener only if it must reclaim. Otherwise the
     /// caller does both, once no thread waits for it.

@@ -1,5 +1,4 @@
-//! Growth: how many slots and words there may be, and the table that is replaced
-//! (`docs/design/growth.md`).
+//! Growth: the most slots and words, and the replacement of the table (`docs/design/growth.md`).
 
 use crate::core::Core;
 use crate::core::hooks::PerThread;
@@ -24,23 +23,23 @@ fn usual_spares(entries: u64) -> u64 {
     if CHECKED { 8 } else { entries / 4 + 512 }
 }
 
-/// Number of slots in use with so many resident entries, if pins return few.
+/// Number of slots in use with `entries` resident entries, if pins return few.
 #[cfg(any(feature = "expiry", feature = "freezing"))]
 pub(crate) fn usual_slots(entries: u64) -> u32 {
     (entries + usual_spares(entries)) as u32
 }
 
-/// The most slots, with so many resident at once.
+/// The most slots, with `entries` residents at once.
 pub(crate) fn slots_for(entries: u64) -> u32 {
     (entries + spare_slots(entries)) as u32
 }
 
-/// How many words there may be: threads that admit a key at the same time have two for it.
+/// The most words: threads that admit a key at the same time have two for it.
 pub(super) fn words_for(entries: u64) -> u64 {
     entries + entries / 32 + 128
 }
 
-/// The segments that so many slots may need.
+/// The segments that `slots` slots may need.
 pub(super) fn segments_for(slots: u32, length: u32) -> u32 {
     (u64::from(slots) * 2 / u64::from(length)) as u32 + SPARE_SEGMENTS as u32
 }
@@ -65,7 +64,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         if H::Refs::COUNTED { self.resize.room() } else { self.entry_budget.capacity() }
     }
 
-    /// Whether the table has no room for more slots than were handed out, or little.
+    /// Whether the table has little or no capacity beyond the slots that were handed out.
     pub(crate) fn is_outgrown(&self) -> bool {
         self.reclaim.slots() >= self.limits().0.into()
     }
@@ -97,7 +96,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         let mut larger: Option<Table> = None;
         for _ in 0..=patience {
             let stopping = self.stripes.stopping();
-            // Another may have seen to it meanwhile.
+            // Another thread may have grown it meanwhile.
             if !self.is_outgrown() {
                 return true;
             }
@@ -115,9 +114,8 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         false
     }
 
-    /// A table to replace the current one: the one made for that, unless another thread has
-    /// meanwhile replaced the current one by a table of the same size, which is full as well by
-    /// now.
+    /// A table to replace the current one: `made`, unless another thread has meanwhile installed a
+    /// table of the same size, which is also full by now.
     fn next_table(&self, made: Option<Table>) -> Table {
         let entries = self.most_entries();
         made.filter(|made| made.len() > self.index.table().len())

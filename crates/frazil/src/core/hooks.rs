@@ -47,14 +47,14 @@ pub(crate) trait PerThread: Sized {
     #[inline(always)]
     fn gave_up(&self) {}
 
-    /// Whether that was so, and few were evicted since.
+    /// Whether an eviction has stopped at held entries, and few were evicted since.
     #[inline(always)]
     fn gave_up_lately(&self) -> bool {
         false
     }
 
-    /// Whether that was so, and new entries are and have been admitted beyond the capacity:
-    /// `in_force` exceeds the requested capacity.
+    /// The same, and new entries are, and have been, admitted beyond the capacity: `in_force`
+    /// exceeds the requested capacity.
     #[inline(always)]
     fn admits_beyond(&self, _in_force: u64) -> bool {
         false
@@ -66,7 +66,7 @@ pub(crate) trait PerThread: Sized {
         false
     }
 
-    /// Finds that out. The caller holds no stripe.
+    /// Finds out whether they are held. The caller holds no stripe.
     #[inline(always)]
     fn find_out<K, V, S>(_: &Core<K, V, S, Self>) {}
 
@@ -125,11 +125,10 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
         key: &Q,
     ) -> Option<&'p V>;
 
-    /// Whether the entry in a slot is still to be found. Leaves no trace of the question. The slot
-    /// is protected.
+    /// Whether the entry in a slot is live. Leaves no trace of the check. The slot is protected.
     fn is_live<S: BuildHasher>(core: &Core<K, V, S, Self>, slot: u32) -> bool;
 
-    /// The same of an entry that is being used.
+    /// The same for an entry that is being used.
     fn is_live_in_use<S: BuildHasher>(core: &Core<K, V, S, Self>, slot: u32, at: At<'_>) -> bool;
 
     /// A key of this hash is about to be admitted by an exchange, with this weight. Counts the
@@ -137,7 +136,7 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
     #[cfg(feature = "loading")]
     fn arrived<S>(core: &Core<K, V, S, Self>, hash: u64, weight: u64, incoming: &Self::Incoming);
 
-    /// With what priority an entry comes.
+    /// The priority of a new entry.
     #[inline(always)]
     fn priority(_: &Self::Incoming) -> Priority {
         Priority::Low
@@ -167,8 +166,8 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
         true
     }
 
-    /// There may be something to evict where there was nothing: an entry was queued, or a
-    /// residency has ended and was counted.
+    /// There may be an entry to evict where there was none: an entry was queued, or a residency has
+    /// ended and was counted.
     fn queues_changed(&self);
 
     /// Whether entries are set aside, out of the policy's sight, and stay resident.
@@ -177,7 +176,7 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
         false
     }
 
-    /// Whether the hit of an entry counts as the hook's, and is none of the policy's business.
+    /// Whether the hook counts the hit of an entry, and the policy does not learn of it.
     #[inline(always)]
     fn claims(&self, _: &Header) -> bool {
         false
@@ -199,10 +198,10 @@ pub(crate) trait Hooks<K: Hash + Eq, V>: PerThread {
 
 /// A guard around an operation.
 pub(crate) trait Operation<K, V> {
-    /// The operation waits until slots are reclaimed, and keeps none of them up meanwhile.
+    /// The operation waits until slots are reclaimed, and holds none of them up meanwhile.
     fn pause(&mut self);
 
-    /// It goes on.
+    /// It continues.
     fn resume(&mut self);
 
     /// A new entry was refused that the caller does not want back.

@@ -31,21 +31,21 @@ pub(crate) struct Admission<'i, I> {
     pub(crate) incoming: &'i I,
 }
 
-/// An attempt at an insertion that did not end in an entry.
+/// A failed attempt at an insertion.
 pub(super) struct InsertFailure<K, V> {
     pub(super) cause: FailureKind,
     pub(super) key: K,
     pub(super) value: V,
 }
 
-/// Why it did not.
+/// Why it failed.
 #[derive(Clone, Copy)]
 pub(super) enum FailureKind {
     /// This thread can reach no slot of a queue, or there is no vacant one.
     Shortage,
     /// The new entry is not admitted.
     Refused(Refusal),
-    /// All that an eviction has looked at is held.
+    /// All entries that an eviction has looked at are held.
     Held,
     /// The key was inserted or removed meanwhile.
     Changed,
@@ -90,7 +90,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         outcome
     }
 
-    /// From code of the user's that a look-up of this thread runs.
+    /// From user code that a look-up of this thread runs.
     #[cold]
     #[inline(never)]
     fn insert_nested<R>(
@@ -121,7 +121,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.find(protection, mixed, key)
     }
 
-    /// Sees an arrival through: most get in at the first attempt.
+    /// Completes an insertion: most succeed at the first attempt.
     #[inline(always)]
     fn insert_under<R>(
         &self,
@@ -158,7 +158,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Sees an arrival through that has failed once.
+    /// Completes an insertion that has failed once.
     #[cold]
     #[inline(never)]
     fn persist<'c, R>(
@@ -247,8 +247,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
     /// One attempt at an insertion: gets credit, fills a slot, publishes and queues it. The entry
     /// of the same key, if there was one, is still protected.
     ///
-    /// Credit is spent and a slot filled only when no more of the user's code can run, so
-    /// that a panic of that loses nothing.
+    /// Spends credit and fills a slot only when no more user code can run, so that a panic of that
+    /// loses nothing.
     #[inline(always)]
     pub(super) fn attempt(
         &self,
@@ -376,7 +376,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             return Ok(());
         }
         self.evict_one(held, newcomer, entries, &is_kept)?;
-        // Most need one victim. Two more in the same loop would cost that one 30 instructions.
+        // Most need one victim. More in the same loop would cost that one 30 instructions.
         if self.gather(held, entries, growth)? {
             return Ok(());
         }
@@ -393,7 +393,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         (entries, growth): (u64, u64),
         is_kept: impl Fn(u32) -> bool,
     ) -> Result<(), FailureKind> {
-        // As many evictions as there are slots free all there is.
+        // One eviction for each slot frees everything.
         for _ in 0..self.reclaim.slots() {
             // The capacity may have been lowered since its weight was looked at.
             if self.is_too_heavy(newcomer.weight) {
@@ -482,8 +482,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.retire_if_dead(held, slot);
     }
 
-    /// Puts a slot where the one was that it replaces, and gives that one up. The caller
-    /// protects it.
+    /// Puts a slot in the queue position of the one that it replaces, and gives up that one, which
+    /// the caller protects.
     fn replaced(
         &self,
         held: &mut Held<'_, H::Local>,

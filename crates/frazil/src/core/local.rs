@@ -26,26 +26,26 @@ pub(crate) struct Reads {
     /// Hits that a hook answered or claimed; not among the others.
     pub(crate) hook_hits: AtomicU64,
     pub(crate) misses: AtomicU64,
-    /// How often it was asked whether a request is to bypass the cache, and how often it was.
+    /// How often a request asked whether to bypass the cache, and how often it did.
     pub(crate) asks: AtomicU64,
     pub(crate) bypassed: AtomicU64,
     /// How often this thread has waited for a policy's lock.
     pub(crate) waits: AtomicU64,
     /// Insertions of keys that this thread had not just missed.
     pub(crate) sets: AtomicU64,
-    /// The hash of the key that this thread missed last, as [`Reads::missing`] has it, or 0.
+    /// The hash of the key that this thread missed last, as [`Reads::missing`] returns it, or 0.
     pub(crate) missed: AtomicU64,
     /// Number of its requests reported to the clock of a locked policy, and the clock's time then,
     /// or at this thread's last reading.
     pub(crate) told: AtomicU64,
     pub(crate) clock: AtomicU64,
-    /// State of the generator that says which hits concern `lru-prob`, and whether it has one.
+    /// Generator state that picks the hits that concern `lru-prob`, and whether it is seeded.
     pub(crate) chance: AtomicU64,
     pub(crate) drawing: AtomicU64,
     /// Writes of hits to lines that every thread writes, as in [`stripe::Traffic`].
     pub(crate) retries: AtomicU64,
     pub(crate) shared_writes: AtomicU64,
-    /// Hits that a locked policy has not heard of yet.
+    /// Hits not yet reported to a locked policy.
     pub(crate) notes: Notes,
 }
 
@@ -71,8 +71,8 @@ impl Reads {
         self.clock.load(Relaxed).wrapping_add(untold)
     }
 
-    /// A hash where 0 says that nothing was missed: hashers may give 0, as for the key 0 if a hash
-    /// is the key.
+    /// A hash other than 0, which means that nothing was missed: hashers may return 0, as for the
+    /// key 0 if a hash is the key.
     #[inline(always)]
     pub(crate) fn missing(hash: u64) -> u64 {
         hash.max(1)
@@ -85,7 +85,7 @@ impl Reads {
         self.missed.store(Self::missing(hash), Relaxed);
     }
 
-    /// A key is about to be inserted: a request, unless this thread has just missed it. Whether it
+    /// A key is about to be inserted: a request, unless this thread has just missed it. True if it
     /// has.
     #[inline(always)]
     pub(crate) fn arrive(&self, hash: u64) -> bool {
@@ -115,7 +115,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// How often anything was done that may leave something in the buffers; wraps.
+    /// Number of operations that may leave something in the buffers; wraps.
     pub(crate) fn operations(&self) -> u32 {
         let Counts { insertions, replacements, evictions, removals, lapses, refusals, .. } = self;
         [insertions, replacements, evictions, removals, lapses, refusals]

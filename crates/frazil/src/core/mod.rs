@@ -1,7 +1,7 @@
 //! The cache without its features: index, entries, policies among threads, insertion and removal.
 //!
-//! It stands on [`smr`](crate::smr). What features add to an operation it calls through
-//! [`Hooks`](hooks::Hooks), by no feature's name (`docs/design/layers.md`).
+//! It builds on [`smr`](crate::smr). It calls what features add to an operation through
+//! [`Hooks`](hooks::Hooks), and names no feature (`docs/design/layers.md`).
 
 pub(crate) mod admission;
 pub(crate) mod budget;
@@ -78,7 +78,7 @@ pub(crate) struct Settings<K, V, S> {
     pub(crate) shards: u32,
     /// Entries, or weight with a weigher.
     pub(crate) capacity: u64,
-    /// The most entries that there may ever be, and how many are expected.
+    /// The most entries ever, and the expected number.
     pub(crate) bound: u64,
     pub(crate) expected: u64,
     /// The most slots that travel between threads at once.
@@ -103,9 +103,9 @@ pub(crate) struct Core<K, V, S, H: PerThread> {
     pub(crate) stripes: Stripes<H::Local>,
     pub(crate) reclaim: Reclaim,
     pub(crate) segments: Segments,
-    /// How many more entries there may be.
+    /// The entries that may still be admitted.
     pub(crate) entry_budget: Budget,
-    /// How much more they may weigh, where they are weighed.
+    /// The weight that may still be admitted, with a weigher.
     pub(crate) weights: Option<Box<Budget>>,
     pub(crate) resize: Resize,
     pub(crate) weigher: Option<Weigher<K, V>>,
@@ -124,8 +124,8 @@ pub(crate) struct Core<K, V, S, H: PerThread> {
 #[derive(Clone, Copy)]
 pub(crate) struct Found<'c> {
     pub(crate) cell: &'c AtomicU32,
-    /// The word above and the slot below. Two fields are two registers: three lay in memory, stored
-    /// one by one and read as one at once, for which a processor waits: 8 % of an insertion.
+    /// The word above and the slot below. Two fields are two registers. Three were in memory,
+    /// stored one by one, and a load of all waited for the stores: 8 % of an insertion.
     word_and_slot: u64,
 }
 
@@ -219,7 +219,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         }
     }
 
-    /// The calling thread's.
+    /// The stripe of the calling thread.
     #[inline(always)]
     pub(crate) fn stripe(&self) -> &Stripe<H::Local> {
         thread::stripe(self.identity, &self.stripes)
@@ -231,7 +231,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
         Pinned::new(&self.stripe().reader, &self.reclaim)
     }
 
-    /// How many entries there are, as counted.
+    /// The counted number of entries.
     pub(crate) fn entries(&self) -> u64 {
         let counted = self.stripes.iter().fold(0u64, |sum, stripe| {
             let counts = &stripe.local.counts;
@@ -284,7 +284,7 @@ impl<K, V, S, H: PerThread> Core<K, V, S, H> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
-    /// The hash of a key, and as the index uses it.
+    /// The hash of a key, and its form for the index.
     #[inline(always)]
     pub(crate) fn hashes<Q: Hash + ?Sized>(&self, key: &Q) -> (u64, Mixed) {
         let hash = self.hasher.hash_one(key);
@@ -362,9 +362,9 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
     }
 
-    /// Another slot of the same key than `own_slot`, to which `own_word` leads in its cell, and
-    /// whether its word comes before that one. `None` also if `own_word` is removed: the thread
-    /// that took or replaced it handles the others. The caller protects `own_slot`.
+    /// Another slot of the key of `own_slot`, and whether its word comes before `own_word`, the
+    /// word of `own_slot` in the cell `own`. `None` also if `own_word` is removed: the thread that
+    /// took or replaced it handles the others. The caller protects `own_slot`.
     pub(crate) fn duplicate<'c, Q>(
         &'c self,
         protection: &impl Protect,

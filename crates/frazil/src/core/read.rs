@@ -79,7 +79,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         Some(unsafe { self.slab.value_at(found.at) })
     }
 
-    /// From code of the user's that another look-up of this thread runs.
+    /// From user code that another look-up of this thread runs.
     #[cold]
     #[inline(never)]
     fn get_nested<Q>(&self, reads: &Reads, hash: u64, key: &Q) -> Option<V>
@@ -155,7 +155,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// The weight of an entry. Runs the user's weigher.
+    /// The weight of an entry. Runs user code, the weigher.
     pub(crate) fn weigh(&self, key: &K, value: &V) -> u64 {
         self.weigher.as_ref().map_or(1, |weigh| weigh(key, value))
     }

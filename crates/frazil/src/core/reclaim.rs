@@ -30,7 +30,7 @@ crate::sync::checked_thread_local! {
 
 #[cfg(test)]
 std::thread_local! {
-    /// How often this thread has let others go on.
+    /// How often this thread has yielded to others.
     pub(crate) static YIELDS: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -92,7 +92,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
     pub(crate) fn wait_if_overweight(&self) {
         if self.weights.is_some()
             && OVERWEIGHT.with(Cell::get) == self.identity
-            // It would wait without end for entries that its own pin holds up.
+            // It would wait forever for entries that its own pin holds up.
             && self.stripe().reader.depth.load(Relaxed) == 0
         {
             OVERWEIGHT.with(|overweight| overweight.set(0));
@@ -245,8 +245,8 @@ mod tests {
         cache
     }
 
-    /// The next reclamation comes after half as many more slots as a pin held up the last time, and
-    /// the stripes of the threads are gathered once.
+    /// Reclamation is due again after half as many further slots as a pin held up the last time,
+    /// and gathers the threads' stripes once.
     #[test]
     fn a_pin_that_has_shown_all_makes_no_removal_dearer() {
         let works: [fn(&Tested); 3] = [

@@ -59,7 +59,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             if lapsed {
                 return None;
             }
-            // Replaced as often as it was about to be removed: it was, before the last time.
+            // Replaced at every attempt: it counts as removed before the last replacement.
             if gone || attempt == ATTEMPTS {
                 // SAFETY: published until just now, and protected.
                 return Some(read(unsafe { self.slab.value(found.slot()) }));
@@ -91,7 +91,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
         }
         H::before_unlink(self, found.slot());
-        // No word changes but under a stripe.
+        // Words change only under a stripe.
         let mut held = self.hold();
         let (cell, word) = self.as_it_is(mixed, found);
         let gone = self.index.unlink_cell(mixed, cell, word);
@@ -101,8 +101,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         gone
     }
 
-    /// Where the word is that a look-up has found, should the table have been replaced since. The
-    /// caller protects the slot, and holds a stripe.
+    /// The present cell and word of a slot that a look-up has found: the table may have been
+    /// replaced since. The caller protects the slot, and holds a stripe.
     pub(crate) fn as_it_is<'c>(&'c self, mixed: Mixed, found: Found<'c>) -> (&'c AtomicU32, u32) {
         let same = (found.cell, found.word());
         match found.cell.load(Relaxed) == found.word() {
@@ -120,7 +120,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.take_out(mixed, key, |_| (), Ending::Removed);
     }
 
-    /// The same as something that was found.
+    /// The same as a [`Found`].
     #[cfg(feature = "loading")]
     pub(crate) fn found_as_it_is<'c>(&'c self, mixed: Mixed, found: Found<'c>) -> Found<'c> {
         let (cell, word) = self.as_it_is(mixed, found);

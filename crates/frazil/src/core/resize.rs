@@ -1,11 +1,11 @@
 //! The capacity at run time, and what depends on it.
 //!
 //! Table, slots and queues grow with the number of entries (`docs/design/growth.md`). Credit bounds
-//! the entries. To grow the capacity puts credit into circulation. To shrink it takes credit out:
-//! first free credit and that in threads' hands, then the credit that evictions give back. At every
-//! moment the weight of residents and the credit in circulation add up to the capacity in force,
-//! which a shrinking lowers by the credit that it has taken out. So the bound always holds: it is
-//! the old one at first, and the new one when the call returns.
+//! the entries. Growing puts credit into circulation. Shrinking takes credit out: first free credit
+//! and that in threads' hands, then the credit that evictions return. At every moment the weight of
+//! residents and the credit in circulation add up to the capacity in force. Shrinking lowers it by
+//! the credit that it has taken out. So the bound always holds: it is the old one at first, and the
+//! new one when the call returns.
 //!
 //! Evictions follow the policy, as for a new entry, [`AT_ONCE`] while the stripe is held. Between
 //! these batches other threads proceed, the listener is called, and evicted entries are reclaimed.
@@ -26,7 +26,7 @@ use crate::sync::{CHECKED, Mutex};
 /// Evictions while a stripe is held.
 const AT_ONCE: u32 = if CHECKED { 2 } else { 32 };
 
-/// Evictions by which an insertion goes on with a call that has left more in force than it was to.
+/// Evictions by which an insertion continues a call that has left more in force than its target.
 const FURTHER: u32 = 4;
 
 /// Times that such an insertion takes over the entries and credit of idle threads.
@@ -36,8 +36,8 @@ const GATHER_EVERY: u32 = if CHECKED { 1 } else { 256 };
 /// of a few such are below 2^64.
 pub(crate) const EXCESS_MAX: u64 = 1 << 60;
 
-/// Evictions of one call, for each slot there is: where all weigh something and others
-/// insert no faster, one is enough.
+/// Evictions of one call per slot. One is enough if all entries have weight and other threads
+/// insert no faster.
 const PASSES: u64 = 4;
 
 /// Entries of a cache for each entry that a thread may have in hand, within a segment.
@@ -45,13 +45,13 @@ const STEP_FROM: u64 = if CHECKED { 4 } else { 512 };
 /// Weight of a cache for each unit that a thread may have in hand.
 pub(crate) const WEIGHT_STEP_FROM: u64 = 1024;
 
-/// The most entries that a thread may have in hand at the end of a queue, in a cache of so many:
-/// they are hidden from the others. A power of two up to 16.
+/// The most entries that a thread may have in hand at the end of a queue, in a cache of `entries`
+/// entries: other threads do not see them. A power of two up to 16.
 pub(crate) fn fitting_step(entries: u64) -> usize {
     1 << (entries / STEP_FROM).clamp(1, 16).ilog2()
 }
 
-/// The most entries of a cache whose table has capacity for so many.
+/// The most entries of a cache whose table has capacity for `room`.
 pub(crate) fn entries_max_for(capacity: u64, room: u64, weighted: bool) -> u64 {
     match (capacity, weighted) {
         // An entry of weight 0 would fit into capacity 0.
@@ -63,7 +63,7 @@ pub(crate) fn entries_max_for(capacity: u64, room: u64, weighted: bool) -> u64 {
 
 #[cfg(test)]
 std::thread_local! {
-    /// How often this thread has let all that hangs on the capacity know it.
+    /// How often this thread has passed the capacity to all dependent parts.
     static FOLLOWED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -115,7 +115,7 @@ struct Goal {
 /// The result of an attempt to withdraw credit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Progress {
-    /// None is too much any more, or another call decides.
+    /// No credit is in excess any more, or another call decides.
     Ended,
     Some,
     None,
@@ -143,7 +143,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         let may_exceed = in_force <= EXCESS_MAX;
         if may_exceed {
             weights.grow(in_force);
-            // Fewer than there is room for only where the capacity is 0, and there may be none.
+            // Below `room` only if the capacity is 0, which admits no entry.
             self.entry_budget.grow((self.entry_budget.capacity() + 1).min(self.resize.room()));
         }
         may_exceed
@@ -206,7 +206,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let mut progress = self.take_back(&mut held, goal);
             let (mut evicted, mut refused) = (0, false);
             if progress != Progress::Ended {
-                // A victim that cannot be hashed is put back; the next may go.
+                // A victim that cannot be hashed is put back; the next may be evicted.
                 let some = steps.take(|| self.evict_some(&mut held, goal, AT_ONCE));
                 (evicted, refused) = some.unwrap_or((1, false));
                 progress = self.take_back(&mut held, goal);
@@ -253,8 +253,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Goes on with the last call, by a few evictions, where that has left more in force than was
-    /// `asked` for. The caller holds no stripe.
+    /// Continues the last call by a few evictions, if it has left more in force than `asked`. The
+    /// caller holds no stripe.
     #[cold]
     #[inline(never)]
     pub(crate) fn shrink_further(&self, asked: impl FnOnce() -> u64) {
@@ -264,8 +264,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let entries_max = entries_max_for(capacity, room, self.weights.is_some());
             Goal { turn: *turn, capacity, entries_max }
         };
-        // Before anything is evicted for it. Not each time: it is a heavy fence for each thread
-        // there is, and where all is held every insertion comes here.
+        // Before any eviction for it. Not each time: it costs a heavy fence for each thread, and if
+        // all entries are held every insertion comes here.
         if self.resize.further.fetch_add(1, Relaxed).is_multiple_of(GATHER_EVERY) {
             self.empty_all();
         }
@@ -296,14 +296,14 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Whether nothing is too much.
+    /// Whether no credit is in excess.
     fn is_settled(&self, goal: &Goal) -> bool {
         let weight = self.weights.as_ref().map_or(0, |weights| weights.surplus(goal.capacity));
         self.entry_budget.surplus(goal.entries_max) == 0 && weight == 0
     }
 
-    /// Evicts at most so many entries for their credit. Returns their number, and whether the
-    /// policy has refused to continue.
+    /// Evicts at most `most` entries for their credit. Returns their number, and whether the policy
+    /// has refused to continue.
     fn evict_some(&self, held: &mut Held<'_, H::Local>, goal: &Goal, most: u32) -> (u32, bool) {
         for evicted in 0..most {
             let weight = self.weights.as_ref().map_or(0, |weights| weights.surplus(goal.capacity));

@@ -1,8 +1,8 @@
 //! The entries: key, value, and eight bytes for the policy, in slots that are recycled.
 //!
-//! Memory is taken in chunks, as slots are first used, and never given back while the cache lives,
-//! so a slot's header can be read by whoever has once learnt its number, however late. 8 bytes
-//! an entry beside key and value; with a weigher 8 more.
+//! Memory is allocated in chunks, as slots are first used, and never freed while the cache lives.
+//! So a thread that has once learnt a slot's number can read its header, however late. 8 bytes an
+//! entry beside key and value; with a weigher 8 more.
 
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -20,15 +20,15 @@ use crate::sync::atomic::{
 };
 use crate::sync::{CHECKED, ZeroDefault};
 
-/// Nothing is in the slot.
+/// The slot is empty.
 pub(crate) const VACANT: u8 = 0;
 /// The slot holds a key and a value.
 pub(crate) const OCCUPIED: u8 = 1;
 /// Removed or replaced by a thread that could not take it out of its queue: the thread that
 /// dequeues it retires it.
 pub(crate) const DEAD: u8 = 2;
-/// Its residency is about to end, or has ended. With those below only in caches that set entries
-/// aside, and beside `OCCUPIED` or alone.
+/// Its residency is about to end, or has ended. This flag and those below occur only in caches that
+/// set entries aside, beside `OCCUPIED` or alone.
 #[cfg(feature = "freezing")]
 pub(crate) const LEAVING: u8 = 4;
 /// Its queue must leave it alone, and drops it when it reaches it. A policy under a lock keeps its
@@ -48,7 +48,7 @@ pub(crate) struct Header {
     pub(crate) mark: Mark,
     /// [`VACANT`], [`OCCUPIED`] or [`DEAD`], and flags.
     pub(crate) state: AtomicU8,
-    /// How far away the entry's deadline is: see `features/expiry/hints.rs`. 0 where none ever was.
+    /// How far away the entry's deadline is: see `features/expiry/hints.rs`. 0 if it never had one.
     pub(crate) hint: AtomicU16,
 }
 
@@ -77,7 +77,7 @@ impl Header {
         self.exchange(LOOSE, 0)
     }
 
-    /// Exchanges one flag for another, if it is there.
+    /// Exchanges one flag for another, if it is set.
     #[inline]
     fn exchange(&self, one: u8, other: u8) -> bool {
         // Acquire and Release: its holder passes it on.
@@ -86,7 +86,7 @@ impl Header {
     }
 }
 
-/// A slot, with its header: for who has paid for the way to it.
+/// A slot, with its header: for code that has already found it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlotRef<'s> {
     pub(crate) slot: u32,
@@ -96,7 +96,7 @@ pub(crate) struct SlotRef<'s> {
 /// The work of setting aside.
 #[cfg(feature = "freezing")]
 impl Header {
-    /// Whether it is there and is to stay.
+    /// Whether it is resident and stays.
     pub(crate) fn is_settled(&self) -> bool {
         self.state.load(Relaxed) & (OCCUPIED | DEAD | LEAVING) == OCCUPIED
     }
@@ -107,22 +107,22 @@ impl Header {
         self.state.load(Relaxed) & LOOSE != 0
     }
 
-    /// Whether it is there and is set aside.
+    /// Whether it is resident and set aside.
     #[inline(always)]
     pub(crate) fn is_aside(&self) -> bool {
         self.state.load(Relaxed) & (ASIDE | LOOSE) != 0
     }
 
-    /// Says that the residency is about to end, in a cache that sets entries aside.
+    /// Marks that the residency is about to end, in a cache that sets entries aside.
     #[inline]
     pub(crate) fn leave(&self) {
-        // Relaxed: `set_aside` exchanges the same word, and who looks at it otherwise is behind a
-        // heavy fence.
+        // Relaxed: `set_aside` exchanges the same word, and all other readers are behind a heavy
+        // fence.
         self.state.fetch_or(LEAVING, Relaxed);
     }
 
-    /// Asks its queue to leave it alone, or says that a policy under a lock has set it aside. False
-    /// if its residency is ending.
+    /// Asks its queue to leave it alone, or notes that a policy under a lock has set it aside.
+    /// False if its residency is ending.
     pub(crate) fn set_aside(&self) -> bool {
         self.state.compare_exchange(OCCUPIED, OCCUPIED | ASIDE, AcqRel, Relaxed).is_ok()
     }
@@ -148,7 +148,7 @@ struct Content<K, V, R: SlotRefs> {
     _aligned: [R::Align; 0],
 }
 
-/// Room for an entry.
+/// Memory for an entry.
 struct Cell<K, V, R: SlotRefs>(Room<K, V, R>);
 
 type Room<K, V, R> = UnsafeCell<MaybeUninit<Content<K, V, R>>>;
@@ -162,7 +162,7 @@ impl<K, V, R: SlotRefs> Default for Cell<K, V, R> {
 // SAFETY: any bytes are a cell of `MaybeUninit`.
 unsafe impl<K, V, R: SlotRefs> ZeroDefault for Cell<K, V, R> {}
 
-/// Where a slot of a slab is: for who looks at several parts of it, and has paid for the way.
+/// The address of a slot: for code that reads several parts of it, and computes the address once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<'s>(NonNull<()>, PhantomData<&'s ()>);
 
@@ -188,8 +188,8 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     #[inline(always)]
     fn entry(&self, slot: u32) -> *mut Content<K, V, R> {
         debug_assert_ne!(slot, 0);
-        // Slots come from `Reclaim::vacant`, which has had each of them prepared; every word that
-        // holds one holds one of those. So there is something at the address.
+        // Slots come from `Reclaim::vacant`, which has prepared each of them; every word that holds
+        // a slot holds one of those. So the address is of allocated memory.
         self.entries.address(slot).cast()
     }
 
@@ -247,7 +247,7 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
         self.refs(slot).prepare(slot);
     }
 
-    /// The same as [`header`](Self::header) of a slot that may never have been prepared; `None` if
+    /// The same as [`header`](Self::header) for a slot that may never have been prepared; `None` if
     /// there is no memory for it. Under a checker there never is.
     #[cfg(feature = "expiry")]
     #[inline]
@@ -314,7 +314,7 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     ///
     /// # Safety
     ///
-    /// The address came from [`value_address`](Self::value_address) of a slab that is there.
+    /// The address came from [`value_address`](Self::value_address) of a slab that still exists.
     #[inline(always)]
     pub(crate) unsafe fn refs_beside<'s>(value: NonNull<V>) -> &'s R {
         // SAFETY: it lies at this offset inside a slot (the caller's promise).
@@ -323,13 +323,13 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
         unsafe { &(*entry.cast::<Content<K, V, R>>().as_ptr()).refs }
     }
 
-    /// Brings a slot's line near.
+    /// Prefetches a slot's line.
     #[inline(always)]
     pub(crate) fn prefetch(&self, slot: u32) {
         crate::core::index::prefetch_for_writing(self.entry(slot).cast());
     }
 
-    /// Brings a slot's line near, because it will be read soon.
+    /// Prefetches a slot's line, because it will be read soon.
     #[inline(always)]
     pub(crate) fn prefetch_for_reading(&self, slot: u32) {
         crate::core::index::prefetch_for_reading(self.entry(slot).cast());
@@ -399,11 +399,11 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
         weight.map_or(1, |weight| weight.load(Relaxed))
     }
 
-    /// Drops key and value of a slot, which its queue may still have to find dead.
+    /// Drops key and value of a slot. Its queue may still have to find it dead.
     ///
     /// # Safety
     ///
-    /// There are some, and they are the caller's, who drops them once.
+    /// The slot has both, and they are the caller's, who drops them once.
     pub(crate) unsafe fn drop_content(&self, slot: u32) {
         let entry = self.entry(slot);
         // SAFETY: key and value exist, and no other thread uses them (the caller's promise). The
@@ -431,6 +431,6 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
         self.entries.heap_bytes() + self.weights.get().map_or(0, |weights| weights.heap_bytes())
     }
 
-    /// Whether vacating a slot runs anyone's code.
+    /// Whether vacating a slot runs a destructor.
     pub(crate) const NEEDS_DROP: bool = std::mem::needs_drop::<K>() || std::mem::needs_drop::<V>();
 }

@@ -1,4 +1,4 @@
-//! Operations of several steps, which complete even if the user's code panics between them.
+//! Operations of several steps, which complete even if user code panics between them.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -37,8 +37,8 @@ impl Panics {
         self.first.borrow_mut().get_or_insert(panic);
     }
 
-    /// Goes on with `own`, or with the panic that waits, if no operation is under way. One while
-    /// another unwinds must not end the process.
+    /// Resumes `own`, or, if no operation is under way, the panic that waits. A panic while another
+    /// unwinds must not end the process.
     pub(crate) fn go_on(&self, own: Option<Panic>) {
         let outermost = self.nesting.get() == 0;
         let waiting = if outermost { self.first.take() } else { None };
@@ -50,7 +50,7 @@ impl Panics {
     }
 }
 
-/// An operation of several steps: the first panic of one goes on when this is dropped.
+/// An operation of several steps: the first panic of a step resumes when this is dropped.
 pub(crate) struct Steps<'c> {
     panics: &'c Panics,
     /// The payload of the first panic of a step.

@@ -33,7 +33,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         lapsed
     }
 
-    /// One home of a sweep. How many entries were to be found no more.
+    /// One home of a sweep. Returns the number of lapsed entries.
     fn sweep_home(
         &self,
         protection: &impl Protect,
@@ -75,8 +75,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         is_unlinked
     }
 
-    /// Shows the entries of a home, each with its slot, one protected at a time: who stands
-    /// still in between holds up one entry.
+    /// Shows the entries of a home, each with its slot, one protected at a time: a thread suspended
+    /// in between holds up one entry.
     pub(crate) fn show_slots<B>(
         &self,
         tour: &mut Tour<'_>,
@@ -122,8 +122,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// By slot: from 1, its place in an order; 0 if unknown. A slot may be reused meanwhile, by an
-    /// entry of another rank.
+    /// For each slot its place in `order`, from 1; 0 if unknown. A slot may be reused meanwhile, by
+    /// an entry of another rank.
     pub(crate) fn ranks(&self, order: &[u32]) -> Vec<u32> {
         let mut ranks = vec![0; self.reclaim.used().end as usize];
         for (rank, &slot) in (1..).zip(order) {

@@ -1,4 +1,4 @@
-//! The asymmetric fence: free for readers, expensive for whoever reclaims.
+//! The asymmetric fence: free for readers, expensive for reclaimers.
 //!
 //! A reader announces the slot that it will read (in a hazard or a pin), then checks that the slot
 //! is still in the index. The processor must not reorder the two, and a SeqCst fence for that costs
@@ -28,10 +28,10 @@ mod system {
     /// Ten thousand times the time in which a processor makes a store visible.
     const DRAIN: Duration = Duration::from_millis(10);
 
-    /// Set once, by [`prepare`], before any cache exists; lowered once, if the system changes its
-    /// mind.
+    /// Set once, by [`prepare`], before any cache exists; lowered once, if the system refuses the
+    /// call later.
     static ASYMMETRIC: AtomicBool = AtomicBool::new(false);
-    /// Whether it ever was.
+    /// Whether it was ever set.
     static BEGAN: AtomicBool = AtomicBool::new(false);
     /// When it was lowered.
     static LOWERED: OnceLock<Instant> = OnceLock::new();

@@ -1,9 +1,9 @@
 //! Forked processes.
 //!
-//! The child has one thread, the one that forked. Nobody there reads what the other threads had
-//! named or pinned, and nobody will release it, so a cache would keep it for ever. So the child
-//! notes which threads are lost, and each cache discards what they held up before it reclaims.
-//! Slots that a lost thread had in hand at that moment are lost with it.
+//! The child has one thread, the one that forked. No thread there reads or will release what the
+//! others had named or pinned, so a cache would keep it for ever. So the child notes which threads
+//! are lost, and each cache discards what they held up before it reclaims. Slots that a lost thread
+//! had in hand at that moment are lost with it.
 //!
 //! While a table is replaced it is half copied, and all writers wait. So a fork waits until that is
 //! over ([`Unforked`]).
@@ -15,7 +15,7 @@
 #[cfg(not(any(loom, shuttle)))]
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// How often this process and its ancestors were forked since there are caches.
+/// How often this process and its ancestors were forked since the first cache.
 #[cfg(not(any(loom, shuttle)))]
 static FORKS: AtomicU64 = AtomicU64::new(0);
 /// The first number that this process gave a thread, and the number of the thread that has
@@ -23,7 +23,7 @@ static FORKS: AtomicU64 = AtomicU64::new(0);
 #[cfg(not(any(loom, shuttle)))]
 static NUMBERS: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(u32::MAX)];
 
-/// How often there were forks; a number that a cache compares with the last that it knows.
+/// The number of forks, which a cache compares with the last number that it knows.
 #[cfg(not(any(loom, shuttle)))]
 #[inline]
 pub(crate) fn count() -> u64 {
@@ -59,7 +59,7 @@ pub(crate) struct Unforked {
 static UNFORKED: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
 impl Unforked {
-    /// Not to be called by who holds one.
+    /// The caller holds none.
     pub(crate) fn new() -> Self {
         Unforked {
             #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
@@ -82,7 +82,7 @@ impl Unforked {
     }
 }
 
-/// Has the system say when the process is forked. Once for the process.
+/// Has the system report forks. Once for the process.
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(crate) fn prepare() {
     use std::cell::Cell;

@@ -9,7 +9,7 @@ use crate::sync::atomic::Ordering::Acquire;
 pub(super) struct Named<'s> {
     /// In order, each with the names of its thread if its pins have shown it.
     slots: Vec<(u32, Option<&'s Names>)>,
-    /// How many were read, some of them more than once.
+    /// Number of names read, some of them more than once.
     pub(super) count: u64,
     /// A bit for each, by the lowest bits of its number.
     bits: Vec<u64>,
@@ -76,7 +76,7 @@ fn held_by(reader: &Reader) -> [u64; 3] {
     [first, second, reader.names.turns().into()]
 }
 
-/// The same of all, in one number.
+/// The same for all readers, in one number.
 pub(super) fn readers_of<L: Default, W: Default>(stripes: &Stripes<L, W>) -> u64 {
     stripes.iter().fold(0, |mixed, stripe| mix(mixed, held_by(&stripe.reader)))
 }

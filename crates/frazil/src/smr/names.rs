@@ -1,25 +1,25 @@
 //! The slots that the pins of a thread have shown.
 //!
-//! A thread names each slot that its pins show before it looks at what is in it, and looks again
-//! whether the slot is still there, as with a hazard. So a pin holds up what its reader may be
-//! looking at and nothing else, however long it lives and whatever others evict meanwhile. All
-//! names go when the thread's last pin does.
+//! A thread names each slot that its pins show before it reads the content, and then checks whether
+//! the slot is still there, as with a hazard. So a pin holds up only what its reader may be
+//! reading, however long it lives and whatever others evict meanwhile. The thread drops all names
+//! with its last pin.
 //!
 //! They lie in a log, one for each look: a look costs two stores and no search. A log that is full
 //! is copied to one of twice the length, or, if it is long already, to another of the same length
 //! and each slot once:
 //!
 //! ```text
-//! thread of the pins                    who reclaims
+//! thread of the pins                    reclaimer
 //!   log is full                           copied c times? n names?
 //!   is writing the other log of its       finds the log by c, reads n names of it
 //!     pair, or one of a longer pair       copied c + 1 times, and writing again?
 //!   copied c + 1 times; n names             then once more
 //! ```
 //!
-//! The log of copy c is left full, and written over only after another copy, when the thread has
-//! looked at half as many slots as it has room for. Nobody waits: who reclaims begins anew only if
-//! the thread has got on so far meanwhile.
+//! The log of copy c is left full. The thread overwrites it only after another copy, when it has
+//! looked at half as many slots as the log holds. Nobody waits: a reclaimer begins anew only if the
+//! thread has come so far meanwhile.
 //!
 //! Made by a thread's first pin: 2 KiB; up to 64 KiB however few slots are shown in 4,096 looks;
 //! beyond that up to 64 bytes for each slot of the pin that has shown most.
@@ -34,13 +34,13 @@ use crate::sync::atomic::{
 
 /// Names of the first log.
 const FIRST: usize = if CHECKED { 1 } else { 256 };
-/// Names for which a log grows whether they differ or not: to sort as many costs a look 60
+/// Up to this length a log grows even if names repeat: to sort as many costs a look 60
 /// instructions.
 const LONG: usize = if CHECKED { 1 } else { 4_096 };
 /// The unit in which copies are counted, and the addition while the next one is being written.
 const COPY: u64 = 2;
 const WRITING: u64 = 1;
-/// How often the names of a thread are read that copies them meanwhile. Once where each reading
+/// Attempts to read the names of a thread that copies them meanwhile. One where each attempt
 /// multiplies the interleavings.
 const READS: u32 = if CHECKED { 1 } else { 8 };
 
@@ -48,7 +48,7 @@ const READS: u32 = if CHECKED { 1 } else { 8 };
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Names {
-    /// How many there are, a slot for each look.
+    /// Number of names, one for each look.
     count: AtomicU32,
     /// How often they were forgotten.
     turns: AtomicU32,
@@ -118,9 +118,9 @@ impl Names {
         self.count.store(count + 1, Release);
     }
 
-    /// Copies the names to where there is room for more. An allocator that uses the cache may come
-    /// here as well, and name slots when memory is allocated and when it is freed: so who adds
-    /// looks again.
+    /// Copies the names to a log with space for more. An allocator that uses the cache may come
+    /// here as well, and name slots when it allocates and when it frees: so `add` checks the space
+    /// again.
     #[cold]
     #[inline(never)]
     fn make_room(&self) {
@@ -148,10 +148,10 @@ impl Names {
         }
         // SAFETY: it is not null, because the first pair is longer than none; and as above.
         let free = unsafe { &*self.logs.load(Relaxed) }.slots(state + COPY);
-        // Release: the names of this state, for who finds that they are being copied and not yet
-        // that they were; partner is the Acquire of `read`.
+        // Release: the names of this state, for a thread that finds them being copied and not yet
+        // copied; partner is the Acquire of `read`.
         self.state.store(state + WRITING, Release);
-        // Release: that it is written over, which who may be reading it then finds; partner is the
+        // Release: that it is overwritten, for a thread that may be reading it; partner is the
         // Acquire of `read`.
         let rest = std::iter::repeat(&0);
         free.iter()
@@ -161,11 +161,12 @@ impl Names {
         self.room.store(free.len() as u32, Relaxed);
         // Release: the names; partner is the Acquire of `read`.
         self.state.store(state + COPY, Release);
-        // Release: not before it is said that they were copied; partner is the Acquire of `read`.
+        // Release: not before the state says that they were copied; partner is the Acquire of
+        // `read`.
         self.count.store(names.len() as u32, Release);
     }
 
-    /// Forgets all names: the thread has no pin left. Whether a reclamation was held up by them.
+    /// Forgets all names: the thread has no pin left. True if they held up a reclamation.
     #[inline(always)]
     pub(crate) fn clear(&self) -> bool {
         self.count() != 0 && self.clear_some()
@@ -174,8 +175,8 @@ impl Names {
     #[inline(never)]
     fn clear_some(&self) -> bool {
         let blamed = self.blamed.load(Relaxed);
-        // Before the names go: who finds them still, and blames them after this, is heard the next
-        // time.
+        // Before the names are dropped: if a thread still finds them, and blames them after this,
+        // the next call reports it.
         if blamed {
             self.blamed.store(false, Relaxed);
         }
@@ -211,7 +212,7 @@ impl Names {
         }
     }
 
-    /// How many there are, a slot for each look.
+    /// Number of names, one for each look.
     #[inline(always)]
     pub(crate) fn count(&self) -> u32 {
         self.count.load(Relaxed)

@@ -1,15 +1,15 @@
-//! How far a thread has come: which unlinkings it has seen for certain, so that no heavy fence is
+//! The progress of a thread: which unlinkings it has certainly seen, so that no heavy fence is
 //! needed to reclaim what it has passed.
 //!
-//! A thread *passes* an epoch when it takes its stripe to write: it reads the epoch, and says so.
-//! Whatever was unlinked before that epoch began its later looks find unlinked, and whatever it has
-//! named in earlier ones is seen by who reads that it has passed. So what was retired before every
+//! A thread *passes* an epoch when it takes its stripe to write: it reads the epoch, and stores it.
+//! Its later looks find unlinked what was unlinked before that epoch began. A reclaimer that reads
+//! that it has passed sees what it has named in earlier looks. So what was retired before every
 //! thread passed is reclaimed by its names alone.
 //!
 //! A thread that only reads passes nothing. It is *awake* from its first look on, and holds
-//! everything up, until a reclaimer executes the heavy fence instead and lets it fall asleep; a
-//! thread that is *asleep* is asked for nothing. Its next look finds that it is, and executes a
-//! full fence between naming a slot and looking whether it is still there:
+//! everything up, until a reclaimer executes the heavy fence instead and lets it fall asleep.
+//! Reclaimers do not wait for a thread that is *asleep*. Its next look finds that it is, and
+//! executes a full fence between naming a slot and checking whether it is still there:
 //!
 //! ```text
 //! thread that looks                  reclaimer
@@ -25,10 +25,10 @@
 //!                                      named?
 //! ```
 //!
-//! Between a thread that wakes and a reclaimer, whichever full fence comes later sees the other
+//! Of a thread that wakes and a reclaimer, the one whose full fence comes later sees the other
 //! side. Falling asleep is a state of its own, because a look may have found its thread awake just
-//! before: only behind the heavy fence are the names of those seen by all. It bears the epoch of
-//! the reclaimer, so that nobody completes what another has begun after the thread has woken.
+//! before: only behind the heavy fence do all see the names of such looks. The state has the epoch
+//! of the reclaimer, so that no other thread completes it after the thread has woken.
 
 use crate::sync::atomic::{
     AtomicU64,
@@ -39,7 +39,7 @@ use crate::sync::atomic::{
 const ASLEEP: u64 = 0;
 /// Passed by a thread that has woken: the epoch with which a cache begins.
 const NOTHING: u64 = 1;
-/// The mark of who is falling asleep, beside the epoch of the reclaimer.
+/// The mark of a thread that is falling asleep, beside the epoch of the reclaimer.
 const FALLING: u64 = 1 << 63;
 
 /// The last epoch that a thread has passed. Written by that thread; reclaimers let it fall asleep.
@@ -51,14 +51,14 @@ impl Progress {
     /// thread itself.
     #[inline(always)]
     pub(crate) fn wake_if_asleep(&self) {
-        // Both that are not awake, in one comparison. No call: with one a hit took 167 instructions
+        // Both states but awake, in one comparison. No call: with one a hit took 167 instructions
         // and not 162, for registers to save.
         if self.0.load(Relaxed) as i64 <= ASLEEP as i64 {
             self.advance(NOTHING);
         }
     }
 
-    /// Says that the thread has read this epoch. For the thread itself.
+    /// Notes that the thread has read this epoch. For the thread itself.
     #[inline(always)]
     pub(crate) fn pass(&self, epoch: u64) {
         if self.0.load(Relaxed) != epoch {

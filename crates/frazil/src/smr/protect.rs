@@ -53,7 +53,7 @@ pub(crate) struct Hazard<'c> {
 }
 
 impl<'c> Hazard<'c> {
-    /// The calling thread's, whose reader this is, unless it is in use.
+    /// The hazard of the calling thread, whose reader this is, unless it is in use.
     #[inline(always)]
     pub(crate) fn of(reader: &'c Reader) -> Option<Self> {
         Hazard::unless_in_use(&reader.hazard, reader)

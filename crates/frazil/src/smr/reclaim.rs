@@ -13,11 +13,11 @@
 //! ```
 //!
 //! Waiting slots are bounded by number and, in caches with weights, by weight. A thread keeps at most a
-//! segment and a 1,024th of the capacity to itself. A thread goes through limbo as soon as a few
-//! slots or a small share of the capacity have come to it; for a batch or a large share it executes
-//! the heavy fence. A slot that a reader names waits for that reader. The next attempt comes when
-//! half as much as was held up has been added, or sooner if more weight could wait than readers may
-//! hold up.
+//! segment and a 1,024th of the capacity to itself. A thread searches limbo as soon as a few slots
+//! or a small share of the capacity wait there; for a batch or a large share it executes the heavy
+//! fence. A slot that a reader names waits for that reader. The next attempt comes when half as
+//! much as was held up has been added, or sooner if more weight could wait than readers may hold
+//! up.
 
 mod at_once;
 
@@ -36,7 +36,7 @@ use crate::sync::{CHECKED, OwnLine};
 /// The most that one heavy fence is spread over: more gains nothing that can be measured.
 const BATCH_MAX: u64 = 512;
 const BATCH_MIN: u64 = if CHECKED { 2 } else { 64 };
-/// A batch is such a share of the entries.
+/// A batch is one in this number of the entries.
 const BATCH_SHARE: u64 = if CHECKED { 16 } else { 8 };
 /// Slots for which limbo is searched without that fence: few, but more if many stripes must be
 /// read,
@@ -49,13 +49,13 @@ const ROUND_PER_STRIPE: u64 = 8;
 const NAMES_PER_SLOT: u64 = 4;
 /// The share of a heavy fence's weight for which limbo is searched.
 const ROUND_SHARE: u64 = 4;
-/// Free slots are packed when one in so many of all segments has come there partly filled.
+/// Free slots are packed when one in this number of all segments is free and partly filled.
 const FRAGMENTS_SHARE: u32 = 8;
-/// Slots that become free while a thread must do nothing to be taken for idle, at least.
+/// The fewest slots that become free before a thread that does nothing counts as idle.
 const TURNOVER_MIN: u64 = 1024;
-/// The weight that may wait in limbo, one in so many of the capacity: if entries are many or heavy,
-/// and if not. A thread may be suspended with all of it in hand while the next share comes; but a
-/// fence for a few light entries is expensive.
+/// The weight that may wait in limbo, one in this number of the capacity: if entries are many or
+/// heavy, and if not. A thread may be suspended with all of it in hand while the next share comes;
+/// but a fence for a few light entries is expensive.
 const LIMBO_SHARE: u64 = 64;
 const LIMBO_SHARE_OF_FEW: u64 = 16;
 const MANY: u64 = 1024;
@@ -74,7 +74,7 @@ pub(crate) struct Reclaim {
     waiting: OwnLine<Waiting>,
     /// Raised by every reclamation; the stamp of the slots that it found unlinked. From 1.
     epoch: OwnLine<AtomicU64>,
-    /// Segments that came to `free` with less than all words filled, since those there were packed.
+    /// Segments that came to `free` partly filled, since it was packed.
     fragments: AtomicU32,
     /// Whether queues contain slots to retire.
     left_dead: AtomicBool,
@@ -91,8 +91,8 @@ pub(crate) struct Reclaim {
     held_up: Crowd,
     /// The state at the last search that freed nothing: a hash, [`outlook`].
     vain: AtomicU64,
-    /// Slots that have become free since the stripes of idle threads were emptied, and how many
-    /// are to before they are again.
+    /// Slots freed since the stripes of idle threads were emptied, and the number at which they are
+    /// emptied again.
     freed: AtomicU64,
     turnover: u64,
     /// The forks of the process that this cache has followed.
@@ -110,7 +110,7 @@ struct Crowd {
     full: AtomicBool,
 }
 
-/// Where slots come from that were never used.
+/// The source of slots that were never used.
 pub(crate) trait Supply {
     /// The number of slots before the table must grow, and the maximum.
     fn limits(&self) -> (u32, u32);
@@ -150,7 +150,7 @@ struct Waiting {
 }
 
 impl Reclaim {
-    /// For a cache of so many `entries`, and this capacity if they have weights.
+    /// For a cache of `entries` entries, and of this capacity if they have weights.
     pub(crate) fn new(entries: u64, capacity: Option<u64>) -> Self {
         let batch = (entries / BATCH_SHARE).clamp(BATCH_MIN, BATCH_MAX);
         let waiting = Waiting {
@@ -205,12 +205,12 @@ impl Reclaim {
     /// The epoch, for a pin that begins.
     #[inline(always)]
     pub(crate) fn epoch(&self) -> u64 {
-        // Acquire: partner is the raise in `run`; who reads an epoch sees all that was
+        // Acquire: partner is the raise in `run`; a thread that reads an epoch sees all that was
         // unlinked before it.
         self.epoch.0.load(Acquire)
     }
 
-    /// How many slots were ever handed out: no more than that are resident.
+    /// The number of slots ever handed out: no more than that are resident.
     #[inline(always)]
     pub(crate) fn slots(&self) -> u64 {
         u64::from(self.fresh.0.load(Relaxed) - 1)
@@ -322,7 +322,8 @@ impl Reclaim {
             buffers.flushed |= fresh + count > enough;
             match self.fresh.0.compare_exchange(fresh, fresh + count, Relaxed, Relaxed) {
                 Ok(_) => {
-                    // Before any of them is filled. Partner: the fence of who asks which were used.
+                    // Before any of them is filled. Partner: the fence of a thread that reads which
+                    // were used.
                     atomic::fence(SeqCst);
                     buffers.traffic.writes += 1;
                     let segment = buffers.spares.draw();
@@ -372,7 +373,7 @@ impl Reclaim {
             }
             segments.stamp(segment).store(0, Relaxed);
             buffers.flushed = true;
-            // First, so that who takes them finds them counted.
+            // First, so that a thread that takes them finds them counted.
             self.waiting.0.slots.fetch_add(u64::from(next), Relaxed);
             if weight > 0 {
                 self.waiting.0.weight.fetch_add(weight, Relaxed);
@@ -410,7 +411,7 @@ impl Reclaim {
         self.left_dead.store(true, Release);
     }
 
-    /// Whether any was left since this was asked last.
+    /// Whether any was left since the last call.
     pub(crate) fn takes_left_dead(&self) -> bool {
         self.left_dead.swap(false, Acquire)
     }
@@ -598,8 +599,8 @@ impl Reclaim {
         (quiet, asked)
     }
 
-    /// Whether as many slots have become free as there are entries since this was true last. To
-    /// one thread.
+    /// Whether as many slots have become free as there are entries since this was true last. True
+    /// for one thread only.
     pub(crate) fn take_turnover(&self) -> bool {
         let freed = self.freed.load(Relaxed);
         freed >= self.turnover && self.freed.compare_exchange(freed, 0, Relaxed, Relaxed).is_ok()
@@ -647,7 +648,7 @@ impl Reclaim {
         ROUND_MIN.max(stripes * ROUND_PER_STRIPE).min(self.batch / ROUNDS_PER_BATCH).max(by_names)
     }
 
-    /// Says what readers hold up. Read with every insertion, and so written only if it changes.
+    /// Notes what readers hold up. Read with every insertion, and so written only if it changes.
     fn hold_up(&self, slots: u64, weight: u64) {
         let Crowd { slots: held_up, full } = &self.held_up;
         if held_up.load(Relaxed) != slots {
@@ -659,9 +660,9 @@ impl Reclaim {
         }
     }
 
-    /// Withdraws the statement that readers hold up too much, if even less waits. A thread may have
-    /// made it late, after others had freed the slots; and if new entries are refused because of
-    /// it, nothing may ever be retired again.
+    /// Withdraws the note that readers hold up too much, if even less waits. A thread may have made
+    /// it late, after others had freed the slots; and if new entries are refused because of it,
+    /// nothing may ever be retired again.
     fn doubt(&self) {
         let full = &self.held_up.full;
         if full.load(Relaxed) && self.waiting_weight() <= self.weight_held_up.load(Relaxed) {
@@ -736,7 +737,7 @@ impl Reclaim {
         1..self.fresh.0.load(Acquire)
     }
 
-    /// Where the slots are that are free, and those in limbo.
+    /// The free slots, and those in limbo.
     pub(crate) fn stacks(&self) -> [&SegmentStack; 2] {
         [&self.free, &self.limbo]
     }
@@ -748,7 +749,7 @@ struct Left {
     /// Held up by readers, of those searched.
     slots: u64,
     weight: u64,
-    /// Whether some was not, because threads had not passed it.
+    /// Whether some slots were not, because threads had not passed them.
     young: bool,
     /// How many stripes were asked, and how many names they had.
     stripes: u64,
@@ -782,8 +783,8 @@ impl Drop for Chain<'_> {
     }
 }
 
-/// Slots that readers have named, gathered in as few segments as they need: so one reader
-/// keeps a slot from being used, and not all those that were retired with it.
+/// Slots that readers have named, gathered in as few segments as they need: so one reader holds up
+/// a slot, and not all those that were retired with it.
 struct HeldUp<'r> {
     /// The last one, with a bit for each word that holds such a slot; or 0.
     segment: u32,
@@ -800,8 +801,8 @@ impl<'r> HeldUp<'r> {
         HeldUp { segment: 0, kept: 0, slots: 0, weight: 0, reclaim, segments }
     }
 
-    /// Exchanges the words of a segment to be `kept` for vacated ones. True if it has no others
-    /// then; else the caller no longer owns it.
+    /// Exchanges the words of a segment to be `kept` for vacated ones. True if it then has no
+    /// others; otherwise the caller no longer owns it.
     fn gather(&mut self, segment: u32, mut kept: u32) -> bool {
         self.slots += u64::from(kept.count_ones());
         let all = (1 << self.segments.length()) - 1;
@@ -982,7 +983,8 @@ mod tests {
     }
 
     /// A thread that has searched limbo reports late how much was held up, after another has found
-    /// that nothing is any more. New entries are refused because of that, so nothing is retired.
+    /// that nothing is held up any more. New entries are refused because of that, so nothing is
+    /// retired.
     #[test]
     fn what_is_said_late_of_readers_that_have_gone_refuses_nobody() {
         let rig = Rig::new(40);

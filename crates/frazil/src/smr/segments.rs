@@ -6,16 +6,16 @@
 //! core one line. Small caches use shorter segments, because what a thread has in hand
 //! is hidden from the others.
 //!
-//! A word holds a slot or 0. Whoever exchanges a word from a slot to 0 has *taken* the
-//! slot: the evictor that consumes the segment, or a removal that knows the slot's
-//! position. Only the taker may retire it.
+//! A word holds a slot or 0. The thread that exchanges a word from a slot to 0 has *taken* the
+//! slot: the evictor that consumes the segment, or a removal that knows the slot's position. Only
+//! the taker may retire it.
 //!
-//! A segment goes by the position of its first word. Segment 0 does not exist.
+//! A segment's number is the position of its first word.
 //!
 //! A removal may look at a position that the slot has left meanwhile, and segments are
-//! used again: the slot may have come back to that very word in another part. So a word
-//! says which: a slot in a stack is stored with [`IDLE`], one in the second of a policy's
-//! queues with [`SECOND`].
+//! used again: the slot may have come back to that very word in another role. So a word tells the
+//! role: a slot in a stack is stored with [`IDLE`], one in the second of a policy's queues with
+//! [`SECOND`].
 
 use crate::chunks::Chunks;
 use crate::smr::stripe::Traffic;
@@ -63,7 +63,7 @@ pub(crate) struct Segments {
     step: AtomicU32,
     /// The first that was never handed out.
     fresh: OwnLine<AtomicU32>,
-    /// How many there may be. Follows the slots, and never falls.
+    /// The most segments. Follows the slots, and never falls.
     count: AtomicU32,
     empty: SegmentStack,
 }
@@ -100,12 +100,12 @@ impl Segments {
         self.step.store(step, Relaxed);
     }
 
-    /// How many segments there may be.
+    /// The most segments.
     pub(crate) fn count(&self) -> u32 {
         self.count.load(Relaxed)
     }
 
-    /// Permits so many segments, unless more are permitted already.
+    /// Permits `count` segments, unless more are permitted already.
     pub(crate) fn allow(&self, count: u32) {
         self.count.fetch_max(count, Relaxed);
     }
@@ -300,7 +300,7 @@ impl Segments {
             .fold(0, |occupied, word| occupied << 1 | u32::from(word.load(Relaxed) & SLOT != 0))
     }
 
-    /// Takes the words of a segment of the caller's.
+    /// Takes the words of a segment that the caller owns.
     pub(crate) fn drain(&self, segment: u32, words: &mut Vec<u32>) {
         for word in self.line(segment) {
             let taken = word.load(Relaxed);
@@ -309,7 +309,7 @@ impl Segments {
         }
     }
 
-    /// Puts words into an empty segment of the caller's: no more than there is room for.
+    /// Puts words into an empty segment that the caller owns: no more than fit.
     pub(crate) fn fill(&self, segment: u32, words: impl Iterator<Item = u32>) {
         for (word, filled) in self.line(segment).iter().zip(words) {
             word.store(filled, Relaxed);
@@ -350,7 +350,7 @@ impl Spares {
         self.stock_up(segments, traffic)
     }
 
-    /// The same, and one for what only some operations need.
+    /// The same, and one more that only some operations need.
     #[inline]
     pub(crate) fn stock_more(&mut self, segments: &Segments, traffic: &mut Traffic) -> bool {
         self.count > SPARES || self.stock_to(SPARES + 1, segments, traffic)
@@ -391,7 +391,7 @@ impl Spares {
         }
     }
 
-    /// Which ones they are.
+    /// The segments in hand.
     pub(crate) fn held(&self) -> &[u32] {
         &self.segments[..self.count as usize]
     }

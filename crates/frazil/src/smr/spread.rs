@@ -29,7 +29,7 @@ const PLACES: usize = if CHECKED { 2 } else { 256 };
 /// for each thread that holds some, mapped where it has held one.
 const ASIDE_PLACES: usize = if CHECKED { 2 } else { 1 << 16 };
 
-/// Places for which a word says which are due.
+/// Places whose due bits share a word.
 const A_WORD: usize = u64::BITS as usize;
 
 /// How often a recount looks at a thread that has not passed, before it leaves the rest to the next
@@ -42,7 +42,7 @@ const LOOKS: u32 = if cfg!(loom) { 2 } else { 1_000 };
 pub(crate) struct Own {
     /// Odd while the thread reads a word and counts.
     section: AtomicU64,
-    /// Holds less releases of this thread, by place, in lines of its own. They wrap.
+    /// Holds minus releases of this thread, by place, in lines of its own. They wrap.
     counts: OnceBox<Chunks<AtomicU64>>,
 }
 

@@ -16,9 +16,9 @@
 //!   busy = false                       claimed = false
 //! ```
 //!
-//! Whichever fence comes later sees the other side's flag, so never do both work; both
-//! may give up. The owner executes no locked instruction (20 cycles of 110 that a miss
-//! takes). Nobody waits: a thread that does not get one stripe goes to another.
+//! Whichever fence comes later sees the other side's flag, so both never work at once; both may
+//! give up. The owner executes no locked instruction (20 cycles of 110 that a miss takes). Nobody
+//! waits: a thread that does not get one stripe goes to another.
 //!
 //! 1,024 bytes; a cache has as many stripes as threads that used it at once.
 
@@ -44,7 +44,7 @@ use crate::sync::{CHECKED, Mutex, MutexGuard};
 pub(crate) struct Reader {
     /// The slot that a `get` of this thread reads, or 0.
     pub(crate) hazard: AtomicU32,
-    /// Another, which it is compared with, or 0.
+    /// A second slot, which that is compared with, or 0.
     pub(crate) second: AtomicU32,
     /// How many pins this thread holds. More than can be forgotten in a lifetime.
     pub(crate) depth: AtomicU64,
@@ -61,13 +61,13 @@ impl Reader {
     #[inline(always)]
     pub(crate) fn name(&self, slot: u32) {
         self.names.add(slot);
-        // Either the look that follows sees that the slot was unlinked, or who reclaims it sees
-        // the name. Partner: as of `Hazard::protects`.
+        // Either the look that follows sees that the slot was unlinked, or the reclaimer sees the
+        // name. Partner: as of `Hazard::protects`.
         fence::light();
         self.progress.wake_if_asleep();
     }
 
-    /// Releases everything that a thread was reading which no longer exists.
+    /// Releases everything that a lost thread was reading.
     pub(crate) fn forget(&self) {
         self.hazard.store(0, Relaxed);
         self.second.store(0, Relaxed);
@@ -127,7 +127,7 @@ pub(crate) struct Stripe<L = (), W = ()> {
     pub(crate) local: L,
     /// Whether the owner is at work.
     busy: AtomicBool,
-    /// Whether another thread wants to be, or is.
+    /// Whether another thread is at work, or about to be.
     claimed: AtomicBool,
     /// Whether the thread at work runs user code, for which no thread may wait.
     outside: AtomicBool,
@@ -175,7 +175,7 @@ impl<L, W> Stripe<L, W> {
         self.emptied.load(Relaxed) != done
     }
 
-    /// Says that nothing is in the buffers of a stripe that [has rested](Stripe::has_rested).
+    /// Notes that the buffers of a stripe that [has rested](Stripe::has_rested) are empty.
     pub(crate) fn note_emptied(&self) {
         self.emptied.store(self.seen.load(Relaxed), Relaxed);
     }
@@ -214,7 +214,7 @@ impl<L, W> Stripe<L, W> {
         }
     }
 
-    /// Says that the calling thread is at work with it, or is about to be, and not its owner.
+    /// Notes that the calling thread, not the owner, is at work with it, or is about to be.
     pub(crate) fn set_claimant(&self) {
         self.claimant.store(thread::number() + 1, Relaxed);
     }
@@ -234,21 +234,21 @@ impl<'s, L, W> Held<'s, L, W> {
         &self.stripe.local
     }
 
-    /// Where to say that code of the user's runs.
+    /// Where to note that user code runs.
     #[inline(always)]
     pub(crate) fn outside(&self) -> &'s AtomicBool {
         &self.stripe.outside
     }
 }
 
-/// Says that code of the user's runs under a stripe, until it is dropped: those who want all
-/// writers to stop do not wait for it.
+/// Notes, until it is dropped, that user code runs under a stripe: a thread that stops all writers
+/// does not wait for it.
 pub(crate) struct Outside<'s>(&'s AtomicBool);
 
 impl<'s> Outside<'s> {
     #[inline(always)]
     pub(crate) fn new(outside: &'s AtomicBool) -> Self {
-        // No data hangs on it.
+        // No data depends on it.
         outside.store(true, Relaxed);
         Outside(outside)
     }
@@ -303,7 +303,7 @@ pub(crate) struct Stripes<L = (), W = ()> {
     chunks: [std::sync::atomic::AtomicPtr<Stripe<L, W>>; CHUNKS],
     /// Whether no thread may begin to write.
     stopped: AtomicBool,
-    /// Taken by who stops the writers, and by those who wait for it.
+    /// Held by the thread that stops the writers; others take it to wait for that thread.
     stopping: Mutex<()>,
 }
 
@@ -353,7 +353,8 @@ impl<L: Default, W: Default> Stripes<L, W> {
         // Acquire: partner is the Release of `make`.
         let first = self.chunks[chunk].load(Acquire);
         let count = (FIRST as usize) << chunk;
-        // SAFETY: a pointer that is not null was made with so many, and lives as long as this.
+        // SAFETY: a pointer that is not null was made with `count` stripes, and lives as long as
+        // this.
         (!first.is_null()).then(|| unsafe { std::slice::from_raw_parts(first, count) })
     }
 
@@ -401,11 +402,11 @@ impl<L: Default, W: Default> Stripes<L, W> {
     /// Whether a thread that has just taken a stripe must release it and [wait](Self::wait).
     #[inline(always)]
     pub(crate) fn is_stopped(&self) -> bool {
-        // Acquire: partner is the Release of who has stopped the writers before.
+        // Acquire: partner is the Release of the drop of `Stopped`.
         self.stopped.load(Acquire)
     }
 
-    /// Waits until writers may go on. The caller holds no stripe for which others wait.
+    /// Waits until writers may continue. The caller holds no stripe for which others wait.
     pub(crate) fn wait(&self) {
         if self.is_stopped() {
             drop(self.stopping());
@@ -419,12 +420,12 @@ impl<L: Default, W: Default> Stripes<L, W> {
         Stopping { _alone: self.stopping.lock(), _unforked: unforked }
     }
 
-    /// Stops all writers: waits until those at work have ended. `None` if one runs code of the
-    /// user's, or takes too long.
+    /// Stops all writers: waits until those at work have ended. `None` if one runs user code, or
+    /// takes too long.
     pub(crate) fn stop<'s>(&'s self, stopping: Stopping<'s>) -> Option<Stopped<'s>> {
         self.stopped.store(true, Relaxed);
         let stopped = Stopped { stopped: &self.stopped, _stopping: stopping };
-        // Partner: the light fence of `own`, after which its caller looks whether it is to stop.
+        // Partner: the light fence of `own`, after which its caller checks whether it must stop.
         fence::heavy();
         // Stripes made from here on belong to threads that find them stopped.
         let mut looks = 0;

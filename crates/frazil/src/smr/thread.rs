@@ -45,7 +45,7 @@ impl Lease {
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        // One that counts as lost, with which its thread has forked, is handed out no more.
+        // A number that counts as lost, because its thread has forked, is not handed out again.
         if !fork::has_lost(self.0) {
             numbers().0.push(Reverse(self.0));
         }
@@ -103,9 +103,9 @@ impl Drop for OfThread {
 }
 
 crate::sync::checked_thread_local! {
-    /// The stripe that this thread used last, and the cache whose it is; 0 is no cache.
-    /// Cleared with the thread's number, and an identity is never given twice, so it is
-    /// the thread's own stripe of a living cache whenever the identity is right.
+    /// The stripe that this thread used last, and the identity of its cache; 0 is no cache. It is
+    /// cleared with the thread's number, and no identity is given twice. So if the identity is
+    /// right, it is the thread's own stripe of a living cache.
     static LAST: Cell<(u64, *const ())> = const { Cell::new((0, std::ptr::null())) };
 }
 
@@ -144,8 +144,8 @@ pub(crate) fn number() -> u32 {
 
 #[cold]
 fn register() -> u32 {
-    // Where the thread's own variables are being destroyed the number stays taken: a
-    // stripe less, in programs whose destructors use a cache after ours has run.
+    // While the thread's own variables are being destroyed the number stays taken: one stripe less,
+    // in programs whose destructors use a cache after ours has run.
     let number = LEASE
         .try_with(|lease| lease.0.number())
         .unwrap_or_else(|_| ManuallyDrop::new(Lease::new()).number());
@@ -183,7 +183,7 @@ mod at_fork {
         (first.unwrap_or(0), CURRENT.try_with(Cell::get).unwrap_or(0).checked_sub(1))
     }
 
-    /// Lets others have them.
+    /// Releases them to other threads.
     pub(crate) fn release_numbers() {
         _ = SEIZED.try_with(Cell::take);
     }

@@ -6,12 +6,11 @@ use crate::sync::atomic::{
 };
 use crate::sync::{CHECKED, ZeroDefault};
 
-/// Words in a bucket. Under checkers few, or no word would ever go further on.
+/// Words in a bucket. Few under checkers, or no word would ever be displaced.
 pub(crate) const WORDS: usize = if CHECKED { 2 } else { 15 };
 
-/// From here on the count of displaced words stays as it is: the bucket is always read
-/// past. Only keys with equal hashes get there. The room above is for threads that count
-/// at once.
+/// From this count on displaced words are not counted, and look-ups always read past the bucket.
+/// Only keys with equal hashes get there. The numbers above are for threads that count at once.
 const ALWAYS: u16 = 0xf000;
 
 #[derive(Debug, Default)]
@@ -32,8 +31,8 @@ impl Bucket {
         Bucket { words: [const { AtomicU32::new(0) }; WORDS], displaced: AtomicU16::new(0) }
     }
 
-    /// A bit for each word that equals `wanted` without its lowest bits, fewer than 32, at one
-    /// moment or another of the call: who acts on one looks at it again.
+    /// A bit for each word that, without its lowest `bits` bits, fewer than 32, equals `wanted` at
+    /// some moment of the call: a caller that acts on one reads it again.
     #[inline(always)]
     pub(crate) fn matches(&self, wanted: u32, bits: u32) -> u32 {
         scan::matches(self, wanted, bits)
@@ -63,7 +62,7 @@ impl Bucket {
         self.displaced.load(Acquire) != 0
     }
 
-    /// How many they are, unless it has become too many to count.
+    /// Their number; `None` if it became too large to count.
     pub(crate) fn displacements(&self) -> Option<u16> {
         Some(self.displaced.load(Relaxed)).filter(|&count| count < ALWAYS)
     }
@@ -82,7 +81,7 @@ impl Bucket {
         }
     }
 
-    /// Stores `word` in an empty cell and returns that. `None` if there is none.
+    /// Stores `word` in an empty cell and returns the cell. `None` if no cell is empty.
     #[inline(always)]
     pub(crate) fn store(&self, word: u32) -> Option<&AtomicU32> {
         let mut empty = self.matches(0, 0);
@@ -124,7 +123,7 @@ impl Bucket {
     }
 }
 
-/// All words of a line at once: 20 instructions instead of 100, and five scans make a miss.
+/// All words of a line at once: 20 instructions instead of 100, and a miss makes five scans.
 #[cfg(all(target_arch = "x86_64", not(any(miri, loom, shuttle))))]
 mod scan {
     use std::arch::asm;
@@ -190,7 +189,7 @@ mod scan {
     }
 }
 
-/// Brings a line near that is about to be read, where the language knows how.
+/// Prefetches a line that is about to be read, where the language can.
 #[inline(always)]
 pub(crate) fn prefetch_for_reading(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -203,7 +202,7 @@ pub(crate) fn prefetch_for_reading(address: *const u8) {
     let _ = address;
 }
 
-/// Brings a line near that is about to be written, where the processor knows how.
+/// Prefetches a line that is about to be written, where the processor can.
 #[inline(always)]
 pub(crate) fn prefetch_for_writing(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

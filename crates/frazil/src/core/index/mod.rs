@@ -2,22 +2,22 @@
 //!
 //! A bucket is one cache line: a header and 15 words of 32 bits, each a tag above and a slot below.
 //! A cache of a million entries has 12 bits of tag, and a look-up reads a wrong entry every 450
-//! times; each doubling takes a bit, so one of 16 million has 8 and 28. The home bucket is chosen
-//! by the upper half of the hash, multiplied into range, so there may be any number of buckets. A
-//! word that finds its home full goes to the next bucket that is not, and is counted in the header
-//! of every bucket it passed, so a look-up reads on only where something was displaced. At most 60
-//! % full: 1.02 buckets a look-up, where buckets of seven 64-bit words read 1.8 under churn. 7.1
-//! bytes an entry at that load.
+//! times; each doubling takes a bit, so one of 16 million has 8 bits, and reads one every 28 times.
+//! The upper half of the hash, multiplied into range, chooses the home bucket, so any number of
+//! buckets is possible. A word that finds its home full goes to the next bucket that is not, and is
+//! counted in the header of every bucket it passed, so a look-up reads on only where a word was
+//! displaced. At most 60 % full: 1.02 buckets a look-up, where buckets of seven 64-bit words read
+//! 1.8 under churn. 7.1 bytes an entry at that load.
 //!
 //! **Writers** take no lock either; each change is one compare-exchange of the key's
 //! word: an admission (0 to the word), a replacement (old to new), a removal or an
-//! eviction (to 0). That exchange decides every race about a residency: who ends it
-//! reports it and gets its weight back. Two threads may admit one key at the same time,
-//! so each looks again after it has: the word that comes first in the order of the
-//! look-up stays, and whoever sees both takes the other out ([`Home::is_alone`]).
+//! eviction (to 0). That exchange decides every race about a residency: the thread that ends it
+//! reports it and gets its weight back. Two threads may admit one key at the same time, so each
+//! looks again afterwards: the word that comes first in the order of the look-up stays, and a
+//! thread that sees both removes the other ([`Home::is_alone`]).
 //!
 //! **It grows**: a table that is full is replaced by one of four times as many buckets, while no
-//! writer is at work: whoever changes a word holds a stripe. Readers notice when they miss
+//! writer is at work: a thread that changes a word holds a stripe. Readers notice when they miss
 //! ([`Index::has_left`]). `docs/design/growth.md` says why that is right.
 
 mod bucket;
@@ -37,7 +37,7 @@ use crate::sync::atomic::{
 
 /// Factor between a table and the one that it replaces.
 const GROWTH: usize = 4;
-/// Buckets of the first table: at least so many, and fewer than [`GROWTH`] times that.
+/// Buckets of the first table: at least this number, and fewer than [`GROWTH`] times that.
 const FIRST: usize = if CHECKED { 1 } else { 16 };
 
 /// A hash, as the index uses it: where to look, and for what. The same in every table.
@@ -64,7 +64,7 @@ pub(crate) fn mix(hash: u64) -> u64 {
 /// The concurrent hash table.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// The last of all tables that there ever were, or the static one.
+    /// The newest table, or the static one.
     current: AtomicPtr<Table>,
     /// By slot: the upper half of its key's mixed hash, written before the slot is published and
     /// read when the table grows.
@@ -83,12 +83,12 @@ pub(crate) enum Seen<R> {
     Changed,
 }
 
-/// The highest slot in the words of a table that has `len` buckets and comes after one with slots
-/// up to `before`; for so many words, with slots up to `last`. Never lower than before: the
-/// capacity may have fallen since, but words keep only the tag bits that they had.
+/// The highest slot in the words of a table of `len` buckets that replaces one with slots up to
+/// `before`; for `words` words, with slots up to `last`. Never lower than before: the capacity may
+/// have fallen since, but words keep only the tag bits that they had.
 fn last_of_next(before: u32, len: usize, (words, last): (u64, u32)) -> u32 {
     let most = u32::try_from(Table::most(len)).unwrap_or(u32::MAX);
-    // Every bit that a slot needs less is one more to tell keys apart.
+    // Every bit that slots do not need is one more to tell keys apart.
     let wanted = if len >= Table::buckets_for(words) { last } else { most.min(last) };
     wanted.max(before)
 }
@@ -126,7 +126,7 @@ impl Index {
         unsafe { &*self.current.load(Acquire) }
     }
 
-    /// Whether a table in which nothing was found is not the current one any more.
+    /// Whether a table in which a look-up found nothing is no longer the current one.
     #[inline(always)]
     pub(crate) fn has_left(&self, table: &Table) -> bool {
         // Acquire: a thread that has read a wiped word sees the replacement of the table; partner
@@ -135,7 +135,7 @@ impl Index {
         !std::ptr::eq(self.current.load(Relaxed), table)
     }
 
-    /// Brings the home bucket of a hash near.
+    /// Prefetches the home bucket of a hash.
     #[inline(always)]
     pub(crate) fn prefetch(&self, mixed: Mixed) {
         let table = self.table();
@@ -225,8 +225,8 @@ impl Index {
         )
     }
 
-    /// How many slots may have been handed out before it is time to grow, and how many before it
-    /// must; for no more than `words` words, of slots up to `last`.
+    /// Number of slots handed out from which on the table should grow, and from which on it must;
+    /// for no more than `words` words, of slots up to `last`.
     pub(crate) fn limits(&self, words: u64, last: u32) -> (u32, u32) {
         let table = self.table();
         if table.is_static() {
@@ -256,7 +256,7 @@ impl Index {
     /// thread holds a stripe, and none makes a table.
     pub(crate) fn grow(&self, larger: Table) {
         let table = self.table();
-        // Else words would lose bits of their slots, and readers would take one for another.
+        // Otherwise words would lose bits of their slots, and readers would confuse slots.
         assert!(larger.last() >= table.last(), "slots keep their bits");
         for at in 0..table.len() {
             for word in table.cells(at).iter().map(|cell| cell.load(Relaxed)) {
@@ -280,7 +280,7 @@ impl Index {
         self.current.store(Box::into_raw(Box::new(table)), Release);
     }
 
-    /// All tables that there ever were, the last first.
+    /// All tables ever made, the newest first.
     fn made(&self) -> impl Iterator<Item = &Table> {
         // SAFETY: tables live as long as this.
         let deref = |table: *mut Table| unsafe { table.as_ref() };
@@ -326,8 +326,8 @@ pub(crate) struct Home<'i> {
 }
 
 impl<'i> Home<'i> {
-    /// Adds a word for a slot whose key was not there and whose home is noted, and returns where
-    /// it is. `None` if no bucket has room.
+    /// Adds a word for a slot whose key was absent and whose home is noted, and returns its cell.
+    /// `None` if no bucket has room.
     #[inline(always)]
     pub(crate) fn admit(self, slot: u32) -> Option<&'i AtomicU32> {
         self.table.admit(self.bucket, self.mixed, slot)
@@ -360,8 +360,8 @@ impl Drop for Index {
     }
 }
 
-/// A way through all entries of an index, home by home, that goes on where it was when the table
-/// is replaced.
+/// A walk through all entries of an index, home by home. If the table is replaced, it continues
+/// where it was.
 ///
 /// The home of an entry is the same share of any table, so homes already visited in one are also
 /// behind in the next. Only the home being visited is begun anew: entries present at its start and
@@ -376,11 +376,11 @@ pub(crate) struct Tour<'i> {
     table: &'i Table,
     /// The home being visited.
     home: usize,
-    /// Slots that were there when it was begun, perhaps in a smaller table, and were not taken yet;
-    /// of the homes before `end`.
+    /// Slots present when its visit began, perhaps in a smaller table, and not taken yet; of the
+    /// homes before `end`.
     rest: Vec<u32>,
     end: usize,
-    /// Where they are in this table, those that were not shown; and the slot that was shown last.
+    /// Their cells in this table, without those that were shown; and the slot that was shown last.
     cells: Vec<(&'i AtomicU32, u32)>,
     shown: u32,
 }
@@ -398,25 +398,25 @@ impl<'i> Tour<'i> {
         Tour { index, table, home, rest, end: home, cells, shown: 0 }
     }
 
-    /// Where the entries begin that are behind this home, as a share of any table; this home itself once more if its words
-    /// have left it, perhaps before they were seen. `None` behind the last one.
+    /// Where the entries after this home begin, as a share of any table; this home once more if its
+    /// words have left it, perhaps before they were seen. `None` after the last home.
     pub(crate) fn cursor(&self) -> Option<u64> {
         let home = if self.index.has_left(self.table) { self.home } else { self.home + 1 };
         (home < self.table.len()).then(|| self.table.begin_of(home))
     }
 
-    /// The number of the home, which there need not be.
+    /// The number of the home, which need not exist.
     pub(crate) fn home(&self) -> usize {
         self.home
     }
 
-    /// Goes on to the next home in which something is. False if there is none. O(1) amortised,
-    /// where hashes are not alike.
+    /// Advances to the next home with entries. False if there is none. O(1) amortised, unless
+    /// hashes are alike.
     pub(crate) fn next(&mut self) -> bool {
         self.next_within(usize::MAX)
     }
 
-    /// As [`Tour::next`], but looks at so many homes at most, and stays at the last of them.
+    /// As [`Tour::next`], but looks at `homes` homes at most, and stays at the last of them.
     pub(crate) fn next_within(&mut self, homes: usize) -> bool {
         for _ in 0..homes {
             if self.index.has_left(self.table) {
@@ -495,7 +495,7 @@ impl<'i> Tour<'i> {
     /// elsewhere.
     pub(crate) fn take(&mut self, slot: u32) -> bool {
         self.visited(self.shown);
-        // It has got into that cell since, and may have left another cell of this home before.
+        // It has moved into that cell since, and may have left another cell of this home before.
         if slot != self.shown {
             self.visited(slot);
         }
@@ -504,7 +504,7 @@ impl<'i> Tour<'i> {
 
     /// A slot is not visited again, should the home be begun anew.
     fn visited(&mut self, slot: u32) {
-        // The last, without removed ones.
+        // It is the last one, if none was removed.
         if let Some(at) = self.rest.iter().rposition(|&rest| rest == slot) {
             self.rest.swap_remove(at);
         }
@@ -516,7 +516,7 @@ mod tests {
     use super::*;
     use crate::core::grow::{slots_for, words_for};
 
-    /// Words that lie behind full buckets, of a table as full as it gets.
+    /// Number of displaced words, of a table as full as it gets.
     fn displaced(hash: impl Fn(u64) -> u64) -> usize {
         const SLOTS: u32 = 40_000;
         let index = Index::new(SLOTS.into());

@@ -10,10 +10,10 @@ use crate::sync::atomic::{
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 
-/// The most that a table is meant to be filled, in percent.
+/// The highest intended load of a table, in percent.
 const LOAD_PERCENT: usize = 60;
 
-/// The most that it is filled where it cannot be replaced, as long as writers cannot be stopped.
+/// The highest load of a table that cannot be replaced while writers cannot be stopped, in percent.
 const MOST_PERCENT: usize = 85;
 
 /// One table. A reference to it may be used for as long as the index lives.
@@ -33,7 +33,7 @@ unsafe impl Send for Table {}
 // SAFETY: as above.
 unsafe impl Sync for Table {}
 
-/// The table of an index in which nothing is. Nothing is ever written to it.
+/// The table of an empty index. No thread ever writes to it.
 #[cfg(not(any(loom, shuttle)))]
 static EMPTY: Table = {
     static BUCKET: Bucket = Bucket::empty();
@@ -42,7 +42,7 @@ static EMPTY: Table = {
 };
 
 impl Table {
-    /// One without room.
+    /// A table without capacity.
     #[cfg(not(any(loom, shuttle)))]
     pub(super) fn empty() -> NonNull<Table> {
         NonNull::from_ref(&EMPTY)
@@ -57,7 +57,7 @@ impl Table {
         false
     }
 
-    /// A table of so many buckets, for words with slots up to `last`.
+    /// A table of `len` buckets, for words with slots up to `last`.
     pub(super) fn new(len: usize, last: u32) -> Self {
         let (slot_mask, before) = (Table::mask(last), std::ptr::null_mut());
         let slot_bits = slot_mask.count_ones();
@@ -65,22 +65,22 @@ impl Table {
         Table { buckets: Block::new(len).0, len, slot_mask, slot_bits, before }
     }
 
-    /// Has the system map its pages, before anyone waits for that.
+    /// Has the system map its pages, before a thread waits for that.
     pub(super) fn touch(&self) {
         (0..self.len).step_by(32).for_each(|at| self.bucket(at).touch());
     }
 
-    /// The number of buckets for so many words.
+    /// The number of buckets for `words` words.
     pub(super) fn buckets_for(words: u64) -> usize {
         (words * 100).div_ceil((WORDS * LOAD_PERCENT) as u64).max(1) as usize
     }
 
-    /// The words that it is meant for.
+    /// The words that it holds at the intended load.
     pub(super) fn room(&self) -> u64 {
         if self.is_static() { 0 } else { (self.len * WORDS * LOAD_PERCENT / 100) as u64 }
     }
 
-    /// The words that it takes if need be.
+    /// The most words in a table of `len` buckets.
     pub(super) fn most(len: usize) -> u64 {
         (len * WORDS * MOST_PERCENT / 100) as u64
     }
@@ -95,7 +95,7 @@ impl Table {
         self.slot_mask
     }
 
-    /// How many buckets there are.
+    /// The number of buckets.
     #[inline(always)]
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -123,8 +123,8 @@ impl Table {
         ((u64::from(upper) * self.len as u64) >> 32) as usize
     }
 
-    /// The least upper half of a hash whose home this is, and in a table that replaces this one the first of those whose
-    /// home was this.
+    /// The smallest upper half of a hash with this home. In a table that replaces this one, it
+    /// leads to the first home of those hashes.
     pub(super) fn begin_of(&self, home: usize) -> u64 {
         ((home as u64) << 32).div_ceil(self.len as u64)
     }
@@ -160,7 +160,7 @@ impl Table {
     }
 
     /// Shows `look` every word with the tag of `mixed` in its home bucket, with its slot, until it
-    /// has found its own. And the bucket, which says whether more of them lie further on.
+    /// has found its own. Also returns the bucket, which tells whether more of them lie further on.
     #[inline(always)]
     pub(crate) fn find_at_home<'i, R>(
         &'i self,
@@ -195,7 +195,7 @@ impl Table {
             // and `replace`.
             let word = cell.load(Acquire);
             let slot = self.slot(word);
-            // Not whether it has the tag still: if not, its key is another.
+            // No check that it still has the tag: if not, its key is another.
             match if slot != 0 { look(cell, word, slot) } else { Seen::Other } {
                 Seen::Match(found) => return Some(found),
                 Seen::Other => candidates &= candidates - 1,
@@ -224,7 +224,7 @@ impl Table {
         None
     }
 
-    /// Adds a word of a key with this home, and returns where it is. `None` if no bucket has room.
+    /// Adds a word of a key with this home, and returns its cell. `None` if no bucket has room.
     #[inline(always)]
     pub(super) fn admit<'i>(
         &'i self,
@@ -338,7 +338,7 @@ impl Table {
         }
     }
 
-    /// Empties it, when another is there in its place.
+    /// Empties it, once another table has replaced it.
     pub(super) fn wipe(&self) {
         for at in 0..self.len {
             self.bucket(at).wipe();
@@ -388,8 +388,8 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
-        // SAFETY: `new` has made so many, and this is the table's last owner. The static one is
-        // never dropped.
+        // SAFETY: `new` has made `len` of them, and this is the table's last owner. The static one
+        // is never dropped.
         unsafe { Block(self.buckets).free(self.len) };
     }
 }

@@ -11,7 +11,7 @@ use super::{Decision, Headers, Newcomer, Order, PassedOver, QueueCtx};
 use crate::core::slab::SlotRef;
 use crate::sync::CHECKED;
 
-/// How many held entries of it an eviction passes over before it asks the policy.
+/// Held entries of it that an eviction skips before it asks the policy.
 pub(super) const HELD_FIRST: u32 = if CHECKED { 2 } else { 8 };
 
 /// Queues a new entry in it. False if the cache has no bottom queue, or there is no segment: an

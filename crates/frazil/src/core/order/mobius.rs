@@ -1,11 +1,11 @@
 //! Mobius among threads: two queues that trade places, without a lock.
 //!
 //! Its plain form and oracle is `frazil_policy::Mobius`, and the eviction below reads
-//! like it. The queues differ: survivors are gathered in a segment of the thread's own
-//! and go to the dormant queue as one, which is the paper's consecutive detection
-//! (paper 3, §4.2) without a walk over nodes that others may recycle. It can be switched off, to
-//! be measured: then each survivor goes in a segment that it alone is in.
-//! `docs/design/mobius.md` answers the hazards of the paper's pseudo-code one by one.
+//! like it. The queues differ: a thread gathers survivors in a segment of its own, which moves to
+//! the dormant queue as one. That is the paper's consecutive detection (paper 3, §4.2) without a
+//! walk over nodes that others may recycle. It can be switched off, to be measured: then each
+//! survivor moves in a segment of its own. `docs/design/mobius.md` answers the hazards of the
+//! paper's pseudo-code one by one.
 
 use super::queue::{End, Queue};
 use super::{Decision, Headers, PassedOver, QueueCtx};
@@ -28,9 +28,9 @@ pub(crate) struct Mobius {
     queues: [Queue; 2],
     /// Whether survivors move as one.
     detects_runs: bool,
-    /// Twice how often the queues have traded places, and one more while the active queue
-    /// is *short*. A count and not flags, so that a late exchange fails. Read often,
-    /// written twice a pass over the cache.
+    /// Twice the number of times the queues have traded places, plus 1 while the active queue is
+    /// *short*. A count and not flags, so that a late exchange fails. Read often, written twice a
+    /// pass over the cache.
     pass: OwnLine<AtomicU64>,
 }
 
@@ -40,7 +40,7 @@ impl Mobius {
         Mobius { queues, detects_runs, pass: OwnLine::default() }
     }
 
-    /// Whether survivors move one by one. Only where that can be set is it asked.
+    /// Whether survivors move one by one. Called only where that can be set.
     #[inline(always)]
     pub(crate) fn moves_one_by_one(&self) -> bool {
         cfg!(any(feature = "measure", loom, shuttle)) && !self.detects_runs
@@ -118,7 +118,7 @@ impl Mobius {
     }
 
     /// Trades places for an insertion that has found the active queue empty, if the other is not.
-    /// The pass that it is then.
+    /// Returns the pass after that.
     #[cold]
     #[inline(never)]
     fn turn_if_due<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, mut pass: u64) -> u64 {
@@ -135,14 +135,14 @@ impl Mobius {
 
     #[inline(always)]
     pub(crate) fn evict<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) -> Decision {
-        // Readers may mark as fast as marks are cleared: past this many chances the
-        // candidate goes, visited or not.
+        // Readers may mark as fast as marks are cleared: past this many chances the candidate is
+        // evicted, visited or not.
         let (mut chances, mut turns) = (0, 0);
         let mut held = PassedOver::default();
         loop {
             let pass = self.pass.0.load(Acquire);
             let Some(candidate) = ctx.pop(self.active(pass)) else {
-                // An empty queue is no reason to wait, and two are the end of it.
+                // One empty queue is no reason to wait; two end the eviction.
                 if turns == TURNS_MAX || ctx.is_empty(self.dormant(pass)) {
                     return held.or(Decision::Empty);
                 }

@@ -1,12 +1,12 @@
-//! How policies meet threads.
+//! Policies among threads.
 //!
 //! FIFO, CLOCK, Mobius and S3-FIFO run on lock-free queues of segments (`queue.rs`); any
 //! other policy of `frazil-policy` runs as it is under a lock (`locked/`). Each has a
 //! *position* for every resident slot, kept in the slot's header, at which a removal or
 //! a replacement finds it without a search: [`Order::detach`], [`Order::replace`].
 //!
-//! Which policy it is, is asked once an operation and never on a hit: a hit raises the
-//! mark up to [`Order::mark_max`].
+//! An operation checks once which policy it is, and a hit never does: it raises the mark up to
+//! [`Order::mark_max`].
 
 mod bottom;
 pub(crate) mod locked;
@@ -42,9 +42,9 @@ use s3_fifo::S3Fifo;
 
 /// The entries as a policy sees them.
 pub(crate) trait Headers {
-    /// Its data of a slot.
+    /// The policy's data of a slot.
     fn header(&self, slot: u32) -> &Header;
-    /// A slot, with that.
+    /// A slot, with its header.
     #[inline(always)]
     fn slot_ref(&self, slot: u32) -> SlotRef<'_> {
         SlotRef { slot, header: self.header(slot) }
@@ -53,11 +53,11 @@ pub(crate) trait Headers {
     fn reads(&self) -> &Reads;
     /// Calls a function with the buffers of every stripe not in use.
     fn each_idle(&self, take: &mut dyn FnMut(&mut Buffers));
-    /// Brings a slot's line near, because it will be examined soon.
+    /// Prefetches a slot's line, because it will be examined soon.
     fn prefetch(&self, slot: u32);
     /// The weight of an occupied slot.
     fn weight(&self, slot: u32) -> u64;
-    /// With what priority the entry in a slot has come.
+    /// The priority with which the entry in a slot was inserted.
     #[inline(always)]
     fn priority(&self, _slot: u32) -> Priority {
         Priority::Low
@@ -78,7 +78,7 @@ pub(crate) trait Headers {
     fn claim(&self, _slot: u32) -> bool {
         true
     }
-    /// It stays after all.
+    /// The slot stays after all.
     fn unclaim(&self, _slot: u32) {}
     /// Whether evictions have given up recently, because all checked entries were held.
     #[inline(always)]
@@ -130,7 +130,7 @@ pub(crate) struct Absence {
     /// End of the fetch, and typical duration of such a fetch.
     pub(crate) landed: u64,
     pub(crate) fetch: u64,
-    /// How many wait for it, how long they have, together, and how long the last of them has.
+    /// Number of waiters, their total wait, and the wait of the last of them.
     pub(crate) waiters: u64,
     pub(crate) delay: u64,
     pub(crate) least: u64,
@@ -139,7 +139,7 @@ pub(crate) struct Absence {
 /// The result of an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// This slot goes; the caller has taken it.
+    /// This slot is evicted; the caller has taken it.
     Victim(u32),
     /// The new entry is not admitted.
     Refuse,
@@ -155,7 +155,7 @@ pub(crate) struct QueueCtx<'c, H> {
     pub(crate) reclaim: &'c Reclaim,
     pub(crate) headers: &'c H,
     pub(crate) buffers: &'c mut Buffers,
-    /// Where to say that code of the user's runs.
+    /// Where to note that user code runs.
     pub(crate) outside: &'c AtomicBool,
 }
 
@@ -175,8 +175,8 @@ impl<'c, H: Headers> QueueCtx<'c, H> {
         }
     }
 
-    /// Lets others have the slot that was just queued, though its segment has room for more. Where
-    /// segments have become few it stays with those that come after it.
+    /// Publishes the slot that was just queued, though its segment is not full. If segments have
+    /// become few it stays with those that come after it.
     #[cold]
     #[inline(never)]
     fn publish_alone(&mut self, queue: &Queue) {
@@ -186,7 +186,7 @@ impl<'c, H: Headers> QueueCtx<'c, H> {
         }
     }
 
-    /// The oldest slot of a queue that is not dead; those that are, are retired.
+    /// The oldest slot of a queue that is not dead. Retires dead ones.
     #[inline(always)]
     pub(crate) fn pop(&mut self, queue: &Queue) -> Option<SlotRef<'c>> {
         loop {
@@ -236,8 +236,8 @@ impl<'c, H: Headers> QueueCtx<'c, H> {
         self.reclaim.retire(self.segments, self.buffers, slot);
     }
 
-    /// The hash of the key in a slot that this thread has taken. To hash a key is to run
-    /// the user's code: if that panics, the slot is put back.
+    /// The hash of the key in a slot that this thread has taken. Hashing runs user code: if that
+    /// panics, the slot is put back.
     #[inline(always)]
     pub(crate) fn hash_of_taken(&mut self, slot: u32, put_back: impl FnOnce(&mut Self)) -> u64 {
         let unhashed = Ensure::new(self, put_back);
@@ -248,7 +248,7 @@ impl<'c, H: Headers> QueueCtx<'c, H> {
         hash
     }
 
-    /// Whether a slot, just queued, was declared dead meanwhile; or is another entry's by now that
+    /// Whether a slot, just queued, was declared dead meanwhile; or holds another entry by now that
     /// was.
     #[inline(always)]
     pub(crate) fn has_died(&self, slot: SlotRef<'_>) -> bool {
@@ -275,7 +275,7 @@ fn has_died(slot: SlotRef<'_>) -> bool {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "one a cache; the default is the largest")]
 pub(crate) enum Order {
-    /// The oldest goes. A hit leaves no mark.
+    /// Evicts the oldest entry. A hit leaves no mark.
     Fifo(Queue),
     /// FIFO with second chances; marks up to the number.
     Clock(Queue, u8),
@@ -296,8 +296,8 @@ pub(crate) fn hit_takes_lock(policy: Online) -> bool {
 }
 
 impl Order {
-    /// The policy of a cache of this capacity, in which as many entries are expected as
-    /// `entries_max` says. Mobius moves runs of survivors as one if it `detects_runs`.
+    /// The policy of a cache of this capacity, for `entries_max` expected entries. Mobius moves
+    /// runs of survivors as one if it `detects_runs`.
     pub(crate) fn new(
         (policy, detects_runs): (Online, bool),
         (promotion, shards): (Promotion, u32),
@@ -321,7 +321,7 @@ impl Order {
         }
     }
 
-    /// The fewest slots in a segment of so many words, except those in hand.
+    /// The fewest slots in a segment of `length` words, except those in hand.
     pub(crate) fn slots_in_segment(&self, length: u32) -> u32 {
         match self {
             Order::Mobius(mobius) if mobius.moves_one_by_one() => 1,
@@ -342,7 +342,7 @@ impl Order {
         }
     }
 
-    /// Whether the policy asks what fetches take, and who waits for them.
+    /// Whether the policy uses the duration of fetches, and their waiters.
     #[inline(always)]
     #[cfg(feature = "loading")]
     pub(crate) fn weighs_delay(&self) -> bool {
@@ -360,7 +360,7 @@ impl Order {
     }
 
     /// An operation begins in which a policy may ask for the time: before anything is changed, and
-    /// under no lock, because a clock may be code of the user's.
+    /// under no lock, because a clock may be user code.
     #[inline(always)]
     pub(crate) fn read_clock<H: Headers>(&self, headers: &H) {
         if let Order::Locked(locked) = self {
@@ -414,7 +414,7 @@ impl Order {
         self.enter(ctx, slot, newcomer, priority);
     }
 
-    /// Puts a slot where the policy starts.
+    /// Queues a slot where the policy puts a new entry.
     #[inline(always)]
     fn enter<H: Headers>(
         &self,
@@ -452,7 +452,7 @@ impl Order {
     #[cold]
     fn put_back_as<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32, priority: Priority) {
         // A policy under a lock has forgotten the slot and its place: to it this is another
-        // object. Not the key's hash, which it may be a panic of that brings it here.
+        // object. Not the key's hash: its panic may be why the slot is put back.
         let hash = u64::from(slot).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let newcomer = Newcomer::new(hash, ctx.headers.weight(slot));
         newcomer.recalled.set(u32::from(matches!(self, Order::S3Fifo(_))));
@@ -566,7 +566,7 @@ impl Order {
             return locked.replace(ctx, old, new);
         }
         let queued = Position::of(ctx.headers.header(old));
-        // Before the word, with which the new slot is anyone's to take.
+        // Before the word, after which any thread may take the new slot.
         queued.note(ctx.headers.header(new));
         let weight = ctx.headers.weight(new);
         let (word, mark) = (ctx.segments.word(queued.position()), queued.mark());
@@ -602,7 +602,7 @@ impl Order {
                 let spare = buffers.retired.segment != 0 || buffers.spares.held().len() > 1;
                 // Acquire: partner is the Release with which it was declared dead.
                 let dead = headers.header(slot).state.load(Acquire) & DEAD != 0;
-                // Before it is anyone's.
+                // Before any thread may take it.
                 let weight = headers.weight(slot);
                 let gone = spare && (dead || headers.header(slot).loosen());
                 all &= gone || !dead;
@@ -652,7 +652,7 @@ impl Order {
     }
 }
 
-/// How many held slots an eviction passes over.
+/// Held slots that an eviction skips.
 pub(crate) const HELD_MAX: u32 = if CHECKED { 4 } else { 64 };
 /// The same if one has given up recently and new entries are admitted beyond the capacity. While
 /// everything is held, an insertion with LRU, which takes its lock for each, needs 2 us instead of
@@ -689,7 +689,7 @@ impl PassedOver {
         self.count >= max || is_first_again
     }
 
-    /// A mark was lowered: another may go the next time round.
+    /// A mark was lowered: an eviction may find a victim the next time round.
     #[inline(always)]
     pub(crate) fn go_round_again(&mut self) {
         self.first = 0;

@@ -5,8 +5,8 @@ use crate::core::slab::Header;
 use crate::smr::segments::SECOND;
 use crate::sync::atomic::Ordering::{Acquire, Release};
 
-/// Where a queued slot lies, as it is kept beside the slot: its position, and [`IDLE`],
-/// which no queued slot has, in the place of [`SECOND`], which positions reach.
+/// The position of a queued slot, as kept beside the slot: with [`IDLE`], which no queued slot has,
+/// in place of [`SECOND`], which positions reach.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Position(u32);
 

@@ -18,7 +18,7 @@ use crate::smr::segments::{LINE, SECOND, SLOT, Segments};
 use crate::smr::stripe::Cursor;
 use crate::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 
-/// Which of the queues of a cache it is: where a stripe keeps its ends of it.
+/// Which queue of a cache it is: where a stripe keeps its ends of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// The first queue of a policy.
@@ -58,7 +58,7 @@ impl Queue {
             *back = Cursor { segment: buffers.spares.draw(), next: 0 };
         }
         let position = segments.position(back.segment, back.next);
-        // Before the word, with which the slot is anyone's to take.
+        // Before the word, after which any thread may take the slot.
         Position::new(position, self.mark).note(header);
         // Release: partner is the exchange that takes the slot.
         segments.word(position).store(slot | self.mark, Release);

@@ -10,8 +10,8 @@
 //! A push that would fill a ring closes it instead: [`CLOSED`] takes the place of its value, for
 //! which there always is a cell, and the value goes to the next ring, of twice the cells. Nothing
 //! comes behind `CLOSED`, and nothing is pushed to a ring before the one before it is closed; so a
-//! pop that finds it goes on to the next, and the order holds across rings. Rings that are left
-//! behind stay until the queue is dropped: together they are smaller than the last.
+//! pop that finds it continues with the next ring, and the order holds across rings. Rings that are
+//! left behind stay until the queue is dropped: together they are smaller than the last.
 //!
 //! The values are segments of up to 16 slots, so 16 entries share the cost of a push or a pop: a
 //! contended compare-exchange costs 280 ns, and 14 to 35 an entry in batches. 8 bytes a cell, at
@@ -41,7 +41,7 @@ pub(crate) struct Ring {
     emptied: Next,
 }
 
-/// Where another ring is, or nowhere.
+/// A pointer to another ring, or null.
 #[derive(Debug)]
 struct Next(AtomicPtr<Cells>);
 
@@ -58,7 +58,7 @@ impl Next {
         unsafe { self.0.load(Acquire).as_ref() }
     }
 
-    /// The ring, which is made with so many cells if there is none.
+    /// The ring. Makes it with `cells` cells if there is none.
     fn get_or_make(&self, cells: usize) -> &Cells {
         match self.get() {
             Some(ring) => ring,
@@ -81,10 +81,10 @@ impl Next {
         unsafe { &*made }
     }
 
-    /// Goes on from a ring to the next, unless another thread has.
+    /// Advances from a ring to the next, unless another thread has.
     fn go_on(&self, from: Option<&Cells>, to: &Cells, traffic: &mut Traffic) {
         let from = from.map_or(std::ptr::null_mut(), |from| std::ptr::from_ref(from).cast_mut());
-        // AcqRel: who reads the new one finds the ring before it closed, or emptied.
+        // AcqRel: a thread that reads the new one finds the ring before it closed, or emptied.
         let _ = self.0.compare_exchange(from, std::ptr::from_ref(to).cast_mut(), AcqRel, Relaxed);
         traffic.writes += 1;
     }
@@ -117,7 +117,7 @@ impl Cells {
         }
     }
 
-    /// The next ring, which there is when this is closed.
+    /// The next ring, which exists when this is closed.
     fn next(&self) -> &Cells {
         self.next.get_or_make(2 * self.cells.len())
     }
@@ -134,13 +134,13 @@ impl Cells {
     /// Whether the cell of a position still holds the value of the lap before. Once it does not,
     /// it never does again.
     fn is_behind(&self, position: u64) -> bool {
-        // Acquire: who finds it emptied, finds what emptied it done.
+        // Acquire: a thread that finds it emptied sees the work of the thread that emptied it.
         let found = self.cell(position).load(Acquire);
         lap_of(found).wrapping_sub(lap_of(self.empty(position))) >> 31 == 1
     }
 
-    /// Appends `value`. False if the ring is closed. Each retry means that another thread has
-    /// got on.
+    /// Appends `value`. False if the ring is closed. Each retry means that another thread has made
+    /// progress.
     fn push(&self, value: u32, traffic: &mut Traffic) -> bool {
         loop {
             let tail = self.tail.0.load(Acquire);
@@ -163,8 +163,8 @@ impl Cells {
             } else if found == empty | u64::from(CLOSED) {
                 return false;
             } else {
-                // The cell of the tail never is behind: who has filled the one before it has
-                // looked.
+                // The cell of the tail never is behind: the thread that filled the one before it
+                // has looked.
                 self.follow(&self.tail.0, tail);
             }
             traffic.retries += 1;
@@ -203,7 +203,7 @@ impl Cells {
 
     /// Moves a hint past `position`, unless another thread has.
     fn follow(&self, hint: &AtomicU64, position: u64) {
-        // Release, so that who reads the new position also sees the cell that made it so.
+        // Release, so that a thread that reads the new position also sees the cell that made it so.
         let _ = hint.compare_exchange(position, position + 1, AcqRel, Relaxed);
     }
 

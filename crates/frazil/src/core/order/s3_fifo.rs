@@ -1,10 +1,9 @@
 //! S3-FIFO among threads: a small queue, a main queue and a shared ghost, without locks.
 //!
 //! Its plain form and oracle is `frazil_policy::S3Fifo`, and the two share the ghost. How
-//! much the small queue holds, and how much it has evicted (the ghost's clock), are sums
-//! over the threads: each adds up its own changes and tells the others when they come to
-//! something, so the shared lines are written once for a batch. One thread alone always
-//! knows them exactly.
+//! much the small queue holds, and how much it has evicted (the ghost's clock), are sums over the
+//! threads. Each thread adds up its own changes, and publishes them once they are large enough, so
+//! it writes the shared lines once for a batch. One thread alone always knows the sums exactly.
 
 use std::sync::OnceLock;
 
@@ -68,7 +67,7 @@ impl Ghosts {
             room = room.max(2 * last.room());
         }
         let ghosts = tables[made].get_or_init(|| AgedGhost::new(window, room));
-        // Two threads may have made the same one. Release: partner is the Acquire of who asks it.
+        // Two threads may have made the same one. Release: partner is the Acquire of `last_two`.
         self.made.fetch_max(made + 1, Release);
         ghosts
     }
@@ -95,9 +94,9 @@ pub(crate) struct S3Fifo {
     window: AtomicU64,
     /// Weight in the small queue, and weight evicted from it; both wrap.
     sums: [Line<AtomicU64>; 2],
-    /// The change that a thread keeps to itself, at most.
+    /// The largest change that a thread keeps unpublished.
     discretion: AtomicU64,
-    /// Whether nothing had to go yet at this capacity.
+    /// Whether no eviction was needed yet at this capacity.
     filling: AtomicBool,
 }
 
@@ -160,7 +159,7 @@ impl S3Fifo {
         }
     }
 
-    /// Tells the others all that a stripe has kept to itself.
+    /// Publishes all changes that a stripe has kept.
     pub(crate) fn report_all(&self, buffers: &mut Buffers) {
         for (sum, unreported) in self.sums.iter().zip(&mut buffers.above.unreported) {
             sum.0.fetch_add(std::mem::take(unreported), Relaxed);
@@ -168,8 +167,7 @@ impl S3Fifo {
         }
     }
 
-    /// Weight in the small queue. Below zero for a moment where threads have not told
-    /// each other everything; then it is nothing.
+    /// Weight in the small queue. Below zero for a moment while changes are unpublished; then 0.
     #[inline(always)]
     fn small_weight(&self, buffers: &Buffers) -> u64 {
         self.sum(buffers, WEIGHT).cast_signed().max(0).cast_unsigned()
@@ -180,7 +178,7 @@ impl S3Fifo {
         self.ghosts.last_two().any(|ghosts| ghosts.take(hash, self.sum(buffers, CLOCK)))
     }
 
-    /// Where the next ghost belongs.
+    /// The table for the next ghost.
     #[inline(always)]
     fn ghosts(&self, reclaim: &Reclaim) -> &AgedGhost {
         let window = self.window.load(Relaxed);
@@ -269,7 +267,7 @@ impl S3Fifo {
         ctx: &mut QueueCtx<'_, H>,
         held: &mut PassedOver,
     ) -> Option<u32> {
-        // Others may fill the queue meanwhile: no more than all there is.
+        // Others may fill the queue meanwhile: no more than there are slots.
         for _ in 0..ctx.reclaim.slots() {
             let candidate = self.pop(ctx, SMALL)?;
             if candidate.header.mark.count() < PROMOTED_FROM {
@@ -346,7 +344,7 @@ impl S3Fifo {
         }
     }
 
-    /// The weight in the small queue, as all threads have told it.
+    /// The weight in the small queue, as published by all threads.
     pub(crate) fn told_small_weight(&self) -> u64 {
         self.sums[WEIGHT].0.load(Relaxed)
     }

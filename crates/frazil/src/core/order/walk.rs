@@ -3,8 +3,8 @@
 //! It reads lock-free queues segment by segment while others work with them: first the segments
 //! that stripes consume, then the ring, then those that stripes fill. It does not see what a
 //! working thread has in hand (up to 64 entries). The rest is arithmetic: which queue is examined
-//! first, and what a mark is worth. A snapshot takes marks and places unchanged, so the copy goes
-//! on as the original does. A policy under a lock is copied under the lock, and walked outside.
+//! first, and what a mark is worth. A snapshot takes marks and places unchanged, so the copy
+//! continues as the original. A policy under a lock is copied under the lock, and walked outside.
 //! O(entries), 4 to 20 bytes for each.
 
 use super::queue::Queue;
@@ -21,8 +21,8 @@ impl Order {
         matches!(self, Order::Clock(..) | Order::Mobius(_))
     }
 
-    /// The slots as they are queued, first to be examined first, if with the marks that says
-    /// all; else as [`Order::coldest_first`].
+    /// The slots as they are queued, first to be examined first, if that and the marks are a
+    /// complete copy; else as [`Order::coldest_first`].
     pub(crate) fn queued_first<H: Headers, F: Default>(
         &self,
         headers: &H,
@@ -38,8 +38,8 @@ impl Order {
         }
     }
 
-    /// The slots that are queued, first to go first. Some may be missing, or be there twice,
-    /// where others are at work.
+    /// The queued slots, in the order of eviction. Some may be missing, or be there twice, while
+    /// other threads are at work.
     pub(crate) fn coldest_first<H: Headers, F: Default>(
         &self,
         headers: &H,

@@ -117,7 +117,7 @@ pub(super) trait AnyHotFirst {
 /// A policy, and the data with its types.
 struct Typed<P: Policy> {
     policy: P,
-    /// By place; of nothing, or not looked at, where the meta lies elsewhere.
+    /// By place; of size 0, or unused, where the meta lies elsewhere.
     metas: Vec<P::Meta>,
     /// Its data of new entries.
     awaited: Vec<Option<Incoming<P::Pending>>>,
@@ -127,12 +127,12 @@ struct Typed<P: Policy> {
 
 type AsHotFirst<P> = fn(&mut Typed<P>) -> &mut dyn AnyHotFirst;
 
-/// Makes a policy that takes a lock, for a shard of that capacity.
+/// Makes a policy that takes a lock, for a shard of this capacity.
 pub(super) fn new(policy: Online, capacity: u64) -> Box<dyn AnyPolicy> {
     policy.visit(capacity, Erase)
 }
 
-/// Has its type forgotten.
+/// Erases the type of a policy.
 struct Erase;
 
 impl PolicyVisitor for Erase {

@@ -2,7 +2,7 @@
 //!
 //! The work of a hit is its *promotion*: it waits for the lock, tries it, or notes the hit for
 //! later (`notes.rs`). Before it there may be a *gate* without a lock: by chance, or by the time of
-//! the last promotion. `docs/design/features.md` says what a policy hears, and when.
+//! the last promotion. `docs/design/features.md` says what is reported to a policy, and when.
 
 mod any_policy;
 mod notes;
@@ -28,7 +28,7 @@ pub(crate) use notes::Notes;
 use notes::TURN;
 use policy_shard::{CAPACITY_SEEN, PolicyShard};
 
-/// Entries of a cache for each hit that a thread may note before it tells.
+/// Entries of a cache for each hit that a thread may note before it reports.
 const NOTE_FROM: u64 = if CHECKED { 4 } else { 512 };
 
 /// CACHEUS evicts the most recently used of the least used entries: just those whose hits are noted
@@ -118,7 +118,7 @@ enum Gate {
         q: f64,
         seed: u64,
     },
-    /// It is skipped if its object was promoted less than so many requests ago.
+    /// It is skipped if its object was promoted less than this number of requests ago.
     Window(u64),
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct Caller<'c> {
 /// The clock of a policy.
 #[derive(Debug)]
 enum Ticks {
-    /// It does not ask for it.
+    /// The policy does not use it.
     None,
     /// Requests of all threads, as far as they were reported.
     Requests(Box<OwnLine<AtomicU64>>),
@@ -170,20 +170,20 @@ enum Ticks {
     /// if that is later. If misses are frequent enough for delays to matter, they advance it, so a
     /// hit reads one line and no exact clock. Nanoseconds.
     ///
-    /// A clock may be the user's code. So only [`Ticks::read`] reads it, and a thread uses a time
-    /// read before it takes the policy's lock.
+    /// A clock may be user code. So only [`Ticks::read`] reads it, and a thread uses a time read
+    /// before it takes the policy's lock.
     Real(Box<OwnLine<AtomicU64>>),
 }
 
 /// A tick of 1.024 µs: the 32 bits of a note are 73 minutes.
 const TICK_BITS: u32 = 10;
 
-/// Ticks in so many nanoseconds.
+/// `nanoseconds` in ticks.
 fn ticks(nanoseconds: u64) -> u64 {
     nanoseconds >> TICK_BITS
 }
 
-/// Whether a policy asks what fetches take.
+/// Whether a policy uses the duration of fetches.
 #[cfg(feature = "loading")]
 pub(crate) fn weighs_delay(policy: Online) -> bool {
     matches!(Ticks::of(policy), Ticks::Real(_))
@@ -213,8 +213,8 @@ impl Ticks {
         }
     }
 
-    /// Has the calling thread know what time it is. May run code of the user's: under no lock, and
-    /// not where something is half done.
+    /// Reads the clock for the calling thread. May run user code: under no lock, and not while an
+    /// operation is half done.
     #[inline(always)]
     fn read(&self, headers: &dyn Headers, reads: &Reads) -> u64 {
         let Ticks::Real(latest) = self else { return 0 };
@@ -240,12 +240,12 @@ impl Ticks {
 struct Time {
     now: u64,
     request: u64,
-    /// Writes to the clock that it took to know it.
+    /// Writes to the clock that it took to read it.
     writes: u64,
 }
 
 impl Time {
-    /// The time of a request not long ago, of whose stamp the low half is known.
+    /// The time of a recent request, from the low half of its stamp.
     fn at(&self, request: u32) -> u64 {
         self.now.saturating_sub(u64::from((self.request as u32).wrapping_sub(request)))
     }
@@ -279,9 +279,9 @@ impl Caller<'_> {
 
 #[derive(Debug)]
 pub(crate) struct Locked {
-    /// Made when the policy is first told of anything.
+    /// Made at the first report to the policy.
     policy_shards: OnceLock<Box<[PolicyShard]>>,
-    /// Of the number of shards, which is a power of two.
+    /// Binary logarithm of the number of shards, a power of two.
     bits: u32,
     /// By how much a hash is shifted to become a shard's number.
     shift: u32,
@@ -292,7 +292,7 @@ pub(crate) struct Locked {
     /// as many. Noted hits are hidden from the decisions of others, so there are few in a small
     /// cache.
     notes: AtomicU32,
-    /// Threads whose chance has begun.
+    /// Threads that have seeded their generator.
     drawing: AtomicU64,
     /// By slot, for policies that keep a time beside the entry.
     stamps: OnceLock<Box<Chunks<std::sync::atomic::AtomicU64>>>,
@@ -304,7 +304,7 @@ pub(crate) struct Locked {
 }
 
 impl Locked {
-    /// `policy` for so many entries in so many shards, rounded up to a power of two.
+    /// `policy` for `entries` entries in `shards` shards, rounded up to a power of two.
     pub(crate) fn new(
         policy: Online,
         promotion: Promotion,
@@ -377,7 +377,7 @@ impl Locked {
         self.stamped.then(|| &**self.stamps.get_or_init(Box::default))
     }
 
-    /// The shards that were informed.
+    /// The shards, once the policy has had a report.
     fn used(&self) -> &[PolicyShard] {
         self.policy_shards.get().map_or(&[], |policy_shards| policy_shards)
     }
@@ -416,7 +416,7 @@ impl Locked {
         self.used().iter().flat_map(|policy_shard| policy_shard.aside()).collect()
     }
 
-    /// How many they are.
+    /// Their number.
     #[cfg(feature = "freezing")]
     pub(crate) fn aside_count(&self) -> u64 {
         self.used().iter().map(|policy_shard| policy_shard.aside_count()).sum()
@@ -433,7 +433,7 @@ impl Locked {
         mark_max(self.policy)
     }
 
-    /// Whether the policy asks what fetches take.
+    /// Whether the policy uses the duration of fetches.
     #[inline(always)]
     #[cfg(feature = "loading")]
     pub(crate) fn weighs_delay(&self) -> bool {
@@ -463,7 +463,7 @@ impl Locked {
         &self.policy_shards()[position as usize & ((1 << self.bits) - 1)]
     }
 
-    /// Sees to a hit of a slot that the caller protects.
+    /// Handles a hit of a slot that the caller protects.
     #[inline(always)]
     pub(crate) fn hit<H: Headers>(&self, headers: &H, slot: u32) {
         let reads = headers.reads();
@@ -494,7 +494,7 @@ impl Locked {
         }
     }
 
-    /// Whether the policy got a hit of this slot less than so many epochs ago.
+    /// Whether the policy got a hit of this slot less than `epochs` epochs ago.
     fn heard_of<H: Headers>(&self, headers: &H, slot: u32, epochs: u32) -> bool {
         let header = headers.header(slot);
         let shard = header.position.load(Relaxed) as usize & ((1 << self.bits) - 1);
@@ -564,7 +564,7 @@ impl Locked {
         }
     }
 
-    /// Has the calling thread know what time it is, if the policy asks for that.
+    /// Reads the clock for the calling thread, if the policy uses it.
     pub(crate) fn read_clock<H: Headers>(&self, headers: &H) {
         self.clock.read(headers, headers.reads());
     }
@@ -645,8 +645,8 @@ impl Locked {
         policy_shard.replace(&caller, &mut ctx.buffers.traffic, [old, new], used)
     }
 
-    /// Retires the dead that are in a place, as long as there are segments for them. Whether there
-    /// were.
+    /// Retires dead slots that are in a place, as long as there are segments for them. Returns
+    /// whether there were.
     pub(crate) fn remove_dead<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) -> bool {
         for policy_shard in self.used() {
             let mut from = 0;
@@ -670,8 +670,8 @@ impl Locked {
         self.used().iter().map(|policy_shard| policy_shard.held()).sum()
     }
 
-    /// The slots in the order in which they would go; of shards, those that go at the same
-    /// time next to each other.
+    /// The slots in the order of eviction; of several shards, those evicted at the same time next
+    /// to each other.
     pub(crate) fn coldest_first<H: Headers>(&self, headers: &H) -> Vec<u32> {
         self.read_clock(headers);
         let caller = self.caller(headers);
@@ -704,7 +704,7 @@ impl Locked {
     }
 }
 
-/// The hottest entries on their way out of a policy's sight, hottest first, shard by shard.
+/// A walk that sets the hottest entries aside, hottest first, shard by shard.
 #[cfg(feature = "freezing")]
 pub(crate) struct Walk<'l> {
     locked: &'l Locked,
@@ -712,7 +712,7 @@ pub(crate) struct Walk<'l> {
     share: f64,
     /// The shard being walked, and those to come.
     policy_shards: &'l [PolicyShard],
-    /// How many of it.
+    /// How many of it are left to set aside.
     left: u64,
 }
 
@@ -766,8 +766,8 @@ mod tests {
     use crate::core::local::Buffers;
     use crate::core::slab::Header;
 
-    /// Slots that all weigh 1. With a barrier, who asks for a weight waits for the test, twice,
-    /// and has the policy's lock meanwhile.
+    /// Slots that all weigh 1. With a barrier, a thread that reads a weight waits for the test,
+    /// twice, and has the policy's lock meanwhile.
     struct Waiting<'t> {
         headers: Vec<Header>,
         reads: Reads,
@@ -831,7 +831,7 @@ mod tests {
             barrier.wait();
             outcome.unwrap_or_else(|panic| resume_unwind(panic));
         });
-        // It was of another's headers.
+        // The other thread's headers had the slot.
         assert!(locked.policy_shards()[0].slots().iter().any(|&(_, slot)| slot == 9));
     }
 
@@ -847,7 +847,7 @@ mod tests {
         assert_eq!(headers.reads.notes.slots().count(), room as usize);
         assert!(headers.reads.notes.lately() > 1, "there were some vain attempts");
         assert_eq!(victim(&locked, &headers), Decision::Victim(2), "it was told after all");
-        // Slot 1 was heard of just now, slot 3 never.
+        // The policy got a hit of slot 1 just now, of slot 3 never.
         locked.hit(&headers, 1);
         assert_eq!(skipped(&headers), 1);
         for slot in [3, 4].repeat(2_000) {
@@ -874,7 +874,7 @@ mod tests {
         assert_eq!(victim(&locked, &headers), Decision::Victim(1));
     }
 
-    /// How often one thread misses to which the lock always seems `crowded`.
+    /// Miss ratio of one thread, for which the lock always is most crowded if `crowded`.
     fn misses(capacity: u64, crowded: bool) -> f64 {
         const REQUESTS: u32 = 400_000;
         let builder = crate::Cache::builder(capacity).policy(Online::Lru);
@@ -882,7 +882,7 @@ mod tests {
         let mut rng = Rng::new(5);
         let mut misses = 0;
         for _ in 0..REQUESTS {
-            // Popularity falls about as Zipf's does.
+            // Popularity falls about as in Zipf's law.
             let key = 10_000f64.powf(rng.unit()) as u64;
             for stripe in cache.core.stripes.iter().filter(|_| crowded) {
                 (0..notes::EPOCHS).for_each(|_| stripe.local.reads.notes.crowd());

@@ -1,22 +1,22 @@
 //! Hits that a thread has noted for a policy under a lock, and the crowding of that lock as the
 //! thread sees it.
 //!
-//! The lock is taken once for a buffer of notes: paper 1 (§5.2) shows that above some hit ratio
-//! work done on every hit bounds throughput. From half a buffer on the thread delivers its notes if
+//! A thread takes the lock once for a buffer of notes: paper 1 (§5.2) shows that above some hit
+//! ratio work done on every hit bounds throughput. From half a buffer on it reports its notes if
 //! the lock is free. With a full buffer it waits for the lock, so nothing is lost.
 //!
-//! Each attempt that is vain makes the lock more *crowded* to the thread, each other one less.
-//! While it is crowded, hits of entries that the policy has heard of lately are passed over:
-//! those in the upper part of an LRU list, which matter least, and the more of them the more
-//! crowded it is. Where even that does not help, full buffers are thrown away, but not the
-//! short ones of small caches. Whole ones fill only where there is no miss between so many
-//! hits, because a write tells the notes first.
+//! Each failed attempt makes the lock more *crowded* for the thread, each other one less. While it
+//! is crowded, the thread skips hits of entries whose hits the policy got recently: those in the
+//! upper part of an LRU list, which matter least. The more crowded it is, the more of them it
+//! skips. If even that does not help, it discards full buffers, but not the short ones of small
+//! caches. A whole one fills only without a miss between its hits, because a write reports the
+//! notes first.
 
 use crate::smr::stripe::add;
 use crate::sync::CHECKED;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// The most hits that wait to be told.
+/// The most hits that wait to be reported.
 const LENGTH: usize = if CHECKED { 4 } else { 64 };
 /// The most notes from which on they are reported if the lock is free.
 pub(crate) const ENOUGH: u32 = LENGTH as u32 / 2;
@@ -25,8 +25,8 @@ const BETWEEN: u32 = if CHECKED { 1 } else { 8 };
 
 /// Epochs in which a policy gets hits of as many entries as there are.
 pub(crate) const EPOCHS: usize = 16;
-/// Epochs are counted up to this, and from 0 again. An entry that is not heard of for so long
-/// seems to have been heard of lately, once; below 255, which a header's mark is never to reach.
+/// Epochs are counted up to this, and from 0 again. An entry without a reported hit for so long
+/// seems recently hit, once. Below 255, which a header's mark must never reach.
 pub(crate) const TURN: u8 = 128;
 /// The most epochs that count as recent. If all hits that this allows are skipped, one thread on
 /// about Zipf 1.0 misses up to 0.14 points more; with twice as many epochs up to 0.6.
@@ -43,7 +43,7 @@ pub(crate) struct Notes {
     crowd: AtomicU32,
     /// Hits that were skipped or thrown away.
     pub(crate) skipped: AtomicU64,
-    /// Slot, and the low half of the stamp that says when it was.
+    /// Slot, and the low half of the hit's stamp.
     notes: [AtomicU64; LENGTH],
 }
 
@@ -60,8 +60,8 @@ impl Default for Notes {
 }
 
 impl Notes {
-    /// Hits of entries whose last hit reached the policy less than so many epochs ago are skipped.
-    /// 0 for a thread without contention.
+    /// Hits of entries whose last hit reached the policy less than this number of epochs ago are
+    /// skipped. 0 for a thread without contention.
     #[inline(always)]
     pub(crate) fn lately(&self) -> u32 {
         self.crowd.load(Relaxed).div_ceil(RISE)
@@ -85,7 +85,7 @@ impl Notes {
     }
 
     /// Shows all notes, oldest first, each with the low half of its stamp, and
-    /// keeps those for which `stays` says so.
+    /// keeps those for which `stays` is true.
     #[inline(always)]
     pub(crate) fn take(&self, mut stays: impl FnMut(u32, u32) -> bool) {
         let count = self.count.load(Relaxed);
@@ -109,7 +109,7 @@ impl Notes {
         self.notes.iter().take(count).map(|note| (note.load(Relaxed) >> 32) as u32)
     }
 
-    /// Throws the notes away.
+    /// Discards the notes.
     pub(crate) fn discard(&self) {
         add(&self.skipped, self.count.load(Relaxed).into());
         self.count.store(0, Relaxed);

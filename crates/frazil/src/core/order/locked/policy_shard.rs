@@ -51,7 +51,7 @@ pub(super) fn seen(weight: u64) -> u64 {
 pub(crate) struct PolicyShard {
     shard: Shard,
     places: Mutex<Places>,
-    /// Written under the lock, for those who look for a shard that holds too much.
+    /// Written under the lock, for threads that look for a shard that holds too much.
     held: AtomicU64,
     /// The policy's epoch. Separate from the data that the lock's holders write, because readers
     /// read it.
@@ -64,7 +64,7 @@ struct Places {
     free: Vec<u32>,
     tickets: Tickets,
     aside: SetAside,
-    /// The latest that the policy has heard of.
+    /// The latest time reported to the policy.
     time: u64,
     /// Slots inserted in this epoch, or with a hit reported to the policy.
     fresh: usize,
@@ -117,7 +117,7 @@ struct Fetched {
     missed: u64,
     took: u64,
     landed: u64,
-    /// How many came meanwhile, how long they waited, together, and how long the last of them.
+    /// Requests that came meanwhile, their total wait, and the wait of the last of them.
     waiters: u64,
     delay: u64,
     least: u64,
@@ -317,7 +317,7 @@ impl Places {
         self.fresh += 1;
         let header = caller.headers.header(slot);
         header.position.store(to.shard.position(place), Relaxed);
-        // Never, that is: half a turn of the epochs ago. SIEVE clears the mark later.
+        // That means never: half a turn of the epochs ago. SIEVE clears the mark later.
         header.mark.set((to.epoch() + TURN / 2) % TURN);
         place
     }
@@ -385,7 +385,7 @@ impl PolicyShard {
         self.try_enter(caller, wait).map(|entered| entered.leave(caller.reads)).is_some()
     }
 
-    /// Tells the policy of one hit. False if it may not wait for the lock and it is taken.
+    /// Reports one hit to the policy. False if it may not wait for the lock and it is taken.
     pub(super) fn hit(&self, caller: &Caller<'_>, slot: u32, wait: bool) -> bool {
         let Some(mut entered) = self.try_enter(caller, wait) else { return false };
         let Places { policy, table, aside, .. } = &mut *entered.places;
@@ -533,7 +533,7 @@ impl PolicyShard {
         true
     }
 
-    /// Takes out the first slot from the place `from` on that is dead, and says where it was.
+    /// Takes out the first dead slot from the place `from` on, and returns its place.
     pub(super) fn take_dead(
         &self,
         caller: &Caller<'_>,
@@ -554,7 +554,7 @@ impl PolicyShard {
         Some((slot, place))
     }
 
-    /// Tells the policy of another capacity.
+    /// Sets the policy's capacity.
     pub(super) fn set_capacity(&self, capacity: u64) {
         self.places.lock().policy.set_capacity(capacity);
     }
@@ -661,7 +661,7 @@ impl PolicyShard {
         seated.map(|(place, &slot)| (self.shard.position(place), slot)).collect()
     }
 
-    /// The slots that are in a place, in the order in which they would go.
+    /// The slots that are in a place, in the order of eviction.
     pub(super) fn coldest_first(&self, caller: &Caller<'_>) -> Vec<u32> {
         let entered = self.enter(caller, &mut Traffic::default());
         let Places { policy, table, .. } = &*entered.places;

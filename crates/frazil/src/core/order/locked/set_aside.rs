@@ -1,16 +1,16 @@
 //! Entries that a policy under a lock has set aside: its hottest, which it must not evict.
 //!
 //! The thread that sets entries aside walks the order, hottest first, a batch of places at a time
-//! under the lock. From then on nobody tells the policy of hits of those places, as the headers of
-//! their slots say without the lock; removals of them are told to the policy as such. During the
-//! walk the policy hears of no hit, so nothing moves to where the walk has been.
+//! under the lock. From then on no thread reports hits of those places to the policy: the headers
+//! of their slots show it without the lock. Removals of them are reported as such. During the walk
+//! no hit is reported, so nothing moves to where the walk has been.
 
 use frazil_policy::Slot;
 
 use super::any_policy::AnyPolicy;
 
-/// Replacements that are noted. With more a thaw asks of each place whether it is set aside, under
-/// the lock: 2 ms for a million.
+/// Replacements that are noted. With more a thaw checks each place under the lock: 2 ms for a
+/// million.
 #[cfg(feature = "freezing")]
 const REPLACEMENTS_MAX: usize = 1 << 16;
 
@@ -93,8 +93,7 @@ impl SetAside {
         self.cursor = colder(policy, None);
     }
 
-    /// The next place, to be set aside now. `is_seated` says whether one of those listed is there
-    /// still.
+    /// The next place, to be set aside now. `is_seated` tells whether a listed one is still there.
     #[cfg(feature = "freezing")]
     pub(super) fn next(
         &mut self,

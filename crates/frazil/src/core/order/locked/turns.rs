@@ -40,15 +40,15 @@ pub struct ListCosts {
     pub skip: Duration,
 }
 
-/// How often the lock was taken, and what list operations were made to cost, since the cache was
-/// built: counted, and not timed.
+/// How often the lock was taken, and the set costs of its list operations, since the cache was
+/// built: counted, not timed.
 ///
 /// ```
 /// assert_eq!(frazil::ListTurns::default().turns, 0);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListTurns {
-    /// How often.
+    /// How often the lock was taken.
     pub turns: u64,
     /// Costs of all operations.
     pub spent: Duration,
@@ -99,7 +99,7 @@ impl Turns {
         Some((guard, vain > 0))
     }
 
-    /// Makes the holder of the lock do so much work.
+    /// Makes the holder of the lock do this work `times` times.
     pub(super) fn spend(&self, work: Work, times: u32) {
         let cost = match work {
             Work::Delink => self.costs.delink,
