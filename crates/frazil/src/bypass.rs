@@ -7,7 +7,7 @@ use crate::Cache;
 use crate::{ListTurns, core::order::Order};
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Whether the next request of this thread should go to the backend without asking the cache.
+    /// Whether the next request of this thread should go to the backend instead of to the cache.
     /// Call it before each [`get`](Cache::get) if [`Builder::bypass`](crate::Builder::bypass) is
     /// set; otherwise it is always false.
     ///

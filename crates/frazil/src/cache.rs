@@ -26,7 +26,7 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) core: Featured<K, V, S>,
 }
 
-// The statements of the documentation.
+// The documentation states this size.
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<crate::core::local::Stripe<crate::features::Local>>() == 1024);
 
@@ -57,7 +57,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.get(hash, key)
     }
 
-    /// The same with the key's hash, for what follows on a miss.
+    /// The same with the key's hash, for the work after a miss.
     #[cfg(feature = "loading")]
     #[inline(always)]
     pub(crate) fn get_with_hash<Q>(&self, key: &Q) -> (u64, Option<V>)
@@ -89,7 +89,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.peek(self.core.hashes(key).1, key)
     }
 
-    /// Whether `key` is there, without a trace.
+    /// Whether `key` is present, without a trace.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();

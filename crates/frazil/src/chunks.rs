@@ -19,8 +19,8 @@ use std::sync::atomic::{
 
 use crate::sync::{CHECKED, ZeroDefault};
 
-/// The logarithm of the length of the first chunk. Under checkers, to whom each atomic is dear,
-/// few.
+/// The logarithm of the length of the first chunk. Few under checkers, for which each atomic is
+/// expensive.
 const FIRST_BITS: u32 = if CHECKED { 2 } else { 6 };
 /// One for each binary logarithm of a number, with those of the first chunk counted as one.
 const CHUNKS: usize = (u32::BITS - FIRST_BITS + 1) as usize;
@@ -54,7 +54,7 @@ impl<T: ZeroDefault> Default for Chunks<T> {
 }
 
 impl<T: ZeroDefault> Chunks<T> {
-    /// Where an element lies. Nowhere, if its chunk was not made before.
+    /// The address of an element; invalid if its chunk was not made before.
     ///
     /// The caller has the number from the thread that made the chunk, directly or through others.
     #[inline(always)]

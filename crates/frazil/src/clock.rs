@@ -21,7 +21,7 @@ use std::time::Duration;
 #[cfg(feature = "expiry")]
 pub(crate) use horizon::{Horizon, SECOND};
 
-/// A clock of the user's: any time that does not run backward.
+/// A user's clock: any time that does not run backward.
 pub(crate) type UserClock = Box<dyn Fn() -> Duration + Send + Sync>;
 
 /// The time at which a cache is made. Not 0, so that 0 is no time; and not less than the
@@ -32,8 +32,8 @@ pub(crate) const BEGINNING: u64 = 1 << 20;
 /// spare bit.
 pub(crate) const END: u64 = 1 << 61;
 
-/// The coarse time, since a moment that is the same for the whole process. For those who
-/// need no cache's time.
+/// The coarse time, since a moment that is the same for the whole process. For code that needs no
+/// cache's time.
 #[cfg(feature = "recording")]
 pub(crate) fn coarse_ns() -> u64 {
     system::coarse()
@@ -90,7 +90,7 @@ impl Clock {
         if self.user.is_some() { 0 } else { system::lag() }
     }
 
-    /// Whether it is another than the system's.
+    /// Whether it is the user's clock.
     #[cfg(any(feature = "expiry", feature = "freezing"))]
     pub(crate) fn is_users(&self) -> bool {
         self.user.is_some()
@@ -98,7 +98,7 @@ impl Clock {
 
     #[inline(always)]
     fn since_origin(&self, now: u64) -> u64 {
-        // A clock that has run backward shows the beginning at the least.
+        // A clock that has run backward shows at least the beginning.
         (now.saturating_sub(self.origin) + BEGINNING).min(END)
     }
 }
@@ -200,7 +200,7 @@ mod tests {
         for _ in 0..1_000 {
             let (before, coarse, after) = (clock.exact(), clock.coarse(), clock.exact());
             assert!(coarse <= after, "{coarse} is after {after}");
-            // The kernel may be late to move it: twice the tick, and the test is not sick.
+            // The kernel may be late to move it: twice the tick is allowed.
             assert!(coarse + 2 * clock.lag() + 1_000_000 >= before, "{coarse}, {before}");
         }
     }

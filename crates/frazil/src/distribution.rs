@@ -33,8 +33,6 @@ fn largest(bucket: usize) -> u64 {
 /// A histogram: part of [`FetchStats`](crate::FetchStats). Values lie in buckets, eight to a power
 /// of two.
 ///
-/// Values lie in buckets, eight to a power of two.
-///
 /// ```
 /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
 /// cache.get_or_insert_with(&1, || 10);
@@ -108,7 +106,7 @@ impl Distribution {
         found.map_or(0, largest)
     }
 
-    /// How many are less than `1 << power`.
+    /// Number of values less than `1 << power`.
     #[cfg(feature = "prometheus")]
     pub(crate) fn below(&self, power: u32) -> u64 {
         let end = bucket(1 << power).min(self.counts.len());

@@ -368,16 +368,11 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         self.or_insert_with(V::default)
     }
 
-    /// Calls `compute` with the present value and does as it answers, in one step: if the key is
+    /// Calls `compute` with the present value and applies its answer, in one step: if the key is
     /// changed or evicted meanwhile, nothing is done and `compute` is called again. Computations of
     /// one key run one after the other, and after a load of it that is under way. So all additions
     /// to a counter are counted, as long as it is not evicted. It is not a request: neither policy
     /// nor counts see the look-up. A value that is not admitted is returned even so.
-    ///
-    /// Computations of one key run one after the other, and after a load of it that is under way;
-    /// additions to a count are all counted, as long as it is not evicted. It is no request:
-    /// neither policy nor counts see the look-up. A value that is not admitted is returned
-    /// nevertheless.
     ///
     /// An insertion that began before a computation of an absent key, and ends after it, may count
     /// as inserted and removed before: then the computed value stays, though it was not computed
@@ -436,7 +431,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         self.compute(Some(nanoseconds(timeout)), compute).ok_or(TimedOut)
     }
 
-    /// `None` if others took longer than so many nanoseconds.
+    /// `None` if others took longer than `timeout` nanoseconds.
     fn compute(
         self,
         timeout: Option<u64>,
@@ -482,12 +477,9 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     /// It waits for others without blocking the thread. While the future runs, others that compute
     /// or load the key wait for it; look-ups and writes do not. If the key is written, removed or
     /// evicted meanwhile, the answer is dropped and `compute` is called again. The future may be
-    /// dropped at any time: then nothing has changed, and the next that waits has the turn. The
+    /// dropped at any time: then nothing has changed, and the next waiting caller has the turn. The
     /// statement of [`and_compute`](Entry::and_compute) about earlier insertions holds here for
     /// present keys too, if two of them end meanwhile.
-    ///
-    /// The statement about insertions that began before holds here for present keys too, if two of
-    /// them end meanwhile.
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};

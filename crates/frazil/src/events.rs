@@ -1,13 +1,13 @@
 //! Events for `tracing`. Feature `tracing`; without it nothing of this is compiled.
 //!
-//! Only what is rare and what somebody would act on, never anything of a hit: an event takes
-//! some nanoseconds to be unwanted, and microseconds to be written down. What goes on and on
-//! while it lasts is told at the first, second, fourth, eighth, … time.
+//! Only rare occurrences that somebody would act on, never a hit: an event costs some nanoseconds
+//! if no subscriber wants it, and microseconds to write down. An occurrence that lasts is reported
+//! at the first, second, fourth, eighth, … time.
 //!
-//! A subscriber is code of the user's: events are told outside all locks and stripes, after
-//! the work is done. It may call the cache.
+//! A subscriber is user code: events are reported outside all locks and stripes, after the work is
+//! done. It may call the cache.
 
-/// Tells an event of a cache: `event!(cache, LEVEL, "what", field = value, …)`.
+/// Reports an event of a cache: `event!(cache, LEVEL, "what", field = value, …)`.
 #[cfg(feature = "tracing")]
 macro_rules! event {
     ($cache:expr, $level:ident, $message:literal $(, $($fields:tt)+)?) => {

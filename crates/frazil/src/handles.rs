@@ -1,4 +1,4 @@
-//! A cache whose values can be held, as its users have it.
+//! A cache whose values can be held, as its users see it.
 
 mod builder;
 #[cfg(feature = "freezing")]
@@ -174,7 +174,7 @@ impl<K, V, S> HandleCache<K, V, S> {
         self.core().hooks.set_strict(strict);
     }
 
-    /// In how many homes the hash table keeps its entries, up to 15 in each.
+    /// Number of homes in which the hash table keeps its entries, up to 15 in each.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -319,7 +319,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         self.insert_with(key, value, charge, Priority::Low)
     }
 
-    /// Puts an entry in, as [`insert`](Self::insert), with a priority: where the policy starts it.
+    /// Inserts an entry, as [`insert`](Self::insert), with a priority: where the policy starts it.
     /// A hit treats all entries alike, and FIFO ignores priorities.
     ///
     /// Without a hit, an entry of [`Priority::Bottom`] is evicted before all of [`Priority::Low`],
@@ -350,7 +350,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         self.admit(key, value, charge, priority).map(|(_, admitted)| admitted)
     }
 
-    /// Puts an entry in, as [`insert`](Self::insert), and holds it.
+    /// Inserts an entry, as [`insert`](Self::insert), and holds it.
     ///
     /// Unless the cache is [strict](HandleBuilder::strict), it is admitted beyond the capacity if
     /// nothing else can be evicted. The excess is evicted when it is [released](Self::release), or
@@ -373,8 +373,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`Refused`], with key and value, where the cache is strict and the entry is not admitted;
-    /// else only if there are as many entries as there can be, 2^29.
+    /// [`Refused`], with key and value, if the cache is strict and the entry is not admitted;
+    /// otherwise only if the cache has the most entries possible, 2^29.
     pub fn insert_held(
         &self,
         key: K,
@@ -384,7 +384,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         self.insert_held_with(key, value, charge, Priority::Low)
     }
 
-    /// Puts an entry in and holds it, as [`insert_held`](Self::insert_held), with a priority, as
+    /// Inserts an entry and holds it, as [`insert_held`](Self::insert_held), with a priority, as
     /// [`insert_with`](Self::insert_with).
     ///
     /// ```
@@ -423,7 +423,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         Insertion { held, outcome }
     }
 
-    /// Admits an entry beyond the capacity, or holds it and does not.
+    /// Admits an entry beyond the capacity, or only holds it.
     #[cold]
     #[inline(never)]
     fn insert_beyond(
@@ -482,7 +482,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`Refused`], with key and value, if there are as many entries as there can be, 2^29.
+    /// [`Refused`], with key and value, if the cache has the most entries possible, 2^29.
     pub fn hold_detached(
         &self,
         key: K,
@@ -565,7 +565,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         core.take_out(mixed, key, |_| (), Ending::Removed).is_some()
     }
 
-    /// Removes the very entry that is held, if it is still resident. Whether it was.
+    /// Removes the very entry that is held, if it is still resident. Returns whether it was.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -620,7 +620,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         unsafe { Counting::release(self.core, held.refs()) }
     }
 
-    /// Has those who hold an entry be counted by their threads, as if threads had met there. For
+    /// Makes threads count the holders of an entry themselves, as if threads had met there. For
     /// tests.
     #[doc(hidden)]
     pub fn spread(&self, held: &Held<K, V, S>) {
@@ -629,7 +629,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         }
     }
 
-    /// The handle that was taken apart.
+    /// The handle of an address that [`Held::into_raw`] has returned.
     ///
     /// # Safety
     ///

@@ -46,7 +46,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.extreme(n, |rank| rank)
     }
 
-    /// The keys of the `n` entries for which `distance` says least, least first.
+    /// The keys of the `n` entries with the smallest `distance`, smallest first.
     fn extreme(&self, n: usize, distance: impl Fn(u32) -> u32) -> Vec<K>
     where
         K: Clone,

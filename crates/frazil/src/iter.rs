@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use crate::cache::Cache;
 use crate::core::index::Tour;
 
-/// Homes that a step of a scan looks at, most of them in vain where there are few entries: 4 KiB.
+/// Homes that a step of a scan looks at, most of them empty if there are few entries: 4 KiB.
 const HOMES: usize = 64;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
@@ -89,11 +89,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         ControlFlow::Continue(())
     }
 
-    /// Calls `show` with some entries in place, and says where to go on; begin with 0. `None`: those were all.
+    /// Calls `show` with some entries in place, and returns where to continue; begin with 0.
+    /// `None`: those were all.
     ///
-    /// As [`Cache::for_each`] in steps, with anything between them and nothing kept: an entry present from the first
-    /// step to the last is shown at least once, and once unless the table grows under a step. A step shows the entries of one
-    /// bucket of the table, about ten, or none. Any cursor is valid: one that is not from here begins somewhere.
+    /// As [`Cache::for_each`] in steps, with any time between them and no state kept: an entry
+    /// present from the first step to the last is shown at least once, and once unless the table
+    /// grows during a step. A step shows the entries of one bucket of the table, about ten, or
+    /// none. Any cursor is valid: one that `scan` has not returned begins anywhere.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();

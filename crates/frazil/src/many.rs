@@ -1,9 +1,8 @@
 //! Operations on many keys: `get_many`, `get_many_with`, `insert_many`, `retain`.
 //!
 //! A look-up in a large cache waits twice for memory: for the bucket, and for the entry
-//! that it leads to. Many look-ups at once need not wait one after the other: the keys of
-//! a batch are hashed, all their buckets are asked for, then all their entries, and by
-//! then the first is there.
+//! that it leads to. Many look-ups at once need not wait one after the other: a batch hashes its
+//! keys, prefetches all their buckets, then all their entries, and by then the first has arrived.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -40,8 +39,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         values
     }
 
-    /// As [`Cache::get_many`], but has `read` look at each value in place, and nothing is cloned: it is called
-    /// with the position of each key, in their order, and its value.
+    /// As [`Cache::get_many`], but nothing is cloned: `read` looks at each value in place. It is
+    /// called with the position of each key, in their order, and its value.
     ///
     /// A value is not dropped while `read`, which may use the cache, looks at it.
     ///

@@ -7,8 +7,8 @@ use std::sync::atomic::{
     Ordering::{AcqRel, Acquire},
 };
 
-/// A boxed value, or none yet. Whether there is one a hit asks in two instructions, of a
-/// `OnceLock<Box<T>>` in four.
+/// A boxed value, or none yet. A hit checks for one in two instructions, with a `OnceLock<Box<T>>`
+/// in four.
 #[derive(Debug)]
 pub(crate) struct OnceBox<T>(AtomicPtr<T>);
 

@@ -56,7 +56,7 @@ pub enum RestoreError {
         /// The error of the system.
         source: io::Error,
     },
-    /// The file is something else, or of another version.
+    /// The file is no snapshot, or of another version.
     Foreign {
         /// The file.
         path: PathBuf,
@@ -276,7 +276,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 }
 
-/// A file that goes unless it is finished.
+/// A file that is removed unless it is finished.
 struct Unfinished(Option<PathBuf>);
 
 impl Unfinished {
@@ -401,8 +401,8 @@ struct Record {
 }
 
 impl Record {
-    /// The remaining lifetime of its entry (`None`: for ever) after such a time in the file; `None`
-    /// if it is left out.
+    /// The remaining lifetime of its entry (`None`: for ever) after `since` in the file; `None` if
+    /// it is left out.
     fn lifetime(&self, since: Duration) -> Option<Option<Duration>> {
         match self.left {
             NO_END => Some(None),
@@ -438,7 +438,7 @@ impl Fields<'_> {
     }
 }
 
-/// When a snapshot was taken, and its records, if all of the file is as it was written.
+/// When a snapshot was taken, and its records, if the file is undamaged.
 fn check(path: &Path, bytes: &[u8]) -> Result<(SystemTime, Vec<Record>), RestoreError> {
     let foreign = |what| RestoreError::Foreign { path: path.to_owned(), what };
     if !bytes.starts_with(&MAGIC) {

@@ -28,8 +28,8 @@ macro_rules! checked_thread_local {
 #[cfg(loom)]
 pub(crate) use checked_thread_local;
 
-/// A checker's mutex with the face of `parking_lot`'s: a thread that it suspends must not
-/// hold a lock that the checker does not know. Miri has the standard library's: it refuses how
+/// A checker's mutex with the interface of `parking_lot`'s: a thread that it suspends must not hold
+/// a lock that the checker does not know. Miri has the standard library's: it refuses how
 /// `parking_lot` asks the system to wait (0.9.12, nightly of 2026-10-29).
 #[cfg(any(loom, shuttle, miri))]
 mod lock {
@@ -87,7 +87,7 @@ pub(crate) fn zeroed_slice<T: ZeroDefault>(length: usize) -> Box<[T]> {
 #[cfg(not(any(loom, shuttle)))]
 const HUGE: usize = 1 << 21;
 
-/// Whether so many bytes in one piece should have pages of 2 MB. A cache with such a piece has
+/// Whether `bytes` bytes in one piece should have pages of 2 MB. A cache with such a piece has
 /// earlier pieces of the same total size, and so more memory than processors can cache small pages
 /// of. With less memory huge pages gain nothing.
 #[cfg(not(any(loom, shuttle)))]
@@ -114,7 +114,7 @@ pub(crate) fn advise_huge(memory: *mut u8, bytes: usize) {
     let _ = (memory, bytes);
 }
 
-/// Gives pages back to the system, where that shows zeros in their place.
+/// Gives pages back to the system, where they read as zeros afterwards.
 ///
 /// # Safety
 ///

@@ -1,8 +1,8 @@
-//! Whether the parts of a cache agree: what the tests ask of it in the end.
+//! Whether the parts of a cache agree, which tests check in the end.
 //!
 //! Everything is counted anew, from the index, the queues, the stacks and what stripes
 //! have in hand, and compared with each other: no slot, no segment and no credit may be
-//! lost or be in two places. Nobody else uses the cache meanwhile, so nothing is vague.
+//! lost or be in two places. No other thread uses the cache meanwhile, so all counts are exact.
 //! O(capacity), in time and memory.
 
 mod handles;
@@ -362,8 +362,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Every word of the index leads to a resident slot, which a look-up finds. By slot, whether
-    /// one does.
+    /// Every word of the index leads to a resident slot, which a look-up finds. Returns for each
+    /// slot whether one does.
     fn check_index(&self, survey: &mut Survey) -> Vec<bool> {
         let of_occupied = |slot: u32| {
             let known = survey.slots.get(slot as usize).copied().flatten();

@@ -70,7 +70,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Inserts an entry with the lifetime `term`. If it is not admitted it goes to `refused`:
-    /// callers that do not want it back pay nothing for the way.
+    /// callers that do not want it back pay nothing for this.
     #[inline(always)]
     pub(crate) fn put<R>(
         &self,
@@ -94,7 +94,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.admit(stripe, admission, key, value, refused)
     }
 
-    /// An insertion that ends a miss which is timed.
+    /// An insertion that ends a timed miss.
     #[cold]
     #[inline(never)]
     fn admit_timed<R>(
@@ -128,7 +128,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.take_out(self.hash_to_remove(key), key, V::clone, Ending::Removed)
     }
 
-    /// Removes `key`, and returns whether it was there. As [`Cache::remove`], for values that are
+    /// Removes `key`, and returns whether it was present. As [`Cache::remove`], for values that are
     /// not `Clone`.
     ///
     /// ```

@@ -27,15 +27,15 @@ impl Default for Horizon {
 }
 
 impl Horizon {
-    /// Whether a time, given twice, or 0 for never, is certainly to come, and the margin of
-    /// [`Horizon::renew`] before it. Every instruction counts.
+    /// Whether a time, given twice (0 for never), is certainly still to come, by more than the
+    /// margin of [`Horizon::renew`]. Every instruction counts.
     #[inline(always)]
     pub(crate) fn is_before(&self, twice: u64) -> bool {
         let known = self.0.0.load(Relaxed);
         twice.wrapping_sub(1) > known && (known ^ second()) & SECONDS == 0
     }
 
-    /// Notes the second, if that is another than is known.
+    /// Notes the second, if it has changed.
     pub(crate) fn renew(&self, clock: &Clock, margin: u64) {
         // First, so that it is no later than the time.
         let second = second() & SECONDS;

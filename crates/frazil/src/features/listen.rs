@@ -7,7 +7,7 @@
 //! lock is held.
 //!
 //! Only the outermost operation of a thread calls the listener. Residencies that end in the
-//! listener, or in other code of the user under a stripe, join the list, so there is no recursion,
+//! listener, or in other user code under a stripe, join the list, so there is no recursion,
 //! whatever a listener does. Nor is there an endless loop: noted slots stay pinned until the list
 //! is done, so a listener that inserts as many entries as it is called for finds no free slot in
 //! the end, and its insertion is refused.

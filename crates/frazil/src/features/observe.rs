@@ -8,8 +8,8 @@ use crate::features::Featured;
 use crate::features::record::Event;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// A get of a key that is looked at, done by `get`, which is given its hash. One of many gets
-    /// at once is not `timed`.
+    /// An observed get, done by `get`, which is given the key's hash. One of many gets at once is
+    /// not `timed`.
     // Hashes once more, so that the others need not keep the hash.
     #[cold]
     #[inline(never)]

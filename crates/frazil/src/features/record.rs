@@ -28,7 +28,7 @@ pub use frazil_recording::Recorded;
 
 /// The part of a cache that chooses and notes.
 pub(crate) struct Recorder {
-    /// Lets operations on the keys that are recorded through to here, and others' beside.
+    /// Selects operations on recorded keys, and those of other observers.
     gate: Gate,
     /// Keys whose mixed hash is below this are recorded; 0: none are.
     threshold: AtomicU64,
@@ -44,7 +44,7 @@ impl Recorder {
         }
     }
 
-    /// Whether operations on a key with this hash are looked at, to be recorded or for another
+    /// Whether operations on a key with this hash are observed, for a recording or for another
     /// reason.
     #[inline(always)]
     pub(crate) fn wants(&self, hash: u64) -> bool {
@@ -62,7 +62,7 @@ impl Recorder {
         &self.gate
     }
 
-    /// Notes an operation on a key that is looked at, if that is to record it.
+    /// Notes an operation on an observed key, if it is recorded.
     #[cold]
     #[inline(never)]
     pub(crate) fn note(&self, hash: u64, event: Event, weight: u64) {
@@ -100,7 +100,7 @@ impl Recorder {
         has_sizes: bool,
         lifetimes: Lifetimes,
     ) -> io::Result<()> {
-        // Their locks know their own threads alone, and the writer is none.
+        // Locks of checkers know only their own threads, and the writer is none of these.
         if CHECKED {
             return Err(io::ErrorKind::Unsupported.into());
         }

@@ -49,8 +49,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// Returns the frozen entries to the policy, as its hottest entries. Handles of them stay
     /// valid.
     ///
-    /// Runs beside other threads, O(entries). Does nothing while another thread freezes or
-    /// thaws.
+    /// Runs concurrently with other threads, O(entries). Does nothing while another thread freezes
+    /// or thaws.
     ///
     /// ```
     /// use frazil::{Freezing, HandleCache};
@@ -79,7 +79,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         Some(self.core().learned()?.state.lock().clone())
     }
 
-    /// One step of what [`control_freezing`](Self::control_freezing) does, as
+    /// One step of [`control_freezing`](Self::control_freezing), as
     /// [`Cache::step_freezing`](crate::Cache::step_freezing).
     ///
     /// ```

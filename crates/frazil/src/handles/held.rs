@@ -23,14 +23,14 @@ use crate::smr::refs::{Refs, SlotRefs as _};
 pub enum Outcome {
     /// Its key was absent.
     New,
-    /// It has taken the place of another entry of its key.
+    /// It replaced another entry of its key.
     Replaced,
     /// It was not admitted: no look-up finds it, and it is dropped with its last handle.
     Detached,
 }
 
-/// A value of a [`HandleCache`](crate::HandleCache) that stays for as long as this, or a clone of
-/// it, is there: though it is replaced or removed, and though the cache is dropped.
+/// A value of a [`HandleCache`](crate::HandleCache) that stays as long as this, or a clone of it,
+/// exists: even if the entry is replaced or removed, or the cache is dropped.
 ///
 /// 16 bytes. A clone and a drop are a locked instruction each; the drop of the last one runs the
 /// destructors of key and value if the entry is not resident any more.
@@ -56,14 +56,14 @@ unsafe impl<K: Send + Sync, V: Send + Sync, S: Send + Sync> Sync for Held<K, V, 
 impl<K, V, S> Held<K, V, S> {
     /// # Safety
     ///
-    /// It is the value of a slot of this core, in which a holder is counted for this handle that
-    /// does not release it otherwise.
+    /// The value is of a slot of this core, in which a holder is counted for this handle that is
+    /// not released otherwise.
     #[inline(always)]
     pub(super) unsafe fn new(core: NonNull<Counting<K, V, S>>, value: NonNull<V>) -> Self {
         Held { core, value, owns: PhantomData }
     }
 
-    /// The word that counts it.
+    /// The word in which it is counted.
     #[inline(always)]
     pub(super) fn refs(&self) -> &Refs {
         // SAFETY: the value of a slot, whose core exists as long as a holder is counted in it.

@@ -1,7 +1,7 @@
 //! Frozen copies are not written while anyone reads them.
 //!
 //! One cell stands for all copies. A reader finds what is published, under a hazard or a pin,
-//! and reads the cell; the freezer withdraws it, and where nobody can be reading writes the cell
+//! and reads the cell; the freezer withdraws it, and when no thread can be reading writes the cell
 //! anew and publishes it. loom reports if reading and writing are not ordered.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
 //! The wheel and an insertion: no slot that has a deadline is lost to both. Hints: none by an old
-//! base is believed. And invalidation: what is queued meanwhile is looked at, or will be.
+//! base is used. And invalidation: an entry queued meanwhile is checked, or will be.
 
 use std::sync::Arc;
 
@@ -138,7 +138,7 @@ fn the_base_moves_while_an_entry_is_inserted_and_another_looks() {
 #[derive(Default)]
 struct Queued {
     generations: Generations,
-    /// In the place of its word in a queue.
+    /// Stands for its word in a queue.
     word: AtomicU32,
 }
 

@@ -1,4 +1,4 @@
-//! The index: two threads that admit one key do not both believe they were alone, and nobody
+//! The index: two threads that admit one key do not both believe they were alone, and no look-up
 //! misses a key while the table grows.
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::sync::atomic::{AtomicU32, Ordering::Acquire};
 const HASH: u64 = 7;
 const OTHER: u64 = 8;
 
-/// An index whose table has words for so many slots.
+/// An index whose table has words for `slots` slots.
 fn with_room(slots: u32) -> Index {
     let index = Index::new(slots.into());
     while index.limits(slots.into(), slots).1 < slots {

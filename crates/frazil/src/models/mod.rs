@@ -37,7 +37,7 @@ where
     running.into_iter().map(|thread| thread.join().expect("a thread of the model")).collect()
 }
 
-/// A model that is larger than the others: a thread loses the processor once less.
+/// A model that is larger than the others, with one preemption less.
 fn large_model(work: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.map(|bound| bound.saturating_sub(1));

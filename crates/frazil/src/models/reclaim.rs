@@ -143,7 +143,7 @@ impl Store {
         reader.hazard.store(0, Release);
     }
 
-    /// As who begins to write.
+    /// As a thread that begins to write.
     fn pass(&self) {
         self.stripes.of(0).reader.progress.pass(self.reclaim.epoch());
     }
@@ -180,7 +180,7 @@ fn check(threads: &'static [fn(&Store)]) {
 fn run(threads: &[fn(&Store)]) {
     let store = Arc::new(Store::new());
     together(&store, threads);
-    // Held up for no longer than someone looks: published, or to be had.
+    // Held up only while a thread looks: published, or available.
     store.reclaim_all();
     store.publish(&mut Buffers::default());
     assert_eq!(store.word.load(Relaxed), SLOT);

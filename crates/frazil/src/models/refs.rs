@@ -1,8 +1,8 @@
 //! The word of a slot with handles: what is held stays, and what is in a slot is dropped once.
 //!
 //! One slot, one word of the index, one cell for key and value. loom reports if reading what is in
-//! the cell and dropping it, or filling it anew, are not ordered. Whoever drops it says so, and the
-//! slot is used again when its queue has let go of it as well.
+//! the cell and dropping it, or filling it anew, are not ordered. The thread that drops it notes
+//! that, and the slot is reused when its queue has released it as well.
 
 use std::sync::Arc;
 
@@ -272,8 +272,8 @@ impl Store {
     }
 }
 
-/// A model of two threads, that lose the processor three times as often: who is counted for a
-/// moment only matters where both do.
+/// A model of two threads, with three times as many preemptions: a thread counted for a moment only
+/// matters where both are.
 fn deep_model(work: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.map(|bound| 3 * bound);
@@ -308,7 +308,7 @@ fn one_of_two_ends_a_residency() {
     deep_model(|| run(&[Store::evict, Store::erase]));
 }
 
-/// Else a look-up would miss a key that is replaced, and always there.
+/// Otherwise a look-up would miss a key that is replaced, and always present.
 #[test]
 fn who_finds_it_ended_finds_what_has_replaced_it() {
     let look: fn(&Store) = |store| {

@@ -90,7 +90,7 @@ fn a_late_popper_takes_no_value_of_another_lap() {
     });
 }
 
-/// Two find the ring about to be full: one closes it, both go on in one and the same.
+/// Two find the ring about to be full: one closes it, both continue in the same next one.
 #[test]
 fn what_does_not_fit_goes_to_the_next_ring() {
     loom::model(|| {

@@ -16,7 +16,7 @@ struct Stacked {
     content: UnsafeCell<u32>,
 }
 
-// SAFETY: the models touch `content` only while they have segment 1, and loom sees to it.
+// SAFETY: the models touch `content` only while they have segment 1, and loom checks that.
 unsafe impl Sync for Stacked {}
 
 impl Stacked {

@@ -91,7 +91,7 @@ impl Store {
             // SAFETY: loom looks whether it is.
             let before = self.content.with_mut(|content| unsafe { std::mem::take(&mut *content) });
             assert_eq!(before, 7, "dropped twice");
-            // For who uses the slot again.
+            // For the thread that reuses the slot.
             self.dropped.fetch_add(1, Release);
         }
     }
@@ -145,7 +145,7 @@ impl Store {
         table.recount(&self.spread, all, refs, || self.owns(), recounted)
     }
 
-    /// Ends the residency, and has the word say who is counted.
+    /// Ends the residency, and recounts a spread word.
     fn erase(&self) {
         if self.find(&self.owns[2]) {
             if self.word.compare_exchange(SLOT, 0, AcqRel, Relaxed).is_ok()

@@ -13,7 +13,7 @@ struct Guarded {
     content: UnsafeCell<u32>,
 }
 
-// SAFETY: the models touch `content` only while they hold the stripe, and loom sees to it.
+// SAFETY: the models touch `content` only while they hold the stripe, and loom checks that.
 unsafe impl Sync for Guarded {}
 
 impl Guarded {
@@ -62,7 +62,7 @@ fn two_claimants_and_the_owner_exclude_each_other() {
     check(&[Guarded::own, Guarded::claim, Guarded::claim]);
 }
 
-/// As code of the user's does that is called back.
+/// As user code that is called back does.
 #[test]
 fn who_is_called_back_while_at_work_finds_the_stripe_taken() {
     loom::model(|| {

@@ -148,10 +148,10 @@ impl Names {
         }
         // SAFETY: it is not null, because the first pair is longer than none; and as above.
         let free = unsafe { &*self.logs.load(Relaxed) }.slots(state + COPY);
-        // Release: the names of this state, for a thread that finds them being copied and not yet
-        // copied; partner is the Acquire of `read`.
+        // Release: the names of this state, for who finds that they are being copied and not yet
+        // that they were; partner is the Acquire of `read`.
         self.state.store(state + WRITING, Release);
-        // Release: that it is overwritten, for a thread that may be reading it; partner is the
+        // Release: that it is written over, which who may be reading it then finds; partner is the
         // Acquire of `read`.
         let rest = std::iter::repeat(&0);
         free.iter()
@@ -161,8 +161,7 @@ impl Names {
         self.room.store(free.len() as u32, Relaxed);
         // Release: the names; partner is the Acquire of `read`.
         self.state.store(state + COPY, Release);
-        // Release: not before the state says that they were copied; partner is the Acquire of
-        // `read`.
+        // Release: not before it is said that they were copied; partner is the Acquire of `read`.
         self.count.store(names.len() as u32, Release);
     }
 

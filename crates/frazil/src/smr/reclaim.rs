@@ -322,8 +322,7 @@ impl Reclaim {
             buffers.flushed |= fresh + count > enough;
             match self.fresh.0.compare_exchange(fresh, fresh + count, Relaxed, Relaxed) {
                 Ok(_) => {
-                    // Before any of them is filled. Partner: the fence of a thread that reads which
-                    // were used.
+                    // Before any of them is filled. Partner: the fence before `used` is read.
                     atomic::fence(SeqCst);
                     buffers.traffic.writes += 1;
                     let segment = buffers.spares.draw();
@@ -982,9 +981,8 @@ mod tests {
         assert!(rig.reclaim.is_crowded(), "30 of 100, and as many slots as before");
     }
 
-    /// A thread that has searched limbo reports late how much was held up, after another has found
-    /// that nothing is held up any more. New entries are refused because of that, so nothing is
-    /// retired.
+    /// A thread reports late how much was held up, after another has found nothing held up any
+    /// more. New entries are refused because of that, so nothing is retired.
     #[test]
     fn what_is_said_late_of_readers_that_have_gone_refuses_nobody() {
         let rig = Rig::new(40);

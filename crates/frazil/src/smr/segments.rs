@@ -150,8 +150,7 @@ impl Segments {
         if let Some(segment) = self.empty.pop(self, traffic) {
             return Some(segment);
         }
-        // Bounded: a failed attempt may pass the end by one a thread, so it is undone
-        // by never counting past it.
+        // Never counts past the end, which an addition could pass by one a thread.
         let mut fresh = self.fresh.0.load(Relaxed);
         while fresh <= self.count() * self.length {
             match self.fresh.0.compare_exchange(fresh, fresh + self.length, Relaxed, Relaxed) {

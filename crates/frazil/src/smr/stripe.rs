@@ -353,8 +353,7 @@ impl<L: Default, W: Default> Stripes<L, W> {
         // Acquire: partner is the Release of `make`.
         let first = self.chunks[chunk].load(Acquire);
         let count = (FIRST as usize) << chunk;
-        // SAFETY: a pointer that is not null was made with `count` stripes, and lives as long as
-        // this.
+        // SAFETY: a pointer that is not null leads to `count` stripes, and lives as long as this.
         (!first.is_null()).then(|| unsafe { std::slice::from_raw_parts(first, count) })
     }
 

@@ -1,4 +1,4 @@
-//! The same of a cache whose values can be held, with what is held and what waits to be dropped.
+//! The same for a cache with handles, with held entries and those that wait to be dropped.
 
 use std::hash::{BuildHasher, Hash};
 

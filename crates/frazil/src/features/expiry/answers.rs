@@ -12,7 +12,7 @@ use crate::clock::{END, nanoseconds};
 use crate::core::index::mix;
 use crate::features::Featured;
 
-/// By what share lifetimes are shortened at most, in 2^-32.
+/// The largest share by which lifetimes are shortened, in 2^-32.
 pub(super) struct Jitter(u64);
 
 impl Jitter {
@@ -21,11 +21,11 @@ impl Jitter {
         Jitter((share * 2f64.powi(32)) as u64)
     }
 
-    /// A lifetime of nanoseconds, shortened as `chance` has it.
+    /// A lifetime in nanoseconds, shortened by a share that depends on `chance`.
     fn shorten(&self, lifetime: u64, chance: u64) -> u64 {
         let share = (self.0 * (chance >> 32)) >> 32;
         let cut = (u128::from(lifetime) * u128::from(share)) >> 32;
-        // Something is left of what lives at all.
+        // A lifetime above 0 stays above 0.
         (lifetime - cut as u64).max(lifetime.min(1))
     }
 }
@@ -34,12 +34,12 @@ impl Jitter {
 struct Old {
     /// The end of its lifetime, 0 if it has none.
     end: u64,
-    /// How long it, used now, has left.
+    /// The rest of its lifetime, if it is used now.
     left: Option<Duration>,
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// Deadline of an entry restored from a file, with the rest of its lifetime there if that ends.
+    /// Deadline of an entry restored from a file, with the rest of its lifetime there, if it ends.
     pub(crate) fn term_restored(&self, key: &K, value: &V, lifetime: Option<Duration>) -> Term {
         match lifetime {
             None => self.term(key, value),
@@ -91,8 +91,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         false
     }
 
-    /// A lifetime, shortened by chance if the builder says so. The chance is the key's and the
-    /// moment's: neither keys that come together nor caches with the same keys go together.
+    /// A lifetime, shortened at random if the builder says so. The share depends on the key and the
+    /// moment: neither keys that come together nor caches with the same keys expire together.
     #[inline(always)]
     pub(super) fn jittered(&self, key: &K, lifetime: u64) -> u64 {
         match self.hooks.expiry.jitter {
@@ -108,7 +108,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             return lifetime;
         }
         let chance = mix(self.hasher.hash_one(key)) ^ mix(self.clock.exact());
-        // Poor hashes differ in few bits, and times of a clock of the user's in none.
+        // Poor hashes differ in few bits, and times of a user's clock in none.
         self.hooks.expiry.jitter.shorten(lifetime, mix(chance ^ chance >> 29))
     }
 }

@@ -1,14 +1,14 @@
 //! The deadline of each slot, and the timer wheels that find those that have passed.
 //!
-//! By slot, and 0 where nothing is meant: the *deadline*, in the clock's nanoseconds; with time to
-//! idle the *limit*, the end of its lifetime, beyond which use alone cannot move it; where reads
-//! answer for lifetimes and there is a time to live, the *bound* of all answers; and the tick for
-//! which the slot is *listed* in a wheel. The deadline belongs to the residency. When that ends it
-//! is marked, in its lowest bit, and not taken away: a look-up that has found the entry before must
-//! not think that it lives for ever. The listing belongs to the slot, and stays: when its time has
-//! come the slot has a later deadline, or none. So an insertion touches a wheel only if its
-//! deadline is earlier than the tick for which its slot is listed, and in a cache where entries
-//! live equally long it hardly ever is.
+//! By slot, and 0 for none: the *deadline*, in the clock's nanoseconds; with time to idle the
+//! *limit*, the end of its lifetime, beyond which a use cannot move it; if reads decide lifetimes
+//! and there is a time to live, the *bound* of all they decide; and the tick for which the slot is
+//! *listed* in a wheel. The deadline belongs to the residency. When that ends it is marked, in its
+//! lowest bit, and not removed: a look-up that has found the entry before must not take it for one
+//! that lives for ever. The listing belongs to the slot, and stays: when its time has come the slot
+//! has a later deadline, or none. So an insertion touches a wheel only if its deadline is earlier
+//! than the tick for which its slot is listed. In a cache where entries live equally long it hardly
+//! ever is.
 //!
 //! ```text
 //! insertion                       wheel
@@ -23,9 +23,9 @@
 //! a deadline to an earlier time does as an insertion does; one that moves it to a later time
 //! leaves the listing as it is.
 //!
-//! The slots are divided among wheels, 8,192 to one in large caches, and a lock is held for
-//! as long as it takes to hand out 64 slots: some µs. 24 bytes a slot, 8 more with time to
-//! idle, laid out as slots are first used; 4 kB a wheel.
+//! The slots are divided among wheels, 8,192 to one in large caches, and a thread holds a lock only
+//! while it hands out 64 slots: some µs. 24 bytes a slot, 8 more with time to idle, laid out as
+//! slots are first used; 4 kB a wheel.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ pub(crate) const STEP: usize = 64;
 const SLOTS_A_WHEEL: u32 = 1 << 13;
 /// Number of wheels: a writer that finds nothing due has read a word of each.
 const WHEELS_MAX: u32 = 256;
-/// Slots next to each other are a thread's, and go to one wheel.
+/// Neighbouring slots are one thread's, and belong to one wheel.
 const RUN_BITS: u32 = 4;
 
 /// The mark of a deadline that needs no work.
@@ -85,7 +85,7 @@ impl Term {
         begun: 0,
     };
 
-    /// How long it lives, as a recording has it: 0 where nothing has ever had a lifetime.
+    /// How long it lives, for a recording: 0 where nothing has ever had a lifetime.
     #[cfg(feature = "recording")]
     pub(crate) fn recorded_ns(&self) -> u64 {
         match self.limit {
@@ -103,7 +103,7 @@ pub(crate) struct Spans {
     pub(crate) live: u64,
     /// How long they live unused.
     pub(crate) idle: Option<u64>,
-    /// Whether reads answer for lifetimes.
+    /// Whether reads decide lifetimes.
     pub(crate) reads: bool,
 }
 
@@ -117,7 +117,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// How long it was to come; `None` if there is none.
+    /// The time left until it when it was seen; `None` if there is no deadline.
     pub(crate) fn left(self) -> Option<Duration> {
         let deadline = self.kept >> 1;
         (deadline != 0).then(|| Duration::from_nanos(deadline.saturating_sub(self.now).max(1)))
@@ -131,7 +131,7 @@ struct Idle {
     span: u64,
     /// Uses closer to each other than this move the deadline once; so it is moved further.
     grain: u64,
-    /// The lag of the clock that decides whether they have passed.
+    /// The lag of the clock that decides whether deadlines have passed.
     lag: u64,
 }
 
@@ -160,7 +160,7 @@ pub(crate) struct Deadlines {
     pub(crate) hints: Hints,
     /// Empty without time to idle.
     limits: Chunks<AtomicU64>,
-    /// Empty unless reads answer for lifetimes and there is a time to live.
+    /// Empty unless reads decide lifetimes and there is a time to live.
     bounds: Chunks<AtomicU64>,
     spans: Spans,
     /// How far the clock of look-ups may be behind.
@@ -217,7 +217,7 @@ impl Deadlines {
         self.term_until(now, after(now, lifetime))
     }
 
-    /// The same of one whose lifetime ends then, if not with 0.
+    /// The same for an entry whose lifetime ends at `limit`; never if that is 0.
     pub(crate) fn term_until(&self, now: u64, limit: u64) -> Term {
         let idle = self.idle.as_ref().map_or(0, |idle| after(now, idle.span));
         // Its first lifetime stays: the bound limits only extensions by reads.
@@ -262,7 +262,7 @@ impl Deadlines {
         }
     }
 
-    /// Says that a deadline has passed, so that no use moves it. False if one has.
+    /// Marks that a deadline has passed, so that no use moves it. False if a use has.
     fn settle(&self, slot: u32, kept: u64) -> bool {
         const OVER: u64 = PASSED << 1;
         // Release: the clock was read before; partner is the Acquire of `look`.
@@ -422,7 +422,7 @@ impl Deadlines {
     /// Begins the residency of a slot that the caller alone knows.
     #[inline(always)]
     pub(crate) fn begin(&self, slot: u32, term: Term, hint: &AtomicU16) {
-        // Release: the header, to who takes back its hint.
+        // Release: the header, for a thread that takes back its hint.
         self.by_slot.get_or_make(slot).store(term.deadline << 1, Release);
         self.hints.begin(hint, term.deadline);
         self.generations.begin(slot);
@@ -437,7 +437,7 @@ impl Deadlines {
         }
     }
 
-    /// Sees to it that a slot is looked at when this deadline has passed, which is stored.
+    /// Ensures that a slot is looked at when this deadline, which is stored, has passed.
     #[inline(always)]
     fn list_if_late(&self, slot: u32, deadline: u64) {
         // Partner: the heavy fence between `take` and a look at the deadline.
@@ -449,7 +449,7 @@ impl Deadlines {
         }
     }
 
-    /// Whether the end that reads may not answer beyond is kept by slot.
+    /// Whether the bound of lifetimes that reads decide is kept by slot.
     fn has_bounds(&self) -> bool {
         self.spans.reads && self.spans.live < END
     }
@@ -519,7 +519,7 @@ impl Deadlines {
         tick_of(now) > self.quiet.0.load(Relaxed)
     }
 
-    /// Some slots that are due, for a writer that comes along: it waits for no other.
+    /// Some due slots, for a writer that comes along: it waits for no other.
     pub(crate) fn take_due(&self, now: u64) -> Option<Batch> {
         let tick = tick_of(now);
         let first = self.first.load(Relaxed) as usize;
@@ -546,7 +546,7 @@ impl Deadlines {
         None
     }
 
-    /// How many wheels there are.
+    /// The number of wheels.
     pub(crate) fn wheels(&self) -> usize {
         self.wheels.len()
     }

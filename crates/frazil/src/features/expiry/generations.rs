@@ -12,19 +12,19 @@
 //! ```
 //!
 //! A look-up that begins when the invalidation has returned reads the new generation, or a later
-//! one; an insertion that had ended before had read the old one. Of those that the invalidation
-//! meets some are stale from the beginning, as if they had come before it. What is stale stays so:
-//! generations only grow, and a slot is given another birth by who alone knows it.
+//! one; an insertion that had ended before had read the old one. Of simultaneous insertions some
+//! are stale from the beginning, as if they had come before it. A stale entry stays stale:
+//! generations only grow, and only a thread that alone knows a slot gives it another birth.
 //!
-//! Births are asked for where the deadline is, and not before: a cache whose entries were never
-//! invalidated has none, and its hits do not come by. For the others no hint that a deadline is
-//! far is believed any more, as it does not say of which generation its entry is. 4 bytes a slot
-//! from the first invalidation on.
+//! A look-up reads the birth with the deadline, and not before: a cache whose entries were never
+//! invalidated has no births, and its hits do not read them. In others no hint that a deadline is
+//! far is used any more, as it does not tell the generation of its entry. 4 bytes a slot from the
+//! first invalidation on.
 //!
 //! Stale entries keep their rank with the policy, which may prefer them to all new ones: in a cache that
-//! was used much, the least frequently used entries are the newest. So each insertion looks at some
-//! slots, until it has looked at all that were in use at the invalidation, and takes out what
-//! is stale in them.
+//! was used much, the least frequently used entries are the newest. So each insertion checks some
+//! slots, until all that were in use at the invalidation are checked, and removes the stale
+//! entries.
 
 use std::hash::{BuildHasher, Hash};
 use std::ops::Range;
@@ -41,7 +41,7 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Slots that one insertion looks at: so few, because under a lock that is taken for each.
+/// Slots that one insertion checks: few, because a policy's lock is taken for each.
 const SHARE: u32 = 16;
 
 /// Births by slot, and the generation.
@@ -56,22 +56,23 @@ pub(crate) struct Generations {
     late: AtomicU32,
     born: OnceLock<Chunks<AtomicU32>>,
     /// The slots that writers have still to look at after the last invalidation: the next of them,
-    /// and the end. Written by exchanges only, so that who acquires one has acquired those before.
+    /// and the end. Written by exchanges only, so that a thread that acquires one has acquired
+    /// those before.
     next: AtomicU32,
     end: AtomicU32,
 }
 
 impl Generations {
-    /// Begins the next, and then asks which slots have been used.
+    /// Begins the next, and then reads which slots have been used.
     pub(crate) fn advance(&self, used: impl FnOnce() -> u32) {
         self.born.get_or_init(Chunks::default);
-        // Release: there are births before anyone is stale. After 2^32 of them the oldest
-        // entry would be taken for new, if nothing else had ended it.
+        // Release: births exist before any entry is stale. After 2^32 generations the oldest entry
+        // would count as new, if nothing else had ended it.
         self.current.fetch_add(1, Release);
         // Either a slot that is new is among those used, or its entry is of this generation:
-        // partner is the fence of `Reclaim::refill`. And either a slot that is being queued is
-        // found queued by who takes its share, or who queues it finds it stale: partner is the
-        // light fence of `queued`.
+        // partner is the fence of `Reclaim::refill`. And either the thread that takes its share
+        // finds a slot queued, or the thread that queues it finds it stale: partner is the light
+        // fence of `queued`.
         fence::heavy();
         // Two simultaneous calls both wait until their own is processed.
         self.end.fetch_max(used(), Relaxed);
@@ -85,7 +86,7 @@ impl Generations {
         self.next.load(Relaxed) < self.end.load(Relaxed)
     }
 
-    /// The slots that one writer is to look at.
+    /// The slots that one writer must look at.
     pub(crate) fn share(&self) -> Range<u32> {
         // Acquire: the generation before it, and the stores that its fence made visible; partners
         // are the Releases of `advance` and `queued`. The thread that begins the next one covers
@@ -141,7 +142,7 @@ impl Deadlines {
     /// Hides all present entries.
     pub(crate) fn invalidate(&self, used: impl FnOnce() -> u32) {
         self.generations.advance(used);
-        // Only now: who finds them closed finds the new generation.
+        // Only now: a thread that finds them closed finds the new generation.
         self.hints.close();
     }
 }
@@ -175,7 +176,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             // For the segments in which slots are retired or put back.
             let buffers = &mut *held;
             if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
-                // For who comes when there are segments.
+                // For the writer that comes when there are segments.
                 generations.next.fetch_min(slot, Release);
                 break;
             }
@@ -193,8 +194,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         if generations.purged.load(Relaxed) == state {
             return 0;
         }
-        // Either the sweep finds an entry that is being inserted, or who queues it finds it stale
-        // and counts it as late, after `state`. Partner: the light fence of `Generations::queued`.
+        // Either the sweep finds an entry that is being inserted, or the thread that queues it
+        // finds it stale and counts it as late, after `state`. Partner: the light fence of
+        // `Generations::queued`.
         fence::heavy();
         let gone = self.sweep(steps, |_| false);
         // An older state only has another purge look again.

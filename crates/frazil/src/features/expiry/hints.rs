@@ -1,17 +1,16 @@
 //! Hints in two bytes of an entry's header that its deadline is far away.
 //!
-//! A hit reads the header anyway. The deadline lies in a line of its own, which a cache
-//! of many entries finds in no processor's cache; so a hit reads that only if the hint
-//! does not tell that it is far.
+//! A hit reads the header anyway. The deadline lies in a line of its own, which in a cache of many
+//! entries is in no processor's cache. So a hit reads it only if the hint does not tell that it is
+//! far.
 //!
-//! A hint counts down: 0 is never, and otherwise it is as much less than [`LOOK`] as there
-//! are *units* from the *base* to the deadline. A unit is a fraction of a lifetime. It does
-//! not wrap: what is further than it can say is taken for nearer. Once a second who comes
-//! by works out the *gate*: deadlines whose hint is below it are far.
+//! A hint counts down: 0 is never, and otherwise it is [`LOOK`] minus the number of *units* from
+//! the *base* to the deadline. A unit is a fraction of a lifetime. It does not wrap: a deadline
+//! beyond its range is taken for nearer. Once a second a passing thread works out the *gate*:
+//! deadlines whose hint is below it are far.
 //!
-//! When half of the numbers are spent the base is moved. What is said in terms of the old
-//! one would be too late, so all hints of those who have a deadline become [`LOOK`] before
-//! the gate opens again:
+//! When half of the numbers are spent the base moves. Hints by the old one would be too late, so
+//! the hints of all slots with a deadline become [`LOOK`] before the gate opens again:
 //!
 //! ```text
 //! insertion                       the base moves
@@ -33,7 +32,7 @@ use crate::sync::atomic::{
 };
 use crate::sync::{Mutex, OwnLine};
 
-/// The hint that says nothing: the deadline must be looked at.
+/// The hint without information: the deadline must be looked at.
 pub(crate) const LOOK: u16 = u16::MAX;
 
 /// Units after which the base is moved.
@@ -92,13 +91,13 @@ impl Hints {
         self.known.0.store(0, Relaxed);
     }
 
-    /// Whether a deadline is certainly to come, and will not be moved if the entry is used.
+    /// Whether a deadline is certainly to come, and a use of the entry will not move it.
     #[inline(always)]
     pub(crate) fn is_far(&self, hint: &AtomicU16) -> bool {
         self.is_far_in(hint, second)
     }
 
-    /// The same in a second that is read last.
+    /// The same for the second that `second` returns, which is called last.
     #[inline(always)]
     pub(crate) fn is_far_in(&self, hint: &AtomicU16, second: impl FnOnce() -> u64) -> bool {
         // Acquire: no hint that was taken back before the gate was opened. Partner: the
@@ -128,14 +127,14 @@ impl Hints {
         }
     }
 
-    /// Hints at the deadline of a slot that is protected, where it might say more. The
-    /// deadline is stored.
+    /// Hints at the deadline of a slot that is protected, if that improves its hint. The deadline
+    /// is stored.
     pub(crate) fn improve(&self, hint: &AtomicU16, deadline: u64) {
         if hint.load(Relaxed) <= self.of(deadline, self.base.load(Relaxed)) {
             return;
         }
-        // The slot is published: a hint by a base that moves meanwhile might be believed. With
-        // the lock it does not move, and without the hint is too early, which is no harm.
+        // The slot is published: a look-up might use a hint by a base that moves meanwhile. With
+        // the lock it does not move, and without it the hint stays too early, which does no harm.
         if let Some(_still) = self.forgetting.try_lock() {
             hint.store(self.of(deadline, self.base.load(Relaxed)), Relaxed);
         }
@@ -208,7 +207,7 @@ mod tests {
 
     const HOUR: u64 = 3_600_000_000_000;
 
-    /// Slots with hints and deadlines, and the hour by hour of a cache.
+    /// Slots with hints and deadlines.
     struct Bench {
         hints: Hints,
         deadlines: Chunks<AtomicU64>,
@@ -306,7 +305,7 @@ mod tests {
         bench.renew(2 * HOUR);
         bench.begin(0, 5 * HOUR / 2);
         assert!(!bench.is_far(0));
-        // A hint says no less for having been asked about an earlier deadline.
+        // An earlier deadline makes a hint no worse.
         bench.begin(0, 9 * HOUR);
         bench.hints.improve(&bench.by_slot[0], 3 * HOUR);
         assert!(bench.is_far(0));
@@ -324,7 +323,7 @@ mod tests {
         }
     }
 
-    /// The base moves; until all have been told, nothing is far.
+    /// The base moves; until all hints are taken back, nothing is far.
     #[test]
     fn what_lives_longer_than_can_be_said_is_far_again_once_it_was_looked_at() {
         let bench = Bench::new(4 * STEP as usize, None);

@@ -51,7 +51,7 @@ pub(crate) struct Terms<K, V> {
     pub(crate) of_entry: Option<Lifetime<K, V>>,
     pub(crate) of_update: Option<Answer<K, V>>,
     pub(crate) of_read: Option<Answer<K, V>>,
-    /// By what share lifetimes are shortened at most.
+    /// The largest share by which lifetimes are shortened.
     pub(crate) jitter: f64,
 }
 
@@ -69,7 +69,7 @@ impl<K, V> Default for Terms<K, V> {
 }
 
 impl<K, V> Terms<K, V> {
-    /// Whether entries expire whose insertion does not say so.
+    /// Whether entries expire whose insertion sets no lifetime.
     #[cfg(feature = "freezing")]
     pub(crate) fn are_set(&self) -> bool {
         self.to_live.is_some()
@@ -93,7 +93,7 @@ pub(crate) struct Expiry<K, V> {
     /// Whether entries get deadlines without a lifetime from their insertion.
     is_set: bool,
     jitter: Jitter,
-    /// How many entries are expected.
+    /// The expected number of entries.
     expected: u64,
 }
 
@@ -129,7 +129,7 @@ impl<K, V> Expiry<K, V> {
         self.deadlines.get_or_make(|| Deadlines::new(slots, used, spans, clock))
     }
 
-    /// A residency has ended: how, as it is counted.
+    /// A residency has ended: returns the ending as it is counted.
     #[inline(always)]
     pub(crate) fn ended(&self, slot: u32, ending: Ending) -> Ending {
         let Some(deadlines) = self.deadlines() else { return ending };
@@ -151,7 +151,7 @@ impl<K, V> Expiry<K, V> {
         if some { Lifetimes::Told } else { Lifetimes::None }
     }
 
-    /// How long entries live whose insertion does not say so.
+    /// Lifetime of entries whose insertion sets none.
     pub(crate) fn time_to_live(&self) -> Option<Duration> {
         (self.to_live < END).then(|| Duration::from_nanos(self.to_live))
     }
@@ -173,7 +173,7 @@ const SHORTAGES: u32 = 2;
 #[derive(Default)]
 struct Outcome {
     expired: u64,
-    /// Whether there were no segments to go on with.
+    /// Whether there were no segments to continue with.
     short: bool,
 }
 
@@ -261,7 +261,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         deadlines.passed_by(slot, &self.clock, |slot| self.hint(slot))
     }
 
-    /// The same of an entry that is being used.
+    /// The same for an entry that is being used.
     #[inline(always)]
     pub(crate) fn has_expired_in_use(&self, slot: u32, at: At<'_>) -> bool {
         self.hooks.expiry.deadlines().is_some_and(|deadlines| {
@@ -279,7 +279,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     }
 
     /// The rest of a protected slot's lifetime, or `None` if it has expired: by the clock of
-    /// look-ups, which the exact one may be ahead of.
+    /// look-ups, which may lag the exact one.
     pub(crate) fn left(&self, slot: u32) -> Option<Duration> {
         let clock = &self.clock;
         let Some(deadlines) = self.hooks.expiry.deadlines() else { return Some(Duration::MAX) };
@@ -298,7 +298,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         }
     }
 
-    /// How long it is until a deadline, if that is not over.
+    /// Time until a deadline, if that has not passed.
     fn until(&self, deadline: u64) -> Option<Duration> {
         if deadline == 0 {
             return Some(Duration::MAX);
@@ -307,7 +307,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         (left > 0).then(|| Duration::from_nanos(left))
     }
 
-    /// Takes out all that has expired, and all that is stale. How many entries that were.
+    /// Removes all expired and all stale entries. Returns their number.
     pub(crate) fn purge_lapsed(&self, steps: &Steps<'_>) -> u64 {
         let Some(deadlines) = self.hooks.expiry.deadlines() else { return 0 };
         let now = self.clock.exact();
@@ -315,7 +315,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         for wheel in 0..deadlines.wheels() {
             deadlines.recall(wheel);
             let mut vain = 0;
-            // Others may add to it meanwhile: no more than all there is.
+            // Others may add to it meanwhile: no more batches than it can hand out.
             for _ in 0..deadlines.batches() {
                 let Some(batch) = deadlines.take(wheel, now) else { break };
                 // An entry whose removal panics has been listed again, for later.
@@ -371,7 +371,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             unlisted.on.expired += u64::from(expired);
         }
         self.settle(&mut held);
-        // Before `list_again`, which a destructor may be run by.
+        // Before `list_again`, which may run a destructor.
         drop(held);
         drop(unlisted);
         drop(telling);

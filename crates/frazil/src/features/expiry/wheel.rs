@@ -4,13 +4,13 @@
 //! level 1 one for each of the 64 times 64 ticks, and so on: a slot lies at the level of
 //! the highest digit (to base 64) in which its tick differs from the current one, in the
 //! list of its own digit there. So a list holds slots of many ticks, from its *start* on,
-//! and all lists of a lower level start before all of a higher. A bitmap a level says which lists
-//! hold anything, so idle time is jumped over: the next start is two instructions a level.
+//! and all lists of a lower level start before all of a higher. A bitmap a level tells which lists
+//! are not empty, so idle time is skipped: the next start is two instructions a level.
 //!
 //! When a list's start has come it becomes *due* as a whole, in O(1), and the slots in it
-//! are handed out one by one. Whoever gets one looks at its deadline, and lists it again
-//! if that is still to come, now at a lower level. A slot is looked at once a level, 8
-//! times at most, and a deadline that was moved since costs nothing but that look.
+//! are handed out one by one. The thread that gets one looks at its deadline, and lists it again if
+//! that is still to come, now at a lower level. A slot is looked at once a level, 8 times at most,
+//! and a deadline that was moved since costs nothing but that look.
 //!
 //! O(1) an operation. 8 bytes a slot, 4 kB a wheel. (G. Varghese and T. Lauck, "Hashed and
 //! hierarchical timing wheels", 1987, scheme 7.)
@@ -32,15 +32,15 @@ pub(crate) const NEVER: u64 = u64::MAX;
 #[derive(Debug)]
 pub(crate) struct Wheel {
     lists: Lists<LISTS>,
-    /// By level: which lists hold anything.
+    /// By level: which lists are not empty.
     occupied: [u64; LEVELS],
     /// The last tick that was looked at: no list starts at it or before.
     current: u64,
 }
 
 impl Wheel {
-    /// An empty wheel at tick 0, in which slots below `used` will take no more time to list for
-    /// the first time than any other.
+    /// An empty wheel at tick 0, in which slots below `used` take no longer to list for the first
+    /// time than later.
     pub(crate) fn new(used: usize) -> Self {
         let mut lists = Lists::with_capacity(used);
         if let Some(last) = used.checked_sub(1) {
@@ -90,7 +90,7 @@ impl Wheel {
         }
     }
 
-    /// The first list that holds anything, and the tick at which it starts.
+    /// The first list that is not empty, and the tick at which it starts.
     fn first(&self) -> Option<(usize, u64)> {
         let level = self.occupied.iter().position(|&lists| lists != 0)?;
         let digit = self.occupied[level].trailing_zeros();
@@ -148,8 +148,8 @@ impl Wheel {
         }
     }
 
-    /// All slots that are listed, each with whether it is where one of tick `tick_of` it
-    /// may be; and whether the bitmaps are right. For tests.
+    /// All listed slots. Fails if one is not in a list that is right for its tick, by `tick_of`, or
+    /// if a bitmap is wrong. For tests.
     pub(crate) fn check(&self, tick_of: impl Fn(u32) -> u64) -> Result<Vec<u32>, String> {
         let mut slots = Vec::new();
         for list in 0..LISTS {
@@ -214,7 +214,7 @@ mod tests {
         ]
     }
 
-    /// A wheel beside the plainest thing that does the same.
+    /// A wheel beside the simplest model of it.
     struct Pair {
         wheel: Wheel,
         model: BTreeMap<u32, u64>,

@@ -13,7 +13,7 @@ const BACKENDS: usize = 1 << u8::BITS;
 /// How much one fetch moves the average: a 16th of the way.
 const LEARNING: i64 = 16;
 
-/// Which backend has a key, and what fetches from each take on the whole.
+/// The backend of a key, and the mean duration of fetches from each.
 pub(crate) struct Backends<K> {
     of: Box<dyn Fn(&K) -> u8 + Send + Sync>,
     /// In nanoseconds; 0 before the first.
@@ -26,7 +26,7 @@ impl<K> Backends<K> {
         Backends { of: Box::new(of), latencies }
     }
 
-    /// A fetch of this key took so many nanoseconds. Returns the mean duration of fetches from its
+    /// A fetch of this key took `took` nanoseconds. Returns the mean duration of fetches from its
     /// backend.
     pub(crate) fn learn(&self, key: &K, took: u64) -> u64 {
         let latency = &self.latencies[usize::from((self.of)(key))];

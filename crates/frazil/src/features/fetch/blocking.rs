@@ -1,9 +1,9 @@
 //! Threads that would block until a task has loaded a value.
 //!
-//! A task goes on only when a thread polls it. If that is the very thread that waits for it, or if
-//! all threads of an executor wait, nobody polls it. The cache cannot know whose thread the caller
-//! is, but it knows which thread last polled a loader and left it pending. Such a thread very
-//! likely belongs to an executor. It does not block for a loader that is a future: it loads by
+//! A task continues only when a thread polls it. If that is the very thread that waits for it, or
+//! if all threads of an executor wait, no thread polls it. The cache cannot know whose thread the
+//! caller is, but it knows which thread last polled a loader and left it pending. Such a thread
+//! very likely belongs to an executor. It does not block for a loader that is a future: it loads by
 //! itself, as if the task that it would wait for had called it. So of threads that poll tasks and
 //! wait for them, at least the one that polled last stays free, and can poll any of them again.
 //! `docs/design/fetching.md` argues it.
@@ -15,7 +15,7 @@
 //! it should await. That is an error in the program, and panics.
 
 use std::cell::Cell;
-// A checker need not know them: a thread asks for its own.
+// Not under checkers: a thread reads only its own.
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::smr::thread;
@@ -25,7 +25,7 @@ crate::sync::checked_thread_local! {
     static POLLS: Cell<u32> = const { Cell::new(0) };
 }
 crate::sync::checked_thread_local! {
-    /// How many loaders this thread runs that are no futures, one inside the other.
+    /// Nested loaders that this thread runs and that are no futures.
     static RUNS: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -33,7 +33,7 @@ crate::sync::checked_thread_local! {
 /// value that it could have waited for.
 const COUNTS: usize = 4096;
 
-/// By thread, how many loaders it has polled last that are pending.
+/// By thread, the number of pending loaders that it was the last to poll.
 static PENDING: [AtomicU32; COUNTS] = [const { AtomicU32::new(0) }; COUNTS];
 
 /// Whether this thread is inside a poll of a loader.
@@ -41,7 +41,7 @@ pub(crate) fn is_polling() -> bool {
     POLLS.with(Cell::get) > 0
 }
 
-/// Whether a loader that is pending, or another thread, may need this one to go on.
+/// Whether a loader that is pending, or another thread, may need this one to continue.
 pub(crate) fn is_needed() -> bool {
     RUNS.with(Cell::get) > 0 || PENDING[thread::number() as usize % COUNTS].load(Relaxed) > 0
 }

@@ -1,4 +1,4 @@
-//! A fetch that outlives its caller: the flight owns it, and whoever has the turn polls it.
+//! A fetch that outlives its caller: the flight owns it, and the holder of the turn polls it.
 //!
 //! A caller that is dropped while it drives such a fetch leaves the fetch in the flight, which
 //! becomes vacant as usual: one waiter is called and continues this fetch. Without a waiter the
@@ -19,7 +19,7 @@ pub(crate) struct Detached<V> {
     pub(crate) work: Work<V>,
     /// For how long it may wait for a caller, in nanoseconds.
     pub(crate) linger: u64,
-    /// Once it was left: until when it does.
+    /// Once it was left: until when it waits.
     pub(crate) until: u64,
     /// When it began, by the cache's clock; 0 before.
     pub(crate) began: u64,

@@ -185,7 +185,7 @@ pub struct FetchStats {
     pub errors: u64,
 }
 
-/// How long an error is remembered, if it is of the kind that is known.
+/// How long an error is remembered, if its type is the known one.
 pub(crate) type NegativeTtl =
     Box<dyn Fn(&(dyn Any + Send + Sync)) -> Option<Duration> + Send + Sync>;
 
@@ -237,7 +237,7 @@ impl<E: Send + Sync + 'static> FetchMode<E> for FetchCaller<'_> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// Fetches on this thread, or waits. Has the entry found, if it should be fetched anew.
+    /// Fetches on this thread, or waits. `stale` is the entry found, if it should be fetched anew.
     #[cold]
     #[inline(never)]
     pub(crate) fn fetch_here<A, L, E>(
@@ -259,7 +259,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         park::block_on(self.load(Request { hash, key, load, detached: None, stale }, mode), timeout)
     }
 
-    /// The same of a task, by the fetch that outlives it if there is one.
+    /// The same for a task, with the fetch that outlives it if there is one.
     pub(crate) async fn fetch_task<A, L, E>(
         &self,
         hash: u64,

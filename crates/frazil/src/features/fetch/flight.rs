@@ -16,18 +16,18 @@
 //! *calls* one waiter; one that is called and leaves instead calls the next, so a wake is
 //! never lost, and at most one is under way.
 //!
-//! An insertion or removal of the key *overtakes*: what was loaded before it is not stored.
-//! Storing excludes that: who comes during it waits until it is over. A thread that is
-//! storing waits for nobody, or two whose user's code calls the cache could wait for each
-//! other; it notes that the stored is to be taken out again.
+//! An insertion or removal of the key *overtakes*: what was loaded before it is not stored. Storing
+//! excludes that: a writer that comes during it waits until it is over. A thread that is storing
+//! waits for nobody, or two whose user code calls the cache could wait for each other; it notes
+//! that the stored value must be removed again.
 //!
 //! A thread that would wait for a loader which is a future is counted, and refused where it may be
 //! the one that has to poll it (`blocking.rs`). Threads are called before tasks: a task that is
-//! called goes on only if a thread polls it, and all of them may be waiting.
+//! called continues only if a thread polls it, and all of them may be waiting.
 //!
-//! The mutex is held for a few instructions, and none of the user's: keys, values, errors and
+//! The mutex is held for a few instructions, and never for user code: keys, values, errors and
 //! wakers are compared, cloned, dropped and woken outside it. One allocation a flight.
-//! `docs/design/fetching.md` has the whole, with what is bounded.
+//! `docs/design/fetching.md` has the whole, with its bounds.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -55,8 +55,8 @@ crate::sync::checked_thread_local! {
     static STORING: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Whether the calling thread is inside a store, called back by the user's code. Then it
-/// must not wait for another flight.
+/// Whether the calling thread is inside a store, called back by user code. Then it must not wait
+/// for another flight.
 pub(crate) fn is_storing() -> bool {
     STORING.with(Cell::get) > 0
 }
@@ -110,7 +110,7 @@ struct State {
     /// Number of waiters, including the one called, and the sum of their start times; wraps.
     awaiting: u64,
     since: u64,
-    /// When the last of all who waited, or wait, began to.
+    /// When the latest wait, ended or not, began.
     latest: u64,
     /// The waiters for the end of a store.
     overtakers: Vec<Waker>,
@@ -133,7 +133,7 @@ impl State {
         self.phase == Phase::Vacant && self.lingers.is_some() && !self.is_awaited()
     }
 
-    /// One who began to wait at this time does no longer.
+    /// A waiter that began at this time no longer waits.
     fn leave(&mut self, since: u64) {
         self.awaiting -= 1;
         self.since = self.since.wrapping_sub(since);
@@ -186,7 +186,7 @@ pub(crate) enum Outcome<V> {
     Error(SharedError),
 }
 
-/// An error on its way to others; they know its type, or have no use for it.
+/// An error on its way to others; they know its type, or ignore it.
 pub(crate) type SharedError = Arc<dyn Any + Send + Sync>;
 
 /// When a fetch began and ended, by the cache's exact clock.
@@ -203,7 +203,7 @@ pub(crate) enum Vain {
     TooManyWaiters,
 }
 
-/// How long a caller waits, all its waits together, and beside how many.
+/// How long a caller waits in all its waits together, and beside how many others.
 pub(crate) struct WaitLimits<'t> {
     /// Whether the caller is a task; else it is a thread, which blocks.
     pub(crate) is_task: bool,
@@ -228,7 +228,7 @@ impl<'t> WaitLimits<'t> {
         WaitLimits { is_task, waiters_max: waiters_max as u64, timeout, deadline: None, timer }
     }
 
-    /// The deadline of who begins to wait now.
+    /// The deadline of a wait that begins now.
     fn deadline(&mut self) -> Option<u64> {
         let timeout = self.timeout?;
         Some(*self.deadline.get_or_insert_with(|| exact_ns().saturating_add(timeout)))
@@ -241,7 +241,7 @@ pub(crate) enum Waited<'t, K, V> {
     Turn(Turn<'t, K, V>),
     /// The flight has ended, with its outcome if it has one, and the caller's wait in nanoseconds.
     Over(Arc<Flight<K, V>>, u64),
-    /// It was over with an error when the caller came. The caller asks whether that still holds.
+    /// It was over with an error when the caller came. The caller checks whether that still holds.
     Remembered(Arc<Flight<K, V>>),
     /// The caller must not wait: the load that it would wait for has called it.
     Apart,
@@ -409,7 +409,7 @@ impl<K, V> Flight<K, V> {
         state.next += 1;
         state.awaiting += 1;
         state.since = state.since.wrapping_add(since);
-        // It was read before the mutex was taken: who came later may be behind.
+        // It was read before the mutex was taken: a later waiter may have an earlier time.
         state.latest = state.latest.max(since);
         state.waiters.insert(number, waker);
         drop(state);
@@ -473,7 +473,7 @@ impl<K, V> Flight<K, V> {
         self.overtaken.store(true, Relaxed);
         let stores = state.phase == Phase::Storing;
         drop(state);
-        // While it is being stored the next who comes must find it, and wait as well.
+        // While it is being stored the next writer must find it, and wait as well.
         if !stores {
             table.remove(self);
             self.drop_abandoned();
@@ -616,7 +616,7 @@ impl<'t, K, V> Turn<'t, K, V> {
         }
     }
 
-    /// Sees a fetch through, or leaves it to the next.
+    /// Completes a fetch, or leaves it to the next.
     pub(crate) async fn drive(&mut self, detached: Detached<V>) -> Result<Loaded<V>, SharedError> {
         self.detached = Some(detached);
         poll_fn(|context| {
@@ -625,7 +625,7 @@ impl<'t, K, V> Turn<'t, K, V> {
             let polled = self.poll(|| {
                 let driven = detached.as_mut().expect("put back while it is pending");
                 let polled = driven.work.as_mut().poll(context);
-                // Here, because it is the user's as well.
+                // Dropped here, because it is user code as well.
                 detached = detached.take().filter(|_| polled.is_pending());
                 polled
             });
@@ -650,7 +650,7 @@ impl<'t, K, V> Turn<'t, K, V> {
         self.flight.by_owner.load(Relaxed)
     }
 
-    /// The code has brought something.
+    /// The code has returned a value.
     pub(crate) fn fetched(&self, span: Span) {
         self.flight.began.store(span.began, Relaxed);
         self.flight.landed.store(span.ended, Relaxed);
@@ -678,7 +678,7 @@ impl<'t, K, V> Turn<'t, K, V> {
         result
     }
 
-    /// As `store`. With the mutex held, and who waits for the end of it to be woken.
+    /// As `store`. Returns with the mutex held, and the waiters for its end yet to be woken.
     fn store_under<R>(
         &self,
         store: impl FnOnce() -> R,
@@ -703,7 +703,7 @@ impl<'t, K, V> Turn<'t, K, V> {
         (state, Some(result))
     }
 
-    /// Gives the mutex back, and wakes who waits for the end of a store.
+    /// Releases the mutex, and wakes the waiters for the end of a store.
     fn hand_over(mut state: MutexGuard<'_, State>) {
         let overtakers = Wakes::new(std::mem::take(&mut state.overtakers));
         drop(state);
@@ -726,7 +726,7 @@ impl<'t, K, V> Turn<'t, K, V> {
         awaiting
     }
 
-    /// Ends the flight without an outcome: those who wait look for themselves.
+    /// Ends the flight without an outcome: the waiters look up the key themselves.
     pub(crate) fn leave_to_look(mut self) {
         self.end(self.flight.state.lock(), Phase::Over);
         self.has_landed = true;
@@ -754,7 +754,7 @@ impl<'t, K, V> Turn<'t, K, V> {
         self.end(state, Phase::Over)
     }
 
-    /// Ends the flight with an error, which all who wait get, and who come until that time if
+    /// Ends the flight with an error, for all waiters, and for callers that come before `until` if
     /// there is one.
     pub(crate) fn fail(mut self, error: SharedError, until: Option<u64>) {
         let state = self.bring(Outcome::Error(error));
@@ -819,7 +819,7 @@ impl<K, V> Drop for Turn<'_, K, V> {
     }
 }
 
-/// A place among those who wait. Dropped, it passes on the wake that it may have had.
+/// A place among the waiters. When dropped, it passes on the wake that it may have had.
 pub(crate) struct Waiting<'t, K, V> {
     table: &'t Flights<K, V>,
     flight: Arc<Flight<K, V>>,
@@ -841,8 +841,8 @@ impl<'t, K, V> Future for Waiting<'t, K, V> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let waker = context.waker().clone();
         let this = &mut *self;
-        // Asked outside the mutex, and made use of inside: who is late leaves only if there is
-        // nothing to take.
+        // Read outside the mutex, and used inside: a late waiter leaves only if there is nothing to
+        // take.
         let late = this.deadline.is_some_and(has_passed);
         let mut state = this.flight.state.lock();
         state.called = state.called.filter(|&called| called != this.number);

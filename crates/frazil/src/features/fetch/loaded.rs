@@ -1,4 +1,4 @@
-//! The result of a loader: a value, and what only the origin knows of it, as its lifetime.
+//! The result of a loader: a value, and what only the origin knows of it, such as its lifetime.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Loading: one load for each absent key, however many ask for it.
+//! Loading: one load for each absent key, however many callers request it.
 //!
 //! A look-up that finds its key is a `get` and nothing else. One that does not joins the key's
 //! *flight* (`flight.rs`), which it finds or begins in the table (`table.rs`): it loads, or waits
@@ -48,7 +48,7 @@ use key::EntryKey;
 use loaded::Loaded;
 use tally::Counted;
 
-/// The builder's settings of them.
+/// The builder's settings of loads and fetches.
 pub(crate) struct Settings<K> {
     pub(crate) fetching: Fetching,
     pub(crate) negative_ttl: Option<NegativeTtl>,
@@ -105,19 +105,19 @@ impl<K, V> FetchState<K, V> {
 pub(crate) trait FetchMode<E> {
     type Error;
 
-    /// How long it waits for others. `table` has the timer, for those who are tasks.
+    /// How long it waits for others. `table` has the timer, for tasks.
     fn limits<'t, K, V>(&self, table: &'t table::Flights<K, V>) -> WaitLimits<'t>;
 
-    /// Its own error; and the same for others, if they are to have it.
+    /// Its own error; and the same for others, if they get it.
     fn own(&self, error: E) -> (Self::Error, Option<SharedError>);
 
-    /// Whether others are to have errors.
+    /// Whether others get errors.
     fn shares(&self) -> bool;
 
-    /// For how long others are to have this one, in nanoseconds.
+    /// How long others get this one, in nanoseconds.
     fn remember(&self, error: &SharedError) -> Option<u64>;
 
-    /// Another's error, if this caller can make anything of it.
+    /// Another's error, if this caller can use it.
     fn others(&self, error: &SharedError) -> Option<Self::Error>;
 
     /// It waits no longer.
@@ -194,7 +194,7 @@ impl<F: Future> Future for Cold<F> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// Loads on this thread, or waits. Has the entry found, if it should be loaded anew.
+    /// Loads on this thread, or waits. `stale` is the entry found, if it should be loaded anew.
     #[cold]
     #[inline(never)]
     pub(crate) fn load_here<A, E>(
@@ -213,7 +213,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         park::block_on(self.load(request, LoadCaller { is_task: false }), None)
     }
 
-    /// The same of a task.
+    /// The same for a task.
     pub(crate) async fn load_task<A, E>(
         &self,
         hash: u64,
@@ -265,7 +265,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             };
             if let Some(value) = self.peek(mixed, key.query()) {
                 tally.late_hits.fetch_add(1, Relaxed);
-                // It may have been removed since, and have others asked after that: no outcome.
+                // It may have been removed since, and requested by others after that: no outcome.
                 turn.leave_to_look();
                 return Ok(value);
             }
@@ -438,7 +438,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
     {
         let value = &loaded.value;
         let mut telling;
-        // Dropped before `telling`, also by a panic: the listener may wait for who waits for it.
+        // Dropped before `telling`, also by a panic: the listener may wait for a waiter of the
+        // turn.
         let turn = turn;
         let waiters = if turn.is_overtaken() {
             turn.land(value)
@@ -489,7 +490,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         A: EntryKey<K>,
     {
         let join = poll_fn(|context| {
-            // Each time round a flight is taken out that was over.
+            // Each time round, a flight that was over is removed.
             loop {
                 let is_task = limits.is_task;
                 let (flight, is_new) = self.hooks.fetch.flights.find_or_begin(hash, key, is_task);
@@ -599,7 +600,7 @@ mod tests {
     use crate::sync::atomic::Ordering::Relaxed;
     use crate::{Cache, Compute};
 
-    /// A value whose destructor, the first that runs, waits until the test lets it go.
+    /// A value whose destructor, the first that runs, waits until the test releases it.
     #[derive(Clone)]
     struct Heavy<'g> {
         weight: u64,
@@ -643,7 +644,7 @@ mod tests {
         let weighed: Weighed<'g> = builder.build();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                // The last has all dropped, which are more than a segment holds.
+                // The last one has all dropped, more than a segment holds.
                 for key in 0..41 {
                     let (weight, gate) = if key == 40 { (400, Some(gate)) } else { (0, None) };
                     weighed.insert(key, Heavy { weight, gate });
@@ -651,14 +652,14 @@ mod tests {
                 (0..41).for_each(|key| assert!(weighed.invalidate(&key)));
             });
             gate.both.wait();
-            // Also if a finding of `work` panics, or the test would never end.
+            // Also if an assertion of `work` panics, or the test would never end.
             let mut gate = gate;
             let _let_go = Ensure::new(&mut gate, |gate| _ = gate.both.wait());
             work(&weighed);
         });
     }
 
-    /// How often this thread lets others go on in `work`.
+    /// How often this thread yields to others in `work`.
     fn yields(work: impl FnOnce()) -> u32 {
         let before = YIELDS.get();
         work();
@@ -667,7 +668,7 @@ mod tests {
 
     type Way = fn(&Weighed<'_>, u64);
 
-    /// All that ends with room for what waits to be dropped.
+    /// All operations that admit an entry, and so may wait until others drop waiting entries.
     const WAYS: &[(&str, Way)] = &[
         ("insert", |cache, key| cache.insert(key, Heavy::new(1))),
         ("load", |cache, key| _ = cache.get_or_insert_with(&key, || Heavy::new(1))),

@@ -50,7 +50,7 @@ impl Parker {
         }
     }
 
-    /// The same, until that time of the exact clock at most.
+    /// The same, at most until `deadline` by the exact clock.
     pub(crate) fn park_until(&self, deadline: u64) {
         // Acquire: as above.
         while !self.0.woken.swap(false, Acquire) {
@@ -86,8 +86,8 @@ pub(crate) fn block_on<F: Future>(future: F, timeout: Option<u64>) -> F::Output 
     }
 }
 
-/// Whether it is as late as that by the exact clock. To a checker, which has no time, any
-/// deadline may have passed or not.
+/// Whether a deadline has passed by the exact clock. To a checker, which has no time, any deadline
+/// may have passed or not.
 pub(crate) fn has_passed(deadline: u64) -> bool {
     #[cfg(all(shuttle, not(loom)))]
     {
@@ -101,7 +101,7 @@ pub(crate) fn has_passed(deadline: u64) -> bool {
     }
 }
 
-/// Parks, for so long at most. Under a checker not at all: it lets others go first.
+/// Parks, for `nanoseconds` at most. Under a checker not at all: it lets others run first.
 pub(crate) fn park_for(nanoseconds: u64) {
     #[cfg(not(any(loom, shuttle)))]
     thread::park_timeout(std::time::Duration::from_nanos(nanoseconds));

@@ -55,7 +55,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         key: &A,
         is_task: bool,
     ) -> Option<Turn<'_, K, V>> {
-        // Each time round an error is forgotten that is no longer remembered.
+        // Each time round, an error that is no longer remembered is forgotten.
         loop {
             let (flight, is_new) = self.hooks.fetch.flights.find_or_begin(hash, key, is_task);
             if is_new {

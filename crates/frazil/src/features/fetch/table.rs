@@ -4,10 +4,10 @@
 //! it: a look-up takes references to the flights with its hash, and checks before it adds one
 //! whether others with its hash have come since.
 //!
-//! **Writers of the cache ask first whether there is any flight** ([`Flights::is_empty`]): one
-//! load of a line that is written only when a flight begins or ends. It may be answered
-//! while another thread begins a flight of the same key, and the writer, who sees none, will
-//! not overtake it. That is right if what that flight loads is no older than the write, so:
+//! **Writers of the cache first check whether there is any flight** ([`Flights::is_empty`]): one
+//! load of a line that is written only when a flight begins or ends. Another thread may begin a
+//! flight of the same key meanwhile, and a writer that sees none does not overtake it. That is
+//! right if the flight loads nothing older than the write, so:
 //!
 //! ```text
 //! writer                               loader
@@ -15,22 +15,21 @@
 //!   flying == 0?           (SeqCst)      reads the source
 //! ```
 //!
-//! If the writer sees 0, its load comes before the increment. Had the loader read what the
-//! source was before the change, it would have read before the writer wrote; where the
-//! source is behind a lock, a channel, a system call, the increment then *happens before* the
-//! load, which contradicts it, and where it is atomic with SeqCst the single order of all
-//! such operations does. (A load with Relaxed would do for the first kind; on x86 both are the
-//! same instruction.) Only a source written with less, with no fence after it, lets a loader
-//! read the old after the change; but there even a load that begins after the writer has
-//! returned may do so.
+//! If the writer sees 0, its load comes before the increment. Had the loader read the source as it
+//! was before the change, it would have read before the writer wrote. If the source is behind a
+//! lock, a channel, a system call, the increment then *happens before* the load, which is a
+//! contradiction. If it is atomic with SeqCst the single order of all such operations contradicts
+//! it. (A load with Relaxed would do for the first kind; on x86 both are the same instruction.)
+//! Only a source written with a weaker ordering, with no fence after it, lets a loader read the old
+//! value after the change; but there even a load that begins after the writer has returned may do
+//! so.
 //!
 //! A flight that has failed and is *remembered* stays in the table, and so does one whose fetch
-//! waits for a caller (`detached.rs`). They are in a list of their shard's
-//! too, oldest first, which bounds how many there are. What is ended otherwise leaves an empty
-//! reference in the list.
+//! waits for a caller (`detached.rs`). Their shard also lists them, oldest first, which bounds
+//! their number. A flight that is ended otherwise leaves an empty reference in the list.
 //!
-//! 128 bytes a shard, made for the first flight. A flight that ends leaves nothing but room in its
-//! shard's table.
+//! 128 bytes a shard, made for the first flight. A flight that ends leaves only spare capacity in
+//! its shard's table.
 
 use std::collections::VecDeque;
 use std::sync::atomic::compiler_fence;
@@ -77,7 +76,7 @@ pub(crate) struct Flights<K, V> {
     /// With the rest it fills a line: a thread that writes it has come to load.
     pub(crate) tally: Tally,
     pub(crate) timer: Timer,
-    /// The cache's: what fetches and waits are timed by.
+    /// The cache's clock, which times fetches and waits.
     pub(crate) clock: Clock,
 }
 
@@ -142,8 +141,7 @@ impl<K, V> Flights<K, V> {
         candidates.into_iter().find(|flight| key.equivalent(&flight.key))
     }
 
-    /// The flight of `key`, or a new one, whose turn is the caller's, a task or a thread: then
-    /// true.
+    /// The flight of `key`; or a new one and true, whose turn is the caller's, a task or a thread.
     pub(crate) fn find_or_begin<A>(
         &self,
         hash: u64,
@@ -196,7 +194,7 @@ impl<K, V> Flights<K, V> {
         if let Ok(entry) = found {
             // Not the last reference: the caller has one. So nothing is dropped under the lock.
             entry.remove();
-            // No data hangs on it: who sees too high a number looks for nothing.
+            // No data depends on it: a thread that sees too high a number searches in vain.
             self.flying.0.fetch_sub(1, Relaxed);
         }
     }

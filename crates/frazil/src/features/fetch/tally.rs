@@ -1,8 +1,8 @@
 //! Counts of flights, and how long they took.
 //!
 //! On lines that all threads write, with relaxed additions: a fetch is slow, and a delayed hit
-//! has waited. Nothing here is on the way of a hit. The histograms are laid out with the first
-//! fetch, 4 kB each.
+//! has waited. A hit touches nothing here. The histograms are laid out with the first fetch, 4 kB
+//! each.
 
 use std::sync::OnceLock;
 // A checker need not explore the order of the buckets, and would be slow with so many.
@@ -75,12 +75,12 @@ impl Tally {
         self.histograms.get_or_init(Box::default)
     }
 
-    /// A caller has waited so long for its value.
+    /// A caller has waited `delay` nanoseconds for its value.
     pub(super) fn delayed_hit(&self, delay: u64) {
         self.histograms().delay.0.record(delay);
     }
 
-    /// A caller has waited for nothing.
+    /// A caller has waited in vain.
     pub(crate) fn in_vain(&self, vain: Vain) {
         let count = match vain {
             Vain::TimedOut => &self.timed_out,
@@ -129,7 +129,7 @@ pub(super) struct Counted<'t> {
     tally: &'t Tally,
     clock: &'t Clock,
     began: u64,
-    /// Whether it goes on when it is dropped.
+    /// Whether it continues when it is dropped.
     is_detached: bool,
     has_ended: bool,
 }
@@ -148,12 +148,12 @@ impl<'t> Counted<'t> {
         Counted { tally, clock, began: *began, is_detached: true, has_ended: false }
     }
 
-    /// It has brought an error.
+    /// It has returned an error.
     pub(super) fn failed(mut self) {
         self.is_detached = false;
     }
 
-    /// It has brought a value.
+    /// It has returned a value.
     pub(super) fn loaded(mut self) -> Span {
         self.has_ended = true;
         let span = Span { began: self.began, ended: self.clock.exact() };

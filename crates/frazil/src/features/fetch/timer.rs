@@ -1,12 +1,12 @@
 //! Wakes tasks that wait with a timeout.
 //!
-//! A thread parks until its deadline, but a task belongs to an executor that nobody here knows:
-//! somebody must call its waker. So a cache has a thread for it, which starts with the
-//! first such wait, sleeps until the earliest deadline, and ends with the cache. It knows
-//! wakers and nothing of keys and values, which need not outlive what they borrow.
+//! A thread parks until its deadline, but a task belongs to an executor that the cache does not
+//! know, and its waker must be called. So a cache has a thread for it, which starts with the first
+//! such wait, sleeps until the earliest deadline, and ends with the cache. It knows wakers and
+//! nothing of keys and values, which need not outlive what they borrow.
 //!
 //! Due deadlines are removed under a mutex, and their tasks woken outside it. A wait that ends removes
-//! its deadline, so there are as many as tasks that wait. O(log waits) for each; 90 bytes.
+//! its deadline, so there is one for each waiting task. O(log waits) for each; 90 bytes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ fn run(state: &Mutex<State>) {
             Some(due) if has_passed(due.0) => {
                 let waker = held.waits.remove(&due);
                 drop(held);
-                // An executor's that panics must not take the others' timeouts with it.
+                // A waker that panics must not cost other tasks their timeouts.
                 let wake = || waker.into_iter().for_each(Waker::wake);
                 let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(wake));
             }
@@ -127,7 +127,7 @@ fn run(state: &Mutex<State>) {
     }
 }
 
-/// A task's deadline. Dropped, it is taken back.
+/// A task's deadline. When dropped, it is removed.
 #[derive(Debug)]
 pub(crate) struct Alarm<'t> {
     timer: &'t Timer,

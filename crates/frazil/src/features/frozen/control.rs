@@ -17,7 +17,7 @@ use crate::events;
 use crate::features::gate::Gate;
 use crate::sync::Mutex;
 
-/// The longest that the thread sleeps before it looks whether the cache is still there.
+/// The longest that the thread sleeps before it checks whether the cache still exists.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
 /// The state of a cache that freezes by itself.
@@ -33,7 +33,7 @@ pub(crate) struct Learned {
 }
 
 impl Learned {
-    /// A frozen share lasts so many times as long as its construction.
+    /// A frozen share lasts `lifetime` times as long as its construction.
     pub(super) fn new(lifetime: Option<u32>) -> Self {
         let steering = lifetime.map_or_else(Steering::default, Steering::new);
         let state = steering.state();
@@ -51,7 +51,7 @@ impl Learned {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
-    /// One step of the controller. How long there will be nothing to do.
+    /// One step of the controller. Returns how long there will be nothing to do.
     pub(crate) fn step_freezing(&self, now: Duration) -> Duration {
         let Some(learned) = self.learned() else { return LOOK };
         let Some(mut held) = learned.steering.try_lock() else { return LOOK };
@@ -101,7 +101,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         let gate = self.hooks.gate();
         learned.watch.learner.stop(gate);
         learned.watch.learner.stop_timing(gate);
-        // Not waited for: code of the user's may run in a step.
+        // Not waited for: user code may run in a step.
         if let Some(mut steering) = learned.steering.try_lock() {
             steering.restart();
             *learned.state.lock() = steering.state();

@@ -1,13 +1,13 @@
 //! Copies of frozen keys and values, by hash: a look-up reads one cache line.
 //!
-//! Keys and values are `Copy`, and few bytes. A line holds four tags and behind them as many
-//! pairs as 48 bytes have room for. An entry lies in the line that its hash says, or in that
-//! line's neighbour if that was full; one for which neither has room is left out, and the index
-//! has it. 6 of 10 places are used, so 1 in 30 is left out: those that come last, the coldest.
+//! Keys and values are `Copy`, and few bytes. A line holds four tags and behind them as many pairs
+//! as fit 48 bytes. An entry lies in the line that its hash selects, or in that line's neighbour if
+//! that was full. If both are full it is left out, and look-ups find it in the index. 6 of 10
+//! places are used, so 1 in 30 is left out: those that come last, the coldest.
 //!
-//! A pair is read without a look at the entry that it is a copy of. So it must not be written
-//! while anyone reads, and its tag goes before the entry does: `docs/design/frozen.md`, (C1) to
-//! (C7).
+//! A look-up reads a pair without a look at the entry that it is a copy of. So no thread may write
+//! it while another reads, and its tag is removed before the entry: `docs/design/frozen.md`, (C1)
+//! to (C7).
 
 use std::cell::UnsafeCell;
 use std::fmt;
@@ -73,7 +73,7 @@ struct Table {
 
 struct Memory {
     lines: Box<[Line]>,
-    /// By slot: where its copy is, from 1; 0 for those that have none.
+    /// By slot: the place of its copy, from 1; 0 for none.
     locations: Box<[AtomicU32]>,
 }
 
@@ -111,7 +111,7 @@ impl<K, V> Copies<K, V> {
         let (home, tag) = (home_of(mixed, publication.0 & u64::from(u32::MAX)), tag_of(mixed));
         let line = lines.get(home)?;
         let found = find_in(line, tag, &is_wanted);
-        // Full lines alone have a part of theirs next door.
+        // Only full lines have entries in the neighbour.
         if found.is_some() || line.tags[Self::PLACES - 1].load(Relaxed) == EMPTY {
             return found;
         }
@@ -129,7 +129,7 @@ impl<K, V> Copies<K, V> {
         }
     }
 
-    /// Begins a table for so many entries of a cache with slots up to `last`. For the freezer,
+    /// Begins a table for `entries` entries of a cache with slots up to `last`. For the freezer,
     /// while nothing is published and the previous table has no readers.
     pub(crate) fn begin(&self, entries: u64, last: u32) -> Filling<'_, K, V> {
         let most = Self::lines_for(last.into());
@@ -146,7 +146,7 @@ impl<K, V> Copies<K, V> {
         Filling { copies: self, lines: &lines[..count], locations }
     }
 
-    /// Shows nothing any more, and forgets all entries. For the freezer.
+    /// Hides the table, and forgets all entries. For the freezer.
     pub(crate) fn withdraw(&self) {
         let Table { shown, memory } = &self.table.0;
         let locations = || memory.get().into_iter().flat_map(|memory| &memory.locations);
@@ -200,7 +200,7 @@ impl Memory {
     fn take_out(&self, slot: u32, places: usize) {
         let Some(location) = self.locations.get(slot as usize) else { return };
         if let Some(tag) = tag_at(&self.lines, location.load(Acquire), places) {
-            // If the place is another's by now, that one is found in the index.
+            // If the place is another entry's by now, look-ups find that one in the index.
             tag.store(GONE, Release);
         }
     }
@@ -259,7 +259,7 @@ impl<K, V> Filling<'_, K, V> {
         }
     }
 
-    /// Shows it to all, as a generation that was never there.
+    /// Publishes it, as a generation that never existed.
     pub(crate) fn publish(self, generation: u64) {
         self.copies.table.0.shown.publish(Publication(generation << 32 | self.lines.len() as u64));
     }
@@ -268,7 +268,7 @@ impl<K, V> Filling<'_, K, V> {
 /// Looks for a key in a line that is not written while the caller reads.
 #[inline(always)]
 fn find_in<K, V>(line: &Line, tag: u32, is_wanted: impl Fn(&K) -> bool) -> Option<&V> {
-    // Nothing is ever in tags without a pair.
+    // Tags without a pair are never used.
     let mut candidates = tags::matches(&line.tags, tag) & ((1 << Copies::<K, V>::PLACES) - 1);
     while candidates != 0 {
         let place = candidates.trailing_zeros() as usize;
@@ -290,13 +290,13 @@ fn pair<K, V>(line: &Line, place: usize) -> *const (K, V) {
     line.pairs.get().cast::<(K, V)>().wrapping_add(place)
 }
 
-/// The line of a hash, of so many, by its upper bits.
+/// The line of a hash, among `lines`, by its upper bits.
 #[inline(always)]
 fn home_of(mixed: u64, lines: u64) -> usize {
     ((u128::from(mixed) * u128::from(lines)) >> 64) as usize
 }
 
-/// The tag that a location says.
+/// The tag at a location.
 fn tag_at(lines: &[Line], location: u32, places: usize) -> Option<&AtomicU32> {
     let at = location.checked_sub(1)? as usize;
     Some(&lines.get(at / places)?.tags[at % places])
@@ -306,7 +306,7 @@ fn tag_at(lines: &[Line], location: u32, places: usize) -> Option<&AtomicU32> {
 mod tests {
     use super::*;
 
-    /// The freezer may come upon one entry in two of its passes.
+    /// The freezer may find one entry in two of its passes.
     #[test]
     fn a_slot_that_is_added_again_has_one_copy() {
         let copies: Copies<u64, u64> = Copies::new().expect("16 bytes");

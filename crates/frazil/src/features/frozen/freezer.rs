@@ -17,8 +17,7 @@ use crate::smr::refs::SlotRefs as _;
 use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::{CHECKED, thread};
 
-/// Homes of the index that are looked through under one pin and one heavy fence: a thousand
-/// entries.
+/// Homes of the index that are searched under one pin and one heavy fence: a thousand entries.
 const HOMES: usize = 64;
 
 /// Number of times that a freeze checks whether readers of the last copies have finished, before it
@@ -26,7 +25,7 @@ const HOMES: usize = 64;
 const LOOKS: usize = if CHECKED { 2 } else { 200 };
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
-/// The part of the queues that is copied first: it finds most room.
+/// The hottest part, one in this number, is copied first, while most places are free.
 const FIRST: usize = if CHECKED { 2 } else { 8 };
 
 /// Times that a thaw frees segments to queue an entry before it continues without.
@@ -37,13 +36,13 @@ const ATTEMPTS: usize = 8;
 pub(super) struct Work {
     /// How often something was frozen.
     generation: u64,
-    /// Whether the copies published last may be read by those who look now.
+    /// Whether the copies published last may be read by look-ups now.
     shown: bool,
-    /// The last epoch in which a pin may have begun that reads it.
+    /// The last epoch in which a pin may have begun that reads them.
     shown_until: u64,
     /// Number of entries frozen last; some may have left since.
     entries: u64,
-    /// Which they are: of queues without a lock hottest first.
+    /// Their slots: with lock-free queues hottest first.
     slots: Vec<u32>,
     /// Entries that were thawed and could not be queued, for lack of segments: in the freezer's
     /// hand.
@@ -95,7 +94,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
             None => None,
             Some(copies) => Some(self.begin_filling(copies, count, &work)?),
         };
-        // Should the user's hasher panic, all is as it was.
+        // If the user's hasher panics, everything is restored.
         let unfinished = Ensure::new(&mut *work, |work| self.thaw_all(overlay, work));
         let work = &mut *unfinished.on;
         match &self.order {
@@ -121,7 +120,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
     /// Returns frozen entries to the policy, unless another thread freezes or thaws.
     pub(crate) fn thaw(&self) {
         let Some(overlay) = self.hooks.overlay() else { return };
-        // Not waited for: the user's code that runs in there may have called.
+        // Not waited for: user code that runs in there may have called.
         if let Some(mut work) = overlay.work.try_lock() {
             self.thaw_all(overlay, &mut work);
         }
@@ -162,7 +161,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Whether there are more entries than those that were frozen and are still there.
+    /// Whether there are more entries than those that were frozen and are still resident.
     fn holds_more(&self, work: &Work) -> bool {
         let entries = self.entries();
         if entries > work.entries {
@@ -179,7 +178,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         entries > frozen
     }
 
-    /// A table for so many copies. `None` if a thread does not stop reading the last one.
+    /// A table for this number of copies. `None` if a thread does not stop reading the last one.
     fn begin_filling<'f>(
         &self,
         copies: &'f Copies<K, V>,
@@ -195,8 +194,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         None
     }
 
-    /// Copies the entry of a slot that the caller's pin keeps: its hash, and where the copy is, or
-    /// 0 if there is no room for it.
+    /// Copies the entry of a slot that the caller's pin keeps. Returns its hash, and the place of
+    /// the copy, or 0 if it does not fit.
     fn copy(&self, filling: &Filling<'_, K, V>, slot: u32) -> (u64, u32) {
         // SAFETY: the caller has seen it in the index or in a place of the policy, so it was not
         // retired, and the pin has named it, which protects it in caches with copies.
@@ -300,7 +299,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
                     if !tour.take(slot) {
                         continue;
                     }
-                    // One for which there is no room is found in the index.
+                    // One that does not fit is found in the index.
                     let (hash, at) = self.copy(filling, slot);
                     copied.push((slot, at, self.index.mix(hash), (cell, word)));
                 }
@@ -385,7 +384,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
     }
 }
 
-/// Lets those go on who are waited for.
+/// Lets the awaited threads continue.
 fn wait() {
     if CHECKED {
         thread::yield_now();

@@ -53,8 +53,7 @@ fn overhead_ns() -> u64 {
 impl Watch {
     /// Sorts by counts: fewest hits first, stable for equal counts.
     pub(crate) fn sort_by_count(&self, order: &mut [u32]) {
-        // Each is read once: hits go on being counted, and a sort whose keys change under it
-        // panics.
+        // Each is read once: hits are still counted, and a sort whose keys change meanwhile panics.
         order.sort_by_cached_key(|&slot| self.byte(slot).load(Relaxed));
     }
 
@@ -79,7 +78,7 @@ impl Watch {
         self.bytes.get_or_make(slot)
     }
 
-    /// Says the same of all slots up to `last`, and of those beyond that were ever spoken of.
+    /// Sets `value` for all slots up to `last`, and for those beyond that were ever set.
     pub(crate) fn set_all(&self, last: u32, value: u8) {
         self.bytes.ensure(last);
         (0..=last).for_each(|slot| self.byte(slot).store(value, Relaxed));
@@ -112,8 +111,8 @@ impl Watch {
 /// The data of each thread, written only by it.
 #[derive(Debug, Default)]
 pub(crate) struct Local {
-    /// The hash of the key whose miss is timed until its insertion, as [`Reads::missing`] has it,
-    /// or 0.
+    /// The hash of the key whose miss is timed until its insertion, as [`Reads::missing`] returns
+    /// it, or 0.
     timed_miss: AtomicU64,
     /// The counts of its observed requests, in a cache that learns.
     pub(super) samples: OnceLock<Box<Samples>>,
@@ -160,7 +159,7 @@ impl<K: Hash + Eq, V, S, H: Freezes<K, V>> Core<K, V, S, H> {
         Some(look)
     }
 
-    /// The same of one of many gets at once.
+    /// The same for one of many gets at once.
     pub(crate) fn begin_look_untimed(&self) -> Option<Look<'_>> {
         let watch = self.hooks.overlay().and_then(Overlay::watch)?;
         let local = &self.stripe().local;
@@ -171,7 +170,7 @@ impl<K: Hash + Eq, V, S, H: Freezes<K, V>> Core<K, V, S, H> {
         Some(Look { watch, reads, local, samples, began: None, clock, frozen_hits })
     }
 
-    /// The insertion has come for which a miss of this thread was waiting.
+    /// The insertion has come that ends a timed miss of this thread.
     #[cold]
     pub(crate) fn end_timed_miss(&self) {
         let local = H::watched(&self.stripe().local.features);
@@ -239,7 +238,7 @@ mod tests {
             for _ in 0..200 {
                 watch.learner.count(&gate, |value| watch.set_all(SLOTS, value));
                 let mut order: Vec<u32> = (0..SLOTS).rev().collect();
-                // Where all have as many hits there is nothing to sort.
+                // If all have equal counts there is nothing to sort.
                 std::thread::sleep(Duration::from_millis(3));
                 watch.sort_by_count(&mut order);
                 order.sort_unstable();

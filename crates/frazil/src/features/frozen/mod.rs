@@ -2,11 +2,11 @@
 //! the rest. Their hits take no lock and leave no mark. Caches with handles have it as others do.
 //!
 //! They are found in the index like all others, or, where keys and values can be copied, in
-//! `copies.rs` before that. `freezer.rs` is what sets them aside and gives them back.
-//! `docs/design/frozen.md` says who owns which entry when, and why each hand-over is safe.
+//! `copies.rs` before that. `freezer.rs` sets them aside and gives them back.
+//! `docs/design/frozen.md` says which thread owns which entry when, and why each hand-over is safe.
 //!
-//! `learn.rs` is what requests tell about it, and `control.rs` what the controller is shown and has
-//! done. What is learnt of it, and decided, is of `frazil-freezing`, which does it for any cache:
+//! `learn.rs` observes requests for it, and `control.rs` has the input and the state of the
+//! controller. `frazil-freezing` learns and decides, for any cache:
 //! `docs/design/frozen-controller.md`.
 
 pub(crate) mod control;
@@ -55,10 +55,10 @@ pub enum Freezing {
     Learned,
 }
 
-/// The builder's settings of it.
+/// The builder's settings of freezing.
 pub(crate) struct Settings<K, V> {
     pub(crate) freezing: Freezing,
-    /// How many times as long as its construction something stays frozen.
+    /// How many times as long as its construction a share stays frozen.
     pub(crate) lifetime: Option<u32>,
     /// Whether copies are requested, and their table; `None` if they are too large.
     pub(crate) copies: Option<Option<Copies<K, V>>>,
@@ -164,7 +164,7 @@ impl<K, V> Frozen<K, V> {
 }
 
 impl Overlay {
-    /// `None` if nothing is ever frozen. A frozen share lasts so many times as long as its
+    /// `None` if nothing is ever frozen. A frozen share lasts `lifetime` times as long as its
     /// construction.
     pub(crate) fn new(freezing: Freezing, lifetime: Option<u32>) -> Option<Self> {
         (freezing != Freezing::Never).then(|| {
@@ -197,7 +197,7 @@ impl Overlay {
         }
     }
 
-    /// Whether an entry is set aside, be it that the freezer is still at work.
+    /// Whether an entry is set aside, even if the freezer is still at work.
     pub(crate) fn has_aside(&self, header: &Header) -> bool {
         header.is_aside()
     }
@@ -208,7 +208,7 @@ impl Overlay {
         header.is_aside() && self.is_in_use()
     }
 
-    /// The residency of an entry is about to end, which is not copied: before the exchange of its
+    /// The residency of an entry that is not copied is about to end: before the exchange of its
     /// index word.
     #[inline(always)]
     pub(crate) fn leave(&self, header: &Header) {
@@ -220,8 +220,8 @@ impl Overlay {
         self.whole.load(Relaxed)
     }
 
-    /// An entry was queued that is not frozen, or a residency has ended: there is something to
-    /// evict, or will be when the room that this leaves is taken.
+    /// An entry that is not frozen was queued, or a residency has ended: there is an entry to
+    /// evict, or will be when the freed capacity is used.
     #[inline]
     pub(crate) fn clear_whole(&self) {
         // The event was counted before. Partner: the heavy fence of `declare_whole`.

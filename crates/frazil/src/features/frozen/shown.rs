@@ -43,8 +43,8 @@ impl Shown {
         self.active.load(Relaxed)
     }
 
-    /// Has every end of a residency told to the copies from here on. For the freezer, while
-    /// nothing is published.
+    /// From here on the copies learn of every end of a residency. For the freezer, while nothing is
+    /// published.
     pub(crate) fn activate(&self) {
         self.active.store(true, Relaxed);
         // A thread that has not seen it has changed its slot's state before.
@@ -57,7 +57,7 @@ impl Shown {
         self.published.store(publication.0, Release);
     }
 
-    /// Shows nothing any more, and has `forget` clear what leads to the entries. For the
+    /// Withdraws the publication, and has `forget` clear what leads to the entries. For the
     /// freezer.
     pub(crate) fn withdraw(&self, forget: impl FnOnce()) {
         if !self.active.load(Relaxed) {

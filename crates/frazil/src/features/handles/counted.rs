@@ -69,7 +69,7 @@ impl<K, V, S> Protect for Counted<'_, K, V, S> {
         self.ended.set(before.is_ended());
         if before.is_ended() {
             self.core.give_back(self.local, slot);
-            // Acquire: the word that is there in its place.
+            // Acquire: the word that replaced it.
             return cell.load(Acquire) == word;
         }
         self.slot.set(slot);

@@ -8,7 +8,7 @@ use crate::features::frozen::{self, Copies, Freezes, Overlay};
 use crate::features::gate::Gate;
 use crate::smr::refs::SlotRefs as _;
 
-/// How many are spread while others wait to be.
+/// Slots that are spread under one lock of the table, for which others wait.
 const AT_ONCE: usize = 256;
 
 impl<K: Hash + Eq, V> Freezes<K, V> for Handles {

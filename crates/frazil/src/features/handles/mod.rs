@@ -1,8 +1,8 @@
-//! Handles: values that stay for as long as somebody holds them, whatever the cache does
+//! Handles: values that stay as long as they are held, whatever the cache does
 //! (`docs/design/handles.md`).
 //!
-//! Hooks of their own, and not among those of other caches: here holders are counted, which takes
-//! the place of hazards and limbo.
+//! They have hooks of their own, not among those of other caches: counted holders replace hazards
+//! and limbo.
 
 mod counted;
 mod detach;
@@ -38,7 +38,7 @@ use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 /// Times that an insertion continues behind held entries.
 const LOOKS: usize = if CHECKED { 1 } else { 8 };
 
-/// Evictions after which it is forgotten that one gave up.
+/// Evictions after which a cache forgets that one gave up.
 const EARNED: u32 = if CHECKED { 1 } else { 64 };
 
 /// A core whose values can be held.
@@ -46,7 +46,7 @@ pub(crate) type Counting<K, V, S> = Core<K, V, S, Handles>;
 
 /// The additional state of such a cache.
 pub(crate) struct Handles {
-    /// For whom the core waits before it is freed.
+    /// The holders for which the core waits before it is freed.
     open: Open,
     spread: Spread,
     pub(crate) recorder: Recorder,
@@ -82,7 +82,7 @@ impl Handles {
         }
     }
 
-    /// Something was evicted.
+    /// An entry was evicted.
     #[inline(always)]
     fn earn(&self) {
         let earned = self.earned.load(Relaxed);
@@ -102,8 +102,7 @@ impl Handles {
         self.strict.store(strict, Relaxed);
     }
 
-    /// Whether an entry is frozen, whose header this is: its hits are none of the policy's
-    /// business.
+    /// Whether the entry with this header is frozen: its hits are not reported to the policy.
     #[inline(always)]
     pub(crate) fn is_frozen(&self, header: &Header) -> bool {
         self.overlay.as_ref().is_some_and(|overlay| overlay.claims(header))
@@ -187,7 +186,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
         self.capacity() > asked || asked == 0 && self.entry_budget.capacity() > 0
     }
 
-    /// Ends the residency of an entry in which the caller is counted. Whether it was resident.
+    /// Ends the residency of an entry in which the caller is counted. True if it was resident.
     pub(crate) fn end_residency(&self, slot: u32) -> bool {
         let operation = Handles::operation(self);
         // SAFETY: the caller is counted.

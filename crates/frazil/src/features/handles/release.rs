@@ -24,7 +24,7 @@ impl<K, V, S> Counting<K, V, S> {
         self.let_go(local, slot);
     }
 
-    /// Counts an orphan no more, which is about to be dropped.
+    /// Subtracts an orphan that is about to be dropped.
     #[inline(always)]
     pub(super) fn drop_orphan(&self, local: &Local, weight: u64, is_charged: bool) {
         local.orphaned.subtract(weight);
@@ -137,8 +137,8 @@ impl<K, V, S> Counting<K, V, S> {
 
     #[cold]
     fn find_lost_slots(&self) {
-        // All at once: no link changes that another reads. Acquire: partner is the Release of who
-        // has lost them.
+        // All at once: no link changes that another reads. Acquire: partner is the Release of the
+        // thread that has lost them.
         let mut slot = self.hooks.lost.swap(0, Acquire);
         while slot != 0 {
             let next = self.slab.refs(slot).next.load(Relaxed);
@@ -190,7 +190,8 @@ impl<K, V, S> Counting<K, V, S> {
         match refs.release(open) {
             Released::Counted { waits: 0 } => false,
             Released::Counted { waits } => {
-                // SAFETY: it waits for the caller so often, whose last look it is.
+                // SAFETY: it waits for the caller `waits` times, and this is the caller's last
+                // look.
                 unsafe { Self::leave(this, waits) };
                 false
             }
@@ -206,7 +207,8 @@ impl<K, V, S> Counting<K, V, S> {
     ///
     /// # Safety
     ///
-    /// It is the caller's, for whom the core waits so often, and who looks at it no more.
+    /// The content is the caller's, for whom the core waits `waits` times, and this is the caller's
+    /// last look at the core.
     #[cold]
     #[inline(never)]
     unsafe fn drop_released(
@@ -233,7 +235,7 @@ impl<K, V, S> Counting<K, V, S> {
     ///
     /// # Safety
     ///
-    /// It waits for the caller, so often, who looks at it no more.
+    /// It waits for the caller `waits` times, and this is the caller's last look at it.
     unsafe fn leave(this: NonNull<Self>, waits: u64) {
         // SAFETY: it waits for the caller.
         if unsafe { this.as_ref() }.hooks.open.leave(waits) {

@@ -5,7 +5,7 @@ use crate::smr::refs::{LetGo, Refs, Seen, SlotRefs as _};
 use crate::smr::spread::{Own, Table};
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// A thread has a slot spread when it has met others so often, there or at other slots.
+/// A thread has a slot spread when it has met others this often, there or at other slots.
 const MEETINGS: u32 = if cfg!(debug_assertions) { 1 } else { 4 };
 
 /// How often the last one of a cache tries to recount, a millisecond apart, before it leaves the
@@ -64,7 +64,8 @@ impl<K, V, S> Counting<K, V, S> {
             let Some(mut table) = self.hooks.spread.try_table() else { break };
             let is_done = self.recount_under(&mut table, false);
             drop(table);
-            // Asked after the table is free: who finds it in use says before that something is due.
+            // Checked after the table is free: a thread that finds it in use has noted before that
+            // something is due.
             if !is_done || !self.hooks.spread.is_due() {
                 break;
             }
@@ -160,8 +161,8 @@ impl<K, V, S> Counting<K, V, S> {
         }
     }
 
-    /// The cache is about to go: no slot is spread any more. If a thread does not pass, which only
-    /// one could that the system keeps from running for a second, the core stays.
+    /// The cache is about to be dropped: no slot is spread any more. If a thread does not pass,
+    /// because the system keeps it from running for a second, the core stays.
     pub(super) fn recount_for_good(&self) {
         for _ in 0..LAST_ATTEMPTS {
             let mut table = self.hooks.spread.table();

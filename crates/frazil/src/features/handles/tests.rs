@@ -28,7 +28,7 @@ fn overfull(policy: Policy, count: u64, fits: u64) -> (Tested, Vec<Held<u64, u64
     (cache, held)
 }
 
-/// Heavy fences, second chances of held entries, and passes over all ghosts, per call, over so many
+/// Heavy fences, second chances of held entries, and passes over all ghosts, per call, over `calls`
 /// calls.
 fn costs(calls: u64, call: impl FnMut(u64)) -> [f64; 3] {
     let now = || [EXECUTED.get(), PASSED_OVER.get(), WINDOWS.get()];
@@ -146,8 +146,8 @@ fn what_an_idle_thread_has_in_hand_goes_for_another_s_insertion() {
     }
 }
 
-/// One thread may have taken all that is queued, to look at it: that it is held others learn from
-/// that it gave up.
+/// One thread may have taken all queued entries, to look at them: others learn that they are held
+/// from the fact that it gave up.
 #[test]
 fn an_insertion_does_not_look_for_what_another_thread_looks_at() {
     for policy in [Policy::Fifo, Policy::Clock { bits: 2 }, Policy::Mobius] {
@@ -186,7 +186,7 @@ fn an_insertion_does_not_look_for_what_another_thread_looks_at() {
     }
 }
 
-/// Those are of who has the buffers beside them, which may be another thread.
+/// Those belong to the thread that has the buffers beside them, which may be another.
 #[test]
 fn who_lets_go_of_an_orphan_writes_no_count_of_the_buffers() {
     let cache: Tested = HandleCache::builder(100).strict(true).build();

@@ -12,7 +12,7 @@ use crate::core::local::Reads;
 use crate::core::slab::Header;
 use crate::smr::protect::Protect;
 
-/// The builder's settings of it.
+/// The builder's settings of freezing.
 pub(crate) struct Settings<K, V>(PhantomData<fn(K, V)>);
 
 impl<K, V> Default for Settings<K, V> {
@@ -33,7 +33,7 @@ pub(crate) struct Frozen<K, V> {
 /// The state of every cache with handles.
 pub(crate) type MaybeOverlay = Option<Overlay>;
 
-/// The same of one with handles.
+/// The same for one with handles.
 pub(crate) struct Overlay(Infallible);
 
 /// The data of each thread.

@@ -1,4 +1,4 @@
-//! In the place of `gate.rs`: nobody looks at operations.
+//! In the place of `gate.rs`: nothing observes operations.
 
 pub(crate) struct Gate;
 

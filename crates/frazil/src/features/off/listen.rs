@@ -1,4 +1,4 @@
-//! In the place of `listen.rs`: nobody is told of what goes.
+//! In the place of `listen.rs`: no listener learns of entries that leave.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;

@@ -15,7 +15,7 @@ impl Reclaim {
         reclaim
     }
 
-    /// Sends it to all, where nothing waits.
+    /// Frees it at once, where nothing waits.
     #[cold]
     #[inline(never)]
     pub(super) fn free_segment<W>(
