@@ -212,7 +212,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// Lets requests bypass the cache while threads wait for its lock, as many as the backend can
     /// serve: paper 1 (§5.2), where more hits make a cache slower.
     ///
-    /// The caller asks [`bypasses`](Cache::bypasses) before each request. The cache adjusts the
+    /// The caller calls [`bypasses`](Cache::bypasses) before each request. The cache adjusts the
     /// share that bypasses at most every 0.2 ms, so that misses and bypasses since the last time
     /// would have been at most `fetches_per_second`. That bounds the mean; a burst may exceed it.
     /// With 0 nothing bypasses. When no thread waits the share shrinks, down to nothing if 256

@@ -304,7 +304,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     /// If a caller of [`or_fetch`](Entry::or_fetch) is dropped, for example by a timeout, its fetch
     /// is dropped too. So an origin that takes longer than callers wait gets new requests again and
     /// again, and never answers in time. A detached fetch stays with the key. The next caller that
-    /// waits, or that asks within [`Fetching::linger`](crate::Fetching::linger), continues it
+    /// waits, or that comes within [`Fetching::linger`](crate::Fetching::linger), continues it
     /// instead of starting its own. Only callers poll it; to continue it without callers, await
     /// this in a task of its own. Threads do not continue it, they load. A write of the key and
     /// `clear` drop a fetch that no caller polls; a fetch that owns the cache, in an `Arc`, keeps

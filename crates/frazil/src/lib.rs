@@ -341,7 +341,7 @@
 //!   meanwhile may stay. **[`invalidate_all`](Cache::invalidate_all)** hides all present entries at
 //!   one moment.
 //! - **[`len`](Cache::len), [`weight`](Cache::weight), [`stats`](Cache::stats)** add up the counts
-//!   of all threads, which they read one after the other. They are exact while nobody writes.
+//!   of all threads, which they read one after the other. They are exact while no thread writes.
 //!
 //! # Your code inside a call
 //!

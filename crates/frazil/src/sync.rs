@@ -106,7 +106,7 @@ pub(crate) fn advise_huge(memory: *mut u8, bytes: usize) {
         let length = (memory.addr() + bytes).saturating_sub(start) / HUGE * HUGE;
         if length > 0 {
             // SAFETY: whole pages of `memory`; the advice changes nothing that can be read
-            // there. A system that does not know it says so, which is no matter.
+            // there. A system that does not know it returns an error, which does not matter.
             unsafe { libc::madvise(memory.with_addr(start).cast(), length, libc::MADV_HUGEPAGE) };
         }
     }

@@ -93,7 +93,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// caller tries; a [remembered](crate::Fetching::negative_ttl) error keeps callers from trying
     /// for a while. At the end of its lifetime the entry expires, reloaded or not.
     ///
-    /// So that no caller waits, ask [`is_due`](crate::Cache::is_due) after a `get`, and load in a
+    /// So that no caller waits, call [`is_due`](crate::Cache::is_due) after a `get`, and load in a
     /// task or thread of your own. [`get`](crate::Cache::get) itself loads nothing, and its hits
     /// cost no more; hits of the loading calls read the deadline once more. An entry whose own
     /// lifetime is clearly shorter than this is due at once. The time to idle does not count.

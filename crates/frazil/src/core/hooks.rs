@@ -36,7 +36,7 @@ pub(crate) trait PerThread: Sized {
         None
     }
 
-    /// Whether to search behind the held entries that an eviction found, after so many failed
+    /// Whether to search behind the held entries that an eviction found, after this many failed
     /// attempts.
     #[inline(always)]
     fn may_find_more(&self, _attempts: usize) -> bool {

@@ -72,7 +72,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         self.reclaim_some(true)
     }
 
-    /// The same for `all`, or for the slots that threads at work have passed.
+    /// The same for `all` slots, or only for those that threads at work have passed.
     fn reclaim_some(&self, all: bool) -> u64 {
         let _reclaiming = Reclaiming::new();
         let readers = (&self.stripes, &self.stripe().reader);

@@ -196,7 +196,7 @@ impl<K, V, R: SlotRefs> Slab<K, V, R> {
     /// Where a slot is.
     #[inline(always)]
     pub(crate) fn at(&self, slot: u32) -> At<'_> {
-        // SAFETY: a slot of the slab lies somewhere, as said in `entry`.
+        // SAFETY: a slot of the slab has an address, as argued in `entry`.
         At(unsafe { NonNull::new_unchecked(self.entry(slot).cast()) }, PhantomData)
     }
 

@@ -63,7 +63,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         lapsed
     }
 
-    /// Takes out the entry in a slot that the caller protects. Whether it was there.
+    /// Takes out the entry in a slot that the caller protects. True if it was there.
     pub(crate) fn take_out_slot(&self, mixed: Mixed, slot: u32, ending: Ending) -> bool {
         // The word of this slot, which no other entry can have while it is protected.
         H::before_unlink(self, slot);

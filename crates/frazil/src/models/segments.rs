@@ -68,7 +68,7 @@ fn assert_whole(stacked: &Stacked, mut held: Vec<u32>, count: u32) {
     assert_eq!(held, (1..=count).collect::<Vec<_>>());
 }
 
-/// The textbook's ABA: the top goes, the one below goes, the top comes back.
+/// The textbook's ABA: the top is popped, then the one below, and the top comes back.
 #[test]
 fn a_late_pop_notices_that_the_top_left_and_came_back() {
     loom::model(|| {

@@ -59,7 +59,7 @@ pub(crate) struct Unforked {
 static UNFORKED: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
 impl Unforked {
-    /// The caller holds none.
+    /// The caller holds no other.
     pub(crate) fn new() -> Self {
         Unforked {
             #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]

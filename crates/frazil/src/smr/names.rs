@@ -18,8 +18,8 @@
 //! ```
 //!
 //! The log of copy c is left full. The thread overwrites it only after another copy, when it has
-//! looked at half as many slots as the log holds. Nobody waits: a reclaimer begins anew only if the
-//! thread has come so far meanwhile.
+//! looked at half as many slots as the log holds. No thread waits: a reclaimer begins anew only if
+//! the thread has come so far meanwhile.
 //!
 //! Made by a thread's first pin: 2 KiB; up to 64 KiB however few slots are shown in 4,096 looks;
 //! beyond that up to 64 bytes for each slot of the pin that has shown most.
@@ -34,7 +34,7 @@ use crate::sync::atomic::{
 
 /// Names of the first log.
 const FIRST: usize = if CHECKED { 1 } else { 256 };
-/// Up to this length a log grows even if names repeat: to sort as many costs a look 60
+/// Up to this length a log grows even if names repeat: to sort that many costs a look 60
 /// instructions.
 const LONG: usize = if CHECKED { 1 } else { 4_096 };
 /// The unit in which copies are counted, and the addition while the next one is being written.

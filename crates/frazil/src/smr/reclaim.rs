@@ -322,7 +322,7 @@ impl Reclaim {
             buffers.flushed |= fresh + count > enough;
             match self.fresh.0.compare_exchange(fresh, fresh + count, Relaxed, Relaxed) {
                 Ok(_) => {
-                    // Before any of them is filled. Partner: the fence before `used` is read.
+                    // Before any of them is filled. Partner: the fence of a caller of `used`.
                     atomic::fence(SeqCst);
                     buffers.traffic.writes += 1;
                     let segment = buffers.spares.draw();
@@ -510,7 +510,7 @@ impl Reclaim {
             if contents.has_any() {
                 self.release(segment, kept, contents, &mut held_up, &mut gone);
             }
-            // Where it goes.
+            // For the stack that it is pushed to.
             traffic.writes += 1;
             let vacated = match kept {
                 0 => occupied,
@@ -641,7 +641,7 @@ impl Reclaim {
         }
     }
 
-    /// The number of slots that pays for reading so many stripes and names.
+    /// The number of slots that pays for reading `stripes` stripes and `names` names.
     fn round(&self, stripes: u64, names: u64) -> u64 {
         let by_names = (names / NAMES_PER_SLOT).min(self.batch.max(self.entries / 8));
         ROUND_MIN.max(stripes * ROUND_PER_STRIPE).min(self.batch / ROUNDS_PER_BATCH).max(by_names)
@@ -750,7 +750,7 @@ struct Left {
     weight: u64,
     /// Whether some slots were not, because threads had not passed them.
     young: bool,
-    /// How many stripes were asked, and how many names they had.
+    /// Number of stripes read, and of names in them.
     stripes: u64,
     names: u64,
 }

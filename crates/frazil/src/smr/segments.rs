@@ -10,7 +10,7 @@
 //! slot: the evictor that consumes the segment, or a removal that knows the slot's position. Only
 //! the taker may retire it.
 //!
-//! A segment's number is the position of its first word.
+//! A segment's number is the position of its first word. Segment 0 does not exist.
 //!
 //! A removal may look at a position that the slot has left meanwhile, and segments are
 //! used again: the slot may have come back to that very word in another role. So a word tells the

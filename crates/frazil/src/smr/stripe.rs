@@ -17,8 +17,8 @@
 //! ```
 //!
 //! Whichever fence comes later sees the other side's flag, so both never work at once; both may
-//! give up. The owner executes no locked instruction (20 cycles of 110 that a miss takes). Nobody
-//! waits: a thread that does not get one stripe goes to another.
+//! give up. The owner executes no locked instruction (20 cycles of 110 that a miss takes). No
+//! thread waits: one that does not get one stripe goes to another.
 //!
 //! 1,024 bytes; a cache has as many stripes as threads that used it at once.
 
@@ -44,7 +44,7 @@ use crate::sync::{CHECKED, Mutex, MutexGuard};
 pub(crate) struct Reader {
     /// The slot that a `get` of this thread reads, or 0.
     pub(crate) hazard: AtomicU32,
-    /// A second slot, which that is compared with, or 0.
+    /// A second slot, which the first is compared with, or 0.
     pub(crate) second: AtomicU32,
     /// How many pins this thread holds. More than can be forgotten in a lifetime.
     pub(crate) depth: AtomicU64,
@@ -454,7 +454,7 @@ impl<L, W> Drop for Stripes<L, W> {
             let first = *self.chunks[chunk].get_mut();
             if !first.is_null() {
                 let stripes = std::ptr::slice_from_raw_parts_mut(first, (FIRST as usize) << chunk);
-                // SAFETY: they came from a box of so many, and this is the last owner.
+                // SAFETY: they came from a box of this many, and this is the last owner.
                 drop(unsafe { Box::from_raw(stripes) });
             }
         }

@@ -359,7 +359,7 @@ impl Order {
         }
     }
 
-    /// An operation begins in which a policy may ask for the time: before anything is changed, and
+    /// An operation begins in which a policy may read the time: before anything is changed, and
     /// under no lock, because a clock may be user code.
     #[inline(always)]
     pub(crate) fn read_clock<H: Headers>(&self, headers: &H) {
@@ -598,7 +598,7 @@ impl Order {
         for queue in self.queues().iter().chain(headers.bottom()) {
             let mark = queue.mark();
             let takes = |buffers: &mut Buffers, slot| {
-                // A segment for those that stay in the queue, and one for those that go.
+                // A segment for those that stay in the queue, and one for those that leave.
                 let spare = buffers.retired.segment != 0 || buffers.spares.held().len() > 1;
                 // Acquire: partner is the Release with which it was declared dead.
                 let dead = headers.header(slot).state.load(Acquire) & DEAD != 0;

@@ -30,7 +30,7 @@ pub(crate) const PROMOTED_FROM: u8 = 2;
 pub(crate) const WEIGHT: usize = 0;
 const CLOCK: usize = 1;
 
-/// A table of ghosts has room for 57 at least, and is replaced by one for more.
+/// A table holds at least 57 ghosts, and a larger one replaces it.
 const TABLES: usize = 26;
 
 /// Hashes evicted from the small queue. With weights the number of entries is not known beforehand,

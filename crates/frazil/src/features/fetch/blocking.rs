@@ -15,7 +15,7 @@
 //! it should await. That is an error in the program, and panics.
 
 use std::cell::Cell;
-// Not under checkers: a thread reads only its own.
+// Not a checker's atomics: a thread reads only its own.
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::smr::thread;

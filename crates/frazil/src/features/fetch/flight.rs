@@ -1,10 +1,10 @@
 //! A flight: one key whose value is being loaded, who loads it, and who waits.
 //!
 //! ```text
-//!                   value             stored           told to all
+//!                   value             stored           sent to all
 //! begun ─► Loading ───────────► Storing ────────► Loading ───────────► Over, out of the table
 //!          ▲ │ │ │
-//!          │ │ │ └─ a value, but overtaken: told to all and not stored ──► Over
+//!          │ │ │ └─ a value, but overtaken: sent to all and not stored ──► Over
 //!          │ │ └─ an error that is shared ──► Over, or to be remembered: Failed ─────► Over
 //!   one    │ │ fails, panics, is dropped                     expires, is written, another
 //!   waiter │ ▼                                                      kind of caller asks

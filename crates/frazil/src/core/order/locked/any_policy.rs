@@ -23,7 +23,7 @@ pub(super) struct View<'c> {
 }
 
 impl View<'_> {
-    /// Not inlined: all policies ask for it, and it calls anyway.
+    /// Not inlined: all policies call it, and it makes a call anyway.
     #[inline(never)]
     pub(super) fn weight(&self, place: Slot) -> u64 {
         seen(self.caller.headers.weight(self.table.slots[place.index()]))

@@ -41,7 +41,7 @@ pub(crate) struct Notes {
     count: AtomicU32,
     /// How crowded the lock was of late, up to [`MOST_CROWDED`].
     crowd: AtomicU32,
-    /// Hits that were skipped or thrown away.
+    /// Hits that were skipped or discarded.
     pub(crate) skipped: AtomicU64,
     /// Slot, and the low half of the hit's stamp.
     notes: [AtomicU64; LENGTH],
