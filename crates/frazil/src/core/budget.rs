@@ -1,9 +1,9 @@
 //! Credit: how many entries, and how much weight, may still be admitted.
 //!
-//! The weight that an eviction frees stays with the thread that evicted, as credit for the entry that it is
-//! about to admit; so in a full cache no thread writes a shared counter. A thread admits an entry
-//! only for credit in hand, so the sum of the residents never exceeds the capacity, not even for a
-//! moment.
+//! The weight that an eviction frees stays with the thread that evicted, as credit for the entry
+//! that it is about to admit; so in a full cache no thread writes a shared counter. A thread admits
+//! an entry only for credit in hand, so the sum of the residents never exceeds the capacity, not
+//! even for a moment.
 
 use crate::smr::stripe::Traffic;
 use crate::sync::Line;

@@ -60,7 +60,7 @@ const PASSED: u64 = 1;
 /// A tick, about a millisecond: the precision of the wheel. Look-ups are exact.
 const TICK: u64 = BEGINNING;
 
-/// The tick of a time. That of a deadline ends when the next begins.
+/// The tick of a time. The tick of a deadline has passed when the next begins.
 pub(crate) fn tick_of(time: u64) -> u64 {
     (time / TICK).max(1)
 }

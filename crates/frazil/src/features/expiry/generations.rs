@@ -21,9 +21,9 @@
 //! far is used any more, as it does not tell the generation of its entry. 4 bytes a slot from the
 //! first invalidation on.
 //!
-//! Stale entries keep their rank with the policy, which may prefer them to all new ones: in a cache that
-//! was used much, the least frequently used entries are the newest. So each insertion checks some
-//! slots, until all that were in use at the invalidation are checked, and removes the stale
+//! Stale entries keep their rank with the policy, which may prefer them to all new ones: in a cache
+//! that was used much, the least frequently used entries are the newest. So each insertion checks
+//! some slots, until all that were in use at the invalidation are checked, and removes the stale
 //! entries.
 
 use std::hash::{BuildHasher, Hash};

@@ -171,8 +171,7 @@ impl<K, V, S> Counting<K, V, S> {
         unsafe { Self::release_slowly(this, refs, seen) }
     }
 
-    /// The same for the last holder of an orphan, or where others have changed the word that was
-    /// `seen`.
+    /// The same for the last of an orphan, or if others have changed the word that was `seen`.
     ///
     /// # Safety
     ///
