@@ -379,8 +379,6 @@ impl Online {
     }
 
     /// Builds the policy for a cache of `capacity` and passes it to `visitor`.
-    /// [`LruRelaxed`](Self::LruRelaxed) becomes [`Lru`](crate::Lru): the host has to skip
-    /// promotions.
     ///
     /// [`LruRelaxed`](Self::LruRelaxed) becomes [`Lru`](crate::Lru): the host has to skip
     /// promotions.
