@@ -9,8 +9,8 @@ use crate::sync::atomic::{AtomicU8, Ordering::Relaxed};
 /// A byte beside each entry of a host, for learning.
 ///
 /// ```
-/// // As for a newcomer. let entry = (String::from("value"),
-/// frazil_freezing::Mark::default());
+/// // As for a newcomer.
+/// let entry = (String::from("value"), frazil_freezing::Mark::default());
 /// ```
 #[derive(Debug)]
 pub struct Mark(pub(crate) AtomicU8);

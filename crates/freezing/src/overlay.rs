@@ -160,9 +160,9 @@ struct Work<H: Host> {
 /// cache.insert(&1, 11);
 /// assert_eq!((cache.get(&1), cache.counts().frozen_hits), (Some(11), 1));
 /// assert!(!cache.needs_thaw());
-/// // Or as much as pays: by a thread, `control`, or by your own `steps`. let
-/// mut steps = cache.steps()?; let idle =
-/// steps.step(std::time::Duration::ZERO);
+/// // Or as much as pays: by a thread, `control`, or by your own `steps`.
+/// let mut steps = cache.steps()?;
+/// let idle = steps.step(std::time::Duration::ZERO);
 /// # drop(steps);
 /// # std::io::Result::Ok(())
 /// ```

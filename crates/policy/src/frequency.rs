@@ -5,7 +5,7 @@
 //! of bits tell which frequencies are in use; the least is found in at most 17
 //! words, after any raises, removals and insertions.
 //!
-//! requencies saturate at 65,535, where order is by recency alone. That bounds
+//! Frequencies saturate at 65,535, where order is by recency alone. That bounds
 //! the rings' heads to 256 KiB however long the cache runs, and a cache with any
 //! turnover evicts far lower frequencies. 12 bytes a slot, 4 for each frequency
 //! up to the highest seen, and 8 KiB of bits at most.

@@ -301,8 +301,8 @@ impl HotFirst for Gdsf {
     }
 
     /// Places entries as far above `L` as at the freeze, as if no time had passed for them. So none
-    /// ages while its hits are not reported, and none rises above its earlier rank. At most O(k log
-    /// n) for k of them, and O(k) if they are above most others.
+    /// ages while its hits are not reported, and none rises above its earlier rank. At most
+    /// O(k log n) for k of them, and O(k) if they are above most others.
     fn thaw(&mut self, host: &mut impl Host<()>) {
         while let Some(slot) = self.frozen.tail(0) {
             self.frozen.unlink(slot);

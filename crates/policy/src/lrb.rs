@@ -3,10 +3,10 @@
 //!
 //! Gradient-boosted trees learn the logarithm of the time until an object's next request from 44
 //! features: its age (requests since its last one), the 31 times between its last 32 requests, ten
-//! ounts of its requests that decay, its size, and the number of its known requests. Samples are
+//! counts of its requests that decay, its size, and the number of its known requests. Samples are
 //! objects drawn from all that were requested within the *memory window*, resident or not. An
 //! object that is not requested within the window of its last request is forgotten, and its samples
-//! re labelled with twice the window: an approximation of Belady's MIN need not distinguish
+//! are labelled with twice the window: an approximation of Belady's MIN need not distinguish
 //! distances beyond a boundary. To evict, 64 residents are drawn, and the one with the furthest
 //! predicted request for its size is evicted. A resident not requested within the window is evicted
 //! before them. Without a model the policy evicts the one of the 64 requested longest ago (Song,

@@ -24,7 +24,7 @@ const FROZEN: u32 = u32::MAX;
 
 /// A policy with a frozen share.
 ///
-/// ounts [`Work::FrozenHit`] for each frozen hit and [`Work::FrozenMiss`] for each other hit and
+/// Counts [`Work::FrozenHit`] for each frozen hit and [`Work::FrozenMiss`] for each other hit and
 /// each miss from then on. It counts no other work if the base counts none.
 ///
 /// ```

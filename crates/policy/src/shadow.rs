@@ -5,7 +5,7 @@
 //! (Waldspurger and others, FAST 2015): [`Shadow::halve`]. A request's wait for its own
 //! object's fetch does not depend on other fetches.
 //!
-//!  request costs one look-up and the policy's work, a fetch also O(log fetches). Some 100 bytes
+//! A request costs one look-up and the policy's work, a fetch also O(log fetches). Some 100 bytes
 //! for each object resident or in flight here, plus the policy's own.
 //!
 //! **Half of the objects are not forgotten at once**: for 28,000 that takes milliseconds, under

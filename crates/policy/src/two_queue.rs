@@ -1,7 +1,7 @@
 //! 2Q: newcomers wait in a FIFO queue, and only those requested again after
 //! their eviction enter the LRU list.
 //!
-//! ewcomers enter A1in. A hit there changes nothing: requests soon after the
+//! Newcomers enter A1in. A hit there changes nothing: requests soon after the
 //! first predict little. While A1in holds more than Kin (25 % of the capacity)
 //! its oldest object is the victim, and A1out remembers its hash; A1out holds
 //! Kout (50 %). A miss that A1out remembers enters Am, an LRU list, whose tail

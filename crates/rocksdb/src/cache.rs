@@ -1,7 +1,7 @@
 //! The functions of `include/frazil.h`.
 //!
-//! They do not unwind: a panic aborts the process with a message, because the functions are `extern
-//! "C"`.
+//! They do not unwind: a panic aborts the process with a message, because the functions are
+//! `extern "C"`.
 
 use std::borrow::Borrow;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
@@ -93,7 +93,7 @@ impl Cache {
 
     /// # Safety
     ///
-    /// handle` is a handle of this cache that was not released.
+    /// `handle` is a handle of this cache that was not released.
     unsafe fn held(&self, handle: Handle) -> std::mem::ManuallyDrop<Held<Key, Entry, FixedState>> {
         // SAFETY: as promised; the result is not dropped.
         std::mem::ManuallyDrop::new(unsafe { self.handles.from_raw(handle) })

@@ -1,5 +1,5 @@
-//! Stores of every eviction under mixed operations, for any number of seconds: `cargo
-//! xtask soak`.
+//! Stores of every eviction under mixed operations, for any number of seconds:
+//! `cargo xtask soak`.
 //!
 //! Short tests begin with fresh stores. These stay, so segments, lines of the index, guards and
 //! counts that are lost once in a million operations add up. Values contain their key and version,
