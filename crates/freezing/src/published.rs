@@ -188,7 +188,7 @@ pub(crate) struct Withdrawn<T> {
     seen_free: usize,
 }
 
-// SAFETY: it owns the thing, which only its readers look at besides.
+// SAFETY: it owns the value, which otherwise only its readers access.
 unsafe impl<T: Send + Sync> Send for Withdrawn<T> {}
 
 impl<T> Withdrawn<T> {

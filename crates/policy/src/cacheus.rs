@@ -51,8 +51,8 @@ const NEW: u8 = 4;
 const FIRST_WEIGHT_OF_LRU: f64 = 0.98;
 /// No expert's weight falls below this, so that each can recover.
 const LEAST_WEIGHT: f64 = 0.01;
-/// ln 0.005: a regret fades to that share within one request per object of the
-/// cache.
+/// ln 0.005: a regret fades to that share after `N` requests in a cache of `N`
+/// objects.
 const LN_DISCOUNT: f64 = -5.298_317_366_548_036;
 /// SR's first part of the capacity, as a fraction.
 const SR_SHARE: (u64, u64) = (1, 5);

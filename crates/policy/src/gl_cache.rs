@@ -11,8 +11,8 @@
 //!
 //! A hit writes the object's record and its group's. An eviction shares a merge with the rest of
 //! its groups, and a ranking of all groups with a share `fraction` of them. 12 bytes an object,
-//! 60 a group, and 16 a ghost, of which there are at most as many as objects were resident at
-//! the snapshot in `samples` groups.
+//! 60 a group, and 16 a ghost, at most one for each object resident at the snapshot in `samples`
+//! groups.
 
 mod costs;
 mod ghosts;
@@ -30,7 +30,7 @@ use learner::Learner;
 pub use model::GroupModel;
 pub use settings::{Aim, GroupLearning, GroupMode, Interval, Sight};
 
-/// Most groups in a merge if most of their objects were deleted, as a multiple of the usual number.
+/// Most groups in a merge, in usual merges, if most of their objects were deleted.
 const MOST_MERGED: usize = 4;
 
 /// The knowledge of a replayed trace that a host has beforehand. Unknown parts are empty.
@@ -110,7 +110,7 @@ pub struct GroupFlight<F> {
 
 impl<C: MissCosts> GlCache<C> {
     /// Objects that have left a group of the last snapshot, and were not requested since then: at
-    /// most as many as were resident then.
+    /// most one for each resident of that time.
     pub fn ghosts(&self) -> usize {
         self.learner.ghosts.len()
     }

@@ -44,7 +44,7 @@ use crate::{Host, Policy, Slot};
 /// for slot in [Slot(0), Slot(1), Slot(2), Slot(3)] {
 ///     lru.insert(&mut Ones, slot, Incoming { hash: slot.0.into(), weight: 1, pending: () });
 /// }
-/// // The hotter half. The cursor moves on before what is under it is frozen.
+/// // The hotter half. The cursor advances before the slot under it is frozen.
 /// let mut cursor = lru.hottest();
 /// for _ in 0..2 {
 ///     let Some(slot) = cursor else { break };
@@ -54,7 +54,7 @@ use crate::{Host, Policy, Slot};
 /// assert_eq!(lru.hottest(), Some(Slot(1)));
 /// assert_eq!(lru.coldest_first(&Ones), [Slot(0), Slot(1), Slot(2), Slot(3)]);
 ///
-/// // What is asked for meanwhile passes the frozen ones only until they are back.
+/// // An entry requested meanwhile is hotter than the frozen ones only until the thaw.
 /// lru.hit(&mut Ones, Slot(0));
 /// lru.thaw(&mut Ones);
 /// assert_eq!(lru.evict(&mut Ones, None), Eviction::Victim(Slot(1)));

@@ -7,8 +7,7 @@
 //! regret: its weight is multiplied by e^(−0.45 · d^t), where t is the number of
 //! requests since the eviction and d = 0.005^(1/N) for a cache of N objects; then
 //! the weights are scaled to sum to 1 and kept within 0.01 and 0.99. The object
-//! comes back with the frequency it had, plus one (Vietri et al., HotStorage
-//! 2018).
+//! returns with its former frequency plus one (Vietri et al., HotStorage 2018).
 //!
 //! As in the authors' program, each history holds half as much as the cache. In
 //! bytes N is the most objects that were resident at once, and it bounds the
@@ -28,8 +27,8 @@ use crate::{Eviction, Frequencies, History, Host, Incoming, Lists, Policy, Rng, 
 const LRU: usize = 0;
 const LFU: usize = 1;
 const LEARNING_RATE: f64 = 0.45;
-/// ln 0.005: a regret fades to that share within one request per object of the
-/// cache.
+/// ln 0.005: a regret fades to that share after `N` requests in a cache of `N`
+/// objects.
 const LN_DISCOUNT: f64 = -5.298_317_366_548_036;
 /// No expert's weight falls below this, so that each can recover.
 const LEAST_WEIGHT: f64 = 0.01;

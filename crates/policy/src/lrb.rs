@@ -264,7 +264,7 @@ impl Policy for Lrb {
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<()>) {
         let record = match self.departed.remove(&incoming.hash) {
             Some(record) => record,
-            // Its fetch took longer than the window, or it was evicted and comes back.
+            // Its fetch took longer than the window, or it was evicted and is requested again.
             None => self.records.begin(incoming.hash, incoming.weight, self.now),
         };
         self.records.arrive(record, slot);

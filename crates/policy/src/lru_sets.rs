@@ -1,9 +1,9 @@
 //! LRU in sets, as hardware caches have it: evicts the object of the newcomer's set that was
 //! not requested for longest.
 //!
-//! An object's set follows from its hash. It serves [`Mad`](crate::Mad), which in paper 5's
-//! prototype scans a set of 64 for its victim. The scan is that short however large the cache
-//! is, and nothing is random.
+//! An object's set follows from its hash. The policy serves [`Mad`](crate::Mad), which in
+//! paper 5's prototype scans a set of 64 for its victim. The scan is that short however large
+//! the cache is, and nothing is random.
 //!
 //! A host counts the weight of the whole cache and requests a victim only when that is too
 //! large. So sets differ in size: each keeps the number of objects that it had when the cache

@@ -17,7 +17,7 @@
 //! The ghost forgets by age, so that threads can share it: it remembers the objects that
 //! the small queue evicted within the last capacity of evicted weight. The paper's FIFO
 //! holds 90 % of the capacity, and hashes taken out of it leave room for older ones. With
-//! 90 % here, one row would lie 1.2 points above the reference.
+//! 90 % here, one reference row would lie 1.2 points higher.
 //!
 //! 9 bytes a slot, 1 beside the entry, and the ghost's 18 for each object it has
 //! room for, which may be twice as many if weights differ; O(1) amortised.

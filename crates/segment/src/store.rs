@@ -152,7 +152,7 @@ impl Store {
                     continue 'again;
                 }
                 // SAFETY: the segment was named while the index led to the item, so the item was
-                // written before (Acquire), and the segment is not used anew while it is named.
+                // written before (Acquire), and the segment is not reused while it is named.
                 let item = unsafe { self.item(word.location()) };
                 if item.key == key {
                     let deadline_ms = item.head.deadline.map(|packed| {
@@ -651,7 +651,7 @@ impl Store {
         word: Word,
     ) -> Found<'a> {
         // SAFETY: the stripe is locked, so the index leads to the item until it is unlocked, and
-        // its segment is not used anew.
+        // its segment is not reused.
         let item = unsafe { self.item(word.location()) };
         let segment = self.segments.get(self.segments.of(word.location()));
         let end = |packed| lifetimes::unpack(segment, segment.state().class(), packed);
@@ -876,7 +876,7 @@ impl Store {
 
 impl Held<'_> {
     pub(crate) fn release(&self) {
-        // Release: partner of `Limbo::drain`, before the memory is used anew.
+        // Release: partner of `Limbo::drain`, before the memory is reused.
         self.segment.holds.fetch_sub(1, Release);
     }
 }

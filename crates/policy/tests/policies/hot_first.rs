@@ -47,8 +47,8 @@ enum Step {
     /// A request, with the weight that the object then has.
     Request(u64, u64),
     Remove(u64),
-    /// A percentage of the dynamic residents, and whether the policy is told the remaining
-    /// capacity.
+    /// A percentage of the dynamic residents, and whether the policy's capacity is set to
+    /// the rest.
     Freeze(usize, bool),
     Thaw,
     Capacity(u64),

@@ -107,7 +107,7 @@ impl Job {
         while taken < BATCH_ITEMS && self.offset < end {
             let location = start + self.offset as u64;
             // SAFETY: the segment is taken and has no writer left, so up to `filled` there is an
-            // item after the other, and it is not used anew before this job has ended.
+            // item after the other, and it is not reused before this job has ended.
             let item = unsafe { Item::at(segments.mapping.at(location as usize)) };
             self.offset += item.head.item_bytes();
             self.passed += 1;

@@ -228,8 +228,7 @@ fn merges_keep_what_is_asked_for() {
     store.validate_at_rest().unwrap();
 }
 
-/// Entries that are not requested are evicted, whatever their lifetime, before all entries being
-/// written.
+/// Entries that are not requested are evicted in time, whatever their lifetime.
 #[test]
 #[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn merges_come_to_each_class() {
