@@ -8,10 +8,10 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// The longest that the thread sleeps before it looks whether the cache is still there.
+/// The longest sleep of the thread before it checks whether the cache still exists.
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 
-/// Whether the freezing of a cache is controlled: the number of the process that began it, or 0. A
+/// Whether the freezing of a cache is controlled: the id of the process that began it, or 0. A
 /// forked process has none of its parent's threads.
 ///
 /// ```
@@ -56,13 +56,13 @@ impl Controlled {
 pub struct FreezingControl {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// The process that the thread is of.
+    /// The process of the thread.
     process: u32,
 }
 
 impl FreezingControl {
     /// Makes steps of a cache's controller, each at the time that the previous one returned, and
-    /// ends it at last. `controlled` is set meanwhile. The thread keeps the cache alive only for
+    /// finally ends it. `controlled` is set meanwhile. The thread keeps the cache alive only for
     /// moments, and ends within a second after the cache; if the last other owner drops the cache
     /// in such a moment, the thread drops it.
     ///
@@ -82,7 +82,8 @@ impl FreezingControl {
     ///
     /// # Errors
     ///
-    /// `ResourceBusy` while another thread controls it, and errors of the system for the thread.
+    /// `ResourceBusy` while another thread controls the cache, and errors of the system for the
+    /// thread.
     pub fn spawn<T: Send + Sync + 'static>(
         cache: &Arc<T>,
         controlled: fn(&T) -> &Controlled,
@@ -111,11 +112,12 @@ impl FreezingControl {
     }
 }
 
-/// Until the cache goes, or the handle.
+/// Runs until the cache or the handle is dropped.
 fn run<T>(cache: &Weak<T>, stop: &AtomicBool, step: fn(&T) -> Duration) {
     while !stop.load(Relaxed) {
         let Some(cache) = cache.upgrade() else { return };
-        // The user's hasher and destructors may panic: then control ends, and everything is thawed.
+        // The hasher and destructors of user code may panic: then control ends and everything is
+        // thawed.
         let step = catch_unwind(AssertUnwindSafe(|| step(&cache)));
         drop(cache);
         let Ok(idle) = step else { return };
@@ -128,11 +130,11 @@ impl Drop for FreezingControl {
         self.stop.store(true, Relaxed);
         if let Some(thread) = self.thread.take() {
             if self.process != process::id() {
-                // It is not here, and to wait for it would be for ever.
+                // The thread is not in this process: waiting for it would never end.
                 return std::mem::forget(thread);
             }
             thread.thread().unpark();
-            // The handle may lie in the cache that the thread drops: it does not wait for itself.
+            // The handle may be in the cache that the thread drops: it must not wait for itself.
             if thread.thread().id() != thread::current().id() {
                 // The thread has caught the panic.
                 let _ = thread.join();

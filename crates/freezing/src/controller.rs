@@ -1,5 +1,5 @@
-//! The controller, which decides how much is frozen, and when: the phases of paper 2 (§3.2) as a
-//! state machine, without threads and without a clock. `steering.rs` runs it.
+//! The controller decides how much is frozen, and when: the phases of paper 2 (§3.2) as a state
+//! machine, without threads and without a clock. `steering.rs` runs it.
 //!
 //! ```text
 //!            ┌───────────────────────── rested ──────────────────────────┐
@@ -11,57 +11,56 @@
 //!                             └─ not worth it ─┴────────────┴─────────────┘
 //! ```
 //!
-//! Latency is the measure: of the timed requests of each kind the mean, and these weighted by
-//! how many requests of that kind there were, all counted. What the authors' code does otherwise
-//! is listed in `docs/design/frozen-controller.md`.
+//! The measure is latency: the mean of the timed requests of each kind, weighted by the number
+//! of all requests of that kind. `docs/design/frozen-controller.md` lists the differences from
+//! the authors' code.
 
 use std::time::Duration;
 
 use crate::curve::{CurvePoint, LEARNT_FROM, Latencies, STEPS, best_share};
 use crate::verdict::{Tried, Verdict};
 
-/// Settings of the phases. The defaults are the authors', from their code if the paper does not
-/// have them.
+/// Settings of the phases. The defaults are the authors', from their code if not in the paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Tuning {
-    /// How long the latency is measured before something is learnt, at least.
+    /// Least time for measuring the latency before learning.
     pub(crate) baseline: Duration,
-    /// How long it is measured before something is frozen, at least.
+    /// Least time for measuring it before freezing.
     pub(crate) construction: Duration,
-    /// Time after a thaw for the order to recover, before that.
+    /// Time before that, after a thaw, for the order to recover.
     pub(crate) settling: Duration,
-    /// How long all is frozen for a trial, and how long if few requests come meanwhile.
+    /// How long everything is frozen for a trial, and how long if few requests arrive meanwhile.
     pub(crate) trial: Duration,
     pub(crate) trial_max: Duration,
     /// Least time between checks of the frozen share.
     pub(crate) check: Duration,
-    /// Requests that must have been timed for a mean to count, of a kind and of all kinds.
+    /// Least number of timed requests for a mean to count, of a kind and of all kinds.
     pub(crate) samples: u64,
     pub(crate) check_samples: u64,
     pub(crate) construction_samples: u64,
-    /// Factor by which a request must be faster than without: a frozen share is kept while the
-    /// latency is below the baseline over this factor. The authors demand a fifth, which rejects
-    /// smaller gains.
+    /// Factor by which a request must be faster than without freezing: a frozen share is kept
+    /// while the latency is below the baseline over this factor. The authors demand a fifth,
+    /// which rejects smaller gains.
     pub(crate) gain: f64,
-    /// Shares that are tried after one learning, all among them.
+    /// Number of shares tried after one learning, including everything.
     pub(crate) tries: usize,
-    /// How far a share must be from those that were tried to be tried itself.
+    /// Least distance of a share from those already tried.
     pub(crate) apart: f64,
     /// The lifetime of a share that is faster only because of fewer misses: it doubles each time
-    /// that it has paid.
+    /// the share has paid.
     pub(crate) probation: u32,
-    /// By how much a request would be slower if none hit, below which there is nothing to lose.
+    /// By how much a request must be slower without hits for hits to matter.
     pub(crate) stake: f64,
-    /// Consecutive times that a fading share is frozen anew before learning starts again: the best
-    /// share may have changed by then, but learning takes as long as several cycles. The number
-    /// doubles each time, up to the second.
+    /// How often in a row a fading share is frozen anew before learning starts again: the best
+    /// share may have changed, but learning takes as long as several cycles. The number doubles
+    /// each time, up to the second value.
     pub(crate) fades: u32,
     pub(crate) fades_max: u32,
-    /// Credit at the start of a frozen phase, given again after each length of a construction.
+    /// Credit at the start of a frozen phase, renewed after each length of a construction.
     pub(crate) credit: f64,
-    /// Attempts to construct something that is fast enough.
+    /// Attempts to construct a frozen part that is fast enough.
     pub(crate) attempts: u32,
-    /// How many times as long as its construction something stays frozen, in time and in
+    /// How long a share stays frozen, as a multiple of its construction, in time and in
     /// requests.
     pub(crate) lifetime: u32,
     /// Below this share freezing does not pay.
@@ -77,15 +76,15 @@ pub(crate) struct Tuning {
     pub(crate) patience: u64,
     /// The fewest entries for which learning pays.
     pub(crate) entries: u64,
-    /// Learning ends when so much lies before the marker.
+    /// Learning ends when this share lies before the marker.
     pub(crate) learnt: f64,
-    /// It ends when this share of requests are misses, or hits of entries before the marker.
+    /// Learning ends when this share of requests are misses, or hits of entries before the marker.
     pub(crate) saturated: f64,
-    /// Growth of the cache while its renewal is waited for, above which it begins anew.
+    /// Growth of the cache during the wait for its renewal, above which the wait begins anew.
     pub(crate) growth: f64,
 }
 
-/// How many times as long as its construction something stays frozen, unless set.
+/// Default of how long a share stays frozen, as a multiple of its construction.
 pub(crate) const LIFETIME: u32 = 20;
 
 impl Default for Tuning {
@@ -125,7 +124,7 @@ impl Default for Tuning {
     }
 }
 
-/// Requests of one kind: how many, and of those that were timed how many and how long.
+/// Requests of one kind: their number, and the number and total time of the timed ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kind {
     pub(crate) requests: u64,
@@ -160,9 +159,9 @@ pub(crate) struct Totals {
     pub(crate) absent: Kind,
     /// Entries that left, for any reason.
     pub(crate) gone: u64,
-    /// Entries behind the marker that were hit, as far as is known.
+    /// Entries behind the marker that were hit, as far as known.
     pub(crate) passed: f64,
-    /// Entries that are there.
+    /// Present entries.
     pub(crate) entries: u64,
 }
 
@@ -183,12 +182,12 @@ impl Totals {
         self.frozen.requests + self.dynamic.requests + self.missed.requests
     }
 
-    /// Misses, of all requests.
+    /// Misses as a share of all requests.
     fn misses(&self) -> f64 {
         self.missed.requests as f64 / self.requests().max(1) as f64
     }
 
-    /// Look-ups that were timed.
+    /// Number of timed look-ups.
     fn samples(&self) -> u64 {
         self.frozen.samples + self.dynamic.samples + self.absent.samples
     }
@@ -200,7 +199,7 @@ pub(crate) struct Observed {
     pub(crate) totals: Totals,
     /// The data learned since learning began.
     pub(crate) curve: Vec<CurvePoint>,
-    /// Whether its frozen share is still frozen.
+    /// Whether the frozen share is still frozen.
     pub(crate) is_frozen: bool,
 }
 
@@ -208,15 +207,15 @@ pub(crate) struct Observed {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Action {
     Nothing,
-    /// Set the marker anew, and count what of the entries behind it is hit.
+    /// Set the marker anew, and count the entries behind it that are hit.
     Mark,
     /// Begin to learn.
     Learn,
-    /// Freeze a share of the entries, and look at no more than latencies.
+    /// Freeze a share of the entries, and observe only latencies.
     Freeze(f64),
-    /// Thaw, and look at latencies.
+    /// Thaw, and observe latencies.
     Thaw,
-    /// Thaw, and look at nothing.
+    /// Thaw, and observe nothing.
     Rest,
 }
 
@@ -259,13 +258,13 @@ pub enum Reason {
     Began,
     /// The cache has grown, or has hardly any entries: the wait started anew.
     Grew,
-    /// All entries of before have been hit or removed.
+    /// All earlier entries have been hit or removed.
     Renewed,
-    /// Some have not been hit, but after so many requests none will be.
+    /// Some have not been hit, and will not be after this many requests.
     Settled,
     /// A curve was learnt.
     Learned,
-    /// A share was found with which requests are faster.
+    /// A frozen share makes requests faster.
     Chosen,
     /// No share made requests faster: see the [verdict](crate::FreezingState::verdict).
     NotWorth,
@@ -287,11 +286,11 @@ pub enum Reason {
     Rested,
 }
 
-/// A phase, and its state.
+/// A phase and its state.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "one a cache, copied ten times a second")]
 enum State {
-    /// Since it was first shown anything, and the marker was set.
+    /// The counts when the marker was set after the first input.
     Waiting(Option<Totals>),
     Learning(Totals),
     Trying(Totals),
@@ -307,12 +306,12 @@ enum State {
 }
 
 /// The result of a share in its trial and, once it was frozen for longer, over its last cycle: the
-/// latency of a request from the start of the measurement without it until its thaw.
+/// latency of a request from the start of the measurement without freezing until the thaw.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Arm {
     share: f64,
     latency: f64,
-    /// For the trial's requests.
+    /// Of the trial's requests.
     misses: f64,
 }
 
@@ -323,7 +322,7 @@ struct Unproven {
     before: f64,
 }
 
-/// Requests, and the nanoseconds they took together.
+/// Requests, and their total time in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Spent {
     requests: f64,
@@ -354,7 +353,7 @@ struct FrozenPhase {
     first: Option<u64>,
     /// Which attempt it was.
     attempt: u32,
-    /// Since it was frozen, and since it began to be measured without.
+    /// Since the freeze, and since the start of the measurement without freezing.
     spent: Spent,
     cycle: Spent,
 }
@@ -367,32 +366,33 @@ pub(crate) struct Controller {
     /// Start of this phase, and the counts then.
     entered: Duration,
     pub(crate) reason: Reason,
-    /// Latencies by kind as they were last known.
+    /// The last known latencies by kind.
     known: Known,
-    /// As they were while nothing was frozen and nothing learnt.
+    /// The latencies while nothing was frozen or learnt.
     baseline: Known,
-    /// Shares that were tried, since something was last learnt; a few.
+    /// The few shares tried since the last learning.
     arms: Vec<Arm>,
     /// The claim of the last frozen phase, which the time after it must confirm.
     unproven: Option<Unproven>,
-    /// Why a sleep followed, since something was last learnt.
+    /// Why a sleep followed the last learning.
     given_up: Option<Reason>,
     /// The longest duration of the next frozen phase, in lengths of a construction.
     lifetime: u32,
-    /// Misses without, of all requests.
+    /// Miss ratio without freezing.
     misses: f64,
     /// Start of its construction, and the counts then.
     thawed: Totals,
     /// The share that is or will be frozen.
     pub(crate) share: f64,
-    /// Latency of a request before anything was frozen, at least in this learning.
+    /// Latency of a request before anything was frozen in this learning.
     bar: f64,
     /// Its upper limit while a share is frozen.
     threshold: f64,
     /// Requests of the last construction, and how long they took.
     construction: u64,
     construction_time: Duration,
-    /// Refreshes in a row that were not due to age, and after how many all is learnt anew.
+    /// Refreshes in a row that were not due to age, and their limit, after which everything is
+    /// learnt anew.
     faded: u32,
     fades: u32,
     pub(crate) sleep: Duration,
@@ -408,26 +408,26 @@ pub(crate) struct Record {
     pub(crate) failures: u64,
     /// By phase.
     pub(crate) times: [Duration; PHASES],
-    /// By step of the share that was frozen.
+    /// By step of the frozen share.
     pub(crate) shares: [Duration; STEPS + 1],
-    /// When it was last brought up to date.
+    /// When it was last updated.
     pub(crate) until: Duration,
-    /// Of the last observed requests: frozen hits, and other hits.
+    /// Shares of the last observed requests: frozen hits, and other hits.
     pub(crate) frozen_hits: f64,
     pub(crate) dynamic_hits: f64,
-    /// Their mean latency, in nanoseconds, and that below which it should be.
+    /// Their mean latency in nanoseconds, and its upper limit.
     pub(crate) latency_ns: f64,
     pub(crate) threshold_ns: f64,
 }
 
-/// Mean latencies by kind, each from the last time when enough of its kind were timed.
+/// Mean latencies by kind, each from the last time that enough requests of the kind were timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Known {
     frozen: Option<f64>,
     dynamic: Option<f64>,
     missed: Option<f64>,
     absent: Option<f64>,
-    /// Up to where each was measured.
+    /// Up to which counts each was measured.
     until: Totals,
 }
 
@@ -463,13 +463,13 @@ impl Known {
         }
     }
 
-    /// Latency of a miss. If no insertion is known to follow it, that of its look-up.
+    /// Latency of a miss. If no insertion is known to follow, that of its look-up.
     fn miss(&self) -> Option<f64> {
         self.missed.or(self.absent)
     }
 
-    /// The mean of a stretch's requests; `None` where a kind is not known that more than a
-    /// hundredth of them were of.
+    /// The mean of a stretch's requests; `None` if the latency of a kind is unknown that
+    /// is more than a hundredth of them.
     fn mean(&self, stretch: &Totals) -> Option<f64> {
         let requests = stretch.requests();
         let mut sum = 0.0;
@@ -555,12 +555,12 @@ impl Controller {
         }
     }
 
-    /// Whether latencies are of interest.
+    /// Whether requests must be timed.
     pub(crate) fn times_requests(&self) -> bool {
         !matches!(self.state, State::Sleeping { .. })
     }
 
-    /// How long nothing need be shown to it.
+    /// Time until the controller needs its next input.
     pub(crate) fn interval(&self, now: Duration) -> Duration {
         match self.state {
             State::Learning(_) => Duration::from_millis(5),
@@ -641,7 +641,7 @@ impl Controller {
         action
     }
 
-    /// It did not pay: the next attempt is a long while away, and the one after that longer.
+    /// Freezing did not pay: sleeps long before the next attempt, and longer before the one after.
     fn fail(&mut self, now: Duration, reason: Reason) -> Action {
         self.record.failures += 1;
         self.given_up = Some(reason);
@@ -660,8 +660,8 @@ impl Controller {
         self.record.threshold_ns = self.threshold;
     }
 
-    /// Waits until the content has been renewed (§3.2.2): the marker leaves when everything behind
-    /// it has been hit or evicted.
+    /// Waits until the content has been renewed (§3.2.2): the renewal is complete when everything
+    /// behind the marker has been hit or evicted.
     fn wait(&mut self, now: Duration, totals: &Totals, since: Option<Totals>) -> Action {
         let Tuning { entries, growth, patience, samples, check_samples, .. } = self.tuning;
         let Some(since) = since else {
@@ -671,8 +671,8 @@ impl Controller {
         };
         let grown = totals.entries as f64 > since.entries as f64 * (1.0 + growth);
         if grown || totals.entries < entries {
-            // For a small cache learning does not pay. In a growing one, entries still to come
-            // would be ahead of the marker.
+            // For a small cache learning does not pay. In a growing one, future entries would
+            // lie before the marker.
             if totals.entries == since.entries {
                 return Action::Nothing;
             }
@@ -688,7 +688,7 @@ impl Controller {
             return Action::Nothing;
         };
         let waited = now.saturating_sub(self.entered);
-        // Misses may be too few to wait for.
+        // There may be too few misses to wait for.
         let timed = stretch.samples() >= check_samples
             && (stretch.missed.samples >= samples || waited >= 10 * self.tuning.baseline);
         if waited < self.tuning.baseline || !timed {
@@ -711,7 +711,7 @@ impl Controller {
         let stretch = observed.totals.since(since);
         let behind = since.entries as f64 - stretch.passed - stretch.gone as f64;
         let over = observed.curve.last().is_some_and(|last| {
-            // By rank all points are there from the beginning: as many requests as entries.
+            // By rank all points exist from the beginning: it takes one request for each entry.
             let by_rank = observed.curve.len() == STEPS && last.share >= 1.0;
             let enough = last.requests >= since.entries.max(LEARNT_FROM);
             let beyond = last.share >= learnt || last.frozen_hits + last.misses > saturated;
@@ -731,8 +731,8 @@ impl Controller {
     }
 
     /// Tries everything, then the share with the shortest latency by the curve (figure 20). It
-    /// tries another one if the latencies of other hits, measured meanwhile, make another share the
-    /// best: hits that wait for a lock wait less, the fewer they are.
+    /// tries another share if the latencies of other hits, measured meanwhile, make that the best:
+    /// the fewer hits take the lock, the less they wait.
     fn try_shares(&mut self, now: Duration, observed: &Observed, since: &Totals) -> Action {
         let Tuning { trial, trial_max, samples, check_samples, gain, tries, apart, .. } =
             self.tuning;
@@ -744,7 +744,7 @@ impl Controller {
         let known = self.known.over(&stretch, samples);
         let enough = stretch.samples() >= check_samples;
         let mean = known.mean(&stretch).filter(|_| enough);
-        // A share that is slower than none need not be tried to the end.
+        // The trial of a share slower than none can end early.
         let hopeless = tried >= trial / 2 && mean.is_some_and(|mean| mean > self.bar * gain * gain);
         // A burst in a loop may have only entries that are not frozen: its hits do not predict the
         // next.
@@ -756,7 +756,7 @@ impl Controller {
             self.show(&stretch, latency);
             self.arms.push(Arm { share: self.share, latency, misses: stretch.misses() });
         }
-        // There is no promise for anything not measured.
+        // No gain is predicted for kinds that were not measured.
         let without = self.baseline.dynamic.or(known.frozen).unwrap_or(0.0);
         let beside =
             known.dynamic.filter(|_| self.share < 1.0 && stretch.dynamic.samples >= samples);
@@ -766,7 +766,7 @@ impl Controller {
             dynamic: beside.unwrap_or(without).min(without),
             miss: self.baseline.miss().unwrap_or(0.0),
         };
-        // A part that was no gain, or nothing that was timed: no other part will be.
+        // If a part was no gain, or nothing was timed, no other part will be a gain.
         let go_on = mean.is_some_and(|mean| self.share >= 1.0 || mean < self.bar);
         let next = self.next_share(best_share(&self.curve, &latencies, self.bar));
         let is_new = self.arms.iter().all(|arm| (arm.share - next).abs() >= apart);
@@ -779,8 +779,8 @@ impl Controller {
         self.construct_anew(Reason::Chosen, 1, now, &observed.totals)
     }
 
-    /// The best share by the curve. If that was tried, and is near the curve's end (as when all
-    /// requests have become misses and hits before the marker): the middle between that end and
+    /// The best share by the curve. If that was tried and is near the curve's end (as when all
+    /// requests have become misses and hits before the marker), the middle between that end and
     /// everything, where the curve has no data.
     fn next_share(&self, best: f64) -> f64 {
         let apart = self.tuning.apart;
@@ -789,7 +789,7 @@ impl Controller {
         if was_tried && end - best < apart { f64::midpoint(end, 1.0) } else { best }
     }
 
-    /// The measurements, for users who want the reasons.
+    /// The measurements that explain the decision to users.
     pub(crate) fn verdict(&self) -> Option<Verdict> {
         if self.threshold <= 0.0 {
             return None;
@@ -807,7 +807,7 @@ impl Controller {
         })
     }
 
-    /// The share with which a request took least.
+    /// The share with the fastest requests.
     fn best_arm(&self) -> Option<Arm> {
         self.arms.iter().copied().min_by(|one, other| one.latency.total_cmp(&other.latency))
     }
@@ -823,7 +823,7 @@ impl Controller {
         self.enter(State::Constructing { since: None, attempt }, reason, now, Action::Thaw)
     }
 
-    /// Measures without, for as long as it takes to know it, and then freezes.
+    /// Measures without freezing until the latency is known, and then freezes.
     fn construct(
         &mut self,
         now: Duration,
@@ -857,8 +857,8 @@ impl Controller {
 
     /// Freezes the best share, if it is faster by the required factor than without freezing before
     /// it *and* after it: in a changing workload either side alone may have been a slow period. A
-    /// failed attempt may have been one too, so if no other share is fast enough the same one is
-    /// tried again.
+    /// failed attempt may have been one too, so the same share is tried again if no other is fast
+    /// enough.
     fn choose(&mut self, now: Duration, after: f64, attempt: u32) -> Action {
         let Tuning { gain, lifetime, probation, stake, .. } = self.tuning;
         if let Some(Unproven { latency, before }) = self.unproven.take() {
@@ -872,8 +872,8 @@ impl Controller {
         let is_last = |arm: &&Arm| attempt > 1 && arm.share.to_bits() == share;
         let again = || self.arms.iter().find(is_last).copied();
         let Some(arm) = best.or_else(again) else { return self.fail(now, Reason::NotWorth) };
-        // The hit ratio may change from one moment to the next; the latency of a hit does not. If
-        // hardly anything hits there are no hits to lose.
+        // The hit ratio may change at any moment; the latency of a hit does not. If hardly any
+        // request hits there are no hits to lose.
         let miss = self.baseline.miss().unwrap_or(0.0);
         let as_many_misses = arm.latency + (self.misses - arm.misses).max(0.0) * miss;
         if self.reason == Reason::Chosen || (attempt > 1 && arm.share.to_bits() != share) {
@@ -903,7 +903,7 @@ impl Controller {
         frozen.cycle.add(stretch.requests(), latency);
         let Some(first) = frozen.first else {
             if latency > self.threshold {
-                // The next attempt uses the best share by that.
+                // The next attempt uses the best share by this latency.
                 self.has_come_to(latency);
                 if frozen.attempt >= attempts {
                     return self.fail(now, Reason::Unproven);
@@ -917,15 +917,15 @@ impl Controller {
         };
         // A check of many requests after a lull counts for two at most.
         let weight = (stretch.requests() as f64 / first.max(1) as f64).min(2.0);
-        // Once it is slower than its cycle on average another cycle is the faster (a renewal's
-        // best length).
+        // Once the share is slower than the mean of its cycle, a new cycle is faster (a
+        // renewal's best length).
         let target = self.threshold.min(gain * frozen.cycle.mean());
         frozen.credit += (target - latency) / target * weight;
         if frozen.credit <= 0.0 {
             return self.end_cycle(now, totals, &frozen, Reason::Degraded);
         }
-        // By requests alone, a cache that is ten times as fast would be unfrozen for half of the
-        // time. By time alone, an idle cache would be frozen anew without need.
+        // By requests alone, a cache that is ten times as fast would not be frozen half of the
+        // time. By time alone, an idle cache would be frozen anew needlessly.
         let life = self.construction_time.saturating_mul(lifetime);
         let old = now.saturating_sub(self.entered) > life;
         let requests = totals.since(&frozen.since).requests();
@@ -975,7 +975,7 @@ impl Controller {
         let before = self.threshold * self.tuning.gain;
         self.unproven = Some(Unproven { latency: frozen.spent.mean(), before });
         if best.share.to_bits() != share {
-            // That share must prove its own gain.
+            // The new share must prove its own gain.
             (self.faded, self.unproven) = (0, None);
         }
         self.record.refreshes += 1;

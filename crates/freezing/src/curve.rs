@@ -1,14 +1,14 @@
-//! How the shares of hits and misses depend on how much is frozen, and which share is best.
+//! How hits and misses depend on the frozen share, and which share is best.
 //!
-//! Paper 2, §3.2.1 and its figures 5 and 18 to 20. Without threads, and without a clock.
+//! Paper 2, §3.2.1 and its figures 5 and 18 to 20. Without threads and without a clock.
 
-/// Steps in which the share is learnt: 2 % of the entries each.
+/// Steps of the learnt share: 2 % of the entries each.
 pub(crate) const STEPS: usize = 50;
 
-/// Requests that a point is made of, at least: of small caches several steps make one.
+/// Least requests for a point: in small caches several steps make one.
 const REQUESTS_MIN: u64 = 64;
 
-/// Learning by ranks takes as many requests as there are entries, and this many at least.
+/// Learning by ranks takes one request for each entry, and at least this many.
 pub(crate) const LEARNT_FROM: u64 = 10_000;
 
 /// The results of requests observed while learning, by step: the progress of the marker, or the
@@ -29,7 +29,7 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// The difference to an earlier one.
+    /// The difference to an earlier tally.
     pub(crate) fn since(&self, before: &Tally) -> Tally {
         let less = |now: &[u64; STEPS], then: &[u64; STEPS]| {
             std::array::from_fn(|step| now[step].wrapping_sub(then[step]))
@@ -41,14 +41,14 @@ impl Tally {
         }
     }
 
-    /// All that were looked at.
+    /// All observed requests.
     pub(crate) fn requests(&self) -> u64 {
         let sum = |counts: &[u64; STEPS]| counts.iter().sum::<u64>();
         sum(&self.frozen) + sum(&self.dynamic) + sum(&self.misses)
     }
 
-    /// The curve by a marker: each step has the shares while so many entries lay before the marker;
-    /// `reached` is the last.
+    /// The curve by a marker: each step has the shares while its part of the entries lay before the
+    /// marker; `reached` is the last.
     pub(crate) fn by_marker(&self, reached: f64) -> Vec<CurvePoint> {
         let mut curve = Vec::new();
         let [mut frozen, mut dynamic, mut misses, mut from] = [0u64; 4];
@@ -106,9 +106,9 @@ pub struct CurvePoint {
     pub share: f64,
     /// Frozen hits, of all requests.
     pub frozen_hits: f64,
-    /// Requests that miss, of all.
+    /// Misses, of all requests.
     pub misses: f64,
-    /// Number of requests that this was learned from.
+    /// Number of requests from which the point was learned.
     pub requests: u64,
 }
 
@@ -129,7 +129,7 @@ impl CurvePoint {
     }
 
     /// The same point with the upper limit of its misses: Wilson's bound at two standard errors.
-    /// Without it the best of many points would be a lucky one; a few hundred requests without a
+    /// Without it the best of many points would be a lucky one: a few hundred requests without a
     /// miss do not exclude a miss ratio of one in fifty.
     fn unlucky(&self) -> CurvePoint {
         let (misses, requests) = (self.misses, self.requests.max(1) as f64);
@@ -148,8 +148,7 @@ pub(crate) struct Latencies {
     pub(crate) miss: f64,
 }
 
-/// The share at which a request takes least on average, of the curve's; 0 if it takes no less than
-/// `bar` at any.
+/// The share of the curve with the lowest mean latency of a request; 0 if none is below `bar`.
 pub(crate) fn best_share(curve: &[CurvePoint], latencies: &Latencies, bar: f64) -> f64 {
     let points = curve.iter().map(|point| (point.share, point.unlucky().latency(latencies)));
     let less = |best: (f64, f64), other: (f64, f64)| if other.1 < best.1 { other } else { best };
@@ -176,7 +175,7 @@ mod tests {
         assert_eq!(curve.len(), 10);
         assert_eq!((curve[0].frozen_hits, curve[0].misses), (0.0, 1.0 / 3.0));
         assert_eq!((curve[2].share, curve[2].frozen_hits), (0.05, 0.4));
-        // The last is not over: the marker has come half of it.
+        // The last step is not complete: the marker is halfway.
         assert!((curve[9].share - 0.185).abs() < 1e-9, "{}", curve[9].share);
     }
 
@@ -196,8 +195,8 @@ mod tests {
             (600, 200, 100, 100);
         let curve = tally.by_rank();
         assert_eq!(curve.len(), STEPS);
-        // Of the hundred hits of new entries two are lost with a fiftieth of the capacity, and all
-        // with all of it.
+        // New entries lose two of their hundred hits with a fiftieth of the capacity, and all with
+        // all of it.
         assert_eq!((curve[0].share, curve[0].frozen_hits, curve[0].misses), (0.02, 0.6, 0.102));
         assert_eq!((curve[24].misses, curve[49].misses), (0.15, 0.2));
         assert_eq!((curve[1].frozen_hits, curve[49].frozen_hits), (0.8, 0.8));
@@ -224,10 +223,11 @@ mod tests {
         assert!((few[1].unlucky().misses - 0.0656).abs() < 1e-3, "{:?}", few[1].unlucky());
         assert_eq!(best_share(&few, &latencies, 91.0), 0.5);
         assert_eq!(best_share(&few, &latencies, 87.0), 0.0);
-        // And a hundred without any may be one in 26.
+        // And for a hundred without any it is one in 26.
         let lucky = CurvePoint { misses: 0.0, requests: 100, ..few[1] };
         assert!((lucky.unlucky().misses - 1.0 / 26.0).abs() < 1e-3, "{:?}", lucky.unlucky());
-        // Milliseconds a miss: the authors' code begins from 1,000 µs and finds nothing better.
+        // Milliseconds a miss: the authors' code starts from a minimum of 1,000 µs and finds
+        // nothing better.
         let slow = Latencies { miss: 2e7, ..latencies };
         assert_eq!(best_share(&curve, &slow, 0.0421 * 2e7), 0.1);
     }

@@ -1,45 +1,46 @@
-//! The learner: finds out from requests how much is worth freezing, while a controller asks.
+//! The learner: finds out from requests how much is worth freezing, while a controller wants to
+//! know.
 //!
-//! A request that is looked at has come through the cache's gate ([`Gate`]): all others pay no more
-//! than the look whether it is open. Three things open it:
+//! Observed requests pass the cache's gate ([`Gate`]); all others only check whether it is open.
+//! Three things open it:
 //!
-//! - **The wait by the marker** (§3.2.2): of a sample of the keys, which entries have been hit
-//!   since the marker was set. What was neither hit nor has gone lies behind it; when nothing
-//!   does, the content has been renewed.
-//! - **Learning** (§3.2.1): all requests, and of each hit whether its entry would have been
-//!   frozen. A byte for each entry says so: of a marker, whether the entry was hit since it was
-//!   set; of policies that go by frequency, which rank the entry had; and of queues without a
-//!   lock, in whose order a hit moves nothing, first how often it was hit, and then which rank
-//!   that gives it. Newcomers begin behind the marker, and with the lowest rank.
+//! - **The wait by the marker** (§3.2.2): records, for a sample of the keys, which entries
+//!   were hit since the marker was set. Entries neither hit nor gone lie behind it; when none
+//!   do, the content has been renewed.
+//! - **Learning** (§3.2.1): counts all requests, and whether the entry of each hit would have
+//!   been frozen. That follows from a byte of each entry. With a marker it records whether the
+//!   entry was hit since the marker was set; for policies by frequency the entry's rank; and
+//!   for queues without a lock, in which a hit moves nothing, first the number of hits, and
+//!   then the resulting rank. Newcomers begin behind the marker, and with the lowest rank.
 //! - **A burst**: the next requests of each thread are timed, until one has done its
-//!   [`BURST`]. Of a miss both the look-up is timed and the time until the same thread
-//!   inserts the key.
+//!   [`BURST`]. For a miss they time both the look-up and the time until the same
+//!   thread inserts the key.
 //!
-//! Times are of the cache's clock: in tests, one that the test moves.
+//! Times are of the cache's clock: in tests, one that the test advances.
 //!
-//! A thread counts for itself, in [`Samples`]. What is shared is the byte, written once for each
-//! entry, and with a marker how many were hit, which is added to as often.
+//! Each thread counts separately, in [`Samples`]. Threads share the byte, written once for each
+//! entry, and with a marker the number of entries hit, which is updated equally often.
 
 use crate::curve::{STEPS, Tally};
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 /// Requests that a thread times in a burst.
 pub const BURST: u64 = 256;
-/// The longest plausible look-up: in a longer one the thread has lost its core.
+/// The longest plausible look-up: in a longer one the thread lost its core.
 const LOOK_MAX_NS: u64 = 20_000;
-/// The longest that a miss is taken to wait for its insertion: longer ago it was another.
+/// The longest plausible wait of a miss for its insertion: a longer one belongs to another miss.
 const MISS_MAX_NS: u64 = 10_000_000_000;
-/// How many times as long as those before it a miss is taken to last at most: a thread that has
-/// lost its core waits as long as thousands of fast ones.
+/// Upper bound on a miss's latency, as a multiple of earlier ones: a thread that lost its core
+/// waits as long as thousands of fast ones.
 const MISS_FACTOR: u64 = 8;
-/// Entries whose hits are looked at while the marker is waited for, about.
+/// Approximate number of entries whose hits are observed during the wait by the marker.
 const WATCHED: f64 = 1024.0;
 
-/// A byte's entry was admitted since the marker was set, or since ranks were given.
+/// The entry was admitted since the marker was set, or since ranks were given.
 pub const NEWCOMER: u8 = 0;
-/// It lies behind the marker.
+/// The entry lies behind the marker.
 const BEHIND: u8 = 1;
-/// It was hit since, and lies before it.
+/// The entry was hit since, and lies before the marker.
 const BEFORE: u8 = 2;
 
 /// The purpose of observing hits.
@@ -47,19 +48,19 @@ const BEFORE: u8 = 2;
 #[repr(u8)]
 pub(crate) enum Purpose {
     Nothing,
-    /// To see the content renewed.
+    /// To detect when the content is renewed.
     Wait,
     /// To learn by a marker.
     Marker,
     /// To learn by ranks.
     Rank,
-    /// To give ranks by.
+    /// To count hits, from which ranks are given.
     Count,
-    /// For nothing, but ranks are kept up.
+    /// None, but ranks are kept up to date.
     Kept,
 }
 
-/// Requests of one kind that were timed.
+/// Timed requests of one kind.
 #[derive(Debug, Default)]
 pub(crate) struct Timed {
     pub(crate) count: AtomicU64,
@@ -80,7 +81,7 @@ impl Timed {
 }
 
 /// The counts of one thread. Written by that thread alone, or by one thread at a time: if two write
-/// at once, counts of one are lost. 1.3 kB.
+/// at once, the counts of one are lost. 1.3 kB.
 ///
 /// ```
 /// let samples = frazil_freezing::Samples::default();
@@ -94,7 +95,7 @@ pub struct Samples {
     /// The current burst, and the number of requests left to time in it.
     burst: AtomicU64,
     left: AtomicU64,
-    /// When the miss began whose insertion is waited for.
+    /// When the miss began that waits for its insertion.
     missed_at: AtomicU64,
     /// Recent latency of misses, or 0.
     usual_miss: AtomicU64,
@@ -106,7 +107,7 @@ pub struct Samples {
     pub(crate) absent: Timed,
     /// Misses, until the key was inserted.
     pub(crate) loaded: Timed,
-    /// Entries behind the marker that it was the first to hit.
+    /// Entries behind the marker that this thread was the first to hit.
     pub(crate) passed: AtomicU64,
     tally: [[AtomicU64; STEPS]; 3],
 }
@@ -124,32 +125,32 @@ impl Default for Samples {
             absent: Timed::default(),
             loaded: Timed::default(),
             passed: AtomicU64::new(0),
-            // So long an array has no `Default`.
+            // An array of this length has no `Default`.
             tally: [zeros(), zeros(), zeros()],
         }
     }
 }
 
 impl Samples {
-    /// A look-up that hit took so many nanoseconds; `frozen` if the entry was frozen. O(1).
+    /// Records a look-up that hit and took `nanoseconds`; `frozen` if the entry was frozen. O(1).
     pub fn hit_took(&self, frozen: bool, nanoseconds: u64) {
         let of = if frozen { &self.frozen } else { &self.dynamic };
         of.add(nanoseconds.min(LOOK_MAX_NS));
     }
 
-    /// A look-up that began at `began` and took so many nanoseconds missed; its latency ends with
-    /// the insertion of the key by this thread. O(1).
+    /// Records a look-up that began at `began`, took `nanoseconds` and missed; its latency ends
+    /// with the insertion of the key by this thread. O(1).
     pub fn look_up_failed(&self, began: u64, nanoseconds: u64) {
         self.absent.add(nanoseconds.min(LOOK_MAX_NS));
         self.missed_at.store(began, Relaxed);
     }
 
-    /// The insertion that was waited for has come at this moment, in nanoseconds. O(1).
+    /// Records that the awaited insertion happened at `now`, in nanoseconds. O(1).
     pub fn arrived(&self, now: u64) {
         self.add_miss(now.saturating_sub(self.missed_at.load(Relaxed)));
     }
 
-    /// Adds the counts.
+    /// Adds the counts to `tally`.
     pub(crate) fn add_to(&self, tally: &mut Tally) {
         let sums = [&mut tally.frozen, &mut tally.dynamic, &mut tally.misses];
         for (sums, counts) in sums.into_iter().zip(&self.tally) {
@@ -159,7 +160,7 @@ impl Samples {
         }
     }
 
-    /// A miss has taken so long until its insertion.
+    /// Records the time of a miss until its insertion.
     fn add_miss(&self, nanoseconds: u64) {
         if nanoseconds >= MISS_MAX_NS {
             return;
@@ -175,18 +176,18 @@ impl Samples {
 
 /// Lets operations of a cache be observed, while an observer is active.
 ///
-/// Two observers share it: learning needs the operations of a share of the keys, a burst of timings
-/// needs all.
+/// Two observers share the gate: learning needs the operations of a share of the keys, a burst of
+/// timings needs all.
 pub trait Gate {
-    /// Opens it for learning as far as a share of the keys, from 0 to 1; 0 closes it. Returns the
-    /// hash below which those lie that come through.
+    /// Opens it for learning, for a share of the keys from 0 to 1; 0 closes it. Returns the bound
+    /// below which the hashes of these keys lie.
     fn learn_from(&self, share: f64) -> u64;
 
     /// Opens it for a burst of timings, or closes it.
     fn time(&self, all: bool);
 
-    /// Closes it for timings, by a thread that has timed its part and must not wait. Whether it
-    /// did.
+    /// Closes it for timings, by a thread that has timed its part and must not wait. Returns
+    /// whether it did.
     fn try_end_timing(&self) -> bool;
 }
 
@@ -196,26 +197,26 @@ pub trait Gate {
 struct Told {
     /// A [`Purpose`].
     purpose: AtomicU8,
-    /// Below it lie the keys that are looked at for it.
+    /// Keys with hashes below it are observed for that purpose.
     threshold: AtomicU64,
-    /// The burst that is under way, or 0.
+    /// The current burst, or 0.
     burst: AtomicU64,
-    /// How far the marker has come, and how many entries a step is.
+    /// The marker's position, and the number of entries in a step.
     step: AtomicU64,
     step_entries: AtomicU64,
 }
 
-/// A count that several threads write, apart from what lies beside it.
+/// A count that several threads write, on cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Shared(AtomicU64);
 
-/// Looks at requests, for a cache that learns what to freeze. Each entry has a byte, which lies
-/// where the cache wants it.
+/// Observes requests, for a cache that learns what to freeze. Each entry has a byte, which the
+/// cache keeps where it wants.
 #[derive(Debug, Default)]
 pub struct Learner {
     told: Told,
-    /// Entries before the marker, while one learns by it.
+    /// Entries before the marker, while learning by it.
     before: Shared,
 }
 
@@ -241,20 +242,20 @@ impl Learner {
         gate.learn_from(0.0);
     }
 
-    /// Times no requests any more.
+    /// Stops timing requests.
     pub fn stop_timing(&self, gate: &impl Gate) {
         self.told.burst.store(0, Relaxed);
         gate.time(false);
     }
 
-    /// Has threads time their next requests. Bursts have numbers, which do not come again.
+    /// Makes threads time their next requests. The number of a burst is not used again.
     pub(crate) fn burst(&self, gate: &impl Gate, number: u64) {
         self.told.burst.store(number, Relaxed);
         gate.time(true);
     }
 
-    /// Sets a marker before all of `entries`, whose bytes `set_all` sets. Returns what share of
-    /// the keys is looked at.
+    /// Sets a marker before all of `entries`, whose bytes `set_all` sets. Returns the share of
+    /// the keys observed.
     pub(crate) fn mark(&self, gate: &impl Gate, entries: u64, set_all: impl FnOnce(u8)) -> f64 {
         self.stop(gate);
         set_all(BEHIND);
@@ -273,19 +274,19 @@ impl Learner {
         self.begin(gate, Purpose::Marker, 1.0);
     }
 
-    /// Begins to count the hits of each entry, to give ranks by.
+    /// Begins to count the hits of each entry, from which ranks are given.
     pub fn count(&self, gate: &impl Gate, set_all: impl FnOnce(u8)) {
         self.stop(gate);
         set_all(0);
         self.begin(gate, Purpose::Count, 1.0);
     }
 
-    /// Whether hits are counted, to give ranks by.
+    /// Whether hits are counted, from which ranks are given.
     pub(crate) fn counts(&self) -> bool {
         self.purpose() == Purpose::Count
     }
 
-    /// Whether ranks were given, and are kept up though nothing is learnt.
+    /// Whether ranks were given and are kept up to date though nothing is learnt.
     pub fn keeps_ranks(&self) -> bool {
         self.purpose() == Purpose::Kept
     }
@@ -298,13 +299,13 @@ impl Learner {
         self.begin(gate, Purpose::Rank, 1.0);
     }
 
-    /// Requests that see only a part of these stores count wrongly once.
+    /// A request that sees only part of these stores counts wrongly once.
     fn begin(&self, gate: &impl Gate, purpose: Purpose, share: f64) {
         self.told.threshold.store(gate.learn_from(share), Relaxed);
         self.told.purpose.store(purpose as u8, Relaxed);
     }
 
-    /// How many entries lie before the marker by which one learns.
+    /// Number of entries before the marker, while learning by it.
     pub(crate) fn before(&self) -> u64 {
         self.before.0.load(Relaxed)
     }
@@ -315,7 +316,7 @@ impl Learner {
         self.told.purpose.load(Relaxed) != Purpose::Nothing as u8
     }
 
-    /// Whether learning uses a request that passed the gate, or it is only timed. The hash is the
+    /// Whether learning uses a request that passed the gate, or it is only timed. `hash` is the
     /// gate's.
     pub fn wants(&self, hash: u64) -> bool {
         self.purpose() != Purpose::Nothing && hash < self.told.threshold.load(Relaxed)
@@ -328,7 +329,7 @@ impl Learner {
             Purpose::Nothing | Purpose::Kept => {}
             Purpose::Count => {
                 add(&dynamic[0], 1);
-                // Two threads may count one hit: it is a hit among many.
+                // Two threads may count only one hit: it is one among many.
                 byte.store(byte.load(Relaxed).saturating_add(1), Relaxed);
             }
             Purpose::Wait => {
@@ -342,7 +343,7 @@ impl Learner {
                     return add(&frozen[step], 1);
                 }
                 add(&dynamic[step], 1);
-                // One of two threads is the first.
+                // Only one of two threads is the first.
                 let was = byte.swap(BEFORE, Relaxed);
                 if was == BEHIND {
                     add(&samples.passed, 1);
@@ -362,7 +363,7 @@ impl Learner {
         }
     }
 
-    /// A request that found nothing. O(1).
+    /// Records a miss. O(1).
     pub fn miss(&self, samples: &Samples) {
         let step = match self.purpose() {
             Purpose::Nothing | Purpose::Kept | Purpose::Wait => return,
@@ -385,14 +386,14 @@ impl Learner {
         let left = samples.left.load(Relaxed).saturating_sub(1);
         samples.left.store(left, Relaxed);
         if left == 0 && gate.try_end_timing() {
-            // Should the next burst have begun just now it ends as well, and another will come.
+            // If the next burst has just begun it also ends, and another will come.
             let _ = self.told.burst.compare_exchange(burst, 0, Relaxed, Relaxed);
         }
         true
     }
 }
 
-/// The byte of an entry's place among so many, from 0 for the hottest; learning by ranks uses it.
+/// The byte of an entry's place among `entries`, from 0 for the hottest; learning by ranks uses it.
 ///
 /// ```
 /// assert_eq!([0, 10, 999].map(|place| frazil_freezing::byte_of_rank(place, 1_000)), [1, 1, 50]);

@@ -10,17 +10,17 @@ use loom::sync::Mutex;
 use crate::published::{Claims, Published, Withdrawn};
 use crate::{Host, Insertion, Mark, Overlay};
 
-/// loom reports if it is read while it is dropped, or after.
+/// loom reports a read during or after its drop.
 struct Thing(UnsafeCell<u64>);
 
-// SAFETY: whether the cell is reached by one at a time is what loom looks for.
+// SAFETY: loom checks that one thread at a time accesses the cell.
 unsafe impl Send for Thing {}
 // SAFETY: as above.
 unsafe impl Sync for Thing {}
 
 impl Drop for Thing {
     fn drop(&mut self) {
-        // SAFETY: loom looks whether it is.
+        // SAFETY: loom checks that it is.
         self.0.with_mut(|value| unsafe { *value = 0 });
     }
 }
@@ -34,12 +34,12 @@ impl Shared {
     fn read(&self, thread: usize) {
         let Some(held) = self.claims.take_one(thread) else { return };
         if let Some(thing) = self.published.get(&held) {
-            // SAFETY: loom looks whether it is.
+            // SAFETY: loom checks that it is.
             assert_ne!(thing.0.with(|value| unsafe { *value }), 0, "read after its end");
         }
     }
 
-    /// The previous table, if a reader still has it.
+    /// The previous table, if a reader is still using it.
     fn replace(&self) -> Option<Withdrawn<Thing>> {
         let withdrawn = self.published.withdraw().expect("it was published");
         let kept = withdrawn.reclaim(&self.claims).err();
@@ -50,7 +50,7 @@ impl Shared {
     }
 }
 
-/// Two readers, who may claim at the same time or one after the other, and a replacement.
+/// Two readers, which claim concurrently or one after the other, and a replacement.
 fn read_and_replace(claims: usize) {
     loom::model(move || {
         let claims = Claims::new(claims);
@@ -78,10 +78,10 @@ fn nothing_is_dropped_while_another_wants_its_claim() {
     read_and_replace(1);
 }
 
-/// A value whose write is not seen to its end.
+/// A value whose write panics before its end.
 const PANICS: u64 = 666;
 
-/// Has one key, and sets it aside.
+/// A host of one key, which it sets aside.
 struct One(Mutex<Option<u64>>);
 
 impl Host for One {
@@ -119,8 +119,8 @@ impl Host for One {
 
 type Frozen = Overlay<One, BuildHasherDefault<DefaultHasher>>;
 
-/// A freeze and a write at the same time, from a cache with or without something frozen. Then
-/// the write must be seen.
+/// A freeze and a concurrent write, in a cache with or without something frozen. Then the
+/// write must be seen.
 fn explore(frozen: bool, write: fn(&Frozen) -> Option<u64>) {
     loom::model(move || {
         let cache = Arc::new(Frozen::with_hasher(One(Mutex::new(Some(1))), Default::default()));
@@ -135,7 +135,7 @@ fn explore(frozen: bool, write: fn(&Frozen) -> Option<u64>) {
         cache.freeze(1.0);
         let expected = writer.join().expect("it has written");
         assert_eq!(cache.get(&0), expected);
-        // Nor does it come back.
+        // Nor does it reappear.
         cache.thaw();
         assert_eq!(cache.get(&0), expected);
     });
@@ -162,7 +162,7 @@ fn what_is_written_during_a_thaw_and_a_freeze_is_found() {
     explore(true, insert);
 }
 
-/// Nothing is published any more, and the entries set aside are known; or they were returned, or
+/// Either nothing is published and the entries set aside are known, or they were returned, or
 /// frozen after the write.
 #[test]
 fn what_is_not_written_to_its_end_is_found() {

@@ -1,9 +1,9 @@
-//! The overlay on somebody else's cache: the table before it, and what is counted for the
+//! The overlay on another cache: the table in front of it, and the counts for the
 //! controller.
 //!
-//! A look-up asks the table first, where anything is frozen, and then the cache. A write goes to
-//! the cache, and then takes the key out of the table. `docs/design/freezing-other-caches.md` says
-//! why no look-up finds what a completed write has replaced or removed.
+//! If anything is frozen, a look-up searches the table first, and then the cache. A write changes
+//! the cache, and then takes the key out of the table. `docs/design/freezing-other-caches.md`
+//! explains why no look-up finds a value that a completed write has replaced or removed.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -26,7 +26,7 @@ use crate::table::Table;
 use crate::threads::{PLACES, Place};
 
 /// Number of times that a freeze checks whether readers of the last table have finished, before it
-/// gives up. With the system's addition to a short sleep that takes 10 to 25 ms.
+/// gives up. With the system's overhead for short sleeps that takes 10 to 25 ms.
 const LOOKS: usize = if cfg!(loom) { 1 } else { 200 };
 const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 
@@ -34,9 +34,9 @@ const BETWEEN_LOOKS: Duration = Duration::from_micros(50);
 const DYNAMIC: u8 = 0;
 /// The table is being filled.
 const FILLING: u8 = 1;
-/// Look-ups ask the table.
+/// Look-ups search the table.
 const SHOWN: u8 = 2;
-/// They do not, and the frozen entries are still set aside.
+/// Look-ups do not search it, and the frozen entries are still set aside.
 const ABANDONED: u8 = 3;
 
 /// The counts of a thread.
@@ -51,18 +51,18 @@ struct Counted {
     samples: OnceLock<Box<Samples>>,
 }
 
-/// Lets requests be looked at.
+/// The gate that selects requests to observe.
 #[derive(Debug, Default)]
 struct Door {
-    /// Hashes below it are.
+    /// Requests with hashes below it are observed for learning.
     learning: AtomicU64,
-    /// All are.
+    /// All requests are observed for timing.
     timing: AtomicBool,
 }
 
 impl Gate for Door {
     fn learn_from(&self, share: f64) -> u64 {
-        // Half of 2^64 is exact; 1 becomes all but one.
+        // Half of 2^64 is exact; 1 becomes all hashes but one.
         let threshold = (share * 2f64.powi(64)) as u64;
         self.learning.store(threshold, Relaxed);
         threshold
@@ -100,16 +100,16 @@ struct Work<H: Host> {
     is_aside: bool,
 }
 
-/// A cache with an overlay: its hottest entries frozen by hand, or by [a thread](Self::control) as
-/// long as it pays.
+/// A cache with an overlay: its hottest entries are frozen by hand, or by [a
+/// thread](Self::control) while it pays.
 ///
 /// Frozen entries are in the table *and* in the host. A frozen hit takes no lock of the host and
 /// leaves no mark: it costs one locked instruction on a line of the thread's own, and a read of one
 /// or two lines of the table. Other hits have the host's cost, and in a frozen phase a look-up in
 /// the table.
 ///
-/// Keys and values are cloned into the table, 53 bytes an entry of two numbers. It takes
-/// 16 kB beside that, and 1.3 kB for each thread that was looked at.
+/// Keys and values are cloned into the table, 53 bytes an entry of two numbers. It also
+/// takes 16 kB, and 1.3 kB for each thread that was observed.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -160,7 +160,7 @@ struct Work<H: Host> {
 /// cache.insert(&1, 11);
 /// assert_eq!((cache.get(&1), cache.counts().frozen_hits), (Some(11), 1));
 /// assert!(!cache.needs_thaw());
-/// // Or as much as pays: by a thread, `control`, or by steps of one's own.
+/// // Or as much as pays: by a thread, `control`, or by your own `steps`.
 /// let mut steps = cache.steps()?;
 /// let idle = steps.step(std::time::Duration::ZERO);
 /// # drop(steps);
@@ -169,14 +169,14 @@ struct Work<H: Host> {
 pub struct Overlay<H: Host, S = RandomState> {
     host: H,
     hasher: S,
-    /// Written to freeze and to thaw, and read by all.
+    /// Written to freeze and to thaw, and read by all threads.
     shown: Line<Shown<H>>,
     door: Line<Door>,
     learner: Learner,
     claims: Claims<Counted>,
     work: Mutex<Work<H>>,
-    /// Whether a withdrawn table was not dropped yet, so that a step need not take the lock to
-    /// know. An atomic of the standard library, because no model depends on it.
+    /// Whether a withdrawn table is not yet dropped, so that a step need not take the lock to
+    /// check. An atomic of the standard library, because no model depends on it.
     has_withdrawn: std::sync::atomic::AtomicBool,
     /// Held for a step.
     steering: Mutex<Steering>,
@@ -188,7 +188,7 @@ pub struct Overlay<H: Host, S = RandomState> {
     overhead_ns: u64,
 }
 
-/// Apart from what lies beside it.
+/// On cache lines of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Line<T>(T);
@@ -234,7 +234,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         &self.host
     }
 
-    /// The value of a key: of the table if it is frozen, else of the host. O(1).
+    /// The value of a key: from the table if it is frozen, else from the host. O(1).
     #[inline]
     pub fn get(&self, key: &H::Key) -> Option<H::Value> {
         let place = Place::of_this_thread();
@@ -287,7 +287,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         removed
     }
 
-    /// Hides a key from look-ups in the table. Call it after the key was changed in the host, or
+    /// Hides a key from look-ups in the table. Call it after the key was changed in the host or
     /// removed from it, other than through this overlay. O(1).
     pub fn forget(&self, key: &H::Key) {
         let written = self.is_written();
@@ -298,9 +298,9 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     /// Freezes the hottest entries, a share of all from 0 to 1, and returns their number. Entries
     /// frozen before are thawed first. O(entries), concurrently with other threads.
     ///
-    /// `None` if it can't be done now, and nothing is frozen: a reader of the last table has not
-    /// released it in some 20 ms, a writer had to withdraw the new one, or another thread freezes
-    /// or thaws.
+    /// `None` if it cannot be done now; then nothing is frozen: a reader of the last table has
+    /// not released it in some 20 ms, a writer had to withdraw the new one, or another thread
+    /// freezes or thaws.
     pub fn freeze(&self, share: f64) -> Option<u64> {
         let mut work = try_lock(&self.work)?;
         self.thaw_all(&mut work);
@@ -312,7 +312,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         if !self.reclaim(&mut work) {
             return None;
         }
-        // Should the user's code panic, all is as it was; and not in a destructor, where a second
+        // If user code panics, the state is restored; and not in a destructor, where a second
         // panic would end the process.
         match catch_unwind(AssertUnwindSafe(|| self.fill(&mut work, count))) {
             Ok(Some(entries)) if entries > 0 => Some(entries),
@@ -327,7 +327,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         }
     }
 
-    /// Fills a table with so many of the hottest entries, and publishes it.
+    /// Fills a table with the `count` hottest entries, and publishes it.
     fn fill(&self, work: &mut Work<H>, count: usize) -> Option<u64> {
         let Shown { stage, table } = &self.shown.0;
         // An exchange, as in `thaw_all`: loom lets a store come before what `abandon` has
@@ -338,7 +338,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         let held = self.claims.take_any(Place::of_this_thread().at)?;
         let filling = table.get(&held)?;
         let aside = self.host.set_aside(count, &mut |key, value| {
-            // One for which there is no room is found in the host.
+            // Look-ups find an entry without room in the host.
             filling.add(self.hash(key), key.clone(), value.clone());
         });
         drop(held);
@@ -381,7 +381,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
 
     /// Whether entries are set aside, hidden from the host's policy, but no look-up finds them in
     /// the table. That happens if a write panicked, or found the maximum number of look-ups under
-    /// way, and had to withdraw the table. [`thaw`](Self::thaw), [`freeze`](Self::freeze) and the
+    /// way and had to withdraw the table. [`thaw`](Self::thaw), [`freeze`](Self::freeze) and the
     /// next step of a controller return them to the policy. O(1).
     pub fn needs_thaw(&self) -> bool {
         self.shown.0.stage.load(Relaxed) == ABANDONED
@@ -392,7 +392,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     ///
     /// # Errors
     ///
-    /// `ResourceBusy` while another one of them lives, or a handle of `control`.
+    /// `ResourceBusy` while another [`Steps`] or a handle of `control` lives.
     pub fn steps(&self) -> io::Result<Steps<'_, H, S>> {
         self.controlled.begin()?;
         Ok(Steps(self))
@@ -409,7 +409,8 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         if !self.has_withdrawn.load(Relaxed) {
             return step.idle;
         }
-        // A reader still had it when it was withdrawn, and there may be no freeze for hours.
+        // A reader was still using the table when it was withdrawn, and there may be no freeze for
+        // hours.
         let is_dropped = try_lock(&self.work).is_some_and(|mut work| self.reclaim_now(&mut work));
         if is_dropped { step.idle } else { step.idle.min(LOOK) }
     }
@@ -418,8 +419,8 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     ///
     /// # Errors
     ///
-    /// `ResourceBusy` while another handle of it lives, or one of [`steps`](Self::steps), and the
-    /// system's errors for the thread.
+    /// `ResourceBusy` while another handle or a [`Steps`] lives, and the system's errors for the
+    /// thread.
     pub fn control(self: &Arc<Self>) -> io::Result<FreezingControl>
     where
         H: 'static,
@@ -441,7 +442,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         self.thaw();
     }
 
-    /// Spread over all bits, for any hasher: the table and the gate use the upper ones.
+    /// Spreads a hash over all bits, for any hasher: the table and the gate use the upper ones.
     #[inline(always)]
     fn hash(&self, key: &H::Key) -> u64 {
         self.hasher.hash_one(key).wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -465,7 +466,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         Some(value)
     }
 
-    /// A get that is looked at.
+    /// An observed get.
     #[cold]
     #[inline(never)]
     fn get_observed(&self, place: Place, hash: u64, key: &H::Key) -> Option<H::Value> {
@@ -507,7 +508,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         value
     }
 
-    /// The insertion has come for which a miss of this thread was waiting.
+    /// The insertion that a miss of this thread awaited has happened.
     #[cold]
     fn end_timed_miss(&self, counted: &Counted) {
         counted.timed_miss.store(0, Relaxed);
@@ -516,7 +517,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         }
     }
 
-    /// Has no look-up find a key in the table that the caller has written in the host.
+    /// Prevents look-ups from finding a key in the table that the caller has written in the host.
     #[inline(always)]
     fn take_out(&self, place: Place, key: &H::Key) {
         // Relaxed: a thread that copied the key has published the table before, and released the
@@ -540,8 +541,8 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         }
     }
 
-    /// Made before a write of the host. If it is dropped before the write has finished, as after a
-    /// panic of the host, of a hash or of a comparison, look-ups no longer use the table.
+    /// Made before a write of the host. If it is dropped before the write has finished (after a
+    /// panic of the host, of a hash or of a comparison), look-ups no longer use the table.
     fn is_written(&self) -> Written<'_> {
         Written { stage: &self.shown.0.stage }
     }
@@ -549,13 +550,13 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
     fn thaw_all(&self, work: &mut Work<H>) {
         let Shown { stage, table } = &self.shown.0;
         stage.swap(DYNAMIC, Relaxed);
-        // Nothing is published while another table is being read still.
+        // Nothing is published while another table is still being read.
         if let Some(withdrawn) = table.withdraw() {
             work.withdrawn = Some(withdrawn);
             self.has_withdrawn.store(true, Relaxed);
         }
         if work.is_aside {
-            // If it panics the next one must do it.
+            // If it panics, the next thaw must do it.
             if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.host.give_back())) {
                 stage.store(ABANDONED, Relaxed);
                 resume_unwind(panic);
@@ -564,7 +565,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         }
     }
 
-    /// Drops the last table, if no thread reads it any more. Returns whether there is none.
+    /// Drops the last table if no thread reads it. Returns whether there is none left.
     fn reclaim_now(&self, work: &mut Work<H>) -> bool {
         let withdrawn = work.withdrawn.take();
         work.withdrawn = withdrawn.and_then(|it| it.reclaim(&self.claims).err());
@@ -572,7 +573,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
         work.withdrawn.is_none()
     }
 
-    /// The same, waiting for readers a while.
+    /// As `reclaim_now`, but waits for readers a while.
     fn reclaim(&self, work: &mut Work<H>) -> bool {
         for _ in 0..LOOKS {
             if self.reclaim_now(work) {
@@ -587,7 +588,7 @@ impl<H: Host, S: BuildHasher> Overlay<H, S> {
 impl<H: Host, S> Drop for Overlay<H, S> {
     fn drop(&mut self) {
         let work = self.work.get_mut().unwrap_or_else(PoisonError::into_inner);
-        // No thread reads any more.
+        // No thread reads it any more.
         if let Some(withdrawn) = work.withdrawn.take() {
             let _ = withdrawn.reclaim(&self.claims);
         }
@@ -607,7 +608,7 @@ impl Written<'_> {
 }
 
 impl Drop for Written<'_> {
-    /// None of the user's code, as a second panic would end the process.
+    /// Runs no user code, because a second panic would end the process.
     #[cold]
     fn drop(&mut self) {
         abandon(self.stage);
@@ -615,7 +616,7 @@ impl Drop for Written<'_> {
 }
 
 /// Stops look-ups from using the table. Entries stay set aside, because returning them would run
-/// the user's code.
+/// user code.
 fn abandon(stage: &AtomicU8) {
     let next = |stage| Some(if stage == DYNAMIC { DYNAMIC } else { ABANDONED });
     // Release: as that of `Table::take_out`. Written unconditionally, so that a table being filled
@@ -623,12 +624,12 @@ fn abandon(stage: &AtomicU8) {
     let _ = stage.fetch_update(Release, Relaxed, next);
 }
 
-/// Learns, freezes and thaws a cache, in steps that its owner makes: of [`Overlay::steps`].
+/// Learns, freezes and thaws a cache, in steps that its owner calls: made by [`Overlay::steps`].
 pub struct Steps<'o, H: Host, S: BuildHasher>(&'o Overlay<H, S>);
 
 impl<H: Host, S: BuildHasher> Steps<'_, H, S> {
     /// Reads the cache's counts, and learns, freezes or thaws. Returns the time until the next
-    /// step. `now` is the time since any fixed moment. Some microseconds, or O(entries).
+    /// step. `now` is the time since any fixed moment. Takes some microseconds, or O(entries).
     pub fn step(&mut self, now: Duration) -> Duration {
         self.0.step(now)
     }
@@ -636,8 +637,8 @@ impl<H: Host, S: BuildHasher> Steps<'_, H, S> {
 
 impl<H: Host, S: BuildHasher> Drop for Steps<'_, H, S> {
     fn drop(&mut self) {
-        // The user's code may panic in it, and a second panic would end the process. Whether all is
-        // well says `needs_thaw`.
+        // User code may panic in it, and a second panic would end the process. `needs_thaw` reports
+        // whether it failed.
         let _ = catch_unwind(AssertUnwindSafe(|| self.0.end()));
         self.0.controlled.end();
     }
@@ -649,7 +650,7 @@ impl<H: Host, S: BuildHasher> fmt::Debug for Steps<'_, H, S> {
     }
 }
 
-/// An overlay as its controller sees it.
+/// An overlay as a subject of its controller.
 struct Learning<'o, H: Host, S>(&'o Overlay<H, S>);
 
 impl<H: Host, S: BuildHasher> Subject for Learning<'_, H, S> {

@@ -1,14 +1,15 @@
-//! A value that readers look at without locks and a publisher replaces, with safe reclamation.
+//! A value that readers access without locks and a publisher replaces, with safe reclamation.
 //!
-//! A reader claims one of the [`Claims`], looks at what is published, and lets go. The publisher
-//! takes the thing away, and then waits until it has seen each claim free once: who claims after
-//! that finds the thing gone. So a reader pays one locked instruction, on a line that no other
-//! thread writes unless there are more threads than claims. A reader that finds its claim taken, by
-//! another thread or by itself further down the stack, tries a few others and then goes without.
+//! A reader takes one of the [`Claims`], accesses the published value, and releases the claim. The
+//! publisher withdraws the value, and then waits until it has seen each claim free once: a thread
+//! that claims after that finds it withdrawn. So a reader pays one locked instruction, on a line
+//! that no other thread writes unless there are more threads than claims. A reader that finds its
+//! claim taken, by another thread or by itself further down the stack, tries a few others and then
+//! goes without.
 //!
-//! No reader waits. A publisher waits for readers a bounded time; a reader that takes longer
-//! (suspended, or in the user's `Eq` or `Clone`) costs it the publication, and the old thing is
-//! kept until it has let go.
+//! No reader waits. A publisher waits for readers for a bounded time. A reader that takes
+//! longer (suspended, or in the user's `Eq` or `Clone`) prevents the publication, and the old
+//! value is kept until the reader has released its claim.
 
 use std::ptr;
 
@@ -20,8 +21,8 @@ use crate::sync::atomic::{
 /// How many claims a look-up tries.
 const TRIED: usize = 4;
 
-/// A full fence where the checker needs one: loom takes operations that are `SeqCst` for acquire
-/// and release ones, and knows fences only.
+/// A full fence where the checker needs one: loom treats `SeqCst` operations as acquire and
+/// release ones, and knows only fences.
 #[inline(always)]
 fn order_for_checker() {
     #[cfg(loom)]
@@ -49,24 +50,24 @@ impl<T> Drop for Held<'_, T> {
     }
 }
 
-/// As many claims as threads are expected to read at once.
+/// Claims, one for each thread expected to read at once.
 #[derive(Debug)]
 pub(crate) struct Claims<T>(Box<[Claim<T>]>);
 
 impl<T: Default> Claims<T> {
-    /// At least so many: a power of two.
+    /// At least `count` claims: a power of two.
     pub(crate) fn new(count: usize) -> Self {
         Claims((0..count.next_power_of_two()).map(|_| Claim::default()).collect())
     }
 
-    /// The claim of a thread. By a mask: a division is 0.2 of the 1.2 ns that an overlay which
-    /// does nothing adds to a hit.
+    /// The claim of a thread. By a mask: a division is 0.2 of the 1.2 ns that an idle overlay
+    /// adds to a hit.
     #[inline(always)]
     fn of(&self, thread: usize) -> &Claim<T> {
         &self.0[thread & (self.0.len() - 1)]
     }
 
-    /// Claims for the thread of a number. `None` if the claims it may have are all taken.
+    /// Takes a claim for the thread of a number. `None` if all claims that it tries are taken.
     #[inline(always)]
     fn take(&self, thread: usize, tries: usize) -> Option<Held<'_, T>> {
         (0..tries).find_map(|offset| {
@@ -86,7 +87,7 @@ impl<T: Default> Claims<T> {
         self.take(thread, TRIED.min(self.0.len()))
     }
 
-    /// Any claim there is.
+    /// Takes any free claim.
     pub(crate) fn take_any(&self, thread: usize) -> Option<Held<'_, T>> {
         self.take(thread, self.0.len())
     }
@@ -113,7 +114,7 @@ impl<T: Default> Claims<T> {
     }
 }
 
-/// A thing that may be published.
+/// A value that may be published.
 #[derive(Debug)]
 pub(crate) struct Published<T> {
     current: AtomicPtr<T>,
@@ -126,13 +127,13 @@ impl<T> Default for Published<T> {
 }
 
 impl<T> Published<T> {
-    /// Whether anything is published, without a claim: a moment later that may be otherwise.
+    /// Whether anything is published, without a claim: that may change at once.
     #[inline(always)]
     pub(crate) fn is_any(&self) -> bool {
         !self.current.load(Relaxed).is_null()
     }
 
-    /// The published value, for as long as a claim is held, of the claims that the publisher
+    /// The published value, while one of the claims is held that the publisher
     /// [awaits](Withdrawn::is_unread).
     #[inline(always)]
     pub(crate) fn get<'h, U>(&'h self, _claim: &'h Held<'_, U>) -> Option<&'h T> {
@@ -144,7 +145,7 @@ impl<T> Published<T> {
         unsafe { current.as_ref() }
     }
 
-    /// Publishes, where nothing is published.
+    /// Publishes a value if none is published.
     pub(crate) fn publish(&self, thing: Box<T>) {
         let thing = Box::into_raw(thing);
         // Release: the thing itself. Partner: the load of `get`.
@@ -187,11 +188,11 @@ pub(crate) struct Withdrawn<T> {
     seen_free: usize,
 }
 
-// SAFETY: it owns the thing, which only its readers look at besides.
+// SAFETY: it owns the value, which otherwise only its readers access.
 unsafe impl<T: Send + Sync> Send for Withdrawn<T> {}
 
 impl<T> Withdrawn<T> {
-    /// Drops it if no thread reads it any more; else returns it.
+    /// Drops the value if no thread reads it any more; else returns it.
     pub(crate) fn reclaim<U: Default>(mut self, claims: &Claims<U>) -> Result<(), Self> {
         while self.seen_free < claims.len() {
             if !claims.is_free(self.seen_free) {

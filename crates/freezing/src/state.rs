@@ -20,26 +20,26 @@ use crate::verdict::Verdict;
 pub struct FreezingState {
     /// Its phase.
     pub phase: Phase,
-    /// Why.
+    /// The reason for the phase.
     pub reason: Reason,
-    /// The share of the entries that was frozen, from 0 to 1; 0 while nothing is.
+    /// The share of the entries that was frozen, from 0 to 1; 0 if none was.
     pub share: f64,
-    /// Frozen hits, of all requests in the last observed stretch.
+    /// Share of frozen hits among all requests in the last observed stretch.
     pub frozen_hit_share: f64,
-    /// Other hits, of the same.
+    /// Share of other hits among the same requests.
     pub dynamic_hit_share: f64,
-    /// The mean latency of the same, in nanoseconds: from timed samples of each kind, weighted
-    /// by how many requests were of it.
+    /// Their mean latency in nanoseconds: from timed samples of each kind, weighted by the
+    /// number of requests of that kind.
     pub latency_ns: f64,
     /// The upper limit of the latency while a share is frozen: the baseline over 1.1.
     pub threshold_ns: f64,
-    /// How often something was frozen for more than a trial.
+    /// How often a share was frozen for more than a trial.
     pub constructions: u64,
     /// How often the same share was frozen anew, without learning.
     pub refreshes: u64,
-    /// How often it did not pay, and a sleep followed.
+    /// How often freezing did not pay, and a sleep followed.
     pub failures: u64,
-    /// How long it slept last; eight times as long after the next failure.
+    /// Length of the last sleep; eight times as long after the next failure.
     pub sleep: Duration,
     verdict: Option<Verdict>,
     curve: Vec<CurvePoint>,
@@ -90,7 +90,7 @@ impl FreezingState {
         self.verdict.as_ref()
     }
 
-    /// The curve that was learnt last, by share; empty before that.
+    /// The last learnt curve, by share; empty before the first.
     ///
     /// ```
     /// assert!(frazil_freezing::Steering::new(20).state().curve().is_empty());
@@ -99,7 +99,7 @@ impl FreezingState {
         &self.curve
     }
 
-    /// How long it was in a phase.
+    /// How long the controller was in a phase.
     ///
     /// ```
     /// let state = frazil_freezing::Steering::new(20).state();

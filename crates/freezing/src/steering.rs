@@ -1,5 +1,5 @@
-//! Runs a controller for a cache: shows it what the cache has counted, and has the cache do what it
-//! says. Without a thread, and without a clock: a step is told the time.
+//! Runs a controller for a cache: passes it the cache's counts, and makes the cache execute its
+//! actions. Without a thread and without a clock: each step receives the time.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The way to learn which entries to freeze.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Teacher {
-    /// A marker in the list, for lists that a hit moves in.
+    /// A marker in the list, for lists in which a hit moves entries.
     Marker,
-    /// The policy's order, where it is one of frequency.
+    /// The policy's order, if that is by frequency.
     Order,
-    /// How often they are hit, for queues in which a hit moves nothing.
+    /// The number of hits, for queues in which a hit moves nothing.
     Count,
 }
 
@@ -30,9 +30,9 @@ pub enum Teacher {
 pub struct Counts {
     /// Frozen hits.
     pub frozen_hits: u64,
-    /// All hits, those among them.
+    /// All hits, including frozen ones.
     pub hits: u64,
-    /// Requests that found nothing.
+    /// Misses.
     pub misses: u64,
     /// Loads that the cache has timed, and their total time in nanoseconds.
     pub loads: u64,
@@ -42,12 +42,12 @@ pub struct Counts {
     pub gone: u64,
 }
 
-/// A cache as its controller sees it: our own, or any behind an [`Overlay`](crate::Overlay).
+/// A cache as its controller sees it: Frazil's, or any behind an [`Overlay`](crate::Overlay).
 pub trait Subject {
     /// The gate that lets its operations be observed.
     type Gate: Gate;
 
-    /// See there.
+    /// See [`Gate`].
     fn gate(&self) -> &Self::Gate;
 
     /// The state that observed operations use.
@@ -76,8 +76,8 @@ pub trait Subject {
     /// `by_count`, that of the entries' current bytes.
     fn give_ranks(&self, by_count: bool);
 
-    /// Freezes a share of the entries, from 0 to 1, and returns their number. `None` if it can't be
-    /// done now; the caller tries again.
+    /// Freezes a share of the entries, from 0 to 1, and returns their number. `None` if it cannot
+    /// be done now; the caller tries again.
     fn freeze(&self, share: f64) -> Option<u64>;
 
     /// Thaws the frozen entries.
@@ -87,9 +87,9 @@ pub trait Subject {
 /// The result of a step.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// How long there will be nothing to do.
+    /// Time until the next step.
     pub idle: Duration,
-    /// How many entries it has frozen.
+    /// Number of entries that the step has frozen.
     pub frozen: u64,
     /// Whether phase or reason have changed.
     pub changed: bool,
@@ -101,28 +101,28 @@ pub struct Step {
 #[derive(Debug)]
 pub struct Steering {
     controller: Controller,
-    /// The time of the first step since it began, and the controller's time then, which continues
-    /// even if another clock is used.
+    /// The time of the first step since the start, and the controller's time then, which
+    /// continues even if the clock changes.
     origin: Option<Duration>,
     began: Duration,
     /// The counts when learning began.
     tally: Tally,
-    /// Entries passed before the marker was set that is waited for, how many threads had
-    /// counted then, and of what share of the keys they count.
+    /// Entries passed before the present marker was set, the threads' count at that
+    /// time, and the share of the keys that they count.
     passed: f64,
     passed_from: u64,
     watched: f64,
     /// The number of the last burst.
     bursts: u64,
-    /// A share that could not be frozen yet, and in how many steps.
+    /// A share that could not yet be frozen, and the number of attempts.
     awaited: Option<(f64, u32)>,
 }
 
-/// Steps in which a share can't be frozen before it is given up.
+/// Failed steps before a freeze is given up.
 const ASKED_MAX: u32 = 50;
 
 impl Steering {
-    /// Begins by waiting. A frozen share lasts so many times as long as its construction.
+    /// Begins by waiting. A frozen share lasts `lifetime` times as long as its construction.
     ///
     /// ```
     /// use frazil_freezing::{Phase, Steering};
@@ -148,8 +148,8 @@ impl Steering {
     }
 
     /// Time until the next step. Requests are timed after each step. In a loop in phase with the
-    /// steps they would always belong to the same part of the loop. So steps come at irregular
-    /// times, by multiples of the golden ratio.
+    /// steps they would always belong to the same part of the loop. So the intervals between
+    /// steps vary, by multiples of the golden ratio.
     fn idle(&self, now: Duration) -> Duration {
         let interval = self.controller.interval(now);
         if !self.controller.times_requests() {
@@ -159,7 +159,7 @@ impl Steering {
         interval.mul_f64(1.0 + odd / 2.0)
     }
 
-    /// From now on they count for a share of the keys.
+    /// From now on threads count for a share of the keys.
     fn count_passed(&mut self, counted: u64, watched: f64) {
         self.passed = self.passed(counted);
         (self.passed_from, self.watched) = (counted, watched);
@@ -190,7 +190,7 @@ impl Steering {
     }
 
     /// Reads a cache's counts, and makes it learn, freeze or thaw. `now` is the time since any
-    /// fixed moment. Some microseconds, or the time of the cache's work: O(entries).
+    /// fixed moment. Takes some microseconds, or the time of the cache's work: O(entries).
     pub fn step(&mut self, now: Duration, cache: &impl Subject) -> Step {
         let since = now.saturating_sub(*self.origin.get_or_insert(now));
         let now = self.began.saturating_add(since);
@@ -236,7 +236,7 @@ impl Steering {
                 cache.thaw();
             }
         }
-        // Entries just frozen lie in the caches of this thread's core: the first requests, which
+        // Entries just frozen are in the caches of this thread's core. The first requests, which
         // fetch them from there, would not be typical.
         let is_cold = matches!(action, Action::Freeze(_));
         if self.controller.times_requests() && !is_cold {
@@ -248,7 +248,7 @@ impl Steering {
         frozen
     }
 
-    /// Freezes a share, or asks for it again in the next step. How many entries were frozen.
+    /// Freezes a share, or retries in the next step. Returns the number of entries frozen.
     fn freeze(&mut self, now: Duration, share: f64, cache: &impl Subject) -> u64 {
         let asked = self.awaited.take().map_or(0, |(_, asked)| asked) + 1;
         let frozen = cache.freeze(share);
@@ -273,8 +273,8 @@ impl Steering {
             return learnt.by_rank();
         }
         if learnt.requests() >= entries.max(LEARNT_FROM) {
-            // An entry may have many hits by chance, which would not repeat. So these requests set
-            // the ranks, and the next ones count hits by rank.
+            // An entry may have many hits by chance. So these requests set the ranks, and the next
+            // ones count hits by rank.
             learner.learn_by_rank(cache.gate(), || cache.give_ranks(true));
             self.tally = tally;
         }
@@ -315,7 +315,7 @@ impl Default for Steering {
 /// Sum of the counts of all threads.
 #[derive(Default)]
 struct Sums {
-    /// How many were timed, and how long they took.
+    /// Number of timed requests, and their total time.
     frozen: (u64, u64),
     dynamic: (u64, u64),
     absent: (u64, u64),

@@ -1,5 +1,5 @@
-//! The atomics, as the hardware has them or as a model checker does: of the same kind as in the
-//! cache that hands its own to the learner.
+//! The hardware's atomics or a model checker's: the same kind as in the cache that passes its
+//! own to the learner.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic;

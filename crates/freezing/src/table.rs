@@ -1,13 +1,13 @@
-//! The frozen table (paper 2, §3.1): keys and values of what is frozen, by hash. It is filled by
-//! one thread and then read by all; what changes later is that an entry is taken out.
+//! The frozen table (paper 2, §3.1): keys and values of frozen entries, by hash. One thread
+//! fills it, and then all read it; the only later change is the removal of an entry.
 //!
-//! Open addressing: six of ten cells are used at most, and a key lies in one of [`PROBES_MAX`] from
-//! its home on. A cell has a tag, half of the hash, and beside it key and value, so that a look-up
-//! of small ones reads one line, or the next one too. O(1); 16 bytes a cell beside key and value,
-//! with padding, so that numbers take 53 bytes an entry.
+//! Open addressing: at most six of ten cells are used, and a key lies in one of [`PROBES_MAX`]
+//! cells from its home on. A cell has a tag, half of the hash, and beside it key and value, so a
+//! look-up of small ones reads one line or two. O(1); 16 bytes a cell beside key and value, with
+//! padding, so that numbers take 53 bytes an entry.
 //!
-//! What is not in the table is found in the cache. So an entry for which there is no room may be
-//! left out, and all that a host shows too much; a key that it shows twice is taken out twice.
+//! Entries that are not in the table are found in the cache. So the table may omit entries
+//! without room, and any surplus that a host shows. A key shown twice is taken out twice.
 
 use std::sync::OnceLock;
 
@@ -18,15 +18,15 @@ use crate::sync::atomic::{
 
 /// Number of cells used, of ten.
 const USED_OF_TEN: usize = 6;
-/// Cells that are looked at. With hashes by chance a million keys lie within fewer; the bound is
-/// for a hasher that gives many keys the same hash.
+/// Most cells probed. With random hashes a million keys need fewer; the bound is for a hasher
+/// that gives many keys the same hash.
 const PROBES_MAX: usize = 256;
 
 /// A cell that was never used.
 const EMPTY: u32 = 0;
 /// The cell of a removed entry.
 const GONE: u32 = 1;
-/// Set in every tag, so that none is one of the two.
+/// Set in every tag, so that no tag equals one of these two.
 const TAGGED: u32 = 1 << 31;
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ struct Cell<K, V> {
 #[derive(Debug)]
 pub(crate) struct Table<K, V> {
     cells: Box<[Cell<K, V>]>,
-    /// How many may be added.
+    /// How many entries may still be added.
     left: AtomicUsize,
 }
 
@@ -52,14 +52,14 @@ impl<K: Eq, V> Cell<K, V> {
 }
 
 impl<K: Eq, V> Table<K, V> {
-    /// A table for so many entries.
+    /// A table for `entries` entries.
     pub(crate) fn new(entries: usize) -> Self {
         let cells = entries.saturating_mul(10).div_ceil(USED_OF_TEN).max(2);
         let cell = |_| Cell { tag: AtomicU32::new(EMPTY), pair: OnceLock::new() };
         Table { cells: (0..cells).map(cell).collect(), left: AtomicUsize::new(entries) }
     }
 
-    /// The value of a key that is in it.
+    /// The value of a key in the table.
     #[inline(always)]
     pub(crate) fn find(&self, hash: u64, key: &K) -> Option<&V> {
         let (mut at, wanted) = self.home(hash);
@@ -80,7 +80,7 @@ impl<K: Eq, V> Table<K, V> {
         None
     }
 
-    /// Takes a key out, as often as it is there: who looks for it from here on does not find it.
+    /// Removes all copies of a key: later look-ups do not find it.
     pub(crate) fn take_out(&self, hash: u64, key: &K) {
         let (mut at, wanted) = self.home(hash);
         for _ in 0..self.probes() {
@@ -123,7 +123,7 @@ impl<K: Eq, V> Table<K, V> {
         self.cells.len().min(PROBES_MAX)
     }
 
-    /// The first cell that a hash may lie in, which its upper bits decide, and its tag, of others.
+    /// The first cell of a hash, by its upper bits, and its tag, from other bits.
     #[inline(always)]
     fn home(&self, hash: u64) -> (usize, u32) {
         let at = (u128::from(hash) * self.cells.len() as u128) >> 64;
@@ -140,7 +140,7 @@ impl<K: Eq, V> Table<K, V> {
 mod tests {
     use super::*;
 
-    /// A home for all: the hash says nothing.
+    /// One home for all keys: the hash distinguishes none.
     const HASH: u64 = 7 << 40;
 
     #[test]
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(added, 4);
         assert_eq!(table.find(9 << 60, &9), None);
         assert!(!Table::new(0).add(HASH, 0, 0));
-        // At most as many of the same hash as a look-up reads.
+        // At most as many with the same hash as a look-up reads.
         let table = Table::new(10_000);
         let added = (0..10_000).filter(|&key| table.add(HASH, key, key)).count();
         assert_eq!(added, PROBES_MAX);

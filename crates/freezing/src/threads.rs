@@ -1,8 +1,8 @@
 //! The place of each thread in an overlay.
 //!
-//! A living thread has a number, which one that begins after its end may have: a bit of a word, so
-//! that nobody waits for one. A forked process never gets back those of threads that it does not
-//! have. Threads beyond [`OWN`] share other places.
+//! A living thread has a number, which a thread that begins after its end may reuse: a bit of a
+//! word, so that no thread waits for one. A forked process never regains the numbers of threads
+//! that it does not have. Threads beyond [`OWN`] share other places.
 
 use std::cell::Cell;
 use std::sync::atomic::{
@@ -12,8 +12,8 @@ use std::sync::atomic::{
 
 use crate::sync::atomic::AtomicU64;
 
-/// Threads that have a place each; others share as many. Under the checker few: each costs it time,
-/// and that one is taken becomes common.
+/// Threads with a place of their own; the others share the same number of places. Few under the
+/// checker: each costs it time, and taken places become common.
 pub(crate) const OWN: usize = if cfg!(loom) { 1 } else { 64 };
 /// Places of an overlay.
 pub(crate) const PLACES: usize = 2 * OWN;
@@ -22,14 +22,14 @@ pub(crate) const PLACES: usize = 2 * OWN;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) at: usize,
-    /// Whether no other living thread has it.
+    /// Whether no other living thread has this place.
     is_own: bool,
 }
 
-/// A bit for each number that a living thread has, from the lowest for 1.
+/// A bit for each number of a living thread, the lowest for 1.
 static TAKEN: Word = Word::new(0);
 
-/// A number while its thread lives.
+/// A number, held while its thread lives.
 struct Lease(usize);
 
 impl Drop for Lease {
@@ -43,7 +43,7 @@ impl Drop for Lease {
     }
 }
 
-/// The number of threads that are ending.
+/// Instead of a number, for threads that are ending.
 const SHARED: usize = usize::MAX;
 
 std::thread_local! {
@@ -57,7 +57,7 @@ fn new_number() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     let is_any_left = |taken: u64| (taken.trailing_ones() as usize) < OWN;
     let take = |taken: u64| is_any_left(taken).then(|| taken | (taken + 1));
-    // Acquire: who had it last has counted before. Partner: the Release of `Lease::drop`.
+    // Acquire: the counts of its last holder come before. Partner: the Release of `Lease::drop`.
     match TAKEN.fetch_update(Acquire, Relaxed, take) {
         Ok(taken) => taken.trailing_ones() as usize + 1,
         // Beyond the places that belong to one thread, whatever the number.
@@ -66,7 +66,7 @@ fn new_number() -> usize {
 }
 
 impl Place {
-    /// The calling thread's.
+    /// The place of the calling thread.
     #[inline(always)]
     pub(crate) fn of_this_thread() -> Self {
         let number = NUMBER.try_with(Cell::get).unwrap_or(SHARED);
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn a_thread_has_a_place_that_no_other_living_thread_has() {
         let place = || std::thread::spawn(|| Place::of_this_thread().at).join().ok();
-        // Far more than there are places, one after the other.
+        // Far more threads than places, one after the other.
         assert!((0..4 * OWN).all(|_| place().is_some_and(|at| at < OWN)));
         let all = std::sync::Barrier::new(OWN / 2);
         let mut places: Vec<Place> = std::thread::scope(|scope| {

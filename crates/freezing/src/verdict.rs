@@ -1,10 +1,10 @@
-//! What was measured of freezing, in words, for those who switch it on and see no effect.
+//! The measurements of freezing, in words, for users who switch it on and see no effect.
 
 use std::fmt;
 
 use crate::controller::Reason;
 
-/// A share that was frozen for a trial, or longer: one of [`Verdict::tried`].
+/// A share that was frozen for a trial or longer: one of [`Verdict::tried`].
 ///
 /// ```
 /// use frazil_freezing::{Steering, Tried};
@@ -28,8 +28,8 @@ pub struct Tried {
 /// Measurements without and with frozen shares, and the requirement:
 /// [`FreezingState::verdict`](crate::FreezingState::verdict).
 ///
-/// Its `Display` gives in a sentence or two the reason why a share is frozen or none is, and the
-/// conditions for a change.
+/// Its `Display` gives in a sentence or two why a share is frozen or none is, and the conditions
+/// for a change.
 ///
 /// ```
 /// if let Some(verdict) = frazil_freezing::Steering::new(20).state().verdict() {
@@ -41,9 +41,9 @@ pub struct Tried {
 pub struct Verdict {
     /// Mean latency of a request while nothing was frozen, in nanoseconds.
     pub without_ns: f64,
-    /// The latency of a hit then, and of a miss until its value was present; 0 if none was timed.
+    /// The latency of a hit then; 0 if none was timed.
     pub hit_ns: f64,
-    /// The same of a miss.
+    /// The latency of a miss until its value was present; 0 if none was timed.
     pub miss_ns: f64,
     /// Misses, of all requests.
     pub misses: f64,
@@ -51,12 +51,12 @@ pub struct Verdict {
     pub demanded_ns: f64,
     /// Shares that were tried; none before the first trial.
     pub tried: Vec<Tried>,
-    /// Why a sleep followed, if one did since something was last learnt.
+    /// Why a sleep followed the last learning, if one did.
     pub given_up: Option<Reason>,
 }
 
 impl Verdict {
-    /// The latency of a request if hits took no time: no share can go below it at the same miss
+    /// The latency of a request if hits took no time: no share can be faster at the same miss
     /// ratio.
     fn of_misses_ns(&self) -> f64 {
         self.misses * self.miss_ns

@@ -1,4 +1,5 @@
-//! Overlays on other caches: what they answer, one thread against a naive model, and many at once.
+//! Overlays on other caches: their answers, in one thread against a naive model, and in many
+//! threads.
 #![cfg(not(any(loom, shuttle)))]
 
 #[path = "../examples/other_caches/lru_mutex.rs"]
@@ -16,10 +17,10 @@ use lru_mutex::LruMutex;
 use proptest::prelude::*;
 use relaxed_lru::RelaxedLru;
 
-/// LRU of which a part is set aside, as it would be written down.
+/// LRU of which a part is set aside, in its plainest form.
 struct Naive {
     capacity: usize,
-    /// Hottest first, both.
+    /// Both lists hottest first.
     dynamic: Vec<(u8, u32)>,
     aside: Vec<(u8, u32)>,
 }
@@ -128,7 +129,8 @@ proptest! {
         }
     }
 
-    /// Which entries a shard evicts hangs on how keys are dealt out; what it has is the last value.
+    /// Which entries a shard evicts depends on the distribution of keys; a present value is the
+    /// last one.
     #[test]
     fn a_frozen_map_has_last_values_and_keeps_what_is_frozen(calls in calls()) {
         let cache = Overlay::new(RelaxedLru::<u8, u32>::new(16));
@@ -164,7 +166,7 @@ proptest! {
     }
 }
 
-/// Writers whose values of a key only grow, readers who never see one go back, and a freezer.
+/// Writers whose values of a key only grow, readers that never see one decrease, and a freezer.
 fn values_only_grow<H>(host: H)
 where
     H: Host<Key = u64, Value = Arc<u64>>,
@@ -188,7 +190,7 @@ where
                         }
                         written[key as usize].store(version, Relaxed);
                     }
-                    // Or nothing that is frozen would live until it is read.
+                    // Otherwise no frozen entry would live until it is read.
                     std::thread::sleep(Duration::from_micros(200));
                 }
             });
@@ -208,7 +210,7 @@ where
         }
         let mut frozen = 0;
         let mut share = 0.0;
-        // And until something was read that is frozen, however busy the machine is.
+        // And until a frozen entry was read, however busy the machine is.
         let enough = |waited: Duration| match cache.counts().frozen_hits {
             0 => waited > Duration::from_secs(60),
             _ => waited > Duration::from_millis(300),
@@ -254,7 +256,7 @@ fn all_values_are_dropped() {
     assert_eq!(Arc::strong_count(&value), 1);
 }
 
-/// Where a value's clone waits, once, after the flag was set.
+/// A value's clone waits here, once, after the flag was set.
 #[derive(Default)]
 struct Stop {
     is_set: AtomicBool,
@@ -292,12 +294,12 @@ fn a_reader_that_stands_still_costs_a_freeze_and_no_answer() {
         assert_eq!(reader.join().ok(), Some(true));
     });
     assert_eq!(cache.freeze(1.0), Some(1));
-    // As well if the cache goes before anybody looks again.
+    // Also if the cache is dropped before the next check.
     drop(cache);
     assert_eq!(Arc::strong_count(&stop), 1);
 }
 
-/// A key that asks the cache for another when it is compared, while `ASKS`.
+/// A key that requests another from the cache when it is compared, while `ASKS`.
 #[derive(Clone)]
 struct Nested(u64);
 
@@ -343,14 +345,14 @@ fn whole_and_full_it_refuses_newcomers_until_something_goes() {
     assert_eq!(cache.get(&2), Some(20));
     assert_eq!(cache.remove(&3), Some(3));
     assert_eq!(cache.insert(&9, 9), Insertion::Admitted { evicted: 0 });
-    // With room to spare nothing is refused.
+    // With spare capacity nothing is refused.
     let cache = Overlay::new(LruMutex::new(5, true));
     (0..4u64).for_each(|key| assert_ne!(cache.insert(&key, key), Insertion::Refused));
     assert_eq!(cache.freeze(1.0), Some(4));
     assert_eq!(cache.insert(&9, 9), Insertion::Admitted { evicted: 0 });
 }
 
-/// Asks for keys of which each tenth of the logarithms is asked for as often.
+/// Requests keys whose logarithms are uniform.
 fn ask<V: Clone + Send + Sync>(
     cache: &Overlay<LruMutex<u64, V>>,
     state: &mut u64,
@@ -366,8 +368,8 @@ fn ask<V: Clone + Send + Sync>(
     }
 }
 
-/// By the time that steps are told, so that it hangs on no clock but in the latencies, which decide
-/// nothing before the trial.
+/// By the time passed to steps, so that only latencies depend on a clock, and they decide nothing
+/// before the trial.
 #[test]
 fn it_learns_by_the_marker_and_tries() {
     let cache = Overlay::new(LruMutex::new(1_000, true));
@@ -384,15 +386,14 @@ fn it_learns_by_the_marker_and_tries() {
     let learnt = cache.state();
     assert_eq!((learnt.phase, learnt.share), (Phase::Trying, 1.0));
     let hits: Vec<f64> = learnt.curve().iter().map(|point| point.frozen_hits).collect();
-    // Of 7 log-units of keys each tenth of the entries has its share.
+    // Keys span 7 log-units, of which each tenth of the entries has its share.
     assert!(hits.len() > 10 && hits[0] < 0.3 && hits[hits.len() - 1] > 0.7, "{hits:?}");
     let before = cache.counts();
     ask(&cache, &mut state, 1_000, || 0);
     assert!(cache.counts().frozen_hits > before.frozen_hits);
 }
 
-/// A reader that has not let go of the last table is waited for, and no sign that nothing can be
-/// frozen.
+/// A freeze waits for a reader of the last table, which is no sign that nothing can be frozen.
 #[test]
 fn a_reader_that_stands_still_is_no_reason_to_sleep() {
     let stop = Arc::new(Stop::default());
@@ -405,13 +406,13 @@ fn a_reader_that_stands_still_is_no_reason_to_sleep() {
     std::thread::scope(|scope| {
         let held = stop.reached.lock();
         stop.is_set.store(true, Relaxed);
-        // The hottest there is.
+        // The hottest key.
         let reader = scope.spawn(|| cache.get(&1).is_some());
         while stop.is_set.load(Relaxed) {
             std::thread::yield_now();
         }
         cache.thaw();
-        // What is learnt is known after a few steps; from there on it wants to try.
+        // Learning ends after a few steps; from then on it wants to try.
         let mut learning = 0;
         while learning < 40 {
             ask(&cache, &mut state, 5_000, value);
@@ -448,7 +449,7 @@ fn one_at_a_time_controls_it_and_leaves_it_thawed() {
     assert!(cache.steps().is_ok());
 }
 
-/// Its time goes on, whatever the next one's clock says.
+/// The controller's time continues, whatever the next clock shows.
 #[test]
 fn another_clock_does_not_hold_it_up() {
     let cache = Overlay::new(LruMutex::new(1_000, true));
@@ -493,7 +494,7 @@ fn a_table_that_was_read_when_it_was_thawed_is_dropped_by_a_step() {
     assert_eq!(Arc::strong_count(&stop), 2);
 }
 
-/// A host whose writes panic when they are done, and whose entries come back by force.
+/// A host whose writes panic after they are done, and whose `give_back` panics.
 struct Panics {
     host: LruMutex<u64, u64>,
     writes: AtomicBool,
@@ -559,7 +560,7 @@ fn a_host_that_panics_leaves_no_old_value_behind() {
     let cache = Overlay::new(host);
     let fill = || (0..10).for_each(|key| _ = cache.insert(&key, key));
     fill();
-    // Where nothing is frozen nothing is to be thawed.
+    // If nothing is frozen nothing needs a thaw.
     cache.host().writes.store(true, Relaxed);
     panics(|| _ = cache.insert(&3, 3));
     assert!(!cache.needs_thaw());
@@ -577,7 +578,7 @@ fn a_host_that_panics_leaves_no_old_value_behind() {
     cache.host().writes.store(true, Relaxed);
     panics(|| _ = cache.remove(&3));
     assert_eq!(cache.get(&3), None);
-    // A freeze that panics, and whose thaw panics as well: the next one gives all back.
+    // A freeze that panics, and whose thaw also panics: the next one returns all entries.
     fill();
     cache.host().shows.store(true, Relaxed);
     cache.thaw();
@@ -591,7 +592,7 @@ fn a_host_that_panics_leaves_no_old_value_behind() {
     assert_eq!(cache.freeze(1.0), Some(10), "all are dynamic");
 }
 
-/// A host that lets the old value go where the new one is too much, and then has not the key.
+/// A host that drops the old value if the new one is too large, and then does not have the key.
 struct TooMuch(LruMutex<u64, u64>);
 
 impl Host for TooMuch {

@@ -42,7 +42,7 @@ impl<M> Host<M> for Slots<M> {
     }
 }
 
-/// Fills a cache of so many entries, and then times evictions.
+/// Fills a cache of this many entries, and then times evictions.
 struct Timed(u64);
 
 impl PolicyVisitor for Timed {

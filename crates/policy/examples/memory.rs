@@ -1,5 +1,5 @@
-//! Memory of the policies that keep most beside an entry: resident set of a full
-//! cache of a million objects with full histories, per object.
+//! Memory of the policies with the most data beside an entry: resident set of a
+//! full cache of a million objects with full histories, per object.
 //!
 //!     cargo run --release -p frazil-policy --example memory
 
@@ -10,7 +10,7 @@ use frazil_policy::{
 const OBJECTS: u64 = 1_000_000;
 const REQUESTS: u64 = 20_000_000;
 
-/// Ids by slot: all that the host itself keeps beside its index.
+/// Ids by slot: the host's only data beside its index.
 struct Ids<M> {
     ids: Vec<u32>,
     meta: Vec<M>,
@@ -31,7 +31,7 @@ impl<M> Host<M> for Ids<M> {
     }
 }
 
-/// Bytes resident, where the kernel tells.
+/// Bytes resident, if the kernel reports them.
 fn resident() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: usize = text.split_whitespace().nth(1)?.parse().ok()?;

@@ -1,22 +1,22 @@
 //! A ghost that threads share: hashes of objects evicted not long ago, forgotten by age.
 //!
 //! A FIFO of hashes needs a lock, because both its ends change at every eviction. Here a
-//! hash carries the time of its eviction instead and is forgotten when that is too long
-//! ago. Nothing ever moves, and each operation changes one word. Time is the weight that
-//! the caller has evicted so far, so a hash is remembered if it was evicted within the
-//! last `window` of evicted weight and not asked for since. (A FIFO as heavy as the
-//! window reaches further back: by the weight of what was taken out of it.)
+//! hash carries the time of its eviction instead and is forgotten once it is too old.
+//! Nothing ever moves, and each operation changes one word. Time is the weight that the
+//! caller has evicted so far, so a hash is remembered if it was evicted within the last
+//! `window` of evicted weight and not requested since. (A FIFO as heavy as the window
+//! reaches further back, by the weight of the hashes taken out of it.)
 //!
 //! A word is 32 bits of the hash and 32 bits of time, in units of which the window has
 //! fewer than 2^24; 0 is empty. The other bits of the hash choose a bucket of eight
 //! words, one line of memory. A full bucket loses its oldest: at a load of 9 in 20, about
-//! one ghost in 200 goes before its time. Two hashes of one bucket are taken for each
-//! other once in 4 billion pairs.
+//! one ghost in 200 is forgotten too early. Two hashes of one bucket are confused once in
+//! 4 billion pairs.
 //!
-//! No other data hangs on a word, so all accesses are relaxed, and a thread that meets
-//! others in its bucket several times in a row gives up: a ghost is a hint.
+//! No other data depends on a word, so all accesses are relaxed. A thread that loses
+//! to others in its bucket several times in a row gives up: a ghost is a hint.
 //!
-//! 17.8 bytes a ghost, but 1 KiB at least; O(1), eight words looked at.
+//! 17.8 bytes a ghost, but at least 1 KiB; O(1), reads eight words.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -24,14 +24,14 @@ const WORDS: usize = 8;
 /// 18 ghosts to 5 buckets are a load of 9 in 20.
 const GHOSTS: u64 = 18;
 const BUCKETS: u64 = 5;
-/// Fewer would save nothing, and lose more where a few hashes fall badly.
+/// Fewer would save nothing, and lose more where a few hashes crowd one bucket.
 const FEWEST_BUCKETS: u64 = 16;
 /// Windows are shorter than this power of two, in units of time.
 const WINDOW_BITS: u32 = 24;
 /// How far a word may lie ahead of a clock that was read earlier. A word further ahead is long
 /// past.
 const AHEAD: u64 = 1 << WINDOW_BITS;
-/// The part of a word that tells hashes apart; above it is the time.
+/// The part of a word that distinguishes hashes; above it is the time.
 const TAG: u64 = u32::MAX as u64;
 /// Changes tried before a thread leaves the bucket to the others.
 const TRIES: usize = 3;
@@ -42,9 +42,9 @@ struct Bucket([AtomicU64; WORDS]);
 
 /// A set of hashes, each remembered until a weight of `window` has been evicted.
 ///
-/// The clock is the caller's, and starts anywhere. An eviction inserts its hash at the
-/// clock and then moves it on by [`AgedGhost::advance`]. Where threads share the clock
-/// that is one `fetch_add`, whose result is the time to insert at.
+/// The caller keeps the clock, which may start anywhere. An eviction inserts its hash
+/// at the clock and then advances it by [`AgedGhost::advance`]. Where threads share
+/// the clock that is one `fetch_add`, whose result is the time to insert at.
 ///
 /// ```
 /// use frazil_policy::AgedGhost;
@@ -68,8 +68,8 @@ pub struct AgedGhost {
     span: SharedSpan,
 }
 
-/// A span that changes while others read it: they may see parts of two, and misjudge
-/// how old a word is.
+/// A span that changes while others read it: they may see parts of two spans and
+/// misjudge the age of a word.
 #[derive(Debug)]
 struct SharedSpan {
     units: AtomicU64,
@@ -129,8 +129,8 @@ impl Span {
 }
 
 impl AgedGhost {
-    /// An empty set that remembers evictions over a weight of `window`, with room for
-    /// `entries` of them at once. Allocates the room.
+    /// An empty set that remembers evictions over a weight of `window`, with memory
+    /// for `entries` of them at once. Allocates that memory.
     pub fn new(window: u64, entries: u64) -> Self {
         let buckets = vacant(buckets_for(entries));
         AgedGhost {
@@ -141,7 +141,7 @@ impl AgedGhost {
         }
     }
 
-    /// How many ghosts the table has room for. With more, some go before their time.
+    /// How many ghosts the table has room for. With more, some are forgotten too early.
     pub fn room(&self) -> u64 {
         self.room
     }
@@ -152,7 +152,7 @@ impl AgedGhost {
     }
 
     /// How far an eviction of `weight` moves the clock: by the weight, but by at least 1, and at
-    /// most so far that everything is forgotten, so that no weight makes the clock wrap.
+    /// most far enough to forget everything. So no weight makes the clock wrap.
     #[inline]
     pub fn advance(&self, weight: u64) -> u64 {
         weight.clamp(1, self.span.past.load(Relaxed))
@@ -160,9 +160,9 @@ impl AgedGhost {
 
     /// Remembers `hash`, which is not in the set, as evicted at `clock`.
     ///
-    /// A cache takes a hash out at the miss, so the set does not look for it here, which would cost
-    /// as much again. A hash that is still present, because of concurrent threads, is present twice
-    /// until it is taken or forgotten.
+    /// A cache takes a hash out at the miss, so the set does not search for it here: that would
+    /// double the cost. A hash that is still present, because of concurrent threads, is present
+    /// twice until it is taken or forgotten.
     #[inline]
     pub fn insert(&self, hash: u64, clock: u64) {
         let (bucket, tag) = self.place(hash);
@@ -196,8 +196,8 @@ impl AgedGhost {
     /// Grows the set to `entries` ghosts. Present ghosts stay. Never shrinks.
     ///
     /// The table of an empty set becomes what [`AgedGhost::new`] would have allocated;
-    /// any other doubles until it is large enough. Each doubling tells buckets apart by
-    /// one of the 32 bits that tell hashes apart.
+    /// any other doubles until it is large enough. Each doubling distinguishes buckets
+    /// by one of the 32 bits that distinguish hashes.
     pub fn reserve(&mut self, entries: u64) {
         if entries <= self.room() {
             return;
@@ -248,12 +248,12 @@ impl AgedGhost {
         self.doublings += 1;
     }
 
-    /// The bucket of a hash, and what tells it from others there: 32 bits, never 0.
+    /// The bucket of a hash, and its tag, which distinguishes it there: 32 bits, never 0.
     #[inline]
     fn place(&self, hash: u64) -> (&Bucket, u64) {
-        // A user's hash may have all its variety in a few bits. One multiplication leaves
-        // a quarter of the hashes of some such sets in full buckets, two leave no more
-        // than chance does. A bijection: bucket and tag lose nothing that need not go.
+        // A user's hash may vary in a few bits only. After one multiplication a quarter
+        // of the hashes of some such sets are in full buckets, after two no more than at
+        // random. A bijection: bucket and tag lose no more than they must.
         let mixed = (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let mixed = (mixed ^ (mixed >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let tag = (mixed & TAG).max(1);
@@ -309,8 +309,8 @@ fn room_of(buckets: &[Bucket]) -> u64 {
     buckets.len() as u64 * GHOSTS / BUCKETS
 }
 
-/// In the upper half, units since the word's time and [`AHEAD`]: no borrow comes up from
-/// a lower half of ones.
+/// In the upper half, units since the word's time and [`AHEAD`]: a lower half of ones
+/// causes no borrow.
 #[inline]
 fn age(word: u64, now: u64) -> u64 {
     now.wrapping_add((AHEAD << 32) | TAG).wrapping_sub(word)
@@ -345,8 +345,8 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list of hashes and times, over so few hashes that no bucket is ever
-        /// full, in small weights and large, and past the end of the 32 bits of time.
+        /// Against a list of hashes and times, over few enough hashes that no bucket is ever full,
+        /// in small weights and large, and past the end of the 32 bits of time.
         #[test]
         fn equals_a_list(
             steps in steps(),
@@ -385,7 +385,7 @@ mod tests {
         }
     }
 
-    /// How many of a full room of hashes go before their time.
+    /// The share of a full table's hashes that are forgotten too early.
     fn lost(ghost: &AgedGhost, hash: impl Fn(u64) -> u64) -> f64 {
         let room = ghost.room();
         (0..room).for_each(|number| ghost.insert(hash(number), number));
@@ -455,7 +455,7 @@ mod tests {
                 begun[number].store(round + 1, Release);
                 let mut waited = 0;
                 while begun[1 - number].load(Acquire) <= round {
-                    // Close together, but not for ever where there is one core.
+                    // Close together, but without waiting forever on one core.
                     waited += 1;
                     if waited % 1_000 == 0 { std::thread::yield_now() } else { spin_loop() }
                 }

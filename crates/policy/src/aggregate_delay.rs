@@ -1,17 +1,17 @@
 //! The cost of an object's absence: its mean aggregate delay (paper 5, §4.2).
 //!
 //! If an object is fetched at `t` and the fetch takes `Z`, then every request for it until
-//! `t + Z` waits for what is left of that: together they wait its *aggregate delay*. It is
-//! estimated by windows of `Z` that begin at the first request after the last window, whether
-//! the object is resident or not: as if it had been missed then.
+//! `t + Z` waits for the rest of the fetch. The sum of these waits is its *aggregate delay*.
+//! It is estimated by windows of `Z` that begin at the first request after the last window,
+//! as if that request had missed, whether the object is resident or not.
 //!
-//! Of windows there are two means ([`Windows`]): of all, the one that is still open among them, as
-//! the paper's authors have it for LRU, and of those that have ended, as for ARC and LHD.
+//! There are two means ([`Windows`]): of all windows, including the open one, as the paper's
+//! authors have it for LRU, and of ended windows only, as for ARC and LHD.
 //!
 //! Counters of 40 bytes an object. [`OfResidents`] keeps those of residents: they begin at
 //! the miss, are in the policy's [`Pending`](crate::Policy::Pending) while the object is
-//! fetched, and are dropped at its eviction. [`OfAll`] keeps those of all objects there ever
-//! were, without a bound: the paper's strawman, for the simulator.
+//! fetched, and are dropped at its eviction. [`OfAll`] keeps those of all objects ever
+//! requested, without a bound: the paper's strawman, for the simulator.
 
 use std::collections::HashMap;
 
@@ -23,11 +23,11 @@ const LEARNING: f32 = 0.25;
 /// Which windows an object's aggregate delay is the mean of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Windows {
-    /// All, the last among them, in which requests may still come.
+    /// All, including the last, in which more requests may arrive.
     #[default]
     All,
-    /// Windows that have ended because another has begun. The open window is used as long as there
-    /// is neither an ended one nor a [prior](Estimate::prior).
+    /// Windows that have ended because another has begun. The open window is used while there is
+    /// neither an ended one nor a [prior](Estimate::prior).
     Ended,
 }
 
@@ -81,15 +81,15 @@ impl Counters {
         self.open = fetch;
     }
 
-    /// A request during the fetch with which the counters began: it belongs to the same window,
-    /// however long that becomes.
+    /// A request during the fetch with which the counters began. It belongs to the same window,
+    /// however long the fetch takes.
     fn delayed(&mut self, now: u64) {
         self.last = now;
         self.open += f64::from(self.fetch) - now.saturating_sub(self.window) as f64;
         self.windows = self.windows.saturating_add(1);
     }
 
-    /// The fetch is back, and took so long: each of its requests waited for that end.
+    /// The fetch has ended after `took` ticks: each of its requests waited for that end.
     fn land(&mut self, took: u64) {
         let took = took as f32;
         self.open += f64::from(self.windows) * (f64::from(took) - f64::from(self.fetch));
@@ -97,7 +97,7 @@ impl Counters {
         self.fetch = took;
     }
 
-    /// The mean aggregate delay of these windows, in ticks, with so many windows without a burst
+    /// The mean aggregate delay of these windows, in ticks, with `prior` windows without a burst
     /// added.
     #[inline]
     pub(crate) fn delay(&self, windows: Windows, prior: f64) -> f64 {
@@ -114,17 +114,17 @@ pub trait Keep: Clone + Send + 'static {
     /// State of an object while it is fetched.
     type Flight: Copy + Send;
 
-    /// An object that is not there is requested; fetches take so long on the whole.
+    /// A request misses; a typical fetch takes `fetch` ticks.
     fn miss(&mut self, hash: u64, now: u64, fetch: u64) -> Self::Flight;
-    /// It is requested again while it is fetched.
+    /// The object is requested again during its fetch.
     fn delayed_hit(&mut self, flight: &mut Self::Flight, now: u64);
-    /// It becomes a resident; its fetch took so long.
+    /// The object becomes resident; its fetch took `took` ticks.
     fn insert(&mut self, slot: Slot, flight: Self::Flight, took: u64);
     /// The counters of a resident.
     fn of(&self, slot: Slot) -> &Counters;
-    /// The same, to change.
+    /// The counters of a resident, mutable.
     fn of_mut(&mut self, slot: Slot) -> &mut Counters;
-    /// The shortest fetch that there has been: no aggregate delay is below it.
+    /// The shortest fetch so far: no aggregate delay is below it.
     fn shortest(&self) -> u64;
 }
 
@@ -240,11 +240,11 @@ impl Keep for OfAll {
     }
 }
 
-/// The counters of residents, for those who choose a victim.
+/// The counters of residents, for choosing a victim.
 pub struct Delays<'a, K> {
     keep: &'a K,
     windows: Windows,
-    /// Windows without a burst that are counted beside those that were seen.
+    /// Windows without a burst that are counted in addition to the observed ones.
     prior: f64,
     now: u64,
 }
@@ -277,7 +277,7 @@ impl<'a, K: Keep> Delays<'a, K> {
         self.delay(slot) / self.idle(slot)
     }
 
-    /// No resident that was requested later than this one ranks lower.
+    /// A lower bound on the ranks of this resident and of all residents requested later.
     #[inline]
     pub fn bound(&self, slot: Slot) -> f64 {
         self.keep.shortest() as f32 as f64 / self.idle(slot)
@@ -307,7 +307,7 @@ mod tests {
         for now in [12, 14, 15, 40] {
             counters.request(now);
         }
-        // 5 + 3 + 1 in the first, 5 in the one from 15 and in the one from 40.
+        // 5 + 3 + 1 in the first window, 5 in the windows from 15 and from 40.
         assert_eq!((counters.windows, counters.ended, counters.open), (3, 14.0, 5.0));
         let delays = |windows| [0.0, 2.0].map(|prior| counters.delay(windows, prior));
         assert_eq!(delays(Windows::All), [19.0 / 3.0, 29.0 / 5.0]);
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn what_a_fetch_took_is_known_when_it_is_back() {
-        // Taken for 5, it took 20: requests at 10, 12 and 26 waited 20, 18 and 4.
+        // Estimated at 5, the fetch took 20: requests at 10, 12 and 26 waited 20, 18 and 4.
         let mut keep = OfResidents::default();
         let mut flight = keep.miss(0, 10, 5);
         for now in [12, 26] {

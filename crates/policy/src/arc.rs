@@ -1,21 +1,21 @@
 //! ARC: two LRU lists that share the cache, and two ghosts that move the border.
 //!
 //! T1 holds objects requested once since they came, T2 those requested again.
-//! What leaves T1 is remembered in the ghost B1, what leaves T2 in B2. A miss that
-//! B1 remembers says that T1 is too small and raises its target `p`; one that B2
-//! remembers lowers it; both admit the object to T2. The victim is T1's oldest
-//! while T1 exceeds `p`, else T2's (Megiddo and Modha, FAST 2003). T1 and B1
-//! together never outweigh the cache, and all four never twice the cache.
+//! The ghost B1 remembers objects evicted from T1, B2 those evicted from T2. A
+//! miss that B1 remembers shows that T1 is too small and raises its target `p`;
+//! one that B2 remembers lowers it. Both admit the object to T2. The victim is
+//! T1's oldest while T1 exceeds `p`, else T2's (Megiddo and Modha, FAST 2003). T1
+//! and B1 together never outweigh the cache, and all four never twice the cache.
 //!
 //! The paper drops a ghost before each eviction and, where T1 fills the cache,
-//! evicts without a ghost. To trim both ghosts after each insertion leaves the
-//! same state behind and needs no cases. In bytes the target moves by the object's
-//! weight times the ratio of the ghosts. The reference moves it by that ratio
-//! alone, a byte or little more, so that its target hardly leaves 0: that costs it
-//! about 1 point. Where weights differ, the ghosts get half a cache more than
-//! the paper gives them, because one heavy object would have many light ones
-//! forgotten; without it one byte row lies 0.8 points above the reference, which
-//! forgets one ghost for one eviction, whatever they weigh.
+//! evicts without a ghost. Trimming both ghosts after each insertion leaves the
+//! same state and needs no cases. In bytes the target moves by the object's weight
+//! times the ratio of the ghosts. The reference moves it by that ratio alone, one
+//! byte or little more, so its target hardly leaves 0, which costs it about 1
+//! point. Where weights differ, the ghosts get half a cache more than the paper
+//! gives them, because one heavy object would displace many light ghosts. Without
+//! it one byte row lies 0.8 points above the reference, which forgets one ghost
+//! for each eviction, whatever their weights.
 //!
 //! 9 bytes a slot and the ghosts' 40 to 70 an evicted object, of which there are
 //! about as many as residents; O(1) amortised.
@@ -78,7 +78,7 @@ pub struct AdaptiveReplacement {
 /// Which ghost remembered an object at its miss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArcGhost {
-    /// Neither.
+    /// No ghost.
     None,
     /// B1: it left after one request. Or neither, and it was requested again in flight.
     Once,
@@ -188,7 +188,7 @@ impl Policy for AdaptiveReplacement {
 
     #[inline]
     fn miss(&mut self, host: &mut impl Host<()>, hash: u64, weight: u64) -> ArcGhost {
-        // Both ghosts share one table, so one look-up asks both.
+        // Both ghosts share one table, so one look-up covers both.
         host.count(Work::Ghost, 1);
         let [once, again] = [self.ghosts.weight(ONCE) as f64, self.ghosts.weight(AGAIN) as f64];
         match self.ghosts.take(hash) {
@@ -221,14 +221,14 @@ impl Policy for AdaptiveReplacement {
         Eviction::Victim(victim)
     }
 
-    /// Requested twice before its insertion, it belongs in T2, as after a hit.
+    /// An object requested twice before its insertion belongs in T2, as after a hit.
     fn delayed_hit(&mut self, _host: &mut impl Host<()>, incoming: &mut Incoming<ArcGhost>) {
         if incoming.pending == ArcGhost::None {
             incoming.pending = ArcGhost::Once;
         }
     }
 
-    // Always: as a call it is 8 instructions more a request.
+    // Always: a call would cost 8 instructions more a request.
     #[inline(always)]
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<ArcGhost>) {
         let list = if incoming.pending == ArcGhost::None { ONCE } else { AGAIN };

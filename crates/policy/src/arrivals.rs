@@ -1,18 +1,18 @@
 //! The mean time between an object's last requests.
 //!
-//! LA-Cache (Yan and Li, ATC 2022) keeps the times of 20. Here it is two times and a count, and
-//! the mean is of the last [`HALF`] to twice as many gaps: whenever there are twice as many the
-//! older half is forgotten. 32 bytes, O(1).
+//! LA-Cache (Yan and Li, ATC 2022) keeps the times of 20. Here two times and a count suffice,
+//! and the mean covers the last [`HALF`] to 2 × [`HALF`] gaps: at the upper bound the older
+//! half is forgotten. 32 bytes, O(1).
 
 /// Gaps after which the weight of a gap has halved.
 const HALF: u32 = 10;
 
-/// Times of an object's last requests, as far as their mean distance needs them.
+/// The times of an object's last requests that their mean gap needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrivals {
-    /// The request that gaps are counted from.
+    /// Time of the request from which gaps are counted.
     start: u64,
-    /// The one from which they will be, half as many later.
+    /// Time of the request that becomes `start` when the older half is forgotten.
     middle: u64,
     last: u64,
     /// Gaps since `start`.
@@ -35,7 +35,7 @@ impl Arrivals {
         }
     }
 
-    /// Gaps that the mean is of.
+    /// Number of gaps in the mean.
     pub(crate) fn gaps(&self) -> u32 {
         self.gaps
     }
@@ -51,7 +51,7 @@ impl Arrivals {
         self.last
     }
 
-    /// Ticks since the last request, and one.
+    /// Ticks since the last request, plus one.
     pub(crate) fn idle(&self, now: u64) -> f64 {
         now.saturating_sub(self.last) as f64 + 1.0
     }

@@ -1,14 +1,14 @@
-//! Belady's MIN: the object whose next request is furthest away goes.
+//! Belady's MIN: evicts the object whose next request is furthest away.
 //!
-//! It knows the future, so it runs in the simulator only: with objects of equal
-//! weight no policy that admits every newcomer misses less, which makes it the
-//! yardstick of the others (Belady 1966). O(log n) a request, 12 bytes a slot,
-//! and 4 bytes a request for the future.
+//! It knows the future, so it runs in the simulator only. With objects of equal
+//! weight no policy that admits every newcomer misses less, so it is the
+//! others' yardstick (Belady 1966). O(log n) a request, 12 bytes a slot, and 4
+//! bytes a request for the future.
 //!
-//! Where fetches take time it refuses a newcomer whose next request, as seen when its fetch
-//! is back, is no nearer than that of any resident, as paper 5's simulator does. A resident
-//! that is requested at that very moment counts as requested then, as it does there. It then
-//! is no bound: what a miss costs depends on what else is asked for during its fetch.
+//! Where fetches take time it refuses a newcomer whose next request, seen from the end of
+//! its fetch, is no nearer than any resident's, as paper 5's simulator does. As there, a
+//! resident requested at that very moment counts as requested then. In that case it is no
+//! bound: the cost of a miss depends on the other requests during its fetch.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub struct Belady {
 }
 
 impl Belady {
-    /// A policy that will be told of `next.len()` requests, in order. `next[i]` is
+    /// A policy that will receive `next.len()` requests, in order. `next[i]` is
     /// the position of the next request for the object of request `i`, or
     /// [`NEVER`]. Requests past the end count as the last of their object.
     pub fn new(next: Arc<[u32]>) -> Self {

@@ -1,17 +1,17 @@
-//! Belady weighed with delays: what goes would cost the least delay at its next request for
-//! the time until then.
+//! Belady weighted with delays: evicts the object whose miss at its next request would cost
+//! the least delay for the time until then.
 //!
-//! The greedy form of MAD that knows the future, offline and not optimal: paper 5 (§4.2) lets
-//! it stand between MAD and its bound. If the object of request `i` were missed at its next
-//! request, then all requests for it within one fetch would wait; together they wait its
-//! aggregate delay. The lowest aggregate delay / (time until then + 1) goes, and the newcomer
-//! is refused where its own is lower than any resident's.
+//! The greedy form of MAD that knows the future, offline and not optimal: paper 5 (§4.2)
+//! places it between MAD and its bound. If the object of request `i` were missed at its next
+//! request, then all requests for it within one fetch would wait; the sum of their waits is
+//! its aggregate delay. The object with the lowest aggregate delay / (time until then + 1) is
+//! evicted. A newcomer is refused if its own rank is lower than any resident's.
 //!
-//! Fetches are taken to be equally long: one is as long as
-//! [`Host::fetch_ticks`](crate::Host::fetch_ticks) says when the object is requested. Requests
-//! are the ticks: with another clock it judges by the number of requests. Without fetches it
-//! is Belady that may refuse. O(residents) an eviction, and for a request O(requests for the
-//! object within a fetch); 20 bytes a slot, 4 a request.
+//! All fetches are assumed to take as long as [`Host::fetch_ticks`](crate::Host::fetch_ticks)
+//! returns when the object is requested. Ticks are requests: with another clock it judges by
+//! the number of requests. Without fetches it is Belady with refusal. O(residents) an
+//! eviction, and for a request O(requests for the object within a fetch); 20 bytes a slot, 4 a
+//! request.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub struct BeladyMad {
 }
 
 impl BeladyMad {
-    /// A policy that will be told of `next.len()` requests, in order, as
+    /// A policy that will receive `next.len()` requests, in order, as
     /// [`Belady::new`](crate::Belady::new).
     pub fn new(next: Arc<[u32]>) -> Self {
         BeladyMad { future: Future::new(next), residents: SampleTable::new() }

@@ -1,17 +1,17 @@
-//! Belady for objects of different weight: what is heavy and requested late goes.
+//! Belady for objects of different weight: evicts heavy objects that are requested late.
 //!
-//! An object costs room until its next request, so what costs most goes: the
-//! largest `distance to the next request × weight`, where never is furthest of all.
-//! The newcomer is a candidate like any other, and refused if it costs most. Greedy,
-//! and it knows the future, so it runs in the simulator only.
+//! An object occupies capacity until its next request, so the most expensive one is
+//! evicted: the largest `distance to the next request × weight`, where never is
+//! furthest. The newcomer is a candidate like any other and is refused if it costs
+//! most. Greedy, and it knows the future, so it runs in the simulator only.
 //!
 //! The order by that product changes as time passes, but not among objects of the
-//! same weight: there the furthest goes. So residents are kept in classes of weights
-//! an eighth wide, each ordered by next request, and the furthest of each class are
-//! compared by their true products. With equal weights that is Belady's MIN with
-//! bypass, exactly. The reference takes the largest product of 128 residents chosen
-//! by chance and refuses only what never comes again; this one needs no chance, and
-//! misses up to 2 points less.
+//! same weight. So residents are kept in weight classes an eighth wide, each ordered
+//! by next request, and the furthest of each class are compared by their true
+//! products. With equal weights that is exactly Belady's MIN with bypass. The
+//! reference takes the largest product of 128 residents chosen by chance and refuses
+//! only objects never requested again; this one draws no sample and misses up to 2
+//! points less.
 //!
 //! O(log n) a request, and O(log n) for each class in use at an eviction (at most 8
 //! for each doubling of the weight). About 20 bytes a resident, 4 a slot, and 4 a
@@ -58,7 +58,7 @@ pub struct BeladySize {
 }
 
 impl BeladySize {
-    /// A policy that will be told of `next.len()` requests, in order, as
+    /// A policy that will receive `next.len()` requests, in order, as
     /// [`Belady::new`](crate::Belady::new).
     pub fn new(next: Arc<[u32]>) -> Self {
         BeladySize { future: Future::new(next), classes: Vec::new(), next: Vec::new() }

@@ -1,16 +1,16 @@
 //! Gradient-boosted regression trees: a function learned from a few thousand samples.
 //!
-//! Each round adds a tree that takes away a share `eta` of the error that is left. It is
-//! XGBoost's algorithm (Chen, Guestrin, KDD 2016) with its defaults: squared error, leaves
-//! −G / (n + λ), the split with the largest gain in G² / (n + λ). Between equal gains the lower
-//! feature and the higher threshold decide, as they do there, so that the same samples give the
-//! same trees. `tests/policies/boosted_trees.rs` holds it to XGBoost's own predictions.
+//! Each round adds a tree that removes a share `eta` of the remaining error. It is XGBoost's
+//! algorithm (Chen, Guestrin, KDD 2016) with its defaults: squared error, leaves −G / (n + λ),
+//! the split with the largest gain in G² / (n + λ). Between equal gains the lower feature and
+//! the higher threshold decide, as in XGBoost, so that the same samples give the same trees.
+//! `tests/policies/boosted_trees.rs` compares it with XGBoost's own predictions.
 //!
-//! A feature's values are in `bins`, and splits are between those: exact where there are no more
-//! values than bins. Training takes O(features × (samples × depth + bins × 2^depth)) a round: of
-//! the two sides of a split the samples of the smaller are summed up by bin, and the larger has the
-//! rest. A prediction takes `depth` steps a tree. Trees are stored as complete ones, so that a step
-//! is a comparison and no branch, and several rows go down at the same time.
+//! A feature's values are in `bins`, and splits lie between bins, which is exact if there are no
+//! more values than bins. Training takes O(features × (samples × depth + bins × 2^depth)) a round:
+//! only the smaller side of a split is summed by bin, and the larger side is the remainder. A
+//! prediction takes `depth` steps a tree. Trees are stored as complete ones, so that a step is a
+//! comparison without a branch, and several rows descend at the same time.
 
 use std::fmt;
 
@@ -24,17 +24,17 @@ pub struct Boosting {
     pub rounds: u32,
     /// Most comparisons from a tree's root to a leaf; at most 12.
     pub depth: u32,
-    /// Share of the error that a tree takes away.
+    /// Share of the error that a tree removes.
     pub eta: f32,
-    /// Regularisation of a leaf: so many samples without error are added to it.
+    /// Regularisation of a leaf: the number of samples without error that are added to it.
     pub lambda: f64,
     /// Most bins of a feature, from 2 to 65,536.
     pub bins: u32,
 }
 
 impl Boosting {
-    /// The parameters of a policy, with at least so many rounds; the policy's defaults for those
-    /// not given.
+    /// The parameters of a policy, with at least `least_rounds` rounds; the defaults `usual` for
+    /// those not given.
     pub(crate) fn given(
         given: &mut Parameters<'_>,
         usual: Self,
@@ -49,7 +49,7 @@ impl Boosting {
         })
     }
 
-    /// Has `say` name each parameter, and whether it is not the usual one.
+    /// Calls `say` with each parameter, and whether it differs from `usual`.
     pub(crate) fn say(
         &self,
         usual: &Self,
@@ -81,16 +81,16 @@ pub struct Samples<const F: usize> {
 
 /// Rounds in a row that improve by less than [`LEAST_GAIN`] after which training ends.
 const PATIENCE: u32 = 3;
-/// Share of the error that a round should take away.
+/// Share of the error that a round should remove.
 const LEAST_GAIN: f64 = 0.01;
-/// Fewer rows than these say nothing of whether a round was of use.
+/// With fewer rows nobody can tell whether a round helped.
 const LEAST_VALID: usize = 10;
 /// Gains below this are rounding.
 const LEAST_LOSS: f32 = 1e-6;
-/// Rows that go down a tree at the same time.
+/// Rows that descend a tree at the same time.
 const ABREAST: usize = 8;
 
-/// A comparison: to the left below the threshold, else to the right.
+/// A comparison: left below the threshold, else right.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Split {
     threshold: f32,
@@ -126,8 +126,8 @@ pub struct BoostedTrees<const F: usize> {
 }
 
 impl<const F: usize> BoostedTrees<F> {
-    /// Learns what `train` says. Ends early once three rounds in a row took less than 1 % off the
-    /// error of `valid`; with fewer than ten rows there it does not.
+    /// Learns from `train`. Ends early once three rounds in a row lowered the error of `valid` by
+    /// less than 1 %, unless `valid` has fewer than ten rows.
     pub fn fit(train: &Samples<F>, valid: &Samples<F>, boosting: &Boosting) -> Self {
         let mut trees = BoostedTrees {
             base: mean(&train.labels),
@@ -138,7 +138,7 @@ impl<const F: usize> BoostedTrees<F> {
         if train.rows.is_empty() {
             return trees;
         }
-        // Reserved at once: growing vectors would take up to three times as much meanwhile.
+        // Reserved at once: growing vectors would take up to three times the memory meanwhile.
         let (leaves, rounds) = (1usize << boosting.depth, boosting.rounds as usize);
         trees.splits.reserve_exact(rounds * (leaves - 1));
         trees.leaves.reserve_exact(rounds * leaves);
@@ -170,7 +170,7 @@ impl<const F: usize> BoostedTrees<F> {
         self.leaves.len() >> self.depth
     }
 
-    /// Whether there is none: then every row gives the mean.
+    /// Whether there is no tree: then every prediction is the mean.
     pub fn is_empty(&self) -> bool {
         self.leaves.is_empty()
     }
@@ -240,17 +240,17 @@ struct Tree {
     leaves: Vec<f32>,
 }
 
-/// A part of the samples that is still to be split.
+/// A part of the samples that may be split further.
 struct Node {
     /// Where its samples are in the order of rows.
     start: usize,
     end: usize,
-    /// Its place in the complete tree, and how far down that is.
+    /// Its place in the complete tree, and its depth.
     place: usize,
     level: u32,
     /// Sum of the errors of its samples.
     sum: f64,
-    /// The same by bin; empty where it is not split.
+    /// The sums by bin; empty if the node is not split.
     bins: Vec<Bin>,
 }
 
@@ -303,7 +303,7 @@ impl<const F: usize> Binned<F> {
     }
 }
 
-/// Parts sorted values into at most so many bins, none of which ends between equal ones.
+/// Divides sorted values into at most `most` bins, none of which ends between equal values.
 fn bin(values: &[f32], most: usize, ranges: &mut Vec<(f32, f32)>) {
     let runs = || values.chunk_by(|one, other| one == other);
     // Where every value has a bin, a bin is full with one.
@@ -327,13 +327,13 @@ struct Grower<'a, const F: usize> {
     labels: &'a [f32],
     boosting: &'a Boosting,
     binned: Binned<F>,
-    /// Rows as the tree in work parts them, ascending in each part.
+    /// Rows as the tree under construction divides them, ascending in each part.
     order: Vec<u32>,
     /// Buffer for a part of the right while those of the left move up.
     right: Vec<u32>,
-    /// Vectors of bins that are used again.
+    /// Vectors of bins for reuse.
     spare: Vec<Vec<Bin>>,
-    /// 1 / (n + λ) by n: two divisions less for each place where a split is tried.
+    /// 1 / (n + λ) by n: saves two divisions for each split tried.
     shares: Vec<f64>,
     /// Excess of the trees' output so far over the label, by row.
     errors: Vec<f32>,
@@ -383,7 +383,7 @@ impl<'a, const F: usize> Grower<'a, F> {
         tree
     }
 
-    /// Both sides of a node that has been parted. The smaller one's samples are summed up, and the
+    /// Both sides of a node that has been split. The smaller one's samples are summed up, and the
     /// larger one's are the rest.
     fn children(&mut self, node: Node, found: &Found) -> [Node; 2] {
         let middle = node.start + found.left_count;
@@ -481,11 +481,11 @@ impl<'a, const F: usize> Grower<'a, F> {
         if middle == high { low } else { middle }
     }
 
-    /// Parts a node's rows, each side still ascending.
+    /// Divides a node's rows, each side still ascending.
     fn part(&mut self, node: &Node, found: &Found) {
         let (mut middle, mut right) = (node.start, 0);
         for at in node.start..node.end {
-            // Written to both sides: which one counts follows without a branch.
+            // Writes to both sides, so that no branch decides which one counts.
             let row = self.order[at];
             let left = self.binned.codes[row as usize][found.feature] <= found.last_left;
             self.order[middle] = row;
@@ -496,7 +496,7 @@ impl<'a, const F: usize> Grower<'a, F> {
         self.order[middle..node.end].copy_from_slice(&self.right[..right]);
     }
 
-    /// Makes a leaf. Rows pass left from there on, but every leaf below says the same.
+    /// Makes a leaf. Rows pass left below it, but every leaf below has the same value.
     fn close(&self, node: &Node, tree: &mut Tree) {
         let count = (node.end - node.start) as f64;
         let weight = -(node.sum / (count + self.boosting.lambda)) as f32 * self.boosting.eta;

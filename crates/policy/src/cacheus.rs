@@ -1,33 +1,33 @@
 //! CACHEUS: two experts made for scans and for churn, and a learning rate that
 //! adapts.
 //!
-//! As in LeCaR every object is in both experts' orders; chance asks one of them
-//! for a victim, by weights that shrink when a history remembers a miss.
+//! As in LeCaR every object is in both experts' orders. One of them, drawn at random by weight,
+//! chooses the victim; a weight shrinks when that expert's history remembers a miss.
 //!
-//! *SR-LRU* resists scans. Newcomers enter the list SR; objects requested again,
-//! there or out of a history, move to the list R. What R must not hold is demoted
-//! to SR's head, and SR's tail is the candidate. A demoted object that is requested
-//! says that R is too small, and a new object in LRU's history that SR is: the
-//! border moves by one object, or by the ratio of new objects in that history to
-//! demoted ones (or its inverse) if that is more. *CR-LFU* resists churn: of the
-//! least frequently used its candidate is the one used *last*, so that some of
-//! many equals stay. Each history holds half as much as the cache.
+//! *SR-LRU* resists scans. Newcomers enter the list SR; objects requested again, in
+//! SR or in a history, move to the list R. R's surplus is demoted to SR's head, and
+//! SR's tail is the candidate. A request for a demoted object shows that R is too
+//! small, one for a new object in LRU's history that SR is. The border then moves
+//! by one object, or by the ratio of new objects in that history to demoted ones
+//! (or its inverse) if that is more. *CR-LFU* resists churn: of the least
+//! frequently used its candidate is the one used *last*, so that some of many equal
+//! objects stay. Each history holds half as much as the cache.
 //!
 //! The learning rate climbs the hill of the hit ratio: after as many requests as
-//! the cache holds objects it goes on the way it went if the hit ratio rose, and
-//! back if it fell; where it stood still and the hit ratio falls it jumps by a
-//! quarter, and after ten such falls starts anew (Rodriguez et al., FAST 2021).
+//! the cache holds objects it continues in its direction if the hit ratio rose, and turns back if
+//! it fell. If the rate stood still and the hit ratio falls, it jumps by a quarter; after ten such
+//! falls it starts anew (Rodriguez et al., FAST 2021).
 //!
 //! The authors begin with equal weights, nearly all of the cache for R, and
 //! undiscounted regret; that loses 12 points to LRU on `lirs/zigzag` at 500
-//! objects, whose hits come from the newest objects only, which is what CR-LFU
-//! evicts. Here LRU begins at 0.98 (all frequencies are 1 then, and tell nothing),
-//! SR with a fifth, regret is discounted by its age as in LeCaR, and the learning
+//! objects, whose hits come only from the newest objects, which CR-LFU evicts.
+//! Here LRU begins at 0.98 (all frequencies are 1 then, so LFU knows nothing), SR
+//! with a fifth, regret is discounted by its age as in LeCaR, and the learning
 //! rate starts at half of theirs and does not fall below that. With this no row is
 //! more than half a point above the reference, and the median one is 1.0 below.
 //!
-//! The reference begins with halves, and evicts from SR, without a regret, when SR
-//! alone is full.
+//! The reference begins with equal halves. When SR alone is full it evicts from SR
+//! without a regret.
 //!
 //! 21 bytes a slot and 84 an evicted object in the histories, which together hold
 //! no more objects than the cache; O(1), demotions amortised. Exponentials are
@@ -51,8 +51,8 @@ const NEW: u8 = 4;
 const FIRST_WEIGHT_OF_LRU: f64 = 0.98;
 /// No expert's weight falls below this, so that each can recover.
 const LEAST_WEIGHT: f64 = 0.01;
-/// ln 0.005: a regret is down to that share after as many requests as the cache
-/// holds objects.
+/// ln 0.005: a regret fades to that share after `N` requests in a cache of `N`
+/// objects.
 const LN_DISCOUNT: f64 = -5.298_317_366_548_036;
 /// SR's first part of the capacity, as a fraction.
 const SR_SHARE: (u64, u64) = (1, 5);
@@ -60,7 +60,7 @@ const SR_SHARE: (u64, u64) = (1, 5);
 /// A history's record of an evicted object.
 #[derive(Clone, Copy, Debug)]
 struct Evicted {
-    /// Requests then, modulo 2³²: ages beyond that are taken for younger ones.
+    /// Requests then, modulo 2³²: greater ages look smaller.
     at: u32,
     /// At most [`Frequencies::MAX`].
     frequency: u16,
@@ -171,8 +171,8 @@ impl Cacheus {
         self.capacity.saturating_sub(self.sr_limit)
     }
 
-    /// Demotes from R's tail while R holds more than it may; with `leave_room` also
-    /// while it is full.
+    /// Demotes from R's tail while R exceeds its capacity; with `leave_room` also
+    /// while R is full.
     #[inline]
     fn demote(&mut self, host: &mut impl Host<()>, leave_room: bool) {
         let limit = self.r_limit();
@@ -431,7 +431,7 @@ impl LearningRate {
         }
     }
 
-    /// Initial value and lower bound of the rate, for a cache of so many objects.
+    /// Initial value and lower bound of the rate, for a cache of `objects` objects.
     fn least(objects: usize) -> f64 {
         (LN_2 / (2.0 * objects.max(1) as f64)).sqrt()
     }

@@ -1,11 +1,11 @@
 //! CLOCK: FIFO with second chances.
 //!
 //! A hit raises the object's count, up to 1 or up to 3 (`bits=2`). At eviction
-//! the tail is examined: a count above zero is lowered and the object goes back
-//! to the head (Corbató 1968; paper 1, §3.4). The list is a ring through its
-//! sentinel, so a run of objects that go back is one move of the sentinel: the
-//! textbook's hand. 8 bytes a slot and 1 beside the entry; eviction O(1)
-//! amortised: each step uses up one mark.
+//! the tail is examined: the policy lowers a count above zero and moves the
+//! object back to the head (Corbató 1968; paper 1, §3.4). The list is a ring
+//! through its sentinel, so moving a run of objects back is one move of the
+//! sentinel, the textbook's hand. 8 bytes a slot and 1 beside the entry;
+//! eviction O(1) amortised: each step uses up one mark.
 
 use crate::mark::by_laps;
 use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, Slot, Work};
@@ -35,8 +35,8 @@ impl<const MAX: u8> Policy for Clock<MAX> {
         let Some(mut candidate) = self.queue.tail(0) else {
             return Eviction::Empty;
         };
-        // Readers may raise marks as fast as they are lowered: past this many
-        // chances the candidate goes, marked or not.
+        // Readers may raise marks as fast as they are lowered: after this many
+        // chances the candidate is evicted, marked or not.
         let mut chances = self.queue.room() * usize::from(MAX);
         while chances > 0 && host.meta(candidate).lower() {
             host.count(Work::Skip, 1);

@@ -1,41 +1,41 @@
-//! Ranks by what requests would wait together, from how often an object is asked for: LA-Cache,
-//! and a mean with deviations.
+//! Ranks by the total wait of requests, estimated from an object's request rate: LA-Cache, and
+//! a mean with deviations.
 //!
-//! Where requests come independently, `λ` a tick, and a fetch takes `z`, a miss makes requests
-//! wait `D` together: it `z` itself, and the others what is left when they come. With fetches of
-//! one length `D` has the mean `z + λz²/2` and the variance `λz³/3`; with exponential ones of
-//! mean `z`, `z + λz²` and `z² + 6λz³ + 5λ²z⁴`. The lowest goes of
+//! If requests arrive independently at `λ` a tick and a fetch takes `z`, a miss makes requests
+//! wait `D` in total: the miss waits `z`, and each later request the rest of the fetch. With
+//! fetches of one length `D` has the mean `z + λz²/2` and the variance `λz³/3`; with exponential
+//! ones of mean `z`, `z + λz²` and `z² + 6λz³ + 5λ²z⁴`. The policy evicts the object with the
+//! lowest
 //!
 //! - [`Rank::Delay`]: `(mean + ω·deviation) / (time to the next request × weight)`, after Jiang,
 //!   Ma and Wang (arXiv 2504.20335, and 2505.15531 for exponential fetches), whose grouping is
-//!   not beyond doubt; the time is the mean gap, or how long the object has not been asked for
-//!   if that is longer;
+//!   ambiguous; the time is the mean gap, or the time since the last request if that is longer;
 //! - [`Rank::LaCache`]: `x(x + 1)/(x + 2)/weight` with `x = λz` (Yan and Li, ATC 2022), where
-//!   `λ` is next to nothing below [`FEW`] gaps, and `1/age` from [`OLD`] mean gaps on. Next to
-//!   nothing is meant in requests: by another clock it is converted by how many there have been
-//!   in a tick so far.
+//!   `λ` is [`SELDOM`] below [`FEW`] gaps, and `1/age` from [`OLD`] mean gaps on. [`SELDOM`] is
+//!   a rate per request: for another clock it is multiplied by the mean requests per tick so
+//!   far.
 //!
-//! Of objects that weigh the same and whose fetches take equally long, LA-Cache keeps those that
-//! are asked for most often, whatever `z` is: its rank rises with `λ` alone. Bursts count for
-//! nothing in either: that is what [`Mad`](crate::Mad) counts instead.
+//! Of objects that weigh the same and whose fetches take equally long, LA-Cache keeps those
+//! requested most often, whatever `z` is: its rank rises with `λ` alone. Both ignore bursts,
+//! which [`Mad`](crate::Mad) counts instead.
 //!
 //! A victim is the lowest of [`SAMPLE`] residents chosen by chance. A newcomer whose rank is
-//! below all of theirs is refused (LA-Cache: always; else with `bypass`). What is known of an
-//! object is kept for as many absent objects as there are residents, or nobody would ever be
-//! known for asking twice.
+//! below all of theirs is refused (LA-Cache: always; else with `bypass`). The policy keeps
+//! records of as many absent objects as there are residents; otherwise it would never see an
+//! object's second request.
 //!
-//! 56 bytes a resident and some 90 beside; a hit is O(1), an eviction O([`SAMPLE`]).
+//! 56 bytes a resident and some 90 an absent object; a hit is O(1), an eviction O([`SAMPLE`]).
 
 use crate::arrivals::Arrivals;
 use crate::{Eviction, History, Host, Incoming, Policy, Rng, SampleTable, Slot, Work};
 
-/// Residents that are looked at for a victim; all, if there are no more.
+/// Residents sampled for a victim; all, if there are no more.
 const SAMPLE: usize = 64;
 /// With fewer gaps LA-Cache assumes that an object is not requested.
 const FEW: u32 = 3;
 /// Its assumed rate then, for each request of any object.
 const SELDOM: f64 = 1e-8;
-/// Mean gaps after which LA-Cache takes an object's age for its gap.
+/// Mean gaps after which LA-Cache uses an object's age as its gap.
 const OLD: f64 = 12.0;
 /// The present history.
 const GHOST: usize = 0;
@@ -59,7 +59,7 @@ pub enum Rank {
 /// How the times of fetches are distributed about their mean.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FetchTimes {
-    /// All are alike.
+    /// All are equal.
     #[default]
     Fixed,
     /// Exponentially.
@@ -70,8 +70,8 @@ impl FetchTimes {
     pub(crate) const NAMES: [&str; 2] = ["fixed", "exp"];
     pub(crate) const ALL: [FetchTimes; 2] = [FetchTimes::Fixed, FetchTimes::Exponential];
 
-    /// Mean and variance of what requests wait together for one fetch, in ticks: of mean length
-    /// `fetch`, with `rate` requests a tick.
+    /// Mean and variance of the total wait of requests for one fetch, in ticks. The mean length
+    /// of a fetch is `fetch`, and `rate` requests arrive in a tick.
     ///
     /// ```
     /// use frazil_policy::FetchTimes;
@@ -98,7 +98,7 @@ pub struct Known {
     weight: f32,
 }
 
-// Less where 64 bits are aligned to 32.
+// Less where `u64` is aligned to 4 bytes.
 const _: () = assert!(size_of::<Known>() <= 40);
 
 /// How many requests there are in a tick.
@@ -119,7 +119,7 @@ impl Pace {
         self.requests += 1;
     }
 
-    /// At most 1, as an object's rate.
+    /// Requests a tick; at most 1, like an object's rate.
     fn rate(&self) -> f64 {
         let span = self.last.saturating_sub(self.first).saturating_add(1);
         (self.requests as f64 / span as f64).min(1.0)
@@ -127,7 +127,7 @@ impl Pace {
 }
 
 impl Rank {
-    /// The lowest goes.
+    /// The rank of an object; the lowest is evicted.
     fn of(self, known: &Known, pace: &Pace, now: u64) -> f64 {
         let (fetch, weight) = (f64::from(known.fetch), f64::from(known.weight));
         let (rate, idle) = (known.arrivals.rate().unwrap_or(0.0), known.arrivals.idle(now));
@@ -155,7 +155,7 @@ impl Rank {
     }
 }
 
-/// The lowest rank of a sample goes.
+/// Evicts the lowest rank of a sample.
 ///
 /// ```
 /// use frazil_policy::{DelayRank, FetchTimes, Rank};
@@ -185,7 +185,7 @@ impl DelayRank {
         (self.rank.of(known, &self.pace, now).to_bits(), known.arrivals.last())
     }
 
-    /// The lowest of a sample, with its order. Separate from `evict`, so that it is compiled beside
+    /// The lowest of a sample, with its order. Separate from `evict`, so that it is compiled with
     /// its callees and not in each host.
     fn lowest_of_sample(&mut self, now: u64) -> Option<((u64, u64), Slot)> {
         let len = self.residents.len();

@@ -1,4 +1,4 @@
-//! FIFO: the oldest insertion goes.
+//! FIFO: evicts the oldest insertion.
 //!
 //! A hit does nothing at all, so its hit path has no serialisation point (paper
 //! 1, §3.2). A miss is one tail and one head update. 8 bytes a slot, O(1).
@@ -6,12 +6,12 @@
 use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
 
 const QUEUE: usize = 0;
-/// Entries set aside, in the order in which they were.
+/// Frozen entries, in the order in which they were frozen.
 const FROZEN: usize = 1;
 
 /// First in, first out.
 ///
-/// Hot first is the order of insertion, the newest first: all that a queue knows.
+/// Hot first is the order of insertion, the newest first: the only order that a queue has.
 #[derive(Clone, Debug, Default)]
 pub struct Fifo {
     queue: Lists<2>,

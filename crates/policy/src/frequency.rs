@@ -1,14 +1,14 @@
-//! Slots by frequency: the order of LFU and its kin, every operation O(1).
+//! Slots by frequency: the order of LFU and its variants, every operation O(1).
 //!
 //! Each frequency has a ring of its slots in order of arrival, so that among
 //! equals the least and the most recently used are neighbours in it. Two levels
-//! of bits tell which frequencies are in use; from them the least is read in at
-//! most 17 words, whatever was raised, removed or brought back in between.
+//! of bits tell which frequencies are in use; the least is found in at most 17
+//! words, after any raises, removals and insertions.
 //!
-//! Frequencies saturate at 65,535, where order is by recency alone: that bounds
-//! the rings' heads to 256 KiB however long the cache lives, and the objects that
-//! a cache with any turnover evicts are far below. 12 bytes a slot, 4 for each
-//! frequency up to the highest seen, and 8 KiB of bits at most.
+//! Frequencies saturate at 65,535, where order is by recency alone. That bounds
+//! the rings' heads to 256 KiB however long the cache runs, and a cache with any
+//! turnover evicts far lower frequencies. 12 bytes a slot, 4 for each frequency
+//! up to the highest seen, and 8 KiB of bits at most.
 
 use crate::Slot;
 
@@ -17,9 +17,9 @@ const WORD: usize = u64::BITS as usize;
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    /// Towards the most recent; from the most recent on to the least.
+    /// Towards the most recent; from the most recent to the least.
     newer: u32,
-    /// Towards the least recent; from the least recent on to the most.
+    /// Towards the least recent; from the least recent to the most.
     older: u32,
     frequency: u32,
 }
@@ -117,18 +117,18 @@ impl Frequencies {
     }
 
     /// All slots by frequency, the lowest first; among equals the least recently used
-    /// first. O(n), and a look at each frequency up to the highest ever.
+    /// first. O(n + highest frequency so far).
     pub fn least_recent_first(&self) -> Vec<Slot> {
         self.in_rings(|newest| self.links[newest as usize].newer, |link| link.newer)
     }
 
     /// All slots by frequency, the lowest first; among equals the most recently used
-    /// first. As fast.
+    /// first. O(n + highest frequency so far).
     pub fn most_recent_first(&self) -> Vec<Slot> {
         self.in_rings(|newest| newest, |link| link.older)
     }
 
-    /// Once round each ring, from where `first` says, of its most recent slot.
+    /// Walks once round each ring, from the slot that `first` returns for its most recent slot.
     fn in_rings(&self, first: impl Fn(u32) -> u32, next: fn(&Link) -> u32) -> Vec<Slot> {
         let mut order = Vec::new();
         for &newest in self.newest.iter().filter(|&&newest| newest != NONE) {

@@ -1,23 +1,22 @@
-//! GDSF: objects that are small, requested often and not long ago stay.
+//! GDSF: keeps objects that are small and requested often and recently.
 //!
-//! Each object has the priority `L + requests / weight`, set whenever it is
-//! requested. The lowest goes, and `L` rises to its priority: so what is not
-//! requested falls behind whatever comes or is requested later (GreedyDual-Size
-//! with Frequency; Cherkasova 1998, Arlitt et al. 2000; every miss costs 1).
-//! Among equals the one not requested for longest goes. In objects all weights
-//! are 1, and this is LFU with ageing.
+//! Each object has the priority `L + requests / weight`, set at each request.
+//! The policy evicts the lowest, and `L` rises to its priority. So an object
+//! that is not requested falls behind those inserted or requested later
+//! (GreedyDual-Size with Frequency; Cherkasova 1998, Arlitt et al. 2000; every
+//! miss costs 1). Among equals it evicts the one not requested for longest. If
+//! the capacity counts objects, all weights are 1, and this is LFU with ageing.
 //!
-//! `L` of a newcomer is that before anything went for it, and it is refused where
-//! all that is left has a higher priority, as if it were the next victim. The
-//! reference does so; in the papers it takes the priority of its victims, which
-//! costs up to 0.4 points on the reference traces.
+//! A newcomer uses `L` from before the evictions for it. It is refused where all
+//! remaining residents have a higher priority, as if it were the next victim. The
+//! reference does so; in the papers a newcomer takes the priority of its victims,
+//! which costs up to 0.4 points on the reference traces.
 //!
-//! A hit only notes `L` and the time. Priorities never fall by that, so what the
-//! heap holds is a lower bound, and an eviction puts right whatever it finds
-//! outdated on top: the victims are the same, and hot objects are moved once for
-//! many hits. `L` only grows, and with it the rounding of what is added to it. When
-//! it passes 2²⁰ all priorities are lowered by it, at most once in as many
-//! evictions as there are residents.
+//! A hit only records `L` and the time. That never lowers a priority, so the heap
+//! holds lower bounds, and an eviction corrects outdated ones it finds on top. The
+//! victims are the same, and hot objects are moved once for many hits. `L` only
+//! grows, and with it the rounding of the sums. When it passes 2²⁰ all priorities
+//! are lowered by it, at most once in `n` evictions for `n` residents.
 //!
 //! 36 bytes a slot. A hit is O(1), an eviction O(log n) amortised over the hits.
 
@@ -94,8 +93,8 @@ fn worth(requests: u32, weight: u64) -> f64 {
 
 /// Greedy dual size frequency.
 ///
-/// Hot first is by priority, the highest first, the reverse of the order of eviction. A heap cannot
-/// be walked in order, so the walk uses `coldest_first`.
+/// Hot first is by priority, highest first: the reverse of the order of eviction. A heap cannot be
+/// walked in order, so the walk uses `coldest_first`.
 ///
 /// ```
 /// use frazil_policy::{Eviction, Gdsf, Host, Incoming, Policy, Slot};
@@ -127,11 +126,11 @@ pub struct Gdsf {
     frozen: Lists<1>,
     records: Vec<Record>,
     /// `L`. No resident's priority is lower, except after it became heavier or was inserted again
-    /// when it was to be evicted.
+    /// after being chosen as the victim.
     inflation: f64,
     /// `L` after the insertion of the object for which entries were evicted.
     risen: f64,
-    /// Time of the last request, in requests; starts anew at times.
+    /// Time of the last request, in requests; restarts when priorities are lowered.
     tick: u32,
     /// Evictions since priorities were lowered.
     evictions: usize,
@@ -207,7 +206,7 @@ impl Policy for Gdsf {
         let before =
             std::mem::replace(record, Record { inflation: self.inflation, tick, requests });
         host.count(Work::Mark, 1);
-        // `L` falls where a victim's priority is below it. Only then may a hit lower a bound.
+        // `L` falls if a victim's priority is below it. Only then may a hit lower a bound.
         if before.inflation > self.inflation {
             let key = record.key(host.weight(slot));
             let levels = self.heap.rekey(slot, key);
@@ -301,9 +300,9 @@ impl HotFirst for Gdsf {
         host.count(Work::Delink, 1);
     }
 
-    /// As far above `L` as at the freeze, as if no time had passed for them. So none ages while its
-    /// hits are not reported, and none rises above its earlier rank. O(k log n) for k of them at
-    /// most, and O(k) where they are above most others.
+    /// Places entries as far above `L` as at the freeze, as if no time had passed for them. So none
+    /// ages while its hits are not reported, and none rises above its earlier rank. At most
+    /// O(k log n) for k of them, and O(k) if they are above most others.
     fn thaw(&mut self, host: &mut impl Host<()>) {
         while let Some(slot) = self.frozen.tail(0) {
             self.frozen.unlink(slot);

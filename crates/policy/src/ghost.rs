@@ -1,13 +1,13 @@
 //! Ghosts: hashes of objects evicted not long ago, oldest forgotten first.
 //!
 //! One [`History`], bounded by weight alone, with the few calls that a policy with a
-//! single ghost needs. 16 bytes an entry beside what the policy notes with it, and 16
-//! to 32 in the table; all operations O(1) amortised.
+//! single ghost needs. 16 bytes an entry beside the policy's note, and 16 to 32 in
+//! the table; all operations O(1) amortised.
 
 use crate::History;
 
-/// A FIFO set of hashes, bounded by weight. With each hash goes a note of type
-/// `T`, where the policy has one to make.
+/// A FIFO set of hashes, bounded by weight. Each hash carries a note of type
+/// `T`, `()` by default.
 ///
 /// ```
 /// use frazil_policy::Ghost;
@@ -55,7 +55,7 @@ impl<T: Copy> Ghost<T> {
         self.history.is_empty(0)
     }
 
-    /// Forgets the oldest down to a new capacity.
+    /// Sets a new capacity and forgets the oldest hashes beyond it.
     pub fn set_capacity(&mut self, capacity: u64) {
         self.capacity = capacity;
         self.history.set_limits(0, capacity, usize::MAX);
@@ -64,29 +64,29 @@ impl<T: Copy> Ghost<T> {
 
     /// Remembers `hash`, which is not in the set, and a note as the newest.
     ///
-    /// Policies look a hash up at the miss and so take it out; looking again here
-    /// would be a second look-up an eviction. A hash that is there all the
-    /// same is there twice until it is removed twice or forgotten.
+    /// Policies look a hash up at the miss and take it out, so the set does not
+    /// look it up again here. A hash that is still present is then present twice,
+    /// until it is removed twice or forgotten.
     #[inline]
     pub fn insert_noted(&mut self, hash: u64, weight: u64, note: T) {
         let weight = weight.max(1);
         if weight > self.capacity {
             return;
         }
-        // Before it is recorded, so that no sum of weights can pass 64 bits.
+        // Before the insertion, so that the sum of weights cannot exceed 64 bits.
         while self.history.weight(0) > self.capacity - weight {
             self.history.forget_oldest(0);
         }
         self.history.record(0, hash, weight, note);
     }
 
-    /// Forgets `hash`. True if it was there.
+    /// Forgets `hash`. True if it was present.
     #[inline]
     pub fn remove(&mut self, hash: u64) -> bool {
         self.take(hash).is_some()
     }
 
-    /// Forgets `hash` and returns its note, if it was there.
+    /// Forgets `hash` and returns its note, if it was present.
     #[inline]
     pub fn take(&mut self, hash: u64) -> Option<T> {
         self.history.take(hash).map(|(_, note)| note)

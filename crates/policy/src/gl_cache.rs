@@ -1,18 +1,18 @@
-//! GL-Cache: groups of objects written at about the same time go together, the least useful
-//! first, as a model learned from the requests predicts.
+//! GL-Cache: evicts groups of objects written at about the same time, the least useful
+//! first by a model learned from the requests.
 //!
-//! Objects are written into groups one after the other. A group's utility is what its objects
-//! save until they are requested next, Σ 1 / (T · size). A snapshot takes the seven features of
+//! Objects are written into groups one after the other. A group's utility is the saving by its
+//! objects until they are requested next, Σ 1 / (T · size). A snapshot takes the seven features of
 //! the groups, the utility of each is collected from the requests that follow, and gradient-boosted
 //! trees learn the one from the other. To evict, the group of the least predicted utility is merged
 //! with its neighbours by write time: the objects with the largest 1 / (size · age) stay, as many
-//! as one group has, and the others go. Before there is a model the oldest groups are merged in
-//! turn (Yang, Mao, Yue, Rashmi, FAST 2023). `docs/design/gl-cache.md` says what differs.
+//! as one group holds, and the others are evicted. Before there is a model the oldest groups are
+//! merged in turn (Yang, Mao, Yue, Rashmi, FAST 2023). `docs/design/gl-cache.md` says what differs.
 //!
 //! A hit writes the object's record and its group's. An eviction shares a merge with the rest of
 //! its groups, and a ranking of all groups with a share `fraction` of them. 12 bytes an object,
-//! 60 a group, and 16 a ghost, of which there are at most as many as objects were resident at
-//! the snapshot in `samples` groups.
+//! 60 a group, and 16 a ghost, at most one for each object resident at the snapshot in `samples`
+//! groups.
 
 mod costs;
 mod ghosts;
@@ -30,7 +30,7 @@ use learner::Learner;
 pub use model::GroupModel;
 pub use settings::{Aim, GroupLearning, GroupMode, Interval, Sight};
 
-/// Groups that are merged at most, where most of their objects were deleted, in merges.
+/// Most groups in a merge, in usual merges, if most of their objects were deleted.
 const MOST_MERGED: usize = 4;
 
 /// The knowledge of a replayed trace that a host has beforehand. Unknown parts are empty.
@@ -55,14 +55,15 @@ pub struct GlCache<C = EqualCosts> {
     /// Requests so far. Wraps.
     now: u32,
     rates: Rates,
-    /// The next objects to evict, the last first. May have objects that are not evicted after all.
+    /// The next objects to evict, the last first. May include objects that are not evicted after
+    /// all.
     victims: Vec<Slot>,
     ranking: Ranking,
     /// Snapshots so far, and when a model was trained last, in requests; at first, when the first
     /// snapshot was taken.
     snapshots: u32,
     trained: u32,
-    /// Objects written since the snapshot, of how many that were resident then.
+    /// Objects written since the snapshot, and objects resident then.
     written: u64,
     resident_then: u64,
     next: Vec<u32>,
@@ -82,15 +83,15 @@ struct Rates {
 /// Groups, the least useful first.
 #[derive(Clone, Debug, Default)]
 struct Ranking {
-    /// Its number; groups that are not in it have another.
+    /// The ranking's number; groups outside it have another.
     number: u32,
     order: Vec<(u32, u32)>,
     position: usize,
-    /// The time at which it is made anew.
+    /// When the ranking is made anew.
     limit: usize,
 }
 
-/// Room that is used again and again.
+/// Buffers for reuse.
 #[derive(Clone, Debug, Default)]
 struct Scratch {
     window: Vec<u32>,
@@ -109,7 +110,7 @@ pub struct GroupFlight<F> {
 
 impl<C: MissCosts> GlCache<C> {
     /// Objects that have left a group of the last snapshot, and were not requested since then: at
-    /// most as many as were resident then.
+    /// most one for each resident of that time.
     pub fn ghosts(&self) -> usize {
         self.learner.ghosts.len()
     }
@@ -142,7 +143,7 @@ impl<C: MissCosts> GlCache<C> {
         }
     }
 
-    /// The time of the current request, in seconds; a request takes one where nothing is known.
+    /// The time of the current request, in seconds; one second a request if times are unknown.
     fn seconds(&self) -> f64 {
         let position = self.now.wrapping_sub(1) as usize;
         match self.trace.times_ns.get(position).or(self.trace.times_ns.last()) {
@@ -157,14 +158,14 @@ impl<C: MissCosts> GlCache<C> {
         self.rates.requests += 1;
     }
 
-    /// When the object of the current request comes next, if that is known.
+    /// The next request for the object of the current request, if known.
     #[inline]
     fn foresee(&self) -> u32 {
         let position = self.now.wrapping_sub(1) as usize;
         self.trace.next.get(position).copied().unwrap_or(NEVER)
     }
 
-    /// Notes when an object comes next, for an oracle.
+    /// Records the next request for an object, for an oracle.
     #[inline]
     fn expect(&mut self, slot: Slot, next: u32) {
         if !self.trace.next.is_empty() {
@@ -175,7 +176,7 @@ impl<C: MissCosts> GlCache<C> {
         }
     }
 
-    /// Requests until the object comes next; `None` if it never does.
+    /// Requests until the object is requested next; `None` if it never is.
     fn distance(&self, slot: Slot) -> Option<u64> {
         let next = self.next.get(slot.index()).copied().unwrap_or(NEVER);
         (next != NEVER).then(|| (u64::from(next) + 1).saturating_sub(self.now.into()).max(1))
@@ -191,7 +192,7 @@ impl<C: MissCosts> GlCache<C> {
         }
     }
 
-    /// Ends the open group, with the rates of the window that it was written in.
+    /// Ends the open group, with the rates of the window in which it was written.
     fn close(&mut self) {
         if self.rates.requests >= self.settings.window {
             let seconds = self.seconds();
@@ -206,7 +207,7 @@ impl<C: MissCosts> GlCache<C> {
         self.groups.close(self.rates.states);
     }
 
-    /// The sample that an evicted object belonged to gets its part.
+    /// Credits the sample that an evicted object belonged to.
     #[inline]
     fn give_ghost_its_due(&mut self, host: &mut impl Host<()>, hash: u64, size: u64) {
         host.count(Work::Ghost, 1);
@@ -224,8 +225,8 @@ impl<C: MissCosts> GlCache<C> {
         self.write(host, slot);
     }
 
-    /// The sample that a resident belongs to, or came from, gets its part. Apart from
-    /// [`Policy::hit`], which is small without it.
+    /// Credits the sample that a resident belongs to or came from. Separate from
+    /// [`Policy::hit`] to keep that small.
     #[inline(never)]
     fn give_due(&mut self, host: &mut impl Host<()>, slot: Slot, sample: u32) {
         if sample == HEIR {
@@ -254,8 +255,8 @@ impl<C: MissCosts> GlCache<C> {
         }
     }
 
-    /// Whether the last snapshot's groups have been watched for long enough: the first ones for
-    /// a quarter and half of the usual horizon, so that a model comes early.
+    /// Whether the last snapshot's groups have been watched for long enough: the first two for
+    /// a quarter and half of the usual horizon, so that there is a model early.
     fn is_over(&self) -> bool {
         let part = f64::from(1u32 << self.snapshots.min(3)) / 8.0;
         self.written as f64 >= part * self.settings.horizon * self.resident_then as f64
@@ -420,8 +421,8 @@ impl<C: MissCosts> GlCache<C> {
         true
     }
 
-    /// All objects in the window, by what keeping them costs; and ghosts of those whose samples
-    /// do not know yet when they are requested.
+    /// Collects all objects in the window with the cost of keeping them. Objects not requested
+    /// since their sample was taken get a ghost.
     fn collect_candidates(&mut self, host: &mut impl Host<()>) {
         let mut candidates = std::mem::take(&mut self.scratch.candidates);
         candidates.clear();
@@ -450,7 +451,7 @@ impl<C: MissCosts> GlCache<C> {
         self.scratch.candidates = candidates;
     }
 
-    /// Puts a group of what stays in the place of the window. The group after it.
+    /// Replaces the window by a group of the staying objects. Returns the group after it.
     fn replace_window(&mut self, host: &impl Host<()>, staying: &[(u64, u32, Slot)]) -> u32 {
         let older = self.groups.get(self.scratch.window[0]).older;
         let (group, mut tally) = self.groups.mean(&self.scratch.window);
@@ -569,7 +570,7 @@ impl<C: MissCosts> Policy for GlCache<C> {
     }
 }
 
-/// A host that is looked at and not told of work.
+/// A read-only view of a host, which ignores reported work.
 struct Still<'a, H>(&'a H);
 
 impl<H: Host<()>> Host<()> for Still<'_, H> {

@@ -1,22 +1,22 @@
-//! A policy that is followed only while it makes requests wait less than LRU would.
+//! A policy that chooses victims only while requests wait less under it than under LRU.
 //!
 //! Policies that weigh delays ([`Mad`](crate::Mad) and those after it) gain on most workloads and
-//! lose much on some: where objects come again soon after a fetch, by four fifths. So beside the
-//! cache two [shadows](crate::shadow) run, one under LRU and one under the policy, and add up what
-//! each request waits in them. Both orders of the residents are kept, and a victim is chosen by
-//! the policy while its sum is the smaller one, and by LRU else (`docs/design/guarded-mad.md`).
+//! lose much on some: up to four fifths if objects are requested again soon after a fetch. So two
+//! [shadows](crate::shadow) run beside the cache, one under LRU and one under the policy, and sum
+//! the waits of requests in each. Both orders of the residents are kept. The policy chooses the
+//! victim while its sum is the smaller one, otherwise LRU does (`docs/design/guarded-mad.md`).
 //!
-//! - Sums are compared every [`TURN`] requests. LRU is left where the policy waits less by more
-//!   than [`MARGIN`], and gone back to as soon as the policy waits no less.
+//! - Sums are compared every [`TURN`] requests. The policy takes over when its waits are lower
+//!   by more than [`MARGIN`], and LRU as soon as they are not lower.
 //! - Both sums fade, by half in [`FEW_FETCHES`] fetches, [`FEW_LIVES`] requests for each resident,
-//!   or [`LEAST_MEMORY`] requests, whichever is most: a shorter memory sees part of a fetch's
-//!   requests, and takes that for a difference.
-//! - Of the objects a share takes part, by hash: all of them until a shadow knows of
-//!   [`MOST_OBJECTS`], and then, each time it does, half. The others are forgotten by the next
-//!   requests, each of which looks at [`LOOKS`] of each shadow.
+//!   or [`LEAST_MEMORY`] requests, whichever is longest: a shorter memory sees only part of a
+//!   fetch's requests and mistakes that for a difference.
+//! - A share of the objects takes part, by hash: at first all of them, and half as many each
+//!   time a shadow reaches [`MOST_OBJECTS`]. The next requests forget the others; each checks
+//!   [`LOOKS`] objects of each shadow.
 //!
-//! A request costs two look-ups more where its object takes part: at 100,000 residents one request
-//! in four or fewer. 8 bytes a slot beside the policy; with MAD over LHD both shadows take some 300
+//! A request costs two more look-ups if its object takes part: at 100,000 residents one request in
+//! four or fewer. 8 bytes a slot beside the policy; with MAD over LHD both shadows take some 300
 //! bytes an object, 8 MB at most, in each shard of a cache.
 
 use crate::shadow::{Request, Shadow, takes_part};
@@ -24,17 +24,17 @@ use crate::{Eviction, Host, Incoming, Lru, Policy, Slot, Work};
 
 /// Requests between two comparisons.
 const TURN: u64 = 256;
-/// By what part the policy must wait less before it is followed.
+/// By what share the policy's waits must be lower before it takes over.
 const MARGIN: f64 = 0.002;
-/// Fetches in which half of a sum is forgotten, at least.
+/// Fetches in which half of a sum fades, at least.
 const FEW_FETCHES: f64 = 4.0;
-/// Requests for each resident in which it is.
+/// Requests for each resident in which half of a sum fades, at least.
 const FEW_LIVES: f64 = 64.0;
-/// Requests in which it is.
+/// Requests in which half of a sum fades, at least.
 const LEAST_MEMORY: f64 = 16_384.0;
 /// The most objects in a shadow, resident or in flight.
 const MOST_OBJECTS: usize = 28_000;
-/// Objects that a request looks at while half of them are forgotten: 3 us at most.
+/// Objects that a request checks while half of them are forgotten: 3 us at most.
 const LOOKS: usize = 32;
 
 /// Waits of requests in both shadows.
@@ -103,7 +103,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Contest<P> {
         self.policy.set_capacity(share);
     }
 
-    /// Whether the policy decides from now on, for so many residents.
+    /// Whether the policy chooses victims from now on, for a cache of `residents` objects.
     fn judge(&mut self, follows: bool, residents: u64, now: u64, fetch: Option<u64>) -> bool {
         let [lru, policy] = self.waited;
         let margin = if follows { 0.0 } else { MARGIN };
@@ -118,7 +118,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Contest<P> {
     }
 }
 
-/// A policy, or LRU while requests would wait less with that.
+/// A policy, or LRU while requests would wait less under LRU.
 ///
 /// ```
 /// use frazil_policy::{Guarded, Lhd, Mad, MadBase};
@@ -139,8 +139,8 @@ pub struct Guarded<P: Policy<Meta = (), Pending: Copy>> {
 }
 
 impl<P: Policy<Meta = (), Pending: Copy>> Guarded<P> {
-    /// Guards the policy that `make` makes for a capacity, in the host's unit of weight: once for
-    /// the cache, once for its shadow. LRU is followed at first.
+    /// Guards the policy that `make` builds for a capacity, in the host's unit of weight: once
+    /// for the cache, once for its shadow. LRU chooses at first.
     pub fn new(make: impl Fn(u64) -> P, capacity: u64) -> Self {
         let (policy, shadow) = (make(capacity), make(capacity));
         let contest = Some(Box::new(Contest::new(shadow, capacity)));
@@ -245,7 +245,7 @@ impl<P: Policy<Meta = (), Pending: Copy> + Clone> Policy for Guarded<P> {
         }
     }
 
-    /// Without the shadows, which are larger than all else.
+    /// Omits the shadows, which are the largest part.
     fn copy_of_order(&self) -> Self
     where
         Self: Clone,

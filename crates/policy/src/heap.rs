@@ -1,8 +1,8 @@
 //! A binary heap of slots whose keys may change.
 //!
-//! Each slot's place in the heap is kept, so that re-keying and removal are
-//! exact and nothing outdated is left behind. Key + 4 bytes an object and 4 a
-//! slot; O(log n) an operation.
+//! The heap keeps the place of each slot, so re-keying and removal leave
+//! nothing outdated. Key + 4 bytes an object and 4 a slot; O(log n) an
+//! operation.
 
 use crate::Slot;
 use crate::ranked::lowest_first;
@@ -71,7 +71,7 @@ impl<K: Ord + Copy> SlotHeap<K> {
     }
 
     /// Changes all keys. Leaves the slots in order, which is also the order in
-    /// which the next call asks for theirs. O(n log n).
+    /// which the next call asks for keys. O(n log n).
     pub fn rekey_all(&mut self, mut key: impl FnMut(Slot) -> K) {
         for node in &mut self.nodes {
             node.0 = key(node.1);
@@ -101,8 +101,8 @@ impl<K: Ord + Copy> SlotHeap<K> {
         self.nodes.first().copied()
     }
 
-    /// All slots in the order of another key, which may follow from theirs; equal ones by
-    /// slot. O(n log n).
+    /// All slots in the order of another key, which may be derived from their own; equal
+    /// ones by slot. O(n log n).
     pub fn sorted_by<R: Into<u128>>(&self, key: impl Fn(K, Slot) -> R) -> Vec<Slot> {
         lowest_first(self.nodes.iter().map(|&(own, slot)| (key(own, slot).into(), slot)).collect())
     }

@@ -1,17 +1,16 @@
-//! Histories of evictions: ghosts that carry what was known of the object.
+//! Histories of evictions: ghosts with data of the object.
 //!
-//! `K` first-in-first-out histories share one table, so that one look-up tells
-//! which of them remembers a hash. Each is bounded in weight and in entries: the
-//! second matters in bytes, where a history as heavy as the cache could hold far
-//! more objects than the cache itself.
+//! `K` first-in-first-out histories share one table, so one look-up finds which
+//! of them remembers a hash. Each is bounded in weight and in entries. The
+//! second bound matters if weights are bytes: a history as heavy as the cache
+//! could hold far more objects than the cache.
 //!
-//! Every history is a ring, so that recording and forgetting walk through memory
-//! in order; an entry that is taken out leaves a hole, and holes are swept out
-//! when they are half as many as all entries. The table holds `(low half of the
-//! hash, number in the ring)`: a look-up that finds nothing touches one line. 16
-//! bytes and the data an entry in the ring, 16 to 32 in the table; with 8 bytes of
-//! data, holes and room to grow 84 were measured (`examples/memory.rs`). All
-//! operations O(1) amortised.
+//! Every history is a ring, so recording and forgetting access memory in order. A
+//! removed entry leaves a hole, and holes are swept out once they are half of all
+//! entries. The table holds `(low half of the hash, number in the ring)`: a
+//! look-up that finds nothing touches one line. 16 bytes and the data an entry in
+//! the ring, 16 to 32 in the table; with 8 bytes of data, holes and room to grow
+//! 84 were measured (`examples/memory.rs`). All operations O(1) amortised.
 
 use std::collections::VecDeque;
 
@@ -29,7 +28,7 @@ struct Entry<D> {
 #[derive(Debug)]
 struct Ring<D> {
     entries: VecDeque<Entry<D>>,
-    /// Number of the oldest entry; those behind it count on from there.
+    /// Number of the oldest entry; later entries count up from it.
     front: u32,
     live: usize,
     weight: u64,
@@ -39,7 +38,7 @@ struct Ring<D> {
 
 impl<D: Copy> Clone for Ring<D> {
     fn clone(&self) -> Self {
-        // Not the clone of a deque, which goes entry by entry and takes a lot of code.
+        // Not the clone of a deque, which copies entry by entry and is a lot of code.
         let (one, other) = self.entries.as_slices();
         Ring { entries: [one, other].concat().into(), ..*self }
     }
@@ -105,8 +104,8 @@ impl<const K: usize, D: Copy> History<K, D> {
         entries * size_of::<Entry<D>>() + self.table.capacity() * size_of::<u64>()
     }
 
-    /// Sets what history `ring` may hold. [`Self::forget_surplus`] does the
-    /// forgetting.
+    /// Sets the limits of history `ring`. [`Self::forget_surplus`] removes the
+    /// surplus.
     #[inline]
     pub fn set_limits(&mut self, ring: usize, weight: u64, entries: usize) {
         self.rings[ring].most_weight = weight;
@@ -114,8 +113,7 @@ impl<const K: usize, D: Copy> History<K, D> {
     }
 
     /// Remembers a hash that no history holds as the newest of `ring`. [`Self::forget_surplus`]
-    /// removes the surplus. False if `ring` cannot hold even this one, which would first push out
-    /// all others.
+    /// removes the surplus. False if `ring` cannot hold this hash even alone.
     #[inline]
     pub fn record(&mut self, ring: usize, hash: u64, weight: u64, data: D) -> bool {
         let weight = weight.max(1);
@@ -179,7 +177,7 @@ impl<const K: usize, D: Copy> History<K, D> {
         }
     }
 
-    /// Forgets `hash`: which history remembered it, and what.
+    /// Forgets `hash`. Returns the history that remembered it, and its data.
     #[inline]
     pub fn take(&mut self, hash: u64) -> Option<(usize, D)> {
         let mask = self.table.len() - 1;
@@ -216,8 +214,8 @@ impl<const K: usize, D: Copy> History<K, D> {
         self.table[at] = (hash << 32) | u64::from(place);
     }
 
-    /// Empties a place of the table and closes the gap: words behind it that would
-    /// no longer be found from their home move up.
+    /// Empties a place of the table and closes the gap: later words that would no
+    /// longer be found from their home move up.
     #[inline]
     fn vacate(&mut self, mut gap: usize) {
         let mask = self.table.len() - 1;
@@ -237,7 +235,7 @@ impl<const K: usize, D: Copy> History<K, D> {
         self.table[gap] = VACANT;
     }
 
-    /// Drops the holes of a ring, and numbers the rest anew from 0.
+    /// Drops the holes of a ring and renumbers the rest from 0.
     #[cold]
     fn sweep(&mut self, ring: usize) {
         self.rings[ring].entries.retain(|entry| entry.weight > 0);
@@ -281,7 +279,7 @@ mod tests {
 
     proptest! {
         /// Against plain vectors, over few hashes so that homes collide; numbers
-        /// start close to where they run out.
+        /// start close to their limit.
         #[test]
         fn equals_vectors(
             limits in [(0u64..30, 0usize..20), (0u64..30, 0usize..20)],

@@ -1,10 +1,10 @@
-//! What a policy may ask of the program that runs it.
+//! The interface between a policy and the program that runs it.
 //!
 //! A policy orders *slots*. The host owns everything else: keys, values, the
 //! index, weights, expiry, and one small [`Meta`](crate::Policy::Meta) per slot
-//! that lies beside the entry, so that a hit can mark it through a shared
-//! reference without touching the policy. The simulator and the concurrent
-//! cache are two hosts of the same policies.
+//! beside the entry, so that a hit can mark it through a shared reference
+//! without touching the policy. The simulator and the concurrent cache are two
+//! hosts of the same policies.
 
 /// The place of a resident object: a small number that the host assigns and recycles. It identifies
 /// nothing beyond one residence; data that outlives an eviction (ghosts, sketches) uses
@@ -21,8 +21,8 @@ impl Slot {
     }
 }
 
-/// A unit of work that takes time in a concurrent cache. The queueing model is built from how often
-/// each occurs on hits and on misses.
+/// A unit of work that takes time in a concurrent cache. The queueing model uses the counts of each
+/// on hits and on misses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Work {
@@ -44,7 +44,7 @@ pub enum Work {
     Mark,
     /// An object is found in the frozen part.
     FrozenHit,
-    /// An object is looked for in the frozen part, and not found.
+    /// An object is not found in the frozen part.
     FrozenMiss,
 }
 

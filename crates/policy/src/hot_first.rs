@@ -2,8 +2,8 @@
 //!
 //! The hottest objects of a cache get most of its hits. FrozenHot (EuroSys 2023, §3.2.2) serves
 //! them from a constant table, without a lock and without bookkeeping, and the policy manages the
-//! others in the rest of the capacity. Lists make that cheap: they hold the hottest at one end, and
-//! take them back there later.
+//! others in the rest of the capacity. Lists make that cheap: the hottest are at one end and return
+//! there later.
 
 use crate::{Host, Policy, Slot};
 
@@ -17,14 +17,14 @@ use crate::{Host, Policy, Slot};
 ///    so nothing moves towards the hot end; misses, evictions, insertions, removals and changes of
 ///    weight continue. The host advances its cursor before the slot under it is evicted, removed or
 ///    frozen. Then it sets the policy's remaining capacity ([`Policy::set_capacity`]).
-/// 2. It calls nothing for frozen slots but [`remove_frozen`](Self::remove_frozen) and
-///    [`reweigh_frozen`](Self::reweigh_frozen). All other calls go on for the rest, and it may
-///    freeze more of them.
-/// 3. It [thaws](Self::thaw) all of them, and tells the policy the whole capacity again.
+/// 2. For frozen slots it calls only [`remove_frozen`](Self::remove_frozen) and
+///    [`reweigh_frozen`](Self::reweigh_frozen). All other calls continue for the rest, and it
+///    may freeze more of them.
+/// 3. It [thaws](Self::thaw) all of them, and sets the policy's whole capacity again.
 ///
 /// [`Policy::coldest_first`] lists the dynamic residents in their order, and after them the
-/// frozen ones, hottest of all: in the reverse of the order in which they were frozen, list
-/// by list in policies of several lists, as the walk goes.
+/// frozen ones, hottest of all, in the reverse of the order in which they were frozen. With
+/// several lists that is list by list, like the walk.
 ///
 /// Each policy defines its order. Frozen objects still count as resident: the host answers for
 /// their slots, and their weight is part of the cache's.
@@ -44,7 +44,7 @@ use crate::{Host, Policy, Slot};
 /// for slot in [Slot(0), Slot(1), Slot(2), Slot(3)] {
 ///     lru.insert(&mut Ones, slot, Incoming { hash: slot.0.into(), weight: 1, pending: () });
 /// }
-/// // The hotter half. The cursor moves on before what is under it is frozen.
+/// // The hotter half. The cursor advances before the slot under it is frozen.
 /// let mut cursor = lru.hottest();
 /// for _ in 0..2 {
 ///     let Some(slot) = cursor else { break };
@@ -54,7 +54,7 @@ use crate::{Host, Policy, Slot};
 /// assert_eq!(lru.hottest(), Some(Slot(1)));
 /// assert_eq!(lru.coldest_first(&Ones), [Slot(0), Slot(1), Slot(2), Slot(3)]);
 ///
-/// // What is asked for meanwhile passes the frozen ones only until they are back.
+/// // An entry requested meanwhile is hotter than the frozen ones only until the thaw.
 /// lru.hit(&mut Ones, Slot(0));
 /// lru.thaw(&mut Ones);
 /// assert_eq!(lru.evict(&mut Ones, None), Eviction::Victim(Slot(1)));
@@ -62,8 +62,8 @@ use crate::{Host, Policy, Slot};
 /// ```
 pub trait HotFirst: Policy {
     /// Whether [`hottest`](Self::hottest) and [`colder`](Self::colder) walk the residents. A
-    /// policy that keeps no such order has none to walk, and answers `None`: its host takes
-    /// the order from [`Policy::coldest_first`] of a copy.
+    /// policy without such an order returns `None`: its host takes the order from
+    /// [`Policy::coldest_first`] of a copy.
     const WALKS: bool = true;
 
     /// The first dynamic resident of the walk. O(1).
@@ -90,9 +90,8 @@ pub trait HotFirst: Policy {
         let _ = (host, slot, old_weight);
     }
 
-    /// Puts all frozen objects back, in their order, at the hot end of where they came from. O(1)
-    /// except for [`Lfu`](crate::Lfu) and [`Gdsf`](crate::Gdsf), which document theirs. Parts of
-    /// the policy that are too large then shrink as after a change of the capacity.
+    /// Puts all frozen objects back, in their order, at the hot end of the list that they came
+    /// from.
     ///
     /// O(1) except for [`Lfu`](crate::Lfu) and [`Gdsf`](crate::Gdsf), which document their cost. A
     /// part of the policy that then exceeds its bound shrinks as after a change of capacity.

@@ -1,18 +1,18 @@
-//! Hyperbolic caching: the object requested least often for its time here goes.
+//! Hyperbolic caching: evicts the object requested least often for its time in the cache.
 //!
-//! An object's priority is `requests / (time since it came × weight)`. It falls
-//! with time, quickly at first, so that newcomers have a chance to prove
-//! themselves and old objects are judged by how often they are wanted. Since the
-//! order of two objects may change at any time, no queue can hold it: the lowest
-//! of a sample goes (Blankstein, Sen, Freedman, ATC 2017).
+//! An object's priority is `requests / (time since its insertion × weight)`. It
+//! falls with time, quickly at first, so newcomers start high and old objects
+//! are judged by their request rate. Since the order of two objects may change
+//! at any time, no queue can hold it: the policy evicts the lowest of a sample
+//! (Blankstein, Sen, Freedman, ATC 2017).
 //!
 //! A sample is [`FRESH`] residents chosen by chance, and the [`KEPT`] lowest of
-//! the samples before (Psounis, Prabhakar, INFOCOM 2001): what was nearly evicted
-//! is a better candidate than most, so fewer have to be drawn. The reference draws
-//! 64 anew each time and leaves the weight out.
+//! the samples before (Psounis, Prabhakar, INFOCOM 2001): an object that was
+//! nearly evicted is a better candidate than most, so fewer draws are needed. The
+//! reference draws 64 anew each time and leaves the weight out.
 //!
-//! 24 bytes a slot; a hit is O(1), an eviction looks at
-//! `FRESH + KEPT` residents.
+//! 24 bytes a slot; a hit is O(1), an eviction compares `FRESH + KEPT`
+//! residents.
 
 use crate::{Eviction, Host, Incoming, Policy, Rng, SampleTable, Slot, Work};
 
@@ -69,8 +69,8 @@ impl Record {
 #[derive(Clone, Debug)]
 pub struct Hyperbolic {
     residents: SampleTable<Record>,
-    /// The lowest of the last sample but its victim, lowest first, with their
-    /// idleness then. Some may have left since.
+    /// The lowest of the last sample except its victim, lowest first, each with
+    /// its idleness at that time. Some may have left since.
     kept: Vec<(f32, Slot)>,
     rng: Rng,
 }
@@ -96,7 +96,7 @@ impl Hyperbolic {
             }
             None => false,
         });
-        // So few that a sort of any size would be hundreds of instructions for nothing.
+        // So few that a general sort would waste hundreds of instructions.
         for end in 1..self.kept.len() {
             let mut at = end;
             while at > 0 && self.kept[at - 1].0 < self.kept[at].0 {

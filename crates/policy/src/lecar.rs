@@ -1,14 +1,13 @@
-//! LeCaR: two experts, LRU and LFU, of which chance chooses by what they regret.
+//! LeCaR: two experts, LRU and LFU, drawn at random by weights that regret lowers.
 //!
-//! Every object is in both experts' orders. At an eviction LRU is asked with a
-//! probability that is its weight, LFU (the least recently used among equals)
-//! otherwise. The hash of the victim enters the history of the expert that chose
-//! it, unless both would have. A miss that a history remembers is that expert's
+//! Every object is in both experts' orders. At an eviction LRU chooses with a
+//! probability equal to its weight, otherwise LFU (the least recently used among
+//! equals). The hash of the victim enters the history of the expert that chose
+//! it, unless both agree. A miss that a history remembers is that expert's
 //! regret: its weight is multiplied by e^(−0.45 · d^t), where t is the number of
 //! requests since the eviction and d = 0.005^(1/N) for a cache of N objects; then
 //! the weights are scaled to sum to 1 and kept within 0.01 and 0.99. The object
-//! comes back with the frequency it had, plus one (Vietri et al., HotStorage
-//! 2018).
+//! returns with its former frequency plus one (Vietri et al., HotStorage 2018).
 //!
 //! As in the authors' program, each history holds half as much as the cache. In
 //! bytes N is the most objects that were resident at once, and it bounds the
@@ -28,8 +27,8 @@ use crate::{Eviction, Frequencies, History, Host, Incoming, Lists, Policy, Rng, 
 const LRU: usize = 0;
 const LFU: usize = 1;
 const LEARNING_RATE: f64 = 0.45;
-/// ln 0.005: a regret is down to that share after as many requests as the cache
-/// holds objects.
+/// ln 0.005: a regret fades to that share after `N` requests in a cache of `N`
+/// objects.
 const LN_DISCOUNT: f64 = -5.298_317_366_548_036;
 /// No expert's weight falls below this, so that each can recover.
 const LEAST_WEIGHT: f64 = 0.01;
@@ -37,7 +36,7 @@ const LEAST_WEIGHT: f64 = 0.01;
 /// A history's record of an evicted object.
 #[derive(Clone, Copy, Debug)]
 struct Evicted {
-    /// Requests then, modulo 2³²: ages beyond that are taken for younger ones.
+    /// Requests then, modulo 2³²: greater ages look smaller.
     at: u32,
     /// At most [`Frequencies::MAX`].
     frequency: u16,
@@ -247,7 +246,7 @@ mod tests {
         }
     }
 
-    /// Or regrets would fade, and histories reach back, as in the larger cache.
+    /// Otherwise regrets would fade and histories reach back as in the larger cache.
     #[test]
     fn a_smaller_cache_forgets_how_many_there_were() {
         let mut lecar = Lecar::new(100, 1);
@@ -258,7 +257,7 @@ mod tests {
         lecar.set_capacity(10);
         (0..90).for_each(|_| _ = lecar.evict(&mut Ones, None));
         assert_eq!((lecar.len, lecar.most), (10, 10));
-        // One is evicted for a new object: as many as before.
+        // One object is evicted for a new one: the number stays the same.
         let incoming = Incoming { hash: 200, weight: 1, pending: 1 };
         lecar.evict(&mut Ones, Some(&incoming));
         assert_eq!((lecar.len, lecar.most), (9, 10));

@@ -1,14 +1,14 @@
-//! LFU: the object requested least often since it came goes; among equals, the
-//! one not requested for longest.
+//! LFU: evicts the object requested least often since its insertion; among
+//! equals, the one not requested for longest.
 //!
 //! One list holds all objects, the most frequent at its head, and the most
 //! recently used first among equals. Objects of one frequency lie together: a
 //! bucket, which knows its newest object and the bucket above. A hit moves its
-//! object above the newest of the next frequency, or above its own bucket where
-//! nobody has that frequency yet. So all is O(1), and no search for the least
-//! frequency is ever needed: the victim is the tail. (Shah, Mitra and Matani,
-//! 2010, who keep one list a frequency.) Counts end with the residence: this is
-//! LFU without ghosts or aging, and what was popular once can stay for ever.
+//! object above the newest of the next frequency, or above its own bucket if no object has that
+//! frequency yet. So all operations are O(1), and nothing searches for the least frequency: the
+//! victim is the tail. (Shah, Mitra and Matani, 2010, who keep one list a frequency.) Counts end
+//! with the residence: this is LFU without ghosts or aging, so an object that was popular once can
+//! stay for ever.
 //!
 //! 12 bytes a slot and 16 to 20 a bucket, at most one bucket a slot.
 
@@ -32,7 +32,7 @@ struct Bucket {
 /// Least frequently used, exactly.
 ///
 /// Hot first is by frequency, the most recently used first among equals: the reverse of the
-/// order in which they would go.
+/// order of eviction.
 ///
 /// ```
 /// use frazil_policy::Lfu;
@@ -71,7 +71,7 @@ impl Lfu {
         self.bucket_of[slot.index()] = bucket;
     }
 
-    /// Makes a bucket of one object that is linked already.
+    /// Makes a bucket for one object that is already linked.
     fn found(&mut self, bucket: Bucket) -> u32 {
         let place = self.free.pop().unwrap_or(self.buckets.len() as u32);
         match self.buckets.get_mut(place as usize) {
@@ -180,7 +180,7 @@ impl HotFirst for Lfu {
         self.lists.older(slot)
     }
 
-    /// An entry hotter than one frozen before it gets only the frequency of that one.
+    /// An entry hotter than the one frozen before it gets only that one's frequency.
     fn freeze(&mut self, host: &mut impl Host<()>, slot: Slot) {
         host.count(Work::Delink, 1);
         let frequency = self.buckets[self.bucket_of[slot.index()] as usize].frequency;
@@ -199,13 +199,13 @@ impl HotFirst for Lfu {
         self.remove(host, slot);
     }
 
-    /// In front of all others. A frozen frequency that is not above the next below it rises
-    /// to one more than that; the first that is high enough ends the work, which is at most
-    /// O(frozen frequencies).
+    /// Puts them in front of all others. A frozen frequency that is not above the next
+    /// lower one rises to one more than that. The first that is high enough ends the work,
+    /// at most O(frozen frequencies).
     ///
-    /// The paper adds the highest dynamic frequency to each (§3.3). That would compound: the
-    /// addition of one thaw is part of later additions. Frequencies that never fall would grow
-    /// beyond any number of requests, and newly popular objects could not catch up.
+    /// The paper adds the highest dynamic frequency to each (§3.3). That would compound: each
+    /// thaw adds the additions of earlier thaws. Frequencies that never fall would grow beyond
+    /// any number of requests, and newly popular objects could not catch up.
     fn thaw(&mut self, host: &mut impl Host<()>) {
         let bucket = |slot: Slot| self.bucket_of[slot.index()];
         if let Some(mut above) = self.lists.tail(FROZEN).map(bucket)

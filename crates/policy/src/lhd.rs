@@ -1,31 +1,30 @@
-//! LHD: the object with the least hits to expect for the room and time it takes.
+//! LHD: evicts the object with the fewest expected hits for its weight and time.
 //!
-//! What a resident is worth is its hit density: the chance that it is hit again,
-//! over the time until it is hit or evicted, over its weight. Both are learned.
-//! For each class of objects and each age (requests since an object's own last
-//! one), hits and evictions are counted; from them follows what an object of that
-//! class and age has still to expect. Classes are the sum of an object's last two
-//! ages by powers of two, and newcomers are one of their own. The least dense of a
-//! sample goes (Beckmann, Chen, Cidon, NSDI 2018).
+//! The worth of a resident is its hit density: the probability of another hit,
+//! over the time until it is hit or evicted, over its weight. The policy learns
+//! probability and time. For each class of objects and each age (requests since an
+//! object's own last one), hits and evictions are counted; these counts give the
+//! density of an object of that class and age. Classes are the sum of an object's
+//! last two ages by powers of two, and newcomers form their own class. The policy
+//! evicts the least dense of a sample (Beckmann, Chen, Cidon, NSDI 2018).
 //!
 //! The sample is [`FRESH`] residents chosen by chance and the last [`RECENT`]
-//! newcomers that looked no better than what is evicted at the time. One request
-//! in 32 makes its object an explorer, which is kept for long, while explorers
-//! hold less than 1 % of the capacity: so hits are seen at ages that are otherwise
-//! never reached. Counts decay by a tenth each time densities are computed.
+//! newcomers that ranked no better than the victims of the time. One request in 32
+//! makes its object an explorer, which is kept for long, while explorers hold less than 1 % of the
+//! capacity. So the policy observes hits at ages that are otherwise never reached. Counts decay by
+//! a tenth each time densities are computed.
 //!
 //! The reference computes densities every 2²⁰ requests, which most of its traces
-//! never reach; on those it is a fixed rule. Here it happens as often as the cache
-//! turns over, and early on more often, starting from a prior that counts as one
-//! event: half of all objects are hit, after as long as they have waited already
-//! and their class suggests. Ages are in buckets an eighth wide, not in 20,000 of
-//! equal width: 31 KiB of densities instead of 1.2 MiB, and no scale to adapt. The
-//! reference draws 8 for long, then 32; 16 do as well. Together: lower miss ratios
-//! on nearly all reference rows, by up to 15 points and one at the median.
+//! never reach; on those it is a fixed rule. Here the policy computes them once per turnover of the
+//! cache, and more often early on, starting from a prior that counts as one event: half of all
+//! objects are hit, after as long as they have waited already and their class suggests. Ages are in
+//! buckets an eighth wide, not in 20,000 of equal width: 31 KiB of densities instead of 1.2 MiB,
+//! and no scale to adapt. The reference draws 8 for long, then 32; 16 do as well. Together: lower
+//! miss ratios on nearly all reference rows, by up to 15 points and one at the median.
 //!
-//! 28 bytes a slot, and 2.8 KiB for each class that was met, 93 KiB at most; a hit is
-//! O(1), an eviction looks at `FRESH + RECENT` residents, and 8,000 steps every 512 to
-//! 2²⁰ requests.
+//! 28 bytes a slot, and 2.8 KiB for each class in use, 93 KiB at most; a hit is O(1),
+//! an eviction compares `FRESH + RECENT` residents, and 8,000 steps every 512 to 2²⁰
+//! requests.
 
 use crate::aggregate_delay::{Delays, Keep};
 use crate::buckets::{bucket_of, buckets_for, least_of};
@@ -33,26 +32,26 @@ use crate::{DelayAware, Eviction, Host, Incoming, Policy, Rng, SampleTable, Slot
 
 /// Residents drawn by chance at an eviction.
 const FRESH: usize = 16;
-/// New objects that are compared beside them.
+/// New objects that are compared with them.
 const RECENT: usize = 8;
-/// One request in so many makes an explorer.
+/// One request in this many makes an explorer.
 const EXPLORE: u64 = 32;
 /// Explorers may hold this part of the capacity.
 const EXPLORER_SHARE: u64 = 100;
-/// An explorer stays one until its age is so many times the capacity.
+/// An explorer stays one until its age is this many times the capacity.
 const EXPLORER_AGE: u64 = 64;
 /// Factor on counts when densities are computed.
 const DECAY: f32 = 0.9;
-/// Counts below this are none. Without it they would decay to numbers that are
+/// Counts below this become 0. Without it they would decay to numbers that are
 /// slow to compute with.
 const NEGLIGIBLE: f32 = 1e-6;
-/// Requests between two computations, at least and at most.
+/// Least and most requests between two computations.
 const INTERVAL: (u64, u64) = (512, 1 << 20);
-/// Weight of the prior, in events, and the hits among them.
+/// Weight of the prior, in events, and the number of hits among them.
 const PRIOR_EVENTS: f32 = 1.0;
 const PRIOR_HITS: f32 = 0.5;
 /// Age up to which the prior keeps new objects. Long, so that objects with hits survive a scan
-/// until data exist.
+/// until there are data.
 const NEWCOMER_WAIT: f32 = 65536.0;
 
 const BUCKETS: usize = buckets_for(u32::BITS);
@@ -87,7 +86,7 @@ fn class_of(ages: u32) -> u8 {
     (u32::BITS - ages.max(1).leading_zeros()) as u8
 }
 
-/// Hits and evictions at each age, and what follows from them.
+/// Hits and evictions at each age, and the densities computed from them.
 #[derive(Clone, Debug)]
 struct Counts {
     hits: [f32; BUCKETS],
@@ -95,7 +94,7 @@ struct Counts {
     densities: [f32; BUCKETS],
 }
 
-/// Objects of one class. Its counts are there once something is counted: 2.8 KiB.
+/// Objects of one class. Its counts are allocated at the first event: 2.8 KiB.
 #[derive(Clone, Debug)]
 struct Class {
     /// How long the prior lets an object of age 0 wait.
@@ -133,8 +132,8 @@ impl Class {
         })
     }
 
-    /// Computes densities from the greatest age down: hits to come over time to
-    /// come, both summed over everything that got at least so old.
+    /// Computes densities from the greatest age down: future hits over future
+    /// time, both summed over all objects that reached at least that age.
     fn compute(&mut self) {
         let Some(counts) = &mut self.counts else { return };
         let (mut hits, mut events, mut time) = (0.0, 0.0, 0.0);
@@ -192,7 +191,7 @@ pub struct Lhd {
     /// New objects to compare; some may have left since.
     recent: [Slot; RECENT],
     next_recent: usize,
-    /// Moving average of what victims ranked.
+    /// Moving average of the victims' ranks.
     victim_rank: f32,
     /// Weight of all explorers.
     exploring: u64,
@@ -245,8 +244,8 @@ impl Lhd {
     #[cold]
     fn compute(&mut self) {
         self.classes.iter_mut().for_each(Class::compute);
-        // Often while data are few. In a small cache, which never has many data, not so often that
-        // it costs more than everything else.
+        // Often while data are few; in a small cache, which never has many data, not so often that
+        // it dominates the cost.
         let early = (self.clock / 64).min(8 * INTERVAL.0);
         let interval = early.max(self.residents.len() as u64).clamp(INTERVAL.0, INTERVAL.1);
         self.compute_at = self.clock + interval;
@@ -295,7 +294,7 @@ impl Lhd {
         least
     }
 
-    /// Takes out a victim that ranked so.
+    /// Takes out a victim with this rank.
     #[inline]
     fn detach(&mut self, host: &mut impl Host<()>, victim: Slot, rank: f32) {
         host.count(Work::Sample, (FRESH + RECENT) as u32);
@@ -343,7 +342,7 @@ impl Policy for Lhd {
         Eviction::Victim(victim)
     }
 
-    /// A request is a request, though nothing is known of an object that is not there.
+    /// Advances the clock; there are no data of an object that is not resident.
     fn delayed_hit(&mut self, _host: &mut impl Host<()>, _incoming: &mut Incoming<()>) {
         self.tick();
     }

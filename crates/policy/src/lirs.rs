@@ -1,25 +1,25 @@
-//! LIRS: objects are kept by the distance between their last two requests, not by
+//! LIRS: keeps objects by the distance between their last two requests, not by
 //! the time since the last one.
 //!
 //! Most of the cache holds LIR objects, whose distance was low; 1 % of it is a
 //! queue Q of resident HIR objects, which are the victims, oldest first. The
 //! stack S orders objects by their last request and ends at the oldest LIR. An
-//! HIR object that is requested while it is still in S, resident or not, was away
-//! for less long than the oldest LIR: it becomes LIR, and the oldest LIR becomes
-//! the newest of Q. Until the LIR share is full newcomers are LIR at once (Jiang
-//! and Zhang, SIGMETRICS 2002).
+//! HIR object that is requested while it is still in S, resident or not, had a
+//! shorter distance than the oldest LIR: it becomes LIR, and the oldest LIR
+//! becomes the newest of Q. Until the LIR share is full newcomers are LIR at once
+//! (Jiang and Zhang, SIGMETRICS 2002).
 //!
 //! S is not built. The oldest LIR's last request never moves backwards in time, so
 //! an HIR object is in S if and only if its last request came after it: a list of
-//! the LIRs and a time for each object are enough, and there is nothing to prune.
-//! Objects that were evicted from Q while in S are ghosts with their times; they
-//! come in the order of these, so that what a ghost of fixed size forgets first is
-//! what S would lose first. It holds one cache's weight, which bounds S at twice
-//! the cache, as the reference does.
+//! the LIRs and a time for each object are enough, without pruning. Objects
+//! evicted from Q while in S are ghosts with their times. They arrive in the order
+//! of these times, so a ghost of fixed size forgets first what S would lose first.
+//! It holds one cache's weight, which bounds S at twice the cache, as the
+//! reference does.
 //!
 //! Unlike the reference, a hit on an HIR object that has left S demotes no LIR:
-//! the paper has no cause for it, and no reference row moves by more than 0.03
-//! points. Objects heavier than Q are admitted, which the reference refuses.
+//! the paper gives no reason for it, and no reference row changes by more than 0.03 points. Objects
+//! heavier than Q are admitted, which the reference refuses.
 //!
 //! 17 bytes a slot and 40 to 56 a ghost; O(1) amortised.
 
@@ -28,7 +28,7 @@ use crate::{Eviction, Ghost, Host, Incoming, Lists, Policy, Slot, Work};
 const LIR: usize = 0;
 /// The resident HIR objects: the paper's Q.
 const HIR: usize = 1;
-/// One part in so many of the capacity is Q's.
+/// Q has one part in this many of the capacity.
 const HIR_SHARE: u64 = 100;
 
 /// LIRS.
@@ -206,7 +206,7 @@ impl Policy for Lirs {
     }
 
     fn coldest_first(&self, _host: &impl Host<()>) -> Vec<Slot> {
-        // A surplus of LIR objects is at the tail, and becomes the head of Q.
+        // A surplus of LIR objects is at the tail and moves to the head of Q.
         self.lists.in_order(&[HIR, LIR])
     }
 }

@@ -16,8 +16,8 @@ struct Link {
     older: u32,
 }
 
-/// `K` lists over one set of slots. A slot is in at most one of them; which one,
-/// the policy knows.
+/// `K` lists over one set of slots. A slot is in at most one of them; the policy
+/// knows which one.
 ///
 /// ```
 /// use frazil_policy::{Lists, Slot};
@@ -100,7 +100,7 @@ impl<const K: usize> Lists<K> {
         }
     }
 
-    /// By a quarter and not by doubling: of a full cache's links at most a fifth is unused.
+    /// Grows by a quarter, not by doubling: at most a fifth of a full cache's links is unused.
     #[cold]
     fn grow(&mut self, wanted: usize) {
         if wanted > self.links.capacity() {
@@ -109,7 +109,7 @@ impl<const K: usize> Lists<K> {
         self.links.resize(wanted, Link { newer: u32::MAX, older: u32::MAX });
     }
 
-    /// An upper bound on the slots in all lists: those that it has room for.
+    /// An upper bound on the slots in all lists: the allocated number.
     #[inline]
     pub fn room(&self) -> usize {
         self.links.len() - K

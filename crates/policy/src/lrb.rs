@@ -1,22 +1,22 @@
-//! LRB: the object goes whose next request is furthest away, as a model learned from the requests
-//! predicts.
+//! LRB: evicts the object whose next request is furthest away, as predicted by a model learned
+//! from the requests.
 //!
 //! Gradient-boosted trees learn the logarithm of the time until an object's next request from 44
 //! features: its age (requests since its last one), the 31 times between its last 32 requests, ten
-//! counts of its requests that decay, its size, and how many requests of it are known. Samples are
+//! counts of its requests that decay, its size, and the number of its known requests. Samples are
 //! objects drawn from all that were requested within the *memory window*, resident or not. An
 //! object that is not requested within the window of its last request is forgotten, and its samples
-//! are labelled with twice the window: to an approximation of Belady's MIN all that is beyond a
-//! boundary is alike. To evict, 64 residents are drawn, and the one with the furthest predicted
-//! request for its size goes; a resident that was not requested within the window goes before them,
-//! and without a model the one of the 64 that was requested longest ago (Song, Berger, Li, Lloyd,
-//! NSDI 2020).
+//! are labelled with twice the window: an approximation of Belady's MIN need not distinguish
+//! distances beyond a boundary. To evict, 64 residents are drawn, and the one with the furthest
+//! predicted request for its size is evicted. A resident not requested within the window is evicted
+//! before them. Without a model the policy evicts the one of the 64 requested longest ago (Song,
+//! Berger, Li, Lloyd, NSDI 2020).
 //!
-//! It stands here as what GL-Cache is compared with. `docs/design/gl-cache.md` says what differs.
+//! It is here for comparison with GL-Cache. `docs/design/gl-cache.md` says what differs.
 //!
-//! A hit writes the object's record, of 216 bytes; an eviction looks at `candidates` residents, and
-//! takes `rounds` × `depth` comparisons for each. Records are of all objects requested within the
-//! window, at most `window` of them.
+//! A hit writes the object's record of 216 bytes. An eviction takes `rounds` × `depth` comparisons
+//! for each of `candidates` residents. All objects requested within the window have records, at
+//! most `window` of them.
 
 mod records;
 mod settings;
@@ -29,11 +29,11 @@ use crate::{
 use records::{FEATURES, Records};
 pub use settings::ObjectLearning;
 
-/// How many times as many requests as it took to fill the cache the window has, if it is not given.
+/// Default window, as a multiple of the requests that it took to fill the cache.
 const TURNOVERS: u32 = 8;
-/// A window is no shorter.
+/// Shortest window.
 const LEAST_WINDOW: u32 = 64;
-/// A window is no longer, so that twice that is a number.
+/// Longest window, so that twice its length fits.
 const MOST_WINDOW: u32 = u32::MAX / 4;
 
 /// LRB.
@@ -78,12 +78,12 @@ impl Lrb {
         }
     }
 
-    /// Objects that are known: resident, or requested within the memory window.
+    /// Number of objects with a record: resident, or requested within the memory window.
     pub fn known(&self) -> usize {
         self.records.len()
     }
 
-    /// A request of an object that is known: its samples now know when it came.
+    /// A request for an object with a record: labels its samples.
     fn request(&mut self, record: u32) {
         let (now, window) = (self.now, self.window);
         self.records.settle(
@@ -96,7 +96,7 @@ impl Lrb {
         self.train_if_full();
     }
 
-    /// Its samples will not be requested within the window.
+    /// Labels the samples of an object not requested within the window.
     fn give_up(&mut self, record: u32) {
         let far = self.far();
         self.records.settle(record, |_| far, self.window, &mut self.training);
@@ -117,7 +117,7 @@ impl Lrb {
         }
     }
 
-    /// Begins a request: time passes, and objects not requested within the window are forgotten.
+    /// Begins a request: advances the clock and forgets objects not requested within the window.
     fn tick(&mut self) {
         self.now = self.now.wrapping_add(1);
         while self.window > 0
@@ -134,8 +134,8 @@ impl Lrb {
         }
     }
 
-    /// Ends a request: some record becomes a sample of this moment. Late, so that the request
-    /// itself does not label it.
+    /// Ends a request: a random record becomes a sample of this moment, after the request so
+    /// that the request does not label it.
     fn sample(&mut self) {
         if self.window > 0
             && self.now.is_multiple_of(self.settings.every)
@@ -145,7 +145,7 @@ impl Lrb {
         }
     }
 
-    /// Draws candidates: all residents where there are no more.
+    /// Draws candidates: all residents if there are no more.
     fn draw(&mut self) {
         let (wanted, len) = (self.settings.candidates as usize, self.residents.len());
         self.drawn.clear();
@@ -155,7 +155,7 @@ impl Lrb {
         }
     }
 
-    /// The one of the drawn that is to go.
+    /// The victim among the candidates drawn.
     fn choose(&mut self) -> Option<Slot> {
         let drawn = std::mem::take(&mut self.drawn);
         let mut distances = std::mem::take(&mut self.predicted);
@@ -170,8 +170,8 @@ impl Lrb {
         chosen.map(|(_, record)| self.records.slot(record))
     }
 
-    /// How far away the next requests of residents are, for their size: logarithms, or without a
-    /// model their ages.
+    /// The predicted distances to the next requests of residents, for their size: logarithms, or
+    /// without a model their ages.
     fn foretell(&mut self, residents: &[u32], distances: &mut Vec<f64>) {
         distances.clear();
         let Some(model) = &self.model else {
@@ -264,7 +264,7 @@ impl Policy for Lrb {
     fn insert(&mut self, host: &mut impl Host<()>, slot: Slot, incoming: Incoming<()>) {
         let record = match self.departed.remove(&incoming.hash) {
             Some(record) => record,
-            // Its fetch took longer than the window, or it was evicted and comes back.
+            // Its fetch took longer than the window, or it was evicted and is requested again.
             None => self.records.begin(incoming.hash, incoming.weight, self.now),
         };
         self.records.arrive(record, slot);
@@ -272,7 +272,7 @@ impl Policy for Lrb {
         self.residents.insert(slot, record);
     }
 
-    /// A deleted object is forgotten: when it would have come is not known any more.
+    /// Forgets a deleted object: its next request can no longer be known.
     fn remove(&mut self, _host: &mut impl Host<()>, slot: Slot) {
         let record = self.residents.remove(slot);
         self.records.free(record);

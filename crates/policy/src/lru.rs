@@ -1,19 +1,20 @@
-//! LRU: the object not requested for longest goes.
+//! LRU: evicts the object not requested for longest.
 //!
 //! Every hit delinks its object and puts it at the head, both under the list's
 //! lock: paper 1 (§3.1) shows that this makes throughput *fall* at high hit
 //! ratios. 8 bytes a slot, O(1).
 //!
 //! Entries may have priorities. Those of [`Priority::Bottom`] wait in a list of their own, whose
-//! tail is evicted first, until they are hit. One of [`Priority::High`] goes to the head when it
-//! comes to the tail for the first time: 1 byte a slot more once there is one, and O(1) amortised.
+//! tail is evicted first, until they are hit. An entry of [`Priority::High`] moves to the head when
+//! it reaches the tail for the first time. Once there is such an entry, that costs 1 byte a slot
+//! more and O(1) amortised.
 
 use crate::aggregate_delay::{Delays, Keep};
 use crate::mad::{by_rank, lowest_in_order, settle};
 use crate::{DelayAware, Eviction, Host, HotFirst, Incoming, Lists, Policy, Priority, Slot, Work};
 
 const LIST: usize = 0;
-/// Entries set aside, in the order in which they were.
+/// Frozen entries, in the order in which they were frozen.
 const FROZEN: usize = 1;
 /// Entries inserted with the lowest priority and not hit.
 const BOTTOM: usize = 2;
@@ -24,12 +25,12 @@ const BOTTOM: usize = 2;
 #[derive(Clone, Debug, Default)]
 pub struct Lru {
     list: Lists<3>,
-    /// By slot, whether an entry at the tail is spared once. As long as was needed so far.
+    /// By slot, whether an entry at the tail is spared once. Only as long as needed so far.
     spared: Vec<bool>,
 }
 
 impl Lru {
-    /// The tail of the list, after those that are spared once have gone to the head.
+    /// The tail of the list, after entries that are spared once have moved to the head.
     #[inline]
     fn tail(&mut self, host: &mut impl Host<()>) -> Option<Slot> {
         loop {
@@ -196,8 +197,7 @@ mod tests {
         }
     }
 
-    /// Lowest first and oldest first. A hit entry counts as one of low priority, and none is spared
-    /// twice.
+    /// Lowest first and oldest first. A hit entry counts as low priority, and none is spared twice.
     #[test]
     fn priorities_are_evicted_in_order() {
         use Priority::{Bottom, High, Low};

@@ -1,17 +1,16 @@
 //! Delayed LRU: an object is promoted at most once per window of time.
 //!
-//! A hit reads when its object was last at the head, by promotion or insertion,
-//! and does nothing more while that is less than `window` ticks of the host's
-//! clock ago. So the objects requested most, which contend most for the list's
-//! lock and gain least from a promotion, take it once per window; objects
-//! requested less often than that are ordered as in LRU. CacheLib's LRU works
-//! like this with a window of 60 s; there the first hit after an insertion
-//! always promotes, here the insertion starts a window like any promotion.
+//! A hit reads when its object was last put at the head, by promotion or insertion. If that is less
+//! than `window` ticks of the host's clock ago, it does nothing more. So the objects requested
+//! most, which contend most for the list's lock and gain least from a promotion, take it once per
+//! window; objects requested less often than that are ordered as in LRU. CacheLib's LRU works like
+//! this with a window of 60 s; there the first hit after an insertion always promotes, here the
+//! insertion starts a window like any promotion.
 //!
 //! The window should be short against the time that an object takes from head to
-//! tail: longer than that, and no object is ever promoted (FIFO). On the 10
-//! million requests of Twitter's cluster 52, a window of 1,000 requests adds less
-//! than 0.001 points to LRU's misses with 8,976 objects in the cache, and one of
+//! tail: with a longer one no object is ever promoted (FIFO). On the 10 million
+//! requests of Twitter's cluster 52, a window of 1,000 requests adds less than
+//! 0.001 points to LRU's misses with 8,976 objects in the cache, and one of
 //! 10,000 adds 0.15.
 //!
 //! 8 bytes a slot and 8 beside the entry, O(1).
@@ -21,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::{Eviction, Host, HotFirst, Incoming, Lists, Policy, Slot, Work};
 
 const LIST: usize = 0;
-/// Entries set aside, in the order in which they were.
+/// Frozen entries, in the order in which they were frozen.
 const FROZEN: usize = 1;
 
 /// LRU that promotes an object at most once per window.
@@ -130,8 +129,7 @@ impl HotFirst for LruDelayed {
         self.remove(host, slot);
     }
 
-    /// The times of their last promotions stay as they were, so that the next hit of most of
-    /// them is a promotion.
+    /// Keeps the times of their last promotions, so the next hit on most of them promotes.
     fn thaw(&mut self, host: &mut impl Host<AtomicU64>) {
         self.list.splice_all(FROZEN, LIST);
         host.count(Work::Head, 1);

@@ -32,7 +32,7 @@ impl LruProb {
     }
 
     /// Draws whether a hit promotes: with probability 1 - `q`. For hosts that ask
-    /// before they take a lock, and then tell an [`Lru`] the hits that do.
+    /// before they take a lock, and then report only promoting hits to an [`Lru`].
     ///
     /// ```
     /// use frazil_policy::{LruProb, Rng};

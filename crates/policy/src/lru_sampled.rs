@@ -1,11 +1,11 @@
-//! Sampled LRU: of `k` residents chosen by chance, the one not requested for
-//! longest goes.
+//! Sampled LRU: evicts the one of `k` random residents that was not requested
+//! for longest.
 //!
-//! A hit writes the time beside the entry and nothing else: no list, no lock.
-//! With k = 5 the victim is on average among the oldest sixth. Redis evicts like
-//! this (`maxmemory-samples`); it also keeps the best candidates of earlier
-//! samples in a pool of 16, which is left out here, and so comes closer to LRU
-//! with the same k. Draws are independent: one resident may be drawn twice.
+//! A hit only writes the time beside the entry: no list, no lock. With k = 5 the
+//! victim is on average among the oldest sixth. Redis evicts like this
+//! (`maxmemory-samples`); it also keeps the best candidates of earlier samples
+//! in a pool of 16, which this one omits, and so comes closer to LRU with the
+//! same k. Draws are independent: one resident may be drawn twice.
 //!
 //! 8 bytes a slot and 8 beside the entry; a hit O(1), an eviction O(k).
 
@@ -28,7 +28,7 @@ pub struct LruSampled {
 }
 
 impl LruSampled {
-    /// The most residents that are looked at for a victim.
+    /// The most residents sampled for a victim.
     pub const MOST: usize = 64;
 
     /// Looks at `k` residents for each victim, from 1 to [`MOST`](Self::MOST).

@@ -1,17 +1,17 @@
-//! LRU in sets, as hardware caches have it: the object goes that was not requested for longest
-//! of those in the newcomer's set.
+//! LRU in sets, as hardware caches have it: evicts the object of the newcomer's set that was
+//! not requested for longest.
 //!
-//! An object's set follows from its hash. For [`Mad`](crate::Mad), which in paper 5's prototype
-//! scans a set of 64 for its victim: no more has to be looked at, however large the cache is,
-//! and nothing is left to chance.
+//! An object's set follows from its hash. The policy serves [`Mad`](crate::Mad), which in
+//! paper 5's prototype scans a set of 64 for its victim. The scan is that short however large
+//! the cache is, and nothing is random.
 //!
-//! A host counts what the whole cache holds, and asks for a victim only when that is too much.
-//! So sets are not equally large: each keeps the number of objects that it had when the cache
-//! was first full, and lends to others what is deleted. There are twice as many sets as before
-//! whenever they hold more than `ways` on the mean, so that it is from half of `ways` to `ways`.
+//! A host counts the weight of the whole cache and requests a victim only when that is too
+//! large. So sets differ in size: each keeps the number of objects that it had when the cache
+//! was first full, and lends the capacity of deleted ones to others. Whenever the mean exceeds
+//! `ways`, the number of sets doubles, so the mean is from half of `ways` to `ways`.
 //!
 //! 4 to 8 bytes a slot and 8 beside the entry. A hit is O(1), a removal and an eviction
-//! O(ways); O(residents) once whenever their number has doubled.
+//! O(ways); O(residents) each time their number has doubled.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -28,17 +28,17 @@ use crate::{DelayAware, Eviction, Host, Incoming, Policy, Slot, Work};
 /// ```
 #[derive(Clone, Debug)]
 pub struct LruSets {
-    /// A power of two of them.
+    /// The sets; their number is a power of two.
     sets: Vec<Vec<Slot>>,
-    /// How many the sets hold.
+    /// Number of slots in all sets.
     len: usize,
     ways: u8,
-    /// The set that gives a victim without a new object.
+    /// The next set to give a victim if there is no new object.
     hand: u64,
 }
 
 impl LruSets {
-    /// Sets of so many objects; at least 1.
+    /// Sets of at most `ways` objects on the mean; at least 1.
     pub fn new(ways: u8) -> Self {
         LruSets { sets: vec![Vec::new()], len: 0, ways: ways.max(1), hand: 0 }
     }

@@ -1,9 +1,9 @@
-//! MAD: the object goes whose absence would cost the least delay for the time that it can be
-//! expected to be absent (paper 5, §4).
+//! MAD: evicts the object whose absence would cost the least delay for its expected time of
+//! absence (paper 5, §4).
 //!
-//! It is not a policy but a change to one. The *base* says in which order objects come back,
-//! and MAD weighs that with their mean aggregate delay ([`Counters`](crate::Counters)): bursty
-//! objects stay, of which many requests would wait for one fetch.
+//! MAD is not a policy but modifies one. The *base* predicts in which order objects are requested
+//! again, and MAD weights that with their mean aggregate delay ([`Counters`](crate::Counters)). So
+//! bursty objects stay, for which many requests would wait for one fetch.
 //!
 //! | base | the lowest goes of |
 //! |---|---|
@@ -13,31 +13,29 @@
 //! | [`AdaptiveReplacement`] | the same, over the list that ARC evicts from |
 //! | [`Lhd`] | hit density × delay, over LHD's sample |
 //!
-//! Where no fetch takes longer than a tick it is the base, and over LRU exactly that: every
-//! delay is 1.
+//! If no fetch takes longer than a tick every delay is 1, and MAD behaves as its base, over
+//! LRU exactly.
 //!
-//! Over LRU all residents are candidates, and over ARC all of a list, but few are looked at.
-//! Those that were requested last cannot rank below the lowest so far unless their delay were
-//! below that of the shortest fetch. So the walk from the oldest on ends soon after the first
-//! object that is not bursty, and in the worst case looks at all. An object whose fetch took
-//! long is put in its place by the time of its last request, which is O(residents requested
-//! since).
+//! Over LRU all residents are candidates, and over ARC all of a list, but few are examined.
+//! The most recently requested cannot rank below the lowest so far, because no delay is below
+//! the shortest fetch. So the walk from the oldest ends soon after the first object that is
+//! not bursty; in the worst case it visits all. An object whose fetch took long is moved to
+//! its place by the time of its last request, in O(residents requested since).
 //!
-//! With `prior` windows without a burst counted beside those that were seen, a burst is
-//! believed in only when it has come again, and with `windows=ended` only when it is over.
-//! Without, an object with one burst behind it, or in the midst of one, stays for several times as
-//! long as others, whether or not bursts come again: where fetches take 10 or 100 requests, and in
-//! larger caches, MAD then loses to its base.
+//! With `prior` windows without a burst added to the observed ones, a burst counts only when it
+//! has recurred, and with `windows=ended` only when it is over. Otherwise an object after or
+//! within its first burst stays several times as long as others, whether or not bursts recur.
+//! Where fetches take 10 or 100 requests, and in larger caches, MAD then loses to its base.
 //!
-//! By the time since the last request, what comes back from a long fetch is old at once. With
-//! `idle-since=commit` its time begins when it comes back, so that newcomers are the newest, as
-//! in LRU: less gained on the whole, but nothing lost where objects come again soon after their
-//! fetch (`docs/design/delayed-hits.md`). Nothing need be put in its place then.
+//! By the time since the last request, an object is old as soon as its long fetch ends. With
+//! `idle-since=commit` its idle time begins at the end of the fetch, so newcomers are the newest,
+//! as in LRU. That gains less overall, but loses nothing where objects are requested soon after
+//! their fetch (`docs/design/delayed-hits.md`). No object need be moved to its place then.
 //!
-//! The paper's authors estimate in two ways, and so does this: over LRU by all windows, and over
-//! ARC and LHD by those that have ended, where an object's second request always begins one, so
-//! that its first counts as without a burst: a `prior` of 1. Each base has the better one unless
-//! another is asked for ([`MadBase::usual_estimate`](crate::MadBase::usual_estimate);
+//! The paper's authors estimate in two ways, as does MAD here: over LRU by all windows, and over
+//! ARC and LHD by ended ones. In the second an object's second request always begins a window,
+//! so its first counts as without a burst: a `prior` of 1. Each base has the better estimate by
+//! default ([`MadBase::usual_estimate`](crate::MadBase::usual_estimate);
 //! `docs/design/delayed-hits.md` has the figures). 41 bytes a slot beside the base
 //! ([`OfResidents`]).
 
@@ -45,9 +43,9 @@ use crate::aggregate_delay::{Delays, Keep, OfResidents, Windows};
 use crate::ranked::lowest_rank_first;
 use crate::{Eviction, Host, Incoming, Lists, Policy, Slot};
 
-/// A policy whose choice of a victim can be weighed with delays.
+/// A policy whose choice of a victim can be weighted with delays.
 pub trait DelayAware: Policy<Pending: Copy> + Clone + Send + 'static {
-    /// As [`Policy::evict`], but the choice is weighed with `delays`.
+    /// As [`Policy::evict`], but the choice is weighted with `delays`.
     fn evict_by(
         &mut self,
         host: &mut impl Host<Self::Meta>,
@@ -55,12 +53,12 @@ pub trait DelayAware: Policy<Pending: Copy> + Clone + Send + 'static {
         delays: &Delays<'_, impl Keep>,
     ) -> Eviction;
 
-    /// A slot has been inserted whose last request may be older than that of others.
+    /// A slot was inserted whose last request may be older than that of other slots.
     fn settle(&mut self, slot: Slot, delays: &Delays<'_, impl Keep>) {
         let _ = (slot, delays);
     }
 
-    /// As [`Policy::coldest_first`], but weighed with `delays`.
+    /// As [`Policy::coldest_first`], but weighted with `delays`.
     fn coldest_by(&self, host: &impl Host<Self::Meta>, delays: &Delays<'_, impl Keep>)
     -> Vec<Slot>;
 }
@@ -77,8 +75,8 @@ pub trait DelayAware: Policy<Pending: Copy> + Clone + Send + 'static {
 pub struct Estimate {
     /// The windows over which the delay is the mean.
     pub windows: Windows,
-    /// Windows without a burst that are counted beside those that were seen: how slowly it
-    /// believes in bursts.
+    /// Windows without a burst that are added to the observed ones: how slowly MAD trusts
+    /// in bursts.
     pub prior: u8,
     /// The beginning of an object's idle time.
     pub idle_since: IdleSince,
@@ -107,7 +105,7 @@ pub struct InFlight<F, P> {
     base: P,
 }
 
-/// A base with its choice weighed by aggregate delay.
+/// A base with its choice weighted by aggregate delay.
 ///
 /// ```
 /// use frazil_policy::{Eviction, Host, Incoming, Lru, Mad, Policy, Slot};
@@ -145,7 +143,7 @@ pub struct Mad<B, K = OfResidents> {
 }
 
 impl<B: DelayAware, K: Keep + Default> Mad<B, K> {
-    /// Weighs the choice of `base`. The usual estimate is the paper's.
+    /// Weights the choice of `base`. The usual estimate is the paper's.
     pub fn new(base: B, estimate: Estimate) -> Self {
         Mad { base, keep: K::default(), estimate }
     }
@@ -228,8 +226,8 @@ impl<B: DelayAware, K: Keep> Policy for Mad<B, K> {
     }
 }
 
-/// The lowest ranked of slots that are in the order of their last requests, of equals the first,
-/// and how many were looked at: not the rest, once it cannot rank lower.
+/// The lowest ranked of slots in the order of their last requests, the first among equals, and
+/// how many were examined. Stops once the rest cannot rank lower.
 pub(crate) fn lowest_in_order<K: Keep>(
     slots: impl Iterator<Item = Slot>,
     delays: &Delays<'_, K>,
@@ -265,7 +263,7 @@ pub(crate) fn settle<const L: usize, K: Keep>(
     }
 }
 
-/// `slots` by rank, the lowest first, and equals as they are.
+/// Sorts `slots` by rank, the lowest first, equal ones in their given order.
 pub(crate) fn by_rank<K: Keep>(slots: Vec<Slot>, delays: &Delays<'_, K>) -> Vec<Slot> {
     lowest_rank_first(slots.into_iter().map(|slot| (delays.rank(slot), slot)).collect())
 }

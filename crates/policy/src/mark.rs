@@ -8,8 +8,8 @@ use crate::{Host, Slot};
 /// A count of 0 to 255 that readers raise and the eviction hand lowers.
 ///
 /// Plain loads and stores, never a read-modify-write: a mark that a reader sets
-/// while the hand lowers it may be lost. That costs one second chance, not
-/// correctness, and keeps the hit free of locked instructions.
+/// while the hand lowers it may be lost. That may cost one second chance but
+/// not correctness, and a hit needs no locked instruction.
 ///
 /// ```
 /// use frazil_policy::Mark;

@@ -2,9 +2,9 @@
 //!
 //! Insertions and examinations use the *active* queue; an object that is found
 //! visited moves to the *dormant* one. When the active queue is empty the two
-//! trade places. No object is ever taken from the middle, which is what lets the
-//! concurrent form do without locks (paper 3, §3). This is its plain form and
-//! its oracle.
+//! trade places. No object is ever taken from the middle, so the concurrent form
+//! needs no locks (paper 3, §3). This is the plain form, and the oracle for the
+//! concurrent one.
 //!
 //! The paper's pseudo-code is not SIEVE: it never dequeues the last object of a
 //! queue and trades places at the *next* eviction, so leftovers and fresh
@@ -25,7 +25,7 @@ pub struct Mobius {
 }
 
 impl Mobius {
-    /// Trades the queues' places if the active one has run empty.
+    /// Swaps the queues if the active one is empty.
     #[inline]
     fn trade_places(&mut self) {
         if self.queues.is_empty(self.active) {

@@ -1,6 +1,6 @@
-//! The known name that is nearest to one that is not known.
+//! The known name nearest to an unknown one.
 
-/// Names that others use, and those that they have here.
+/// Names that others use, and the names used here.
 const SYNONYMS: [(&str, &str); 6] = [
     ("2q", "two-queue"),
     ("opt", "belady"),
@@ -11,8 +11,8 @@ const SYNONYMS: [(&str, &str); 6] = [
 ];
 
 /// The name of `known` that a user who wrote `name` probably meant: the one with the fewest letters
-/// to change, ignoring case and hyphens; else the only one that begins with it. `None` if none is
-/// near.
+/// to change, ignoring case and hyphens; else the only one that begins with it. `None` if no name
+/// is near.
 ///
 /// O(length²) for each known name.
 ///
@@ -25,7 +25,7 @@ const SYNONYMS: [(&str, &str); 6] = [
 /// ```
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = letters(name);
-    // A text longer than any name is no mistyped name.
+    // A text longer than any name is not a mistyped name.
     if wanted.is_empty() || wanted.len() > 40 {
         return None;
     }
@@ -52,7 +52,7 @@ fn letters(name: &str) -> Vec<u8> {
     bytes.map(|byte| byte.to_ascii_lowercase()).collect()
 }
 
-/// How many letters must be put in, taken out or changed (Levenshtein's distance).
+/// How many letters must be inserted, removed or changed (Levenshtein's distance).
 fn distance(one: &[u8], other: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
     for (at, left) in one.iter().enumerate() {

@@ -1,5 +1,5 @@
-//! The policies that run without knowledge of the future, by name: those that a cache is built
-//! with, and all but the offline optima in the simulator.
+//! The policies that run without knowledge of the future, by name: all policies of the cache,
+//! and all but the offline optima of the simulator.
 
 use std::fmt;
 use std::str::FromStr;
@@ -213,10 +213,10 @@ pub enum Candidates {
     /// All that the base offers.
     #[default]
     All,
-    /// So many random entries, from 1 to 64. ([`LruSampled`](crate::LruSampled))
+    /// This many random entries, from 1 to 64. ([`LruSampled`](crate::LruSampled))
     Sample(u8),
-    /// The set of the new entry, of so many entries or down to half as many, from 1 to 128.
-    /// ([`LruSets`](crate::LruSets))
+    /// The set of the new entry, on average half to all of this number of entries, from 1
+    /// to 128. ([`LruSets`](crate::LruSets))
     Ways(u8),
 }
 
@@ -242,14 +242,14 @@ impl MadBase {
     }
 }
 
-/// Over a base, with the estimate that is best there.
+/// MAD over a base, with the estimate that is best over it.
 const fn usual_mad(base: MadBase) -> Online {
     let estimate = base.usual_estimate();
     Online::Mad { base, candidates: Candidates::All, estimate, seed: SEED }
 }
 
 impl Online {
-    /// Every policy with its usual parameters, CLOCK with two bits too, and MAD over each base.
+    /// Every policy with its usual parameters, also CLOCK with two bits, and MAD over each base.
     ///
     /// ```
     /// use frazil_policy::Online;
@@ -379,8 +379,6 @@ impl Online {
     }
 
     /// Builds the policy for a cache of `capacity` and passes it to `visitor`.
-    /// [`LruRelaxed`](Self::LruRelaxed) becomes [`Lru`](crate::Lru): the host has to skip
-    /// promotions.
     ///
     /// [`LruRelaxed`](Self::LruRelaxed) becomes [`Lru`](crate::Lru): the host has to skip
     /// promotions.
@@ -563,7 +561,7 @@ impl FromStr for Online {
 }
 
 impl fmt::Display for Online {
-    /// The canonical form: parameters only where they are not the usual ones.
+    /// The canonical form: only parameters that differ from the usual ones.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         match *self {

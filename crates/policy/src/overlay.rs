@@ -1,31 +1,31 @@
-//! A policy of which a share of the residents is frozen once the cache is warm: FrozenHot
-//! (EuroSys 2023) for a host that has one thread, `frozen:share=S+POLICY` by name.
+//! A policy that freezes a share of its residents once the cache is warm: FrozenHot
+//! (EuroSys 2023) for a single-threaded host, `frozen:share=S+POLICY` by name.
 //!
-//! The concurrent cache freezes by itself (`crates/frazil/src/frozen`). This one has no table:
-//! it keeps hits and evictions away from what would be in it, so that a replay counts what the
-//! frozen part serves and what the policy misses in the room that is left. What is frozen stays
-//! so to the end; the cache's controller would freeze anew.
+//! The concurrent cache freezes by itself (`crates/frazil/src/frozen`). This overlay has no
+//! table: it keeps hits and evictions away from the entries that would be in it. So a replay
+//! counts the hits of the frozen part and the policy's misses in the remaining capacity. Frozen
+//! entries stay frozen to the end; the cache's controller would freeze anew.
 //!
-//! When is it warm? As the controller has it: once as many requests have come as there are
-//! residents, 10,000 at least, and those were hardly more at their end than at their beginning.
+//! As for the controller, the cache is warm at the end of a stretch (one request for each
+//! resident, at least 10,000) in which the number of residents hardly grew.
 //!
-//! 4 bytes a slot beside the policy's own. A request costs one look at them more; to freeze
-//! costs O(n log n), once.
+//! 4 bytes a slot beside the policy's own. A request costs one more access to them;
+//! freezing costs O(n log n), once.
 
 use crate::ranked::lowest_first_stable;
 use crate::{Eviction, Fifo, Host, HotFirst, Incoming, Online, Policy, PolicyVisitor, Slot, Work};
 
-/// Requests that a stretch has at least.
+/// Least number of requests in a stretch.
 const LEAST_STRETCH: u64 = 10_000;
-/// A cache that has grown by more than one part of so many in a stretch is not warm.
+/// A cache that has grown by more than one part in this many in a stretch is not warm.
 const STEADY: u64 = 50;
-/// In place of the hits of a slot: it is frozen.
+/// Instead of the hits of a slot: it is frozen.
 const FROZEN: u32 = u32::MAX;
 
 /// A policy with a frozen share.
 ///
 /// Counts [`Work::FrozenHit`] for each frozen hit and [`Work::FrozenMiss`] for each other hit and
-/// each miss from then on. It counts only these if it says that it counts no work.
+/// each miss from then on. It counts no other work if the base counts none.
 ///
 /// ```
 /// use frazil_policy::{Online, Policy, PolicyVisitor, SpecError};
@@ -53,7 +53,7 @@ pub(crate) struct Overlay<P, O> {
     stage: Stage,
     /// By slot: hits in this stretch, or [`FROZEN`].
     hits: Vec<u32>,
-    /// Hottest first. Also has those that have left, without their mark in `hits`.
+    /// Hottest first. Includes entries that have left, which are no longer marked in `hits`.
     frozen: Vec<Slot>,
     frozen_weight: u64,
 }
@@ -61,12 +61,12 @@ pub(crate) struct Overlay<P, O> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Stage {
     Warming,
-    /// Nothing was there to be frozen.
+    /// There was nothing to freeze.
     Plain,
     Frozen,
 }
 
-/// Which residents are the hottest, and how a policy does without them.
+/// How to find the hottest residents, and to take them out of a policy.
 pub(crate) trait SetAside<P: Policy> {
     /// The residents, hottest first.
     fn hottest(&self, base: &P, host: &impl Host<P::Meta>, hits: &[u32]) -> Vec<Slot>;
@@ -75,7 +75,7 @@ pub(crate) trait SetAside<P: Policy> {
     fn reweigh(&self, base: &mut P, host: &mut impl Host<P::Meta>, slot: Slot, old_weight: u64);
 }
 
-/// The hottest are where the policy has them.
+/// The policy itself orders and freezes the hottest.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InOrder;
 
@@ -111,7 +111,7 @@ impl<P: Policy> SetAside<P> for ByHits {
     fn hottest(&self, base: &P, host: &impl Host<P::Meta>, hits: &[u32]) -> Vec<Slot> {
         let mut order = base.coldest_first(host);
         order.reverse();
-        // Of equals the one further from the policy's end.
+        // Among equals the one that the policy would evict later.
         let coldness = |slot: Slot| u64::from(!hits[slot.index()]);
         lowest_first_stable(order.into_iter().map(|slot| (coldness(slot), slot)).collect())
     }
@@ -135,8 +135,8 @@ fn is_queue(base: Online) -> bool {
     matches!(base, Online::Fifo | Online::Clock { .. } | Online::Mobius | Online::S3Fifo)
 }
 
-/// Makes a policy with a frozen share, and passes it to `visitor`; unchanged, if it [cannot
-/// freeze](can_freeze).
+/// Builds a policy with a frozen share and passes it to `visitor`; without that share if it
+/// [cannot freeze](can_freeze).
 pub(crate) fn visit<V: PolicyVisitor>(
     base: Online,
     share: f64,
@@ -194,7 +194,7 @@ impl<P: Policy, O: SetAside<P>> Overlay<P, O> {
         self.hits.get(slot.index()) == Some(&FROZEN)
     }
 
-    /// A request has come. Freezes at the end of the stretch in which the cache was warm.
+    /// Counts a request. Freezes at the end of the stretch in which the cache was warm.
     #[inline]
     fn step(&mut self, host: &mut impl Host<P::Meta>) {
         if self.stage != Stage::Warming {
@@ -243,7 +243,7 @@ impl<P: Policy, O: SetAside<P>> Overlay<P, O> {
         Eviction::Empty
     }
 
-    /// Frozen entries are evicted.
+    /// A frozen entry leaves.
     fn leave(&mut self, host: &mut impl Host<P::Meta>, slot: Slot) {
         self.order.remove(&mut self.base, host, slot);
         self.frozen_weight -= host.weight(slot);

@@ -1,11 +1,11 @@
-//! The small language behind a policy's name: `:key=value` again and again.
+//! The parameters after a policy's name: repeated `:key=value`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::SpecError;
 
-/// The parameters behind a policy's name, taken one by one.
+/// The parameters after a policy's name, taken one by one.
 pub(crate) struct Parameters<'a> {
     pub(crate) policy: &'a str,
     /// `key=value` as given, until it is taken.
@@ -70,7 +70,8 @@ impl<'a> Parameters<'a> {
         }
     }
 
-    /// Takes the word `key`, one of `known`: its place there, `default` if it is not given.
+    /// Takes the word `key`, one of `known`. Returns its index in `known`, `default` if it is not
+    /// given.
     pub(crate) fn word(
         &mut self,
         key: &str,

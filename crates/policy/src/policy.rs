@@ -112,9 +112,7 @@ pub trait Policy {
     }
 
     /// The residents in the order of their eviction if there were no more requests: the coldest
-    /// first, each resident exactly once. Marks count as they are now. If the policy decides at
-    /// random or by experts, it is the usual order: by the rank that samples compare, or by the
-    /// expert that decides more often.
+    /// first, each resident exactly once.
     ///
     /// Marks count as they are now. If the policy decides at random or by experts, it is the usual
     /// order: by the rank that samples compare, or by the expert that decides more often.

@@ -1,11 +1,11 @@
-//! A set of slots from which chance can choose: what sampling policies keep.
+//! A set of slots for random draws, for sampling policies.
 //!
-//! A [`SampleTable`] whose slots have nothing to be judged by. 8 bytes a slot; all
-//! operations O(1).
+//! A [`SampleTable`] without data for its slots. 8 bytes a slot; all operations
+//! O(1).
 
 use crate::{Rng, SampleTable, Slot};
 
-/// A set of slots in no order.
+/// An unordered set of slots.
 ///
 /// ```
 /// use frazil_policy::{Rng, Slot, SlotPool};

@@ -1,4 +1,4 @@
-//! How much an entry is worth to whoever inserts it.
+//! How much an entry is worth to the caller that inserts it.
 
 /// The start position of a new entry in a policy: how soon the policy evicts it without a hit.
 ///

@@ -1,12 +1,12 @@
-//! Random: any resident may go, each as likely as the others.
+//! Random: evicts any resident, each equally likely.
 //!
-//! Nothing is kept of requests, so a hit costs nothing. On loops longer than the
-//! cache it beats LRU; where requests favour some objects it loses to all that
-//! look at them. 8 bytes a slot, O(1).
+//! It records no requests, so a hit costs nothing. On loops longer than the
+//! cache it beats LRU; where requests favour some objects it loses to all
+//! policies that record them. 8 bytes a slot, O(1).
 
 use crate::{Eviction, Host, Incoming, Policy, Rng, Slot, SlotPool, Work};
 
-/// Evicts by chance alone.
+/// Evicts at random.
 ///
 /// ```
 /// use frazil_policy::Random;

@@ -1,8 +1,8 @@
 //! Random numbers for policies: small, fast, and the same on every platform.
 
-/// SplitMix64: 8 bytes of state, a handful of instructions a number.
+/// SplitMix64: 8 bytes of state, a few instructions a number.
 ///
-/// Good enough to choose victims by; not for secrets.
+/// Good enough for choosing victims; not for secrets.
 ///
 /// ```
 /// use frazil_policy::Rng;
@@ -19,8 +19,8 @@ impl Rng {
         Rng(seed)
     }
 
-    /// All of its state: [`Rng::new`] of it goes on where this one is. So a sequence can
-    /// be kept in a word, such as an atomic of a thread's.
+    /// The whole state: [`Rng::new`] of it continues this sequence. So a sequence can be
+    /// kept in a word, such as a thread's atomic.
     ///
     /// ```
     /// use frazil_policy::Rng;
@@ -50,7 +50,7 @@ impl Rng {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// A number from 0 up to but not 1.
+    /// A number from 0 to below 1.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64

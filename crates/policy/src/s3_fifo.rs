@@ -1,28 +1,26 @@
-//! S3-FIFO: a small queue that tries objects out, a main queue, and a ghost.
+//! S3-FIFO: a small queue that puts objects on trial, a main queue, and a ghost.
 //!
-//! Newcomers enter the small queue (10 % of the capacity), unless the ghost
-//! remembers them: those enter main. A hit raises a count, up to 3. From the
-//! small queue's tail, objects requested at least twice since they came move to
-//! main; the others are evicted and their hash enters the ghost. From main's tail,
-//! a count above zero is lowered and the object goes round again (Yang et al., SOSP
-//! 2023; paper 1, §3.6).
+//! Newcomers enter the small queue (10 % of the capacity), or main if the ghost
+//! remembers them. A hit raises a count, up to 3. From the small queue's tail,
+//! objects requested at least twice since their insertion move to main; the others are evicted and
+//! their hash enters the ghost. From main's tail, a count above zero is lowered and the object
+//! moves to the head (Yang et al., SOSP 2023; paper 1, §3.6).
 //!
-//! The paper leaves details open. Here the ghost is asked at the miss, before
-//! anything is evicted; the small queue pays while it holds more than its share;
-//! until the first eviction newcomers that find the small queue full go to main,
-//! so that a loop longer than the cache keeps most of its first lap; and an
-//! object heavier than the whole small queue is refused where something would
-//! have to go for it, because it would flush every other object on trial. The
-//! last two are the reference implementation's, and worth up to 22 and 0.8 points
-//! on the reference traces.
+//! The paper leaves details open. Here the ghost is looked up at the miss, before
+//! anything is evicted. The small queue evicts while it holds more than its
+//! share. Until the first eviction newcomers that find the small queue full enter
+//! main, so a loop longer than the cache keeps most of its first lap. An object
+//! heavier than the whole small queue is refused if it needs an eviction, because
+//! it would flush every other object on trial. The last two follow the reference
+//! implementation, and are worth up to 22 and 0.8 points on the reference traces.
 //!
-//! The ghost forgets by age, so that threads can share it: it remembers what the small
-//! queue evicted within the last capacity of evicted weight. The paper's FIFO holds 90 %
-//! of the capacity, and what is taken out of it leaves room for older hashes; at the same
-//! 90 % one row of the reference would lie 1.2 points higher here.
+//! The ghost forgets by age, so that threads can share it: it remembers the objects that
+//! the small queue evicted within the last capacity of evicted weight. The paper's FIFO
+//! holds 90 % of the capacity, and hashes taken out of it leave room for older ones. With
+//! 90 % here, one reference row would lie 1.2 points higher.
 //!
-//! 9 bytes a slot, 1 beside the entry, and the ghost's 18 an object that it has room
-//! for, which where objects differ in weight may be twice as many; O(1) amortised.
+//! 9 bytes a slot, 1 beside the entry, and the ghost's 18 for each object it has
+//! room for, which may be twice as many if weights differ; O(1) amortised.
 
 use crate::ranked::lowest_first_stable;
 use crate::{AgedGhost, Eviction, Host, Incoming, Lists, Mark, Policy, Slot, Work};
@@ -45,11 +43,11 @@ pub struct S3Fifo {
     window: u64,
     /// Weight evicted from the small queue so far: the ghost's clock.
     evicted: u64,
-    /// Where the clock stood when the ghost's room was looked at.
+    /// The clock at the last check of the ghost's size.
     looked_at: u64,
-    /// Evictions from the small queue until it is again.
+    /// Evictions from the small queue until the next check.
     look_in: u64,
-    /// Whether nothing had to go yet at this capacity.
+    /// Whether nothing was evicted yet at this capacity.
     filling: bool,
 }
 
@@ -96,7 +94,7 @@ impl S3Fifo {
         host.count(Work::Tail, 1);
     }
 
-    /// Evicts from the small queue; `None` if all it held was promoted.
+    /// Evicts from the small queue; `None` if it promoted all its objects.
     #[inline]
     fn evict_small(&mut self, host: &mut impl Host<Mark>) -> Option<Slot> {
         while let Some(candidate) = self.queues.tail(SMALL) {
@@ -113,7 +111,8 @@ impl S3Fifo {
         None
     }
 
-    /// At the first eviction the cache is full, and as many objects fill the window.
+    /// Sizes the ghost at the first eviction: the cache is full, and its number of objects fills
+    /// the window.
     #[cold]
     fn end_filling(&mut self) {
         self.filling = false;

@@ -1,15 +1,15 @@
-//! Residents side by side with what they are judged by: what policies keep that
+//! Residents side by side with the data that rank them, for policies that
 //! choose victims from a sample.
 //!
-//! A look at a resident chosen by chance touches one line of memory. The size of
-//! `T` + 4 bytes a resident, 4 a slot; all operations O(1).
+//! Reading a random resident touches one line of memory. The size of `T` + 4
+//! bytes a resident, 4 a slot; all operations O(1).
 
 use crate::Slot;
 use crate::ranked::lowest_first;
 
 const ABSENT: u32 = u32::MAX;
 
-/// A set of slots in no order, each with a `T`.
+/// An unordered set of slots, each with a `T`.
 ///
 /// ```
 /// use frazil_policy::{SampleTable, Slot};
@@ -92,8 +92,8 @@ impl<T> SampleTable<T> {
         lowest_first(ranks.collect())
     }
 
-    /// A slot and what belongs to it, by its place, which is below [`len`](Self::len).
-    /// Removal changes places.
+    /// A slot and its record, by its place, which is below [`len`](Self::len). Removal
+    /// changes places.
     #[inline]
     pub fn at(&self, place: usize) -> (Slot, &T) {
         let (slot, value) = &self.entries[place];

@@ -1,16 +1,16 @@
-//! What a policy would have made requests wait, had it run the cache: a miniature of the cache
-//! under that policy, with fetches of its own and no values.
+//! The waits of requests if a policy ran the cache: a miniature of the cache under that
+//! policy, with its own fetches and without values.
 //!
-//! Who asks it may leave out objects by their hashes and make the capacity smaller by as much
-//! (Waldspurger and others, FAST 2015): [`Shadow::halve`]. What a request waits for its own
-//! object's fetch does not depend on what others are fetched meanwhile.
+//! The caller may leave out objects by their hashes and lower the capacity in proportion
+//! (Waldspurger and others, FAST 2015): [`Shadow::halve`]. A request's wait for its own
+//! object's fetch does not depend on other fetches.
 //!
-//! A request costs one look-up and what the policy takes, a fetch O(log fetches) beside. Some 100
-//! bytes an object that is resident or in flight here, and the policy's own.
+//! A request costs one look-up and the policy's work, a fetch also O(log fetches). Some 100 bytes
+//! for each object resident or in flight here, plus the policy's own.
 //!
-//! **Half of the objects are not forgotten at once**: that takes milliseconds of 28,000, under the
-//! lock of the cache that asks. Each request looks at some. What takes part no longer is asked for
-//! no more; until it is forgotten there is room for it beside what takes part.
+//! **Half of the objects are not forgotten at once**: for 28,000 that takes milliseconds, under
+//! the lock of the calling cache. Each request checks some. Objects that no longer take part
+//! receive no requests; until they are forgotten the capacity includes them.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -18,7 +18,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use crate::{Eviction, Host, Incoming, Policy, Slot};
 
-/// Spreads hashes with some equal bits, as those of one shard's objects.
+/// Spreads hashes with some equal bits, as for the objects of one shard.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Whether an object takes part, if one in `1 << halvings` does.
@@ -26,7 +26,7 @@ pub(crate) fn takes_part(hash: u64, halvings: u32) -> bool {
     hash.wrapping_mul(SPREAD).leading_zeros() >= halvings
 }
 
-/// A request as every shadow hears it.
+/// A request as every shadow receives it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
     pub(crate) hash: u64,
@@ -40,7 +40,7 @@ pub(crate) struct Request {
 #[derive(Clone, Copy, Debug)]
 enum Place<P> {
     Resident(Slot),
-    /// From `ready` on it can be hit.
+    /// It can be hit from `ready` on.
     InFlight {
         ready: u64,
         took: u64,
@@ -48,11 +48,11 @@ enum Place<P> {
     },
 }
 
-/// Maps that the objects are dealt out to.
+/// Number of maps among which objects are divided.
 const PARTS: usize = 16;
 
-/// Where objects are, by hash: in several maps, because one grows at once, which takes 4 ms of
-/// 28,000.
+/// Where objects are, by hash: in several maps, because one map would grow at once, which
+/// takes 4 ms for 28,000.
 #[derive(Clone, Debug)]
 struct Places<P> {
     parts: [HashMap<u64, Place<P>, BuildHasherDefault<DefaultHasher>>; PARTS],
@@ -64,7 +64,7 @@ impl<P: Copy> Places<P> {
         Places { parts: std::array::from_fn(|_| HashMap::default()), len: 0 }
     }
 
-    /// By other bits than those that decide who takes part.
+    /// By other bits than those that decide which objects take part.
     fn part(hash: u64) -> usize {
         (hash.wrapping_mul(SPREAD) >> 32) as usize % PARTS
     }
@@ -122,7 +122,7 @@ pub(crate) struct Shadow<P: Policy<Meta = (), Pending: Copy>> {
     policy: P,
     residents: Residents,
     places: Places<P::Pending>,
-    /// When, how many fetches began before, and what: the earliest on top.
+    /// Time of landing, number of earlier fetches, and hash: the earliest on top.
     landings: BinaryHeap<Reverse<(u64, u64, u64)>>,
     begun: u64,
     vacant: Vec<Slot>,
@@ -133,7 +133,7 @@ pub(crate) struct Shadow<P: Policy<Meta = (), Pending: Copy>> {
     share: u64,
     /// How often the objects that take part have been halved.
     halvings: u32,
-    /// Where those that do no longer are looked for next: by slot, and then in flight.
+    /// Where to search next for objects that no longer take part: by slot, then in flight.
     next_look: Option<usize>,
 }
 
@@ -189,7 +189,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
         }
     }
 
-    /// An object is deleted at the end of a tick. One in flight comes back all the same.
+    /// An object is deleted at the end of a tick. An object in flight is inserted nevertheless.
     pub(crate) fn remove(&mut self, hash: u64, now: u64) {
         self.land(now.saturating_add(1));
         self.forget(hash);
@@ -204,7 +204,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
         }
     }
 
-    /// An object weighs something else from now on.
+    /// The weight of an object changes.
     pub(crate) fn reweigh(&mut self, hash: u64, weight: u64) {
         if let Some(&Place::Resident(slot)) = self.places.get(hash) {
             let old = std::mem::replace(&mut self.residents.objects[slot.index()].1, weight);
@@ -233,12 +233,12 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
         self.next_look = Some(0);
     }
 
-    /// Whether there may be objects that take part no longer.
+    /// Whether there may be objects that no longer take part.
     pub(crate) fn is_halving(&self) -> bool {
         self.next_look.is_some()
     }
 
-    /// Forgets the objects that take part no longer, among the next so many. O(objects checked).
+    /// Forgets the objects that no longer take part among the next `looks` objects. O(`looks`).
     pub(crate) fn forget_some(&mut self, looks: usize) {
         let Some(from) = self.next_look else { return };
         self.next_look = Some(from + looks);
@@ -252,8 +252,7 @@ impl<P: Policy<Meta = (), Pending: Copy>> Shadow<P> {
                     self.forget(hash);
                 }
             } else if let Some(&Reverse((.., hash))) = self.landings.as_slice().get(at - slots) {
-                // Some are not seen, because what lands meanwhile moves others: `land` forgets
-                // them.
+                // Landings meanwhile move some out of sight: `land` forgets them.
                 let place = self.places.get(hash);
                 let is_in_flight = matches!(place, Some(Place::InFlight { .. }));
                 if is_in_flight && !takes_part(hash, self.halvings) {
@@ -329,11 +328,11 @@ mod tests {
     #[test]
     fn requests_wait_for_what_is_left_of_a_fetch() {
         let mut shadow = Shadow::new(Lru::default(), 2);
-        // 8 and 9 are back at 5 and 6; then 7 takes the place of 8.
+        // 8 and 9 land at 5 and 6; then 7 takes the place of 8.
         assert_eq!(waits(&mut shadow, 1, &[7, 8, 9, 9, 8, 9]), [3, 3, 3, 2, 0, 0]);
         assert_eq!(waits(&mut shadow, 7, &[7, 7, 7, 7, 8, 9]), [3, 2, 1, 0, 3, 0]);
         assert_eq!(shadow.len(), 3);
-        // At 6 the commit of 9 comes before the request for 7, which it takes the place of.
+        // At 6 the commit of 9 comes before the request for 7, and 9 takes its place.
         let mut shadow = Shadow::new(Lru::default(), 2);
         assert_eq!(waits(&mut shadow, 1, &[7, 8, 9, 9, 8, 7]), [3, 3, 3, 2, 0, 3]);
     }
@@ -353,24 +352,24 @@ mod tests {
         shadow.remove(3, 5);
         shadow.remove(1, 5);
         shadow.remove(4, 5);
-        // 3 was there at the end of tick 5, and 4 was in flight, and is there now.
+        // 3 was resident at the end of tick 5; 4 was in flight and is resident now.
         assert_eq!(waits(&mut shadow, 7, &[4, 1, 3]), [0, 3, 3]);
         assert_eq!((shadow.len(), shadow.held, shadow.landings.len()), (4, 2, 2));
     }
 
-    /// A hash that still takes part after a halving, or one that does not.
+    /// A hash that still takes part after a halving, if `is_in`, or one that does not.
     fn hash(number: u64, is_in: bool) -> u64 {
         let mut of_number = (0..).map(|salt| (number << 32) | salt);
         of_number.find(|&hash| takes_part(hash, 1) == is_in).unwrap_or_default()
     }
 
-    /// As if all had been forgotten at once, except for the objects between.
+    /// As if all were forgotten at once, except for the objects in between.
     #[test]
     fn what_takes_part_no_longer_is_forgotten_bit_by_bit() {
         let mut shadow = Shadow::new(Lru::default(), 8);
         let both = (0..8).map(|number| hash(number, number % 2 == 0)).collect::<Vec<_>>();
         waits(&mut shadow, 1, &both);
-        // All are there but the last three, which are in flight.
+        // All are resident except the last three, which are in flight.
         assert_eq!((shadow.len(), shadow.held, shadow.landings.len()), (8, 5, 3));
         shadow.halve(4);
         assert!(shadow.is_halving());
@@ -384,7 +383,7 @@ mod tests {
         let kept: Vec<u64> = both.iter().copied().step_by(2).collect();
         assert_eq!((shadow.len(), shadow.held, shadow.capacity), (4, 4, 4));
         assert_eq!(waits(&mut shadow, 20, &kept), [0; 4]);
-        // And there is room for no more.
+        // There is no room for more.
         waits(&mut shadow, 30, &[hash(9, true); 5]);
         assert_eq!((shadow.len(), shadow.held), (4, 4));
     }
@@ -398,7 +397,7 @@ mod tests {
         waits(&mut shadow, 1, &both);
         waits(&mut shadow, 20, &both);
         shadow.halve(4);
-        // The oldest is of those that go, the next is not: both go for one.
+        // The oldest no longer takes part, the next does: both are evicted for one object.
         waits(&mut shadow, 30, &[hash(9, true); 5]);
         assert_eq!((shadow.held, shadow.capacity), (7, 7));
         assert_eq!(waits(&mut shadow, 40, &[both[3], both[5], both[7]]), [0; 3]);
@@ -433,7 +432,7 @@ mod tests {
         assert_eq!(shadow.request(Request { hash: 9, weight: 5, now: 20, fetch: Some(1) }), 1);
         shadow.reweigh(1, 3);
         assert_eq!(shadow.held, 5);
-        // Room for it is made of 1, which is the oldest.
+        // 1 is evicted for it, because it is the oldest.
         shadow.request(Request { hash: 4, weight: 1, now: 30, fetch: Some(1) });
         assert_eq!(waits(&mut shadow, 40, &[2, 4, 1]), [0, 0, 3]);
         assert_eq!(shadow.held, 3);

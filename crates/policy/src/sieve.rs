@@ -14,8 +14,8 @@ use crate::{Eviction, Host, Incoming, Lists, Mark, Policy, Slot, Work};
 pub struct Sieve {
     queue: Lists<1>,
     /// The next object to examine; `None` stands before the tail. When the hand
-    /// passes the head it must become `None` at once: were it to wait for the
-    /// next eviction, objects inserted meanwhile would be examined first.
+    /// passes the head it must become `None` at once: if it waited for the next
+    /// eviction, objects inserted meanwhile would be examined first.
     hand: Option<Slot>,
 }
 
@@ -39,7 +39,7 @@ impl Policy for Sieve {
             return Eviction::Empty;
         };
         // One lap clears every mark; more is only possible while readers set
-        // them again, and then the candidate goes, visited or not.
+        // them again, and then the candidate is evicted, visited or not.
         let mut chances = self.queue.room();
         while chances > 0 && host.meta(candidate).lower() {
             host.count(Work::Skip, 1);

@@ -1,12 +1,12 @@
-//! How often hashes were seen lately, in 4 bits each: the frequency sketch of
-//! TinyLFU.
+//! How often hashes were counted lately, in 4 bits each: the frequency sketch
+//! of TinyLFU.
 //!
 //! A count-min sketch (Cormode and Muthukrishnan, 2005) in blocks of one cache
 //! line: the upper bits of a hash choose the block, the lower ones four counters
 //! in four quarters of it. The estimate is the least of the four, and an addition
 //! raises only those that equal it. All counters are halved after a number of
-//! additions that grows with the sketch, so that old favourites fade (Einziger et
-//! al., ACM TOS 2017). 8 bytes an expected object; O(1), and one pass over the
+//! additions that grows with the sketch, so that old popularity fades (Einziger
+//! et al., ACM TOS 2017). 8 bytes an expected object; O(1), and one pass over the
 //! table at each halving.
 
 const LEVEL: u64 = 0xf;
@@ -24,7 +24,7 @@ const ADDITIONS_AN_OBJECT: u64 = 10;
 struct Block([u64; 8]);
 
 impl Block {
-    /// The higher of each two counters.
+    /// The higher of each pair of counters.
     fn highest(self, other: Block) -> Block {
         let level = |word: u64, shift: u32| word >> shift & LEVEL;
         let highest = |(one, other): (u64, u64)| {
@@ -47,12 +47,12 @@ impl Block {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Sketch {
-    /// A power of two of them.
+    /// The blocks; their number is a power of two.
     blocks: Vec<Block>,
-    /// By how much a hash is shifted to the right to give its block.
+    /// Right shift that turns a hash into its block's index.
     shift: u32,
     additions: u64,
-    /// After so many additions all counters are halved.
+    /// Number of additions after which all counters are halved.
     period: u64,
 }
 
@@ -63,7 +63,7 @@ impl Default for Sketch {
 }
 
 impl Sketch {
-    /// A sketch for few objects.
+    /// A sketch of the smallest size.
     pub fn new() -> Self {
         let blocks = vec![Block::default(); FEWEST_BLOCKS];
         let period = blocks.len() as u64 * OBJECTS_A_BLOCK * ADDITIONS_AN_OBJECT;
@@ -77,7 +77,7 @@ impl Sketch {
     }
 
     /// Doubles the sketch until it is meant for `objects`. No estimate changes:
-    /// both halves of a block's hashes go on from its counters.
+    /// both halves of a block's hashes start with its counters.
     pub fn grow(&mut self, objects: u64) {
         while self.objects() < objects {
             self.blocks = self.blocks.iter().flat_map(|&block| [block, block]).collect();
@@ -87,7 +87,7 @@ impl Sketch {
     }
 
     /// Halves the sketch while it is meant for more than twice `objects`. No estimate
-    /// falls: of the counters that become one the higher stays.
+    /// falls: of two merged counters the higher stays.
     pub fn shrink(&mut self, objects: u64) {
         while self.blocks.len() > FEWEST_BLOCKS && self.objects() > objects.saturating_mul(2) {
             let halves = self.blocks.chunks_exact(2);
@@ -111,8 +111,8 @@ impl Sketch {
         ((hash >> self.shift) as usize, places)
     }
 
-    /// How often `hash` was seen lately, up to 15; seldom too high, and lower
-    /// than the truth only by halving.
+    /// How often `hash` was seen lately, up to 15; seldom too high, and too low
+    /// only by halving.
     #[inline]
     pub fn estimate(&self, hash: u64) -> u32 {
         let (block, places) = self.places(hash);

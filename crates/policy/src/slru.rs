@@ -2,20 +2,19 @@
 //!
 //! With two segments, newcomers enter probation (paper 1's B). A hit there moves
 //! the object to the head of protected (T), a hit in protected moves it to the
-//! head again; what protected can no longer hold falls from its tail to the head
-//! of probation, and victims come from probation's tail (Karedla et al. 1994;
-//! paper 1, §4.4). With more segments each hit lifts its object by one, and the
-//! overflow of each falls to the head of the one below. One segment is LRU.
+//! head again. The surplus of protected moves from its tail to the head of
+//! probation, and victims come from probation's tail (Karedla et al. 1994; paper
+//! 1, §4.4). With more segments each hit moves its object up by one segment, and
+//! the surplus of each moves to the head of the one below. One segment is LRU.
 //!
-//! The papers leave sizes and the beginning open. Here all segments are equal:
-//! with two, halves miss less than 20:80 in 21 of 40 cells over ten real traces
-//! and more in 15. What division leaves over belongs to probation, which also
-//! takes what the others don't use. Until the first eviction, newcomers enter the lowest segment
-//! that has room: a loop longer than the cache then keeps what came first. With
-//! four segments that is the reference implementation's variant, and it agrees to
-//! the miss where four divides the capacity. Unlike it, nothing is ever evicted
-//! on a hit, and an object heavier than a segment is admitted, but never promoted
-//! into one that it would flush.
+//! The papers leave sizes and the filling phase open. Here all segments are equal: with two,
+//! halves miss less than 20:80 in 21 of 40 cells over ten real traces and more in 15. The
+//! remainder of the division belongs to probation, which also uses the free capacity of the
+//! others. Until the first eviction, newcomers enter the lowest segment with room: a loop
+//! longer than the cache then keeps the first objects. With four segments that is the reference
+//! implementation's variant, and its misses are identical if four divides the capacity. Unlike
+//! it, nothing is ever evicted on a hit, and an object heavier than a segment is admitted, but
+//! never promoted into a segment that it would flush.
 //!
 //! 9 bytes a slot, O(1) amortised.
 
@@ -27,7 +26,7 @@ const FROZEN: usize = Slru::MOST_SEGMENTS;
 /// LRU in segments, from probation at the bottom up.
 ///
 /// Hot first is the top segment from its head, then the next below, down to probation: the
-/// reverse of the order in which they would go.
+/// reverse of the order of eviction.
 ///
 /// ```
 /// use frazil_policy::Slru;
@@ -45,7 +44,7 @@ pub struct Slru {
     share: [u64; Slru::MOST_SEGMENTS],
     top: usize,
     capacity: u64,
-    /// Whether nothing had to go yet at this capacity.
+    /// Whether nothing was evicted yet at this capacity.
     filling: bool,
     /// Whether segments may hold more than their share since the capacity shrank.
     shrunk: bool,
@@ -81,7 +80,7 @@ impl Slru {
         host.count(Work::Head, 1);
     }
 
-    /// Takes a slot out of its segment; `at` says from where.
+    /// Takes a slot out of its segment and counts `at`: where in the list it was.
     #[inline]
     fn take(&mut self, host: &mut impl Host<()>, slot: Slot, at: Work) {
         self.lists.unlink(slot);
@@ -94,7 +93,7 @@ impl Slru {
         self.segment_of[slot.index()].into()
     }
 
-    /// Lets what `highest` and the segments below hold too much fall.
+    /// Moves the surplus of `highest` and of the segments below down.
     #[inline]
     fn settle(&mut self, host: &mut impl Host<()>, highest: usize) {
         for segment in (1..=highest).rev() {
@@ -164,7 +163,7 @@ impl Policy for Slru {
         let segment = self.segment(slot);
         self.weight[segment] = self.weight[segment] - old_weight + host.weight(slot);
         if segment > 0 && host.weight(slot) > self.share[segment] {
-            // Too heavy to stay: it falls alone and not with all that lie behind it.
+            // Too heavy to stay: it moves down alone, not with all objects behind it.
             self.take(host, slot, Work::Delink);
             self.push(host, 0, slot);
         }

@@ -1,5 +1,5 @@
 //! Policies by name as the simulator runs them: the online ones, and the optima that
-//! are told the future.
+//! know the future.
 
 use std::error::Error;
 use std::fmt;
@@ -16,13 +16,13 @@ use crate::{
 /// The name of the overlay.
 const FROZEN: &str = "frozen";
 
-/// The names of the policies that learn in place, for which no cache can wait.
+/// The names of the policies that train in place, during which no cache can wait.
 pub(crate) const GL_CACHE: &str = "gl-cache";
 pub(crate) const LRB: &str = "lrb";
 /// The names of the policies that only the simulator runs. All except the first two need the
 /// future.
 pub(crate) const SIMULATED: [&str; 5] = [GL_CACHE, LRB, "belady", "belady-size", "belady-mad"];
-/// A schedule for one trace, which is no policy, but stands beside them.
+/// A schedule for one trace: not a policy, but listed with them.
 pub(crate) const SCHEDULE: &str = "belatedly";
 
 /// A policy and its parameters.
@@ -170,7 +170,7 @@ pub trait PolicyVisitor {
     }
 
     /// Called instead with CLOCK, Mobius and S3-FIFO: queues that a host of many threads can run
-    /// without a lock, and then has no use for them as they are.
+    /// without a lock, in its own form.
     fn visit_queue<P: Policy + Clone + Send + 'static>(self, policy: P) -> Self::Output
     where
         Self: Sized,
@@ -200,12 +200,12 @@ impl<V: PolicyVisitor> PolicyVisitor for Rare<V> {
     }
 }
 
-/// The knowledge of a trace that a replaying host has beforehand.
+/// What a replaying host knows of a trace beforehand.
 pub trait KnownTrace {
     /// The positions of next requests, as [`Belady::new`] takes them; empty if not known.
     fn next(&self) -> Arc<[u32]>;
 
-    /// The time of each request in nanoseconds, never backwards; empty if not known.
+    /// The time of each request in nanoseconds, never decreasing; empty if not known.
     fn times_ns(&self) -> Arc<[u64]>;
 
     /// How many requests there are; 0 if not known.
@@ -269,7 +269,7 @@ impl PolicySpec {
         self.is_offline() || matches!(self, PolicySpec::GlCache(_))
     }
 
-    /// The same policy with another seed; `None` if chance plays no part in it.
+    /// The same policy with another seed; `None` if it draws no random numbers.
     pub fn with_seed(self, another: u64) -> Option<Self> {
         match self {
             PolicySpec::Online(policy) => policy.with_seed(another).map(PolicySpec::Online),
@@ -288,7 +288,7 @@ impl PolicySpec {
         }
     }
 
-    /// Makes the policy for a cache of `capacity` and hands it to `visitor`.
+    /// Builds the policy for a cache of `capacity` and passes it to `visitor`.
     ///
     /// It reads the positions of next requests ([`Belady::new`]) from `trace` if and only if the
     /// policy [is offline](Self::is_offline), and the rest only if it [wants](Self::wants_trace)
@@ -355,7 +355,7 @@ impl FromStr for PolicySpec {
 /// The frozen share and its policy.
 fn frozen(text: &str, overlay: &str, base: &str) -> Result<PolicySpec, SpecError> {
     let mut given = Parameters::of(overlay);
-    // No share is none of them.
+    // A missing share is out of range.
     let share = given.number("share", -1.0, 0.0, 1.0)?;
     given.finish()?;
     let base: Online = base.parse()?;
@@ -368,7 +368,7 @@ fn frozen(text: &str, overlay: &str, base: &str) -> Result<PolicySpec, SpecError
     Ok(PolicySpec::Frozen { share, base })
 }
 
-/// For a mistyped name the error lists the offline policies too.
+/// For a mistyped name the error also lists the offline policies.
 fn with_offline_names(error: SpecError) -> SpecError {
     match error {
         SpecError::UnknownPolicy(name, _) => SpecError::UnknownPolicy(name, &PolicySpec::NAMES),
@@ -377,7 +377,7 @@ fn with_offline_names(error: SpecError) -> SpecError {
 }
 
 impl fmt::Display for PolicySpec {
-    /// The canonical form: parameters only where they are not the usual ones.
+    /// The canonical form: only parameters that differ from the usual ones.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             PolicySpec::Online(policy) => policy.fmt(f),

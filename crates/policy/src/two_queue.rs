@@ -1,17 +1,17 @@
-//! 2Q: newcomers wait in a FIFO queue, and only those asked for again after they
-//! left it enter the LRU list.
+//! 2Q: newcomers wait in a FIFO queue, and only those requested again after
+//! their eviction enter the LRU list.
 //!
 //! Newcomers enter A1in. A hit there changes nothing: requests soon after the
-//! first say little. While A1in holds more than Kin (25 % of the capacity) its
-//! oldest object is the victim, and A1out remembers its hash; A1out holds Kout
-//! (50 %). A miss that A1out remembers enters Am, an LRU list, whose tail is the
-//! victim otherwise (Johnson and Shasha, VLDB 1994: the full version).
+//! first predict little. While A1in holds more than Kin (25 % of the capacity)
+//! its oldest object is the victim, and A1out remembers its hash; A1out holds
+//! Kout (50 %). A miss that A1out remembers enters Am, an LRU list, whose tail
+//! is the victim otherwise (Johnson and Shasha, VLDB 1994: the full version).
 //!
-//! As in the paper newcomers fill whatever is free, so that A1in may hold more
-//! than Kin until Am needs the room. Written for pages, the paper has no word on
-//! sizes: here, as in the reference implementation, an object heavier than Kin is
-//! refused where something would have to go for it, because it would flush all of
-//! A1in; without that two byte rows lie 0.7 and 1.0 points above the reference.
+//! As in the paper newcomers fill all free capacity, so A1in may hold more than
+//! Kin until Am needs it. The paper is about pages and does not mention sizes.
+//! Here, as in the reference implementation, an object heavier than Kin is
+//! refused if it needs an eviction, because it would flush all of A1in. Without
+//! that two byte rows lie 0.7 and 1.0 points above the reference.
 //!
 //! 9 bytes a slot, and the ghost's 40 to 70 an evicted object; O(1).
 

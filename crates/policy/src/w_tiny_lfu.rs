@@ -1,32 +1,32 @@
-//! W-TinyLFU: what leaves a small window enters the main cache only if it was
-//! requested more often than what would have to go for it.
+//! W-TinyLFU: an object that leaves a small window enters the main cache only
+//! if it was requested more often than the objects that it would displace.
 //!
 //! Newcomers enter the window, an LRU list. Its oldest is the candidate for main,
-//! main's oldest is the victim, and the one that a sketch of past requests has
-//! seen less often leaves the cache. Main is a segmented LRU: objects enter
+//! and main's oldest is the victim. The one with fewer requests in a sketch of
+//! past requests leaves the cache. Main is a segmented LRU: objects enter
 //! probation, a hit there moves them to protected, which holds up to 80 % of main
 //! and returns its oldest to probation (Einziger, Friedman and Manes, ACM TOS
 //! 2017).
 //!
 //! The window starts at 1 % of the capacity and then climbs: after each sample of
-//! requests it moves by a step, the same way as before if the hit ratio rose and
-//! the other way if not; steps shrink, and start anew when the hit ratio jumps
-//! (Einziger, Eytan, Friedman and Manes, Middleware 2018). Samples are of four
-//! requests an object, at least 1,000, and steps of 3 %: the paper's ten and 6 %
-//! find the best window too late on short traces, and in loops lose on the way
-//! there. A window that grows takes main's oldest objects, which have to compete
-//! again, instead of letting newcomers in unseen.
+//! requests it moves by a step, in the same direction if the hit ratio rose,
+//! otherwise in the other. Steps shrink, and start anew when the hit ratio jumps
+//! (Einziger, Eytan, Friedman and Manes, Middleware 2018). A sample is four
+//! requests an object, at least 1,000, and a step 3 %: the paper's ten and 6 %
+//! find the best window too late on short traces, and lose in loops before they
+//! find it. A growing window takes main's oldest objects, which must compete
+//! again, rather than admit newcomers unseen.
 //!
 //! Two details decide ties, and with them loops and scans. Hits in the window are
-//! not counted, because requests in quick succession say little about the long run
-//! (worth up to 5 points of the disk trace). And a candidate must lead by two:
-//! its last request is the newest of all, so that a lead of one may only mean that
-//! the victim's turn is still to come (worth up to 9 points of the loops). Where
-//! weights differ a lead of one is enough: the strict rule costs 4 points of the
-//! largest byte row there and gains nothing.
+//! not counted, because requests in quick succession predict little (worth up to 5
+//! points of the disk trace). And a candidate must lead by two: its last request
+//! is the newest of all, so a lead of one may only mean that the victim's next
+//! request is due (worth up to 9 points of the loops). Where weights differ a lead
+//! of one is enough: the strict rule costs 4 points of the largest byte row there
+//! and gains nothing.
 //!
 //! The reference keeps a window of 1 %, 14 counters of 32 bits an object, and
-//! refuses what is heavier than the window. Here such an object is its own
+//! refuses objects heavier than the window. Here such an object is its own
 //! candidate.
 //!
 //! 9 bytes a slot and 8 to 16 for the sketch; O(1) amortised.
@@ -49,8 +49,8 @@ const TAKEN_AT_ONCE: u32 = 2;
 /// main, objects admitted to it, and objects that have yet to compete. It is not the reverse of the
 /// order of eviction, which the sketch decides one contest at a time.
 ///
-/// Hits of frozen objects are not counted, so that the sketch forgets them; they come back
-/// to where contests find them last.
+/// Hits of frozen objects are not counted, so the sketch forgets them; they return to the
+/// end that contests reach last.
 ///
 /// ```
 /// use frazil_policy::{Eviction, Host, Incoming, Policy, Slot, WTinyLfu};
@@ -69,7 +69,7 @@ const TAKEN_AT_ONCE: u32 = 2;
 ///     let pending = policy.miss(&mut Ones, hash, 1);
 ///     policy.insert(&mut Ones, slot, Incoming { hash, weight: 1, pending });
 /// }
-/// // The first is in main now, and the second has not been asked for more often.
+/// // The first is in main now, and the second has not been requested more often.
 /// assert_eq!(policy.evict(&mut Ones, None), Eviction::Victim(Slot(1)));
 /// ```
 #[derive(Clone, Debug)]
@@ -218,7 +218,7 @@ impl WTinyLfu {
         }
     }
 
-    /// Whether a new object deserves the places of all that must be evicted for it.
+    /// Whether a new object deserves the places of all objects that must be evicted for it.
     fn beats_all(&self, host: &mut impl Host<()>, incoming: &Incoming<()>) -> bool {
         let used = self.main_weight() + self.weight[WINDOW];
         let wanted = used.saturating_add(incoming.weight).saturating_sub(self.capacity);
@@ -238,7 +238,7 @@ impl WTinyLfu {
             let behind = if probation { self.lists.tail(PROTECTED) } else { None };
             victim = self.lists.newer(slot).or(behind);
         }
-        // Nothing left to compete with, or too much to go for one object.
+        // No victim left, or too many victims for one object.
         victim.is_none()
     }
 }
@@ -394,7 +394,7 @@ impl HotFirst for WTinyLfu {
     }
 }
 
-/// A host that repeats what another said at one time: hash and weight of each slot.
+/// A copy of the hashes and weights that another host returned at one time.
 struct Said(Vec<(u64, u64)>);
 
 impl Host<()> for Said {
@@ -412,16 +412,16 @@ impl Host<()> for Said {
     }
 }
 
-/// The window's smallest share of the capacity, and its first.
+/// The window's smallest and initial share of the capacity.
 const LEAST_WINDOW: f64 = 0.01;
 const MOST_WINDOW: f64 = 0.8;
-/// Requests of a sample for each resident, and at least.
+/// Requests in a sample: for each resident, and the minimum.
 const SAMPLE_AN_OBJECT: u64 = 4;
 const LEAST_SAMPLE: u64 = 1_000;
 /// The first step, as a share of the capacity, and the factor for each next one.
 const STEP: f64 = 0.03;
 const STEP_DECAY: f64 = 0.98;
-/// By how much the hit ratio must rise for the next step to go the same way.
+/// By how much the hit ratio must rise for the next step to keep its direction.
 const TOLERANCE: f64 = 0.001;
 /// A change of the hit ratio that starts the climb anew.
 const RESTART: f64 = 0.05;
@@ -431,7 +431,7 @@ const RESTART: f64 = 0.05;
 struct Climber {
     hits: u64,
     misses: u64,
-    /// Hit ratio of the sample before.
+    /// Hit ratio of the previous sample.
     before: f64,
     /// How far the window moves next; negative to shrink it.
     step: f64,

@@ -1,6 +1,6 @@
-//! From a file to requests, whatever the file holds.
+//! Decodes a file into requests, whatever the file contains.
 //!
-//! Nothing is allocated by a number that the file says before the number was checked.
+//! Nothing is allocated by a number from the file before that number is checked.
 
 use std::error::Error;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::{
     MAGIC, Operation, PAYLOAD_BYTES, RECORD_BYTES_MIN, Record, VERSION, checksum, header_checksum,
 };
 
-/// Why bytes are no recording.
+/// Why bytes are not a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// Offset into the file.
@@ -28,15 +28,14 @@ impl fmt::Display for DecodeError {
 
 impl Error for DecodeError {}
 
-/// The end of a complete file.
+/// The counts at the end of a complete file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
     /// Records in the file.
     pub records: u64,
-    /// Records that should be there and were lost, because they came faster than they could
-    /// be written.
+    /// Records lost because they arrived faster than they could be written.
     pub lost: u64,
-    /// Gets of all keys, recorded or not, while it was recorded; `None` if that is not known.
+    /// Gets of all keys, recorded or not, during the recording; `None` if unknown.
     pub gets: Option<u64>,
 }
 
@@ -84,7 +83,7 @@ impl Decoder {
     /// records to `out`. Returns the bytes used, 0 if the part is not complete.
     ///
     /// # Errors
-    /// When the bytes are not what belongs there; nothing is appended then.
+    /// When the bytes are not valid at this place; nothing is appended then.
     pub fn decode(&mut self, bytes: &[u8], out: &mut Vec<Record>) -> Result<usize, DecodeError> {
         let used = match &self.header {
             None => self.read_header(bytes),
@@ -107,7 +106,7 @@ impl Decoder {
         self.header.as_ref()
     }
 
-    /// The end, once it was read. Without one a file was cut short, or is still written.
+    /// The end, once it was read. A file without an end was cut short, or is still being written.
     pub fn end(&self) -> Option<End> {
         self.end
     }
@@ -198,7 +197,7 @@ impl Decoder {
     }
 }
 
-/// How the records of a file are laid out.
+/// The layout of the records of a file.
 #[derive(Clone, Copy)]
 struct Layout {
     has_sizes: bool,
@@ -238,7 +237,7 @@ fn read_records(
     if payload.is_empty() { Ok(()) } else { Err(cut()) }
 }
 
-/// A varint from the front, unless it does not end there or is beyond 64 bits.
+/// A varint from the front, unless it is incomplete or exceeds 64 bits.
 #[inline]
 fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     let (&first, rest) = bytes.split_first()?;
@@ -262,7 +261,7 @@ fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-// The callers have looked at the length.
+// The callers have checked the length.
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
 }
@@ -270,7 +269,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte]))
 }
-/// A fuzzer guesses no checksum, but should reach the code behind them.
+/// A fuzzer cannot guess checksums, but should reach the code after them.
 fn checks(differs: impl FnOnce() -> bool) -> bool {
     !cfg!(fuzzing) && differs()
 }

@@ -1,4 +1,4 @@
-//! From requests to a file.
+//! Encodes requests into a file.
 
 use std::io::{self, Write};
 
@@ -35,12 +35,12 @@ pub struct Encoder<W> {
     payload: Vec<u8>,
     /// Records in the payload.
     records: u32,
-    /// Time of the block's beginning.
+    /// Start time of the block.
     begin_ns: u64,
     last_ns: u64,
     /// Checksum of the last part written.
     before: u64,
-    /// Records in all.
+    /// Records in total.
     total: u64,
     /// Bytes written.
     bytes: u64,
@@ -110,7 +110,7 @@ impl<W: Write> Encoder<W> {
         Ok(())
     }
 
-    /// Writes the block that is being filled, if there is anything in it.
+    /// Writes the block being filled, unless it is empty.
     ///
     /// # Errors
     /// Errors of the output.
@@ -121,8 +121,8 @@ impl<W: Write> Encoder<W> {
         self.out.flush()
     }
 
-    /// Ends the file, which `lost` more records should have come into, and says how many
-    /// `gets` there were of all keys, recorded or not; returns its bytes.
+    /// Ends the file with the number of `lost` records and of `gets` of all keys,
+    /// recorded or not. Returns the file's bytes.
     ///
     /// # Errors
     /// Errors of the output.

@@ -1,9 +1,9 @@
 //! Notes on their way from the threads to the writer: a ring for each thread.
 //!
-//! The thread alone moves `tail`, the writer alone `head`, with plain stores; what does not
-//! fit is counted and thrown away. A lock for each note, even one that nobody else
-//! wants, costs more than the rest of it: each of its two locked instructions waits
-//! until the stores before it are done, and those go to memory that the writer has read.
+//! Only the thread moves `tail` and only the writer `head`, with plain stores. Notes that
+//! do not fit are counted and discarded. A lock for each note, even without contention,
+//! costs more than the rest of the note: each of its two locked instructions waits until
+//! the stores before it are done, and those go to memory that the writer has read.
 //!
 //! 10 ns a note; 32 bytes a note that fits, 524 kB a thread.
 
@@ -16,7 +16,7 @@ use std::thread::Thread;
 
 use crate::SIZE_MAX;
 
-/// Logs. Notes for others are lost.
+/// Number of logs. Notes for others are lost.
 const LOGS: usize = 1024;
 /// Notes that a log holds: a power of two.
 const NOTES: u64 = 1 << 14;
@@ -32,7 +32,7 @@ pub enum Event {
     Miss,
     /// An insertion, whether it was admitted or not.
     Insert,
-    /// A removal, whether there was anything.
+    /// A removal, whether there was an entry or not.
     Remove,
 }
 
@@ -58,7 +58,7 @@ pub struct Note {
 struct Own {
     /// Notes taken since the beginning.
     tail: AtomicU64,
-    /// Notes that found no room, since the beginning.
+    /// Notes that did not fit, since the beginning.
     lost: AtomicU64,
 }
 
@@ -89,8 +89,8 @@ impl EventLog {
         &self.words[first..first + WORDS]
     }
 
-    /// Adds a note, for the thread whose log it is. Whether the log has just become half
-    /// full.
+    /// Adds a note, for the thread whose log it is. Returns whether the log has just
+    /// become half full.
     #[inline(always)]
     fn push(&self, note: &Note, near: impl FnOnce(*const u8)) -> bool {
         let tail = self.own.tail.load(Relaxed);
@@ -108,7 +108,7 @@ impl EventLog {
         words[3].store(note.lifetime_ns, Relaxed);
         // Release: the words; partner is the Acquire of `read`.
         self.own.tail.store(tail.wrapping_add(1), Release);
-        // The writer has had this memory: the note after the next shall find it near.
+        // The writer has read this memory: fetch it for the note after the next.
         near(self.words(tail.wrapping_add(2)).as_ptr().cast());
         held + 1 == NOTES / 2
     }
@@ -139,7 +139,7 @@ pub(super) struct EventLogs {
     writer: Mutex<Option<Thread>>,
     /// Notes of threads that have no log.
     homeless: AtomicU64,
-    /// Gets of all keys while it was recorded, told at the end.
+    /// Gets of all keys during the recording, set at its end.
     pub(super) gets: AtomicU64,
     pub(super) stop: AtomicBool,
 }
@@ -174,7 +174,7 @@ impl EventLogs {
     #[cold]
     #[inline(never)]
     fn wake(&self) {
-        // Where it is taken, another thread is waking it.
+        // If the lock is taken, another thread is waking the writer.
         match self.writer.try_lock() {
             Ok(writer) => writer.iter().for_each(Thread::unpark),
             Err(TryLockError::Poisoned(writer)) => {

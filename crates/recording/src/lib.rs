@@ -1,5 +1,5 @@
 //! The format `frazil` of recorded requests, which a running cache writes and the simulator reads,
-//! and the writer for a cache in use ([`Recorder`]).
+//! and the writer for a running cache ([`Recorder`]).
 //!
 //! All numbers are little-endian; a *varint* is LEB128, at most ten bytes.
 //!
@@ -40,8 +40,8 @@ pub use encode::Encoder;
 pub use event_log::{Event, Note};
 pub use recorder::{Recorded, Recorder};
 
-/// The first bytes of a file: one that no text has, and a line end that a text-mode transfer would
-/// change.
+/// The first bytes of a file: a byte that no text has, and a line end that a text-mode transfer
+/// would change.
 pub const MAGIC: [u8; 8] = *b"\x89frazil\n";
 
 /// The largest size of a record, 2^61 - 1; larger sizes are written as this.
@@ -60,7 +60,7 @@ const HEADER_BYTES: usize = 40;
 const BLOCK_HEAD: usize = 24;
 const PAYLOAD_BYTES: usize = 16 << 10;
 const END_BYTES: usize = 24;
-/// Two varints of one byte, and an id.
+/// Two varints of one byte each, and an id.
 const RECORD_BYTES_MIN: usize = 10;
 /// Three of ten.
 const RECORD_BYTES_MAX: usize = 38;
@@ -78,7 +78,7 @@ pub struct Header {
     pub lifetimes: Lifetimes,
 }
 
-/// Which lifetimes a cache had, and which its recording holds.
+/// The lifetimes in a cache, and those in its recording.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lifetimes {
     /// None at the start. Later insertions may have some.

@@ -1,12 +1,12 @@
-//! From operations of a running cache to a file.
+//! Records operations of a running cache to a file.
 //!
 //! ```text
 //! threads: note ──► a log each, bounded ──► writer: order, pair, write
 //! ```
 //!
-//! An operation takes a note on its thread's *log* (`event_log.rs`), without a lock; what finds it
-//! full is counted as lost. What a note means is seen to by the writer (`writer.rs`), a thread that
-//! lives as long as the recording. Which keys are recorded is the cache's choice.
+//! An operation takes a note on its thread's *log* (`event_log.rs`), without a lock; a note that
+//! finds it full counts as lost. The writer (`writer.rs`), a thread that lives as long as the
+//! recording, interprets the notes. The cache chooses which keys are recorded.
 
 use std::fs::File;
 use std::io::{self, BufWriter, ErrorKind};
@@ -25,8 +25,8 @@ use crate::{Encoder, Header, Lifetimes, writer};
 pub struct Recorded {
     /// Records in the file.
     pub records: u64,
-    /// Operations that should have been recorded and were not, because they came faster than
-    /// they could be written. If they are more than a few, record at a lower rate.
+    /// Operations that were not recorded because they arrived faster than they could be
+    /// written. If there are more than a few, record at a lower rate.
     pub lost: u64,
     /// Bytes in the file.
     pub bytes: u64,
@@ -36,12 +36,12 @@ pub struct Recorded {
 #[derive(Debug)]
 struct Writer {
     handle: JoinHandle<io::Result<Recorded>>,
-    /// Whose thread it is: a process that was forked has none.
+    /// The process of the thread: a forked process has none.
     process: u32,
 }
 
-/// The part of a cache that takes notes and has them written. Takes no memory before the first
-/// recording, and 524 kB for each log that has had a note from then on.
+/// The part of a cache that takes notes for the writer. Takes no memory before the first
+/// recording, and from then on 524 kB for each log with a note.
 ///
 /// ```
 /// use frazil_recording::{Event, Lifetimes, Note, Recorder};
@@ -65,15 +65,15 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder whose notes have the times of this clock, in nanoseconds since any moment.
+    /// A recorder whose notes have the times of `clock`, in nanoseconds since any moment.
     pub fn new(clock: fn() -> u64) -> Self {
         Recorder { clock, logs: OnceLock::new(), writer: Mutex::new(None) }
     }
 
-    /// Takes a note on a log, of 1,024. A log is one thread's at a time, and who has it next must
-    /// see what who had it before has done; else notes are lost. `near` may fetch memory that will
-    /// soon be written. Nothing is noted before the first recording; notes between two are thrown
-    /// away. Some 10 ns.
+    /// Takes a note on a log, of 1,024. One thread has a log at a time, and its next owner must
+    /// see what the previous one has done; otherwise notes are lost. `near` may fetch memory that
+    /// will soon be written. Nothing is noted before the first recording; notes between recordings
+    /// are discarded. Some 10 ns.
     #[inline(always)]
     pub fn push(&self, log: usize, note: &Note, near: impl FnOnce(*const u8)) {
         if let Some(logs) = self.logs.get() {
@@ -81,7 +81,7 @@ impl Recorder {
         }
     }
 
-    /// Counts a note that could not be taken, as no log was its thread's.
+    /// Counts a note that was lost because its thread had no log.
     pub fn lose(&self) {
         if let Some(logs) = self.logs.get() {
             logs.lose();
@@ -106,7 +106,7 @@ impl Recorder {
         }
         let under_way = "a recording of this cache is under way";
         let busy = || io::Error::new(ErrorKind::ResourceBusy, under_way);
-        // Taken where one is ending.
+        // Taken if a recording is ending.
         let mut writer = match self.writer.try_lock() {
             Ok(writer) => writer,
             Err(TryLockError::Poisoned(writer)) => writer.into_inner(),
@@ -124,7 +124,7 @@ impl Recorder {
             io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
         })?;
         let mut file = Encoder::new(BufWriter::new(created), &header)?;
-        // Readers of the file find a recording from now on.
+        // From now on readers of the file find a recording.
         file.flush()?;
 
         let logs = self.logs.get_or_init(|| Arc::new(EventLogs::new()));
@@ -140,12 +140,12 @@ impl Recorder {
         Ok(())
     }
 
-    /// Ends the recording that is under way, in which there were `gets` of all keys; 0 if
-    /// that is not known. Waits until all is written.
+    /// Ends the current recording, with the number of `gets` of all keys; 0 if unknown.
+    /// Waits until everything is written.
     ///
     /// # Errors
     /// The file could not be written, now or at any time since the beginning. Or this process was
-    /// forked since then: the recording is the other's, and goes on there.
+    /// forked since then: the recording belongs to the parent and continues there.
     pub fn end(&self, gets: u64) -> io::Result<Recorded> {
         let mut writer = self.writer();
         let (Some(Writer { handle, process }), Some(logs)) = (writer.take(), self.logs.get())
@@ -169,7 +169,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // One whose guard was forgotten.
+        // A recording whose guard was forgotten.
         let _ = self.end(0);
     }
 }

@@ -1,17 +1,16 @@
-//! The writer of a recording: from notes on many logs to records in one order.
+//! The writer of a recording: turns notes on many logs into records in one order.
 //!
-//! **Order.** A round empties all logs and writes what is older than 50 ms: a thread would have to
-//! be suspended for as long between dating a note and adding it, to come too late; it is dated
-//! later then. What several threads noted within one tick of the clock is dealt out evenly: the
-//! first of ten notes of one goes before the second of twenty of another. So the file is in order
-//! of time as a whole.
+//! **Order.** A round empties all logs and writes the notes older than 50 ms. A note is too late
+//! only if its thread was suspended for that long between dating and adding it; then it gets a
+//! later date. Notes of several threads within one tick of the clock are interleaved evenly: the
+//! first of ten notes of one goes before the second of twenty of another. So the whole file is in
+//! order of time.
 //!
 //! **Pairs.** A miss waits for the insertion that serves it, on whatever thread, and both
-//! become one get, in the insertion's place: it is there that the cache changes, and with the
-//! insertion's lifetime. What waits longer
-//! than a second is written without a size.
+//! become one get, in the insertion's place, where the cache changes, and with the
+//! insertion's lifetime. A miss that waits longer than a second is written without a size.
 //!
-//! 40 ns a note or so.
+//! About 40 ns a note.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
@@ -24,19 +23,19 @@ use crate::recorder::Recorded;
 use crate::{Encoder, Operation, Record};
 use foldhash::fast::RandomState;
 
-/// Between two rounds, at most.
+/// Longest time between two rounds.
 const ROUND: Duration = Duration::from_millis(50);
-/// Between two moments at which all that is known is in the file.
+/// Time between two flushes of all records to the file.
 const FLUSH: Duration = Duration::from_millis(500);
 /// How long after its date a note may be added.
 const LATE_NS: u64 = 50_000_000;
 /// How long a miss waits for its insertion.
 const PAIR_WAIT_NS: u64 = 1_000_000_000;
-/// Misses that may wait.
+/// Most misses that wait.
 const WAITING: usize = 1 << 16;
 
-/// The writer's thread. It may start long after threads began to take notes: it gets the time of
-/// that beginning, and the count of notes lost before.
+/// The writer's thread. It may start long after threads began to take notes: it receives the
+/// time of that beginning and the count of notes lost before.
 pub(super) fn run(
     logs: &EventLogs,
     clock: fn() -> u64,
@@ -70,17 +69,17 @@ pub(super) fn run(
     }
 }
 
-/// Notes on their way into one order.
+/// Notes being sorted into one order.
 #[derive(Default)]
 struct Order {
-    /// By log: the notes that are not old enough yet.
+    /// By log: the notes that are not yet old enough.
     held: Vec<Vec<Note>>,
-    /// With their times, and where within a tick they go.
+    /// Notes with their times, and their order within a tick.
     ready: Vec<(u64, u32, Note)>,
 }
 
 impl Order {
-    /// Empties all logs. Late notes of an earlier recording are left out.
+    /// Empties all logs. Late notes of an earlier recording are discarded.
     fn gather(&mut self, logs: &EventLogs, begun_ns: u64) {
         logs.read(|number, note| {
             if note.time_ns >= begun_ns {
@@ -92,7 +91,7 @@ impl Order {
         });
     }
 
-    /// Shows `see` all that is older than `until_ns`, in order.
+    /// Passes all notes older than `until_ns` to `see`, in order.
     fn drain(&mut self, until_ns: u64, mut see: impl FnMut(&Note)) {
         for notes in &mut self.held {
             let old = notes.partition_point(|note| note.time_ns < until_ns);
@@ -104,7 +103,7 @@ impl Order {
             }
             notes.drain(..old);
         }
-        // Stable, and quick where it is in order already, as with one thread.
+        // Stable, and fast if already in order, as with one thread.
         self.ready.sort_by_key(|&(time_ns, part, _)| (time_ns, part));
         self.ready.drain(..).for_each(|(_, _, note)| see(&note));
     }
@@ -112,9 +111,9 @@ impl Order {
 
 /// Gets that missed and wait for their insertion.
 struct Pairs {
-    /// By hash: how many, and since when.
+    /// By hash: the number of waiting gets, and since when.
     waiting: HashMap<u64, (u64, u64), RandomState>,
-    /// In the order in which they began to; some do not any more.
+    /// In the order in which they began to wait; some no longer do.
     queue: VecDeque<(u64, u64)>,
     out: Output,
 }
@@ -151,12 +150,12 @@ impl Pairs {
             Event::Hit => write(size, Operation::Get),
             Event::Insert if served.is_none() => write(size, Operation::Set),
             Event::Remove => write(None, Operation::Delete),
-            // Served what waited.
+            // Served the waiting gets.
             Event::Insert | Event::Miss => {}
         }
     }
 
-    /// Writes those without a size that have waited since before a moment.
+    /// Writes gets that have waited since before `before_ns`, without a size.
     fn give_up(&mut self, before_ns: u64, now_ns: u64) {
         while self.queue.front().is_some_and(|&(since_ns, _)| since_ns < before_ns) {
             self.give_up_first(now_ns);
@@ -165,7 +164,7 @@ impl Pairs {
 
     fn give_up_first(&mut self, now_ns: u64) {
         let Some((since_ns, hash)) = self.queue.pop_front() else { return };
-        // Unless it was served, even if another of its kind waits again.
+        // Unless it was served, even if another get of its key waits again.
         let waits = self.waiting.get(&hash).is_some_and(|waiting| waiting.1 == since_ns);
         if waits && let Some((count, _)) = self.waiting.remove(&hash) {
             let (id, operation) = (scramble(hash), Operation::Get);
@@ -197,7 +196,7 @@ impl Output {
     }
 
     fn attempt(&mut self, work: impl FnOnce(&mut Encoder<BufWriter<File>>) -> io::Result<()>) {
-        // After a failure notes are discarded, and the threads that take them do not learn of it.
+        // After a failure notes are discarded, unnoticed by the threads that take them.
         if self.failure.is_none() {
             self.failure = work(&mut self.file).err();
         }
@@ -213,8 +212,8 @@ impl Output {
     }
 }
 
-/// The id of a key with this hash: another number for each, and not the hash. The last step
-/// of MurmurHash3.
+/// The id of a key with this hash: unique, but not the hash itself. The last step of
+/// MurmurHash3.
 fn scramble(hash: u64) -> u64 {
     let hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
@@ -251,7 +250,7 @@ mod tests {
         assert_eq!(ended.unwrap().lost, 5);
     }
 
-    /// Notes of threads in one tick are spread evenly, and notes that are not old enough wait.
+    /// Notes of threads in one tick are spread evenly, and notes not old enough wait.
     #[test]
     fn notes_of_many_tapes_come_in_one_order() {
         let note =

@@ -1,4 +1,4 @@
-//! Files as they should be, cut short, and damaged at every byte.
+//! Valid files, files cut short, and files damaged at every byte.
 
 use frazil_recording::{
     DecodeError, Decoder, Encoder, End, FOR_EVER, Header, Lifetimes, Operation, Record,
@@ -9,7 +9,7 @@ fn header(has_sizes: bool) -> Header {
     Header { rate: 0.25, start_unix_ns: 1_700_000_000_000_000_000, has_sizes, lifetimes }
 }
 
-/// Numbers of every length, in no order.
+/// Numbers of every length, in mixed order.
 fn records(count: u64, has_sizes: bool) -> Vec<Record> {
     let number = |index: u64| (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let record = |index: u64| {
@@ -49,7 +49,7 @@ fn file(records: &[Record], has_sizes: bool, flush_every: usize) -> (Vec<u8>, Ve
     (file, ends)
 }
 
-/// Decodes as far as whole blocks go; how far that was, and the records.
+/// Decodes all whole blocks. Returns the bytes decoded, and the records.
 fn decoded(bytes: &[u8]) -> Result<(Decoder, usize, Vec<Record>), DecodeError> {
     let (mut decoder, mut records, mut at) = (Decoder::default(), Vec::new(), 0);
     while at < bytes.len() {
@@ -105,7 +105,7 @@ fn a_file_cut_short_is_read_up_to_its_last_whole_block() {
     }
 }
 
-/// Whichever byte is changed, and however: an error, or the blocks before it.
+/// Any change of any byte gives an error, or the blocks before it.
 #[test]
 fn a_damaged_byte_is_found_out() {
     let written = records(60, true);
@@ -120,7 +120,7 @@ fn a_damaged_byte_is_found_out() {
                     assert!(error.to_string().len() < 200, "{error}");
                 }
                 Ok((decoder, _, read)) => {
-                    // A length that reaches beyond the file.
+                    // The length exceeds the file.
                     let before = ends.iter().rev().find(|end| end.0 <= at).unwrap().1;
                     assert_eq!(read, written[..before], "byte {at}");
                     assert_eq!(decoder.end(), None);
@@ -162,7 +162,7 @@ fn headers_that_make_no_sense_are_refused() {
     assert!(problem(0.5, b"\x89frazil\n\x02\0\0\0\x01\0\0\0\x01").contains("checksum"));
 }
 
-/// A file that was written before lifetimes were: two gets and a set with sizes, and a delete.
+/// A file of version 1, without lifetimes: two gets and a set with sizes, and a delete.
 const VERSION_1: &[u8] = include_bytes!("version-1.frazil");
 
 #[test]

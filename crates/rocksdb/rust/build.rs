@@ -1,4 +1,4 @@
-//! Compiles the block cache with the headers of the RocksDB that is linked.
+//! Compiles the block cache with the headers of the linked RocksDB.
 
 use std::path::PathBuf;
 

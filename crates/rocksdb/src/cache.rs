@@ -1,6 +1,7 @@
 //! The functions of `include/frazil.h`.
 //!
-//! None unwinds: a panic aborts the process with a message, because the functions are `extern "C"`.
+//! They do not unwind: a panic aborts the process with a message, because the functions are
+//! `extern "C"`.
 
 use std::borrow::Borrow;
 use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
@@ -21,14 +22,14 @@ use crate::key::{Key, Query};
 /// a queue.
 const METADATA: u64 = 64 + 12 + 8;
 
-/// Before a policy: the hottest entries are frozen as long as that pays.
+/// Prefix of a policy: the hottest entries are frozen while that pays.
 const FROZEN: &str = "frozen+";
 
-/// A cache as C has it, shared with the thread that freezes it, if there is one.
+/// A cache for C, shared with the thread that freezes it, if any.
 #[derive(Debug)]
 pub struct Cache {
     handles: Handles,
-    /// Whether entries are charged for [`METADATA`] too.
+    /// Whether entries are also charged for [`METADATA`].
     charges_metadata: bool,
     control: Mutex<Option<FreezingControl>>,
 }
@@ -47,13 +48,13 @@ impl Borrow<Handles> for Cache {
 pub struct Options {
     /// A sum of charges.
     pub capacity: u64,
-    /// A policy by name, perhaps behind `frozen+`, or null for `mobius`.
+    /// The name of a policy, optionally after `frozen+`, or null for `mobius`.
     pub policy: *const c_char,
-    /// Decides, with the keys, the order of entries in the index.
+    /// Determines, with the keys, the order of entries in the index.
     pub hash_seed: u64,
-    /// Whether an entry to hold that does not fit is refused.
+    /// Whether an entry to be held is refused if it does not fit.
     pub strict: bool,
-    /// Whether an entry's overhead beside its object is charged too.
+    /// Whether an entry's overhead beside its object is also charged.
     pub charges_metadata: bool,
 }
 
@@ -61,24 +62,24 @@ pub struct Options {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It was done.
+    /// Success.
     Ok = 0,
-    /// There is no room, in a strict cache; the object is still the caller's.
+    /// A strict cache has no room; the object still belongs to the caller.
     Refused = 1,
     /// There is no policy of this name.
     UnknownPolicy = 2,
     /// Entries of this policy cannot be held.
     CannotHold = 3,
-    /// It was done, and took the place of another object.
+    /// Success, and the object replaced another.
     Replaced = 4,
-    /// The system refuses the thread that a cache with freezing needs.
+    /// The system refused the thread that a cache with freezing needs.
     NoThread = 5,
 }
 
 type Handle = NonNull<Entry>;
 
 impl Cache {
-    /// The controller of freezing, if there is one, locked.
+    /// Locks the controller of freezing, if any.
     fn control(&self) -> MutexGuard<'_, Option<FreezingControl>> {
         self.control.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -92,9 +93,9 @@ impl Cache {
 
     /// # Safety
     ///
-    /// A handle of this cache that was not released.
+    /// `handle` is a handle of this cache that was not released.
     unsafe fn held(&self, handle: Handle) -> std::mem::ManuallyDrop<Held<Key, Entry, FixedState>> {
-        // SAFETY: as promised; it is not dropped.
+        // SAFETY: as promised; the result is not dropped.
         std::mem::ManuallyDrop::new(unsafe { self.handles.from_raw(handle) })
     }
 
@@ -133,14 +134,14 @@ unsafe fn bytes<'k>(key: *const u8, len: usize) -> &'k [u8] {
 ///
 /// # Safety
 ///
-/// Both lead somewhere, and the name of the policy ends in a zero byte.
+/// Both pointers are valid, and the name of the policy ends in a zero byte.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frazil_new(options: *const Options, cache: *mut *mut Cache) -> Status {
     // SAFETY: as promised.
     let options = unsafe { &*options };
     let name = match options.policy.is_null() {
         true => "mobius",
-        // SAFETY: as promised. Bytes that are no text name no policy.
+        // SAFETY: as promised. Bytes that are not UTF-8 name no policy.
         false => unsafe { CStr::from_ptr(options.policy) }.to_str().unwrap_or(""),
     };
     let (freezing, name) = match name.strip_prefix(FROZEN) {
@@ -163,17 +164,17 @@ pub unsafe extern "C" fn frazil_new(options: *const Options, cache: *mut *mut Ca
     Status::Ok
 }
 
-/// Drops a cache and all that is not held: `frazil_free` of `frazil.h`.
+/// Drops a cache and all entries that are not held: `frazil_free` of `frazil.h`.
 ///
 /// # Safety
 ///
-/// It came from [`frazil_new`], and no thread uses it any more; or it is null.
+/// The cache came from [`frazil_new`], and no thread uses it any more; or it is null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frazil_free(cache: *mut Cache) {
     if !cache.is_null() {
         // SAFETY: as promised.
         let cache = unsafe { Arc::from_raw(cache) };
-        // First, so that it is dropped here and not by the thread, for which this waits.
+        // First, so that the cache is dropped here and not by the thread, for which this waits.
         let control = cache.control().take();
         drop(control);
         drop(cache);
@@ -184,8 +185,8 @@ pub unsafe extern "C" fn frazil_free(cache: *mut Cache) {
 ///
 /// # Safety
 ///
-/// The key is so long; the kind is there as long as the entry; any thread may use and drop the
-/// object; `handle` leads somewhere, or is null.
+/// The key has `key_len` bytes; the kind outlives the entry; any thread may use and drop the
+/// object; `handle` is valid or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frazil_insert(
     cache: &Cache,
@@ -200,7 +201,7 @@ pub unsafe extern "C" fn frazil_insert(
     // SAFETY: as promised.
     let key = Key::new(unsafe { bytes(key, key_len) });
     let entry = Entry { object, kind };
-    // Numbers and not an enum, because C may hand over any.
+    // Numbers and not an enum, because C may pass any number.
     let priority = match priority {
         1 => Priority::High,
         2 => Priority::Bottom,
@@ -244,7 +245,7 @@ pub unsafe extern "C" fn frazil_standalone(
     let make = || (Key::nameless(key), Entry { object, kind });
     let (name, entry) = make();
     if let Some((handle, _)) = cache.insert_held(name, entry, charge, Priority::Low) {
-        // SAFETY: it was just made.
+        // SAFETY: it was just created.
         cache.handles.erase_held(&*unsafe { cache.held(handle) });
         return handle.as_ptr();
     }
@@ -252,7 +253,7 @@ pub unsafe extern "C" fn frazil_standalone(
         return std::ptr::null();
     }
     let (name, entry) = make();
-    // Without metadata as well.
+    // Also without metadata.
     match cache.handles.hold_detached(name, entry, 0) {
         Ok(held) => Held::into_raw(held).as_ptr(),
         Err(refused) => {
@@ -266,7 +267,7 @@ pub unsafe extern "C" fn frazil_standalone(
 ///
 /// # Safety
 ///
-/// The key is so long.
+/// The key has `key_len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frazil_hold(
     cache: &Cache,
@@ -281,11 +282,11 @@ pub unsafe extern "C" fn frazil_hold(
     }
 }
 
-/// Holds once more: `frazil_hold_more` of `frazil.h`.
+/// Holds an entry once more: `frazil_hold_more` of `frazil.h`.
 ///
 /// # Safety
 ///
-/// A handle of this cache that was not released.
+/// `handle` is a handle of this cache that was not released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frazil_hold_more(cache: &Cache, handle: Handle) {
     // SAFETY: as promised.
@@ -296,7 +297,7 @@ pub unsafe extern "C" fn frazil_hold_more(cache: &Cache, handle: Handle) {
 ///
 /// # Safety
 ///
-/// A handle of this cache that was not released as often as it was held.
+/// `handle` is a handle of this cache, released fewer times than it was held.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frazil_release(
     cache: &Cache,
@@ -311,7 +312,7 @@ pub unsafe extern "C" fn frazil_release(
 ///
 /// # Safety
 ///
-/// The key is so long.
+/// The key has `key_len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frazil_erase(cache: &Cache, key: *const u8, key_len: usize) -> bool {
     // SAFETY: as promised.
@@ -322,14 +323,14 @@ pub unsafe extern "C" fn frazil_erase(cache: &Cache, key: *const u8, key_len: us
 ///
 /// # Safety
 ///
-/// A handle of this cache that was not released, and `key_len` leads somewhere.
+/// `handle` is a handle of this cache that was not released, and `key_len` is valid.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frazil_key(
     cache: &Cache,
     handle: Handle,
     key_len: *mut usize,
 ) -> *const u8 {
-    // SAFETY: as promised; it stays where it is as long as it is held.
+    // SAFETY: as promised; the key stays in place while the entry is held.
     unsafe {
         let held = cache.held(handle);
         let key = held.key().bytes();
@@ -338,11 +339,11 @@ pub unsafe extern "C" fn frazil_key(
     }
 }
 
-/// Its charge, without metadata: `frazil_charge` of `frazil.h`.
+/// The charge of a held entry, without metadata: `frazil_charge` of `frazil.h`.
 ///
 /// # Safety
 ///
-/// A handle of this cache that was not released.
+/// `handle` is a handle of this cache that was not released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frazil_charge(cache: &Cache, handle: Handle) -> u64 {
     // SAFETY: as promised.
@@ -350,11 +351,11 @@ pub unsafe extern "C" fn frazil_charge(cache: &Cache, handle: Handle) -> u64 {
     held.charge().saturating_sub(cache.charge_with_metadata(held.key(), 0))
 }
 
-/// Its charge with metadata: `frazil_total_charge` of `frazil.h`.
+/// The charge of a held entry with metadata: `frazil_total_charge` of `frazil.h`.
 ///
 /// # Safety
 ///
-/// A handle of this cache that was not released.
+/// `handle` is a handle of this cache that was not released.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn frazil_total_charge(cache: &Cache, handle: Handle) -> u64 {
     // SAFETY: as promised.
@@ -370,7 +371,7 @@ type Visit = unsafe extern "C" fn(
     charge: u64,
 );
 
-/// Shows all entries: `frazil_for_each` of `frazil.h`.
+/// Calls `visit` for all entries: `frazil_for_each` of `frazil.h`.
 ///
 /// # Safety
 ///
@@ -404,7 +405,7 @@ pub unsafe extern "C" fn frazil_record(
     let path = OsStr::from_bytes(unsafe { CStr::from_ptr(path) }.to_bytes());
     match cache.handles.record(path, rate) {
         Ok(recording) => {
-            // The cache ends it.
+            // The cache ends the recording.
             std::mem::forget(recording);
             true
         }
@@ -416,7 +417,7 @@ pub unsafe extern "C" fn frazil_record(
     }
 }
 
-/// Writes a page for Prometheus: `frazil_prometheus` of `frazil.h`. How long all of it is.
+/// Writes a page for Prometheus: `frazil_prometheus` of `frazil.h`. Returns the page's full length.
 ///
 /// # Safety
 ///
@@ -458,19 +459,19 @@ pub extern "C" fn frazil_capacity(cache: &Cache) -> u64 {
     cache.handles.capacity()
 }
 
-/// Asks for a capacity, and answers the one in force: `frazil_set_capacity` of `frazil.h`.
+/// Requests a capacity, and returns the one in force: `frazil_set_capacity` of `frazil.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn frazil_set_capacity(cache: &Cache, capacity: u64) -> u64 {
     cache.handles.set_capacity(capacity)
 }
 
-/// Whether it is strict: `frazil_is_strict` of `frazil.h`.
+/// Whether the cache is strict: `frazil_is_strict` of `frazil.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn frazil_is_strict(cache: &Cache) -> bool {
     cache.handles.is_strict()
 }
 
-/// Makes it strict, or not: `frazil_set_strict` of `frazil.h`.
+/// Makes the cache strict, or not: `frazil_set_strict` of `frazil.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn frazil_set_strict(cache: &Cache, strict: bool) {
     cache.handles.set_strict(strict);

@@ -12,29 +12,30 @@ use std::ffi::c_void;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// Called once for each admitted object, with the context, on the thread that released it last.
-    /// It may call the cache, and must not unwind.
+    /// Called once for each admitted object, with the context, on the last thread to release it. It
+    /// may call the cache, and must not unwind.
     pub drop: Option<unsafe extern "C" fn(object: *mut c_void, context: *mut c_void)>,
-    /// Handed to `drop`.
+    /// Passed to `drop`.
     pub context: *mut c_void,
 }
 
-/// An object and its kind: a handle leads to these.
+/// An object and its kind: a handle points to these.
 ///
 /// ```
-/// // Beside a key of 16 bytes and what counts holders it fills a line.
+/// // With a key of 16 bytes and the count of holders it fills a line.
 /// assert_eq!(size_of::<frazil_rocksdb::Entry>(), 16);
 /// ```
 #[repr(C)]
 #[derive(Debug)]
 pub struct Entry {
-    /// The caller's; may be null.
+    /// Belongs to the caller; may be null.
     pub object: *mut c_void,
     /// Never null.
     pub kind: *const Kind,
 }
 
-// SAFETY: who inserts an object promises that any thread may use and drop it (`frazil.h`).
+// SAFETY: the caller that inserts an object promises that any thread may use and drop it
+// (`frazil.h`).
 unsafe impl Send for Entry {}
 // SAFETY: as above.
 unsafe impl Sync for Entry {}
@@ -42,7 +43,7 @@ unsafe impl Sync for Entry {}
 impl Drop for Entry {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the kind is there as long as an entry of it (promised to `frazil_insert`).
+        // SAFETY: the kind outlives its entries (promised to `frazil_insert`).
         let kind = unsafe { &*self.kind };
         if let Some(drop) = kind.drop {
             // SAFETY: as the caller wants it, once.

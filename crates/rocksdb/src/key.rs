@@ -1,12 +1,12 @@
-//! Keys: any number of bytes, in 16. Keys of RocksDB's blocks have 16 bytes and lie in the entry's
-//! cache line.
+//! Keys: any number of bytes, represented in 16. Keys of RocksDB's blocks have 16 bytes and lie in
+//! the entry's cache line.
 
 use std::hash::{Hash, Hasher};
 
 use equivalent::Equivalent;
 
-/// The second word of a key that lies elsewhere. A key of 16 bytes that ends in it lies elsewhere
-/// too, so that the word says which it is.
+/// The second word of a key that lies elsewhere. A key of 16 bytes that ends in this word also
+/// lies elsewhere, so the word is unambiguous.
 const ELSEWHERE: u64 = 0x8f1b_bcdc_bfa5_3e0b;
 
 /// The key of an entry.
@@ -20,7 +20,7 @@ pub(crate) struct Key {
 #[derive(Debug)]
 struct Elsewhere {
     bytes: Box<[u8]>,
-    /// Whether no look-up finds it.
+    /// Whether no look-up finds the key.
     is_nameless: bool,
 }
 
@@ -68,13 +68,13 @@ impl Key {
         }
     }
 
-    /// Bytes that it takes on the heap.
+    /// Bytes on the heap.
     pub(crate) fn heap_bytes(&self) -> usize {
         self.lies_elsewhere().map_or(0, |elsewhere| size_of::<Elsewhere>() + elsewhere.bytes.len())
     }
 }
 
-// `bytes` reads both as they lie.
+// `bytes` reads both words in place.
 const _: () = assert!(size_of::<Key>() == 16);
 
 impl Drop for Key {

@@ -1,5 +1,5 @@
-//! [`frazil::HandleCache`] for C (`include/frazil.h`), which the block cache for RocksDB builds on
-//! (`cpp/`; `docs/design/rocksdb.md`).
+//! [`frazil::HandleCache`] for C (`include/frazil.h`), on which the block cache for RocksDB is
+//! built (`cpp/`; `docs/design/rocksdb.md`).
 //!
 //! A handle is the address of an [`Entry`], so C reads an object without a call.
 

@@ -5,11 +5,10 @@
 //! segment_hits CAPACITY%,… TRACE…
 //! ```
 //!
-//! Each key has 8 bytes, and a value as long as the trace says, or a block of 4 KiB. Segments are a
+//! Each key has 8 bytes, and a value of the trace's length, or a block of 4 KiB. Segments are a
 //! 128th of the capacity, from 16 KiB to 1 MiB; a value that does not fit into one is a miss each
 //! time. The learner works in place, so that a run is the same each time. A miss stores the value.
-//! The last column is how many models were made. The first two million records of a trace are
-//! replayed.
+//! The last column is the number of models. The first two million records of a trace are replayed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -23,9 +22,9 @@ const EVICTIONS: [(&str, Eviction); 4] = [
     ("fifo-merge", Eviction::FifoMerge),
     ("gl-cache", Eviction::GlCache),
 ];
-/// Traces without sizes are of blocks of a disk.
+/// Traces without sizes are of disk blocks.
 const VALUE_BYTES: u32 = 4096;
-/// A segment has room for one.
+/// A segment has room for one block.
 const SEGMENT_BYTES_MIN: u64 = 16 << 10;
 
 fn size(trace: &Trace, at: usize) -> u32 {

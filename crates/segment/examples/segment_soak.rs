@@ -1,14 +1,14 @@
-//! Stores of every eviction under mixed operations, for as many seconds as one wants:
+//! Stores of every eviction under mixed operations, for any number of seconds:
 //! `cargo xtask soak`.
 //!
-//! Short tests begin with fresh stores. These stay: segments, lines of the index, guards and counts
-//! that are lost once in a million operations build up. Values say their key and version and are
-//! all checked. Each key is written by one thread, so a read that began after a write had returned
-//! must not find an older version. After each phase all threads end, and every part is counted
-//! against the others. The store is saved and put back while it is written to, and validated at
-//! work. Memory is the growth of the process.
+//! Short tests begin with fresh stores. These stay, so segments, lines of the index, guards and
+//! counts that are lost once in a million operations add up. Values contain their key and version,
+//! and all are checked. Each key is written by one thread, so a read that began after a write had
+//! returned must not find an older version. After each phase all threads end, and the counts of
+//! all parts are compared. The store is saved and restored while it is written to, and validated
+//! under load. Memory is the growth of the process.
 //!
-//! The soak fails by panicking; else it prints what each store did.
+//! The soak fails by a panic; otherwise it prints each store's counts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ const WRITERS: u64 = 2;
 const READERS: u64 = 2;
 /// Length of a phase, after which threads end and everything is validated.
 const PHASE: Duration = Duration::from_secs(1);
-/// Memory of threads' stacks, buffers and the allocator beside the stores.
+/// Memory of threads' stacks, buffers and the allocator, beside the stores.
 const BESIDE: u64 = 12 << 20;
 const VALUE_HEAD: usize = 16;
 
@@ -45,9 +45,9 @@ fn stored<T>(result: Result<T, StoreError>) -> T {
 struct Soaked {
     store: Store,
     eviction: Eviction,
-    /// By key, the version of its last write or removal that has returned.
+    /// By key, the version of its last completed write or removal.
     versions: Vec<AtomicU64>,
-    /// By writer, what its counter said last.
+    /// By writer, the last value of its counter.
     counted: Vec<AtomicU64>,
     reads: AtomicU64,
     snapshots: AtomicU64,
@@ -69,7 +69,7 @@ fn value_of(number: u64, version: u64, length: usize) -> Vec<u8> {
     value
 }
 
-/// The version of a value, all of whose bytes are as they should be.
+/// The version of a value. Checks all of its bytes.
 fn version_of(number: u64, entry: &Entry<'_>) -> u64 {
     let word = |at: usize| u64::from_le_bytes(entry.value[at..at + 8].try_into().expect("a head"));
     let (version, length) = (word(0), (word(8) ^ number << 32) as usize);
@@ -79,7 +79,7 @@ fn version_of(number: u64, entry: &Entry<'_>) -> u64 {
 }
 
 fn length(chance: &mut Xoshiro256PlusPlus, phase: u64) -> usize {
-    // Sizes change from phase to phase, and a few items take a good part of a segment.
+    // Sizes change from phase to phase, and a few items fill a large part of a segment.
     let most = [64, 300, 2_000, 700][phase as usize % 4];
     if chance.random_range(0..500) == 0 { 30_000 } else { chance.random_range(VALUE_HEAD..most) }
 }
@@ -157,7 +157,7 @@ impl Soaked {
         }
     }
 
-    /// Writes one of the keys that are this writer's alone.
+    /// Writes one of the keys that only this writer writes.
     fn write(&self, chance: &mut Xoshiro256PlusPlus, writer: u64, version: u64, phase: u64) {
         let number = any_key(chance) / WRITERS * WRITERS + writer;
         let key = key(number);
@@ -192,7 +192,7 @@ impl Soaked {
         self.versions[number as usize].store(version, SeqCst);
     }
 
-    /// The writer's counter takes each step, unless it was evicted between.
+    /// The writer's counter takes each step, unless it was evicted in between.
     fn count(&self, writer: u64) {
         let key = (KEYS + writer).to_be_bytes();
         let last = self.counted[writer as usize].load(SeqCst);
@@ -218,7 +218,8 @@ impl Soaked {
         assert!(seen.as_ref().is_none_or(whole), "{seen:?}");
     }
 
-    /// Saves the store while others write, and puts that into another, where no value is damaged.
+    /// Saves the store while others write, and restores that into another, in which no value is
+    /// damaged.
     fn save(&self, path: &Path) {
         let least: Vec<_> = (0..KEYS).map(|number| self.least(number)).collect();
         self.store.save(path).expect("a file");
@@ -242,13 +243,13 @@ impl Soaked {
     }
 }
 
-/// Bytes of memory that the process has, where the system says so.
+/// Memory of the process in bytes, if the system reports it.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(status.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)
 }
 
-/// One phase of a store: threads come, and go.
+/// One phase of a store, from the start to the end of its threads.
 fn phase(soaked: &Soaked, phase: u64, versions: &[AtomicU64], path: &Path) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -291,7 +292,7 @@ fn main() {
     let path = std::env::temp_dir().join(format!("segment-soak-{}", std::process::id()));
     let versions: Vec<_> = (0..WRITERS).map(|_| AtomicU64::new(0)).collect();
     let done = Arc::new(AtomicBool::new(false));
-    // The most that the process had at any moment.
+    // The peak memory of the process.
     let sampler = {
         let done = Arc::clone(&done);
         thread::spawn(move || {

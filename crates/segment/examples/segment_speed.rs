@@ -4,9 +4,9 @@
 //!
 //! `cargo run --release --package frazil-segment --example segment_speed`
 //!
-//! Keys are 16 bytes, values 64 to 1,024 with all lengths as likely. In a loop of dependent gets
-//! the next key depends on a byte of the value before, so that no two gets overlap. Keys are drawn
-//! before, as to draw one takes as long as a hit.
+//! Keys are 16 bytes, values 64 to 1,024 with all lengths equally likely. In a loop of dependent
+//! gets the next key depends on a byte of the value before, so that no two gets overlap. Keys are
+//! drawn beforehand, because drawing one takes as long as a hit.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -68,12 +68,12 @@ fn warm(store: &Store, requests: &[u32]) -> f64 {
     hits as f64 / (requests.len() / 2) as f64
 }
 
-/// A thread's work on its keys, which it repeats: one call is `BATCH` gets.
+/// A thread's repeated work on its keys: one call is `BATCH` gets.
 type Turn = fn(&Store, &[Key], &mut Vec<u8>);
 
 fn dependent(store: &Store, keys: &[Key], out: &mut Vec<u8>) {
     for key in keys {
-        // All bytes are zero, which the processor does not know.
+        // All bytes are zero, but the processor cannot know that.
         let last = out.last().copied().unwrap_or(0);
         let mut key = *key;
         key[15] ^= last;
@@ -125,7 +125,7 @@ fn speed(store: &Store, keys: &[Vec<Key>], turn: Turn, seconds: f64) -> f64 {
     })
 }
 
-/// Keys that are there, of as many requests.
+/// The present keys among this number of requests.
 fn keys(store: &Store, seed: u64, length: usize) -> Vec<Key> {
     let numbers = requests(seed, length);
     let keys = numbers.into_iter().map(|number| key(u64::from(number)));
@@ -179,7 +179,7 @@ fn memory(eviction: Eviction, items: u64, length: Length) -> Option<(f64, f64)> 
     let value = vec![1; 1024];
     let bytes: u64 = (0..items).map(|number| 16 + length(number) as u64).sum();
     let before = resident_bytes()?;
-    // Room for all of it, so that nothing is evicted and nothing is kept free.
+    // Capacity for all items, so that nothing is evicted and nothing is kept free.
     let builder = Store::builder((bytes * 5 / 4) as usize + (4 << 20)).eviction(eviction);
     let store = builder.build().expect("a store");
     for number in 0..items {
@@ -211,7 +211,7 @@ fn memories(scale: u64) {
     }
 }
 
-/// The most that the process has grown by, while a store is written over and over.
+/// The peak growth of the process while a store is written repeatedly.
 fn capacity(megabytes: u64) {
     let value = vec![1; 1024];
     let Some(before) = resident_bytes() else { return };
@@ -237,7 +237,7 @@ fn capacity(megabytes: u64) {
 struct Times {
     counts: Vec<u64>,
     longest: Duration,
-    /// Only runs in which the system did not take the processor away.
+    /// Longest time of runs that the system did not preempt.
     longest_undisturbed: Duration,
 }
 
@@ -285,7 +285,7 @@ impl Times {
     }
 }
 
-/// How often the system has taken the processor away from this thread.
+/// How often the system has preempted this thread.
 fn preemptions() -> i64 {
     // SAFETY: zeroes are a valid value of these numbers, and the call overwrites them with those of
     // this thread.
@@ -364,7 +364,7 @@ fn main() {
     println!("            p50     p99    p99.9    longest   undisturbed");
     holds("fifo-merge", &store(Eviction::FifoMerge, KEYS / 10), length, seconds);
     holds("gl-cache", &store(Eviction::GlCache, KEYS / 10), length, seconds);
-    // As many rows as a learner takes, so that it trains after each snapshot.
+    // The most rows that a learner takes, so that it trains after each snapshot.
     let many = Store::builder((KEYS / 10 * ITEM_BYTES) as usize).segment_bytes(8 << 10);
     let many = many.eviction(Eviction::GlCache).build().expect("a store");
     holds("gl-cache, segments of 8 KiB", &many, length, seconds);

@@ -20,18 +20,18 @@ use crate::store::{Counters, Store};
 use crate::sync::Mutex;
 use crate::sync::atomic::AtomicU64;
 
-/// The largest segments: offsets within have 20 bits.
+/// The largest segment: offsets in it have 20 bits.
 const SEGMENT_BYTES_MAX: usize = 1 << 20;
 const SEGMENT_BYTES_MIN: usize = 1 << 10;
 /// The fewest segments of a store if the user sets no segment size.
 const SEGMENTS_WANTED: usize = 64;
-/// The fewest segments of any store: one for the index, one to merge into, one free, four that
+/// The fewest segments of any store: one for the index, one to merge into, one free, four to
 /// merge, one open.
 const SEGMENTS_MIN: usize = 8;
 /// Places in the index have 40 bits.
 const CAPACITY_BYTES_MAX: usize = 1 << 40;
-/// The most free segments kept ready: two threads write as much while a third, which evicts, is
-/// suspended for some milliseconds.
+/// The most free segments kept ready: two threads fill this many while a third, which evicts,
+/// is suspended for some milliseconds.
 const FREE_MAX: usize = 8;
 const LINE_BYTES: usize = 64;
 
@@ -87,9 +87,9 @@ pub enum BuildError {
     },
     /// The capacity is more than a tebibyte.
     TooLarge,
-    /// The system has no memory.
+    /// The system has not enough memory.
     Memory(io::Error),
-    /// The system has no thread for the learner ([`Eviction::GlCache`]).
+    /// The system cannot start a thread for the learner ([`Eviction::GlCache`]).
     Thread(io::Error),
 }
 
@@ -125,7 +125,7 @@ impl std::error::Error for BuildError {
 }
 
 impl Store {
-    /// Settings of a store that takes at most `capacity_bytes` of memory for everything.
+    /// Settings of a store that takes at most `capacity_bytes` of memory in total.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(16 << 20).build()?;
@@ -169,9 +169,9 @@ impl Builder {
         self
     }
 
-    /// A clock in milliseconds that the caller advances and that never goes back: a server sets it
-    /// once a round. By default the store reads the system's clock when it reads or writes an entry
-    /// with a lifetime, which takes 27 ns.
+    /// A clock in milliseconds that the caller advances and that never runs backwards: a server
+    /// sets it once a round. By default the store reads the system's clock when it reads or writes
+    /// an entry with a lifetime, which takes 27 ns.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -192,7 +192,7 @@ impl Builder {
         self
     }
 
-    /// The seed of the hash, for reproducible runs. The default is random, so that clients cannot
+    /// The seed of the hash, for reproducible runs. The default is random, so clients cannot
     /// choose colliding keys.
     ///
     /// ```
@@ -217,8 +217,7 @@ impl Builder {
         self
     }
 
-    /// Builds the store. Its memory is reserved and not touched yet, except for the first page of
-    /// the index.
+    /// Builds the store. It reserves its memory but touches only the first page of the index.
     ///
     /// # Errors
     ///
@@ -293,7 +292,7 @@ impl Builder {
 mod tests {
     use super::*;
 
-    /// As the design page states it.
+    /// As the design page states.
     #[test]
     fn there_are_80_bytes_beside_a_segment_and_28_kib_beside_all() {
         let index = |segments| index::bytes_beside(SEGMENT_BYTES_MAX, segments);

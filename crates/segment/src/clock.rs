@@ -1,4 +1,4 @@
-//! The time that lifetimes are measured in: the system's, or a clock that the user moves.
+//! The clock for lifetimes: the system's, or one that user code advances.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,15 +1,15 @@
 //! Space for new items: drops expired segments, merges others, evicts.
 //!
-//! Writers evict, a little with each write: 16 items at a time; while few segments are free, eight
-//! bytes for each byte that they write. So no write waits for a whole merge, there is no thread to
+//! Writers evict a little with each write: 16 items at a time, or while few segments are free,
+//! eight bytes for each byte written. So no write waits for a whole merge, there is no thread to
 //! schedule, and a program evicts the same in each run. One writer at a time has the evictor; the
-//! others go on while there is a free segment.
+//! others continue while there is a free segment.
 //!
 //! A *job* is a run of segments of one class, neighbours in the order of writing. It visits their
 //! items in order. It copies items that stay into one new segment, which replaces the run, and
 //! unlinks the others. If the segments are dropped, no item stays. If the job only reclaims the
-//! space of removed and replaced items, all others stay. Otherwise as many stay as fit into a
-//! segment. `choose` chooses the segments, `job` visits them.
+//! space of removed and replaced items, all others stay. Otherwise items stay up to one segment's
+//! size. `choose` chooses the segments, `job` visits them.
 
 mod choose;
 mod job;
@@ -33,14 +33,14 @@ pub(crate) struct Evictor {
     spare: Option<u32>,
     /// Start of the next merge, if merges go through the segments in order.
     hand: Hand,
-    /// Where space is looked for that removals have left.
+    /// Where the search for space left by removals continues.
     search: u32,
-    /// The segment that was looked at last, of those that may be over.
+    /// The segment last checked for whether it is over.
     sweep: u32,
-    /// Segments that end next, of those that were looked at.
+    /// Segments that end next, of those checked.
     endings: Endings,
     ranking: Ranking,
-    /// Whether the run that was chosen last was ranked.
+    /// Whether the last chosen run was ranked.
     has_ranked: bool,
     chance: u64,
     /// Bytes sampled, by score.
@@ -68,7 +68,7 @@ impl Evictor {
         }
     }
 
-    /// Processes about so many bytes. False: no work was found.
+    /// Processes about `bytes` bytes. False: there was no work.
     pub(crate) fn advance(&mut self, store: &Store, bytes: usize) -> bool {
         let mut left = bytes;
         loop {
@@ -90,7 +90,7 @@ impl Evictor {
         }
     }
 
-    /// Frees segments that no reader uses any more.
+    /// Frees segments that readers no longer use.
     fn drain(&mut self, segments: &Segments, hazards: &Hazards) {
         self.limbo.drain(segments, hazards);
         if self.spare.is_none() {
@@ -144,7 +144,7 @@ impl Evictor {
         Some(job)
     }
 
-    /// Takes a run out of its chain, to go through it.
+    /// Takes a run out of its chain for a job.
     fn take(
         &mut self,
         store: &Store,
@@ -169,7 +169,7 @@ impl Evictor {
         if let Some(merged) = merged {
             let now_ms = store.clock.now_ms();
             table.begin_merged(merged, class, now_ms, segments);
-            // A sum of eight times may be beyond 64 bits.
+            // A sum of eight times may exceed 64 bits.
             let written = |&s: &u32| u128::from(table.get(s).written_ms.load(Relaxed));
             let mean = segments.iter().map(written).sum::<u128>() / segments.len() as u128;
             table.get(merged).written_ms.store(mean as u64, Relaxed);
@@ -181,8 +181,8 @@ impl Evictor {
         Job::new(store, class, segments, keep, merged, previous)
     }
 
-    /// Retires the segments that a job has emptied, which then wait for their readers, and puts the
-    /// merged segment into service.
+    /// Retires the segments that a job has emptied, which then wait for their readers, and links
+    /// the merged segment into the chain.
     fn end(&mut self, store: &Store, job: &Job) {
         self.limbo.add(job.run());
         if let Some(merged) = job.merged {
@@ -195,7 +195,7 @@ impl Evictor {
         }
     }
 
-    /// Nothing is sealed, but segments may be open that have items.
+    /// Nothing is sealed, but open segments may have items.
     fn close_one(&mut self, segments: &Segments) {
         let open = (0..CLASSES).map(|class| (class, segments.open(class)));
         let filled = |segment: u32| segments.get(segment).state().filled();

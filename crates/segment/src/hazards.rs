@@ -17,8 +17,8 @@ use crate::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::sync::atomic::{AtomicU32, AtomicU64, fence};
 use crate::sync::fence_for_loom;
 
-/// Records: of more reads at once than these, the others take a lock. Few where a checker is to see
-/// that happen.
+/// Number of records: further concurrent reads take a lock. Few under a checker, so that this
+/// happens.
 pub(crate) const RECORDS: usize = if cfg!(any(loom, shuttle)) { 2 } else { 64 };
 
 /// All records are taken.
@@ -30,18 +30,18 @@ pub(crate) struct NoRecord;
 struct Record {
     /// The segment, plus one. 0: the record is free.
     name: AtomicU32,
-    /// Chance, for who has the record.
+    /// Random state for the record's owner.
     chance: AtomicU32,
-    /// Hits of those who had the record; written by who has it.
+    /// Hits of the record's owners; written by the present owner.
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
-/// The records; clones are the same ones.
+/// The records; clones share them.
 #[derive(Clone, Debug)]
 pub(crate) struct Hazards {
     records: Arc<[Record]>,
-    /// Hits of those who found no free record.
+    /// Hits of readers that found no free record.
     unnamed_hits: Arc<AtomicU64>,
 }
 
@@ -53,7 +53,7 @@ impl Names {
         self.0.contains(&(segment + 1))
     }
 
-    /// Whether there are any.
+    /// Whether any segment is named.
     pub(crate) fn any(&self) -> bool {
         self.0 != [0; RECORDS]
     }
@@ -103,8 +103,8 @@ impl Hazards {
     #[inline]
     fn claim(&self, record: usize, segment: u32) -> Option<Hazard<'_>> {
         let record = &self.records[record];
-        // SeqCst: the partner is `names`, see there. Acquire: after all that who had the record
-        // before has done.
+        // SeqCst: the partner is `names`, see there. Acquire: after everything that the
+        // record's previous owner has done.
         let claimed = record.name.load(Relaxed) == 0
             && record.name.compare_exchange(0, segment + 1, SeqCst, Relaxed).is_ok();
         if claimed {
@@ -120,19 +120,19 @@ impl Hazards {
         others.into_iter().find_map(|record| self.claim(record, segment)).ok_or(NoRecord)
     }
 
-    /// The segments that readers may look at although the index does not lead to them any more.
+    /// The segments that readers may still access although the index no longer leads to them.
     ///
-    /// The caller unlinked all items of those that it asks about before. A reader names the segment
+    /// The caller has unlinked all items of the segments in question. A reader names the segment
     /// (SeqCst), and then reads the word of the index again (SeqCst). If the reader's naming comes
     /// before our fence, we see it below. If it comes after, the reader finds the item unlinked,
-    /// and does not look at it.
+    /// and does not access it.
     pub(crate) fn names(&self) -> Names {
         fence(SeqCst);
         // Acquire: partner of `Hazard::drop`, after which the memory may be written.
         Names(std::array::from_fn(|index| self.records[index].name.load(Acquire)))
     }
 
-    /// Counts a hit that named no segment, and says how many of those there were before.
+    /// Counts a hit that named no segment, and returns the number of earlier ones.
     pub(crate) fn hit_unnamed(&self) -> u64 {
         self.unnamed_hits.fetch_add(1, Relaxed)
     }
@@ -176,7 +176,7 @@ impl Hazard<'_> {
         self.record.hits.store(self.record.hits.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Whether a chance of one in `n` comes up.
+    /// True with a probability of one in `n`.
     #[inline]
     pub(crate) fn one_in(&self, n: u32) -> bool {
         let mut chance = self.record.chance.load(Relaxed);
@@ -190,7 +190,7 @@ impl Hazard<'_> {
 
 impl Drop for Hazard<'_> {
     fn drop(&mut self) {
-        // Release: partner of `names`, and of who claims the record next.
+        // Release: partner of `names`, and of the claim by the record's next owner.
         self.record.name.store(0, Release);
     }
 }

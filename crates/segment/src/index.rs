@@ -6,10 +6,11 @@
 //! that do not fit into a line go to overflow lines, in a chain that starts at the line's last
 //! word.
 //!
-//! Reads take no lock. Writers of a hash, and whoever splits its line, hold the lock of its stripe,
-//! which covers part of the lines. A word is written as a whole. It moves within the index in three
-//! steps: the new place is written, the stripe's version goes up, the old place is cleared. So a
-//! reader that missed a word because it moved finds another version than before, and looks again.
+//! Reads take no lock. Writers of a hash, and a thread that splits its line, hold the lock of its
+//! stripe, which covers part of the lines. A word is written as a whole. It moves within the index
+//! in three steps: the new place is written, the stripe's version goes up, the old place is
+//! cleared. So a reader that missed a word because it moved finds a changed version and looks
+//! again.
 
 use crate::mapping::{Mapping, prefetch};
 use crate::segments::{NONE, Segments};
@@ -23,7 +24,7 @@ const LINE_BYTES: u64 = 64;
 /// Items a home on average, at most. With 10 the index takes 11 bytes an item, overflow lines
 /// included, and a third of the items lie in those; with 8 it would be 11.5 and a sixth.
 const ITEMS_PER_HOME: u64 = 10;
-/// Overflow lines of one home, at most: beyond that an item goes for each that comes.
+/// Overflow lines of one home, at most: beyond that each new item displaces another.
 const CHAIN_MAX: usize = 64;
 /// Items of one home, at most.
 const WORDS_MAX: usize = (CHAIN_MAX + 1) * LINE_WORDS;
@@ -115,7 +116,7 @@ impl Place<'_> {
 /// State that writers of overflow lines share.
 #[derive(Debug)]
 struct Overflow {
-    /// The first free line, which leads to the next.
+    /// The first free line, which links to the next.
     free: u64,
     /// Lines of the last page that were never used.
     fresh: u64,
@@ -131,9 +132,9 @@ impl Overflow {
 /// State that only the addition of a home needs.
 #[derive(Debug)]
 pub(crate) struct Growth {
-    /// The places of what moves to it.
+    /// The places of items that move to the new home.
     moving: Vec<u64>,
-    /// Insertions that still pass before another try.
+    /// Insertions to wait before another try.
     rest: u32,
 }
 
@@ -165,18 +166,18 @@ pub(crate) enum LineUse {
     Home,
     /// Of a chain.
     Overflow,
-    /// Not used yet, or not any more.
+    /// Not yet used, or no longer.
     Empty,
-    /// The same, and something is in it.
+    /// Unused but not empty.
     Waste,
 }
 
-/// A look for the words of a hash that have its tag.
+/// A search for the words with the tag of a hash.
 pub(crate) struct Look<'a> {
     mapping: &'a Mapping,
     line: Option<&'a Line>,
     index: usize,
-    /// The last word of the line, as it was when it was looked at.
+    /// The last word of the line, as it was when it was read.
     last: Word,
     tag: u64,
 }
@@ -219,7 +220,7 @@ fn line_at(mapping: &Mapping, location: u64) -> &Line {
 /// The lock of a stripe.
 pub(crate) type Locked<'a> = MutexGuard<'a, ()>;
 
-/// Bytes of the index outside of segments, for so many segments.
+/// Bytes of the index outside of segments, for `segments` segments.
 pub(crate) fn bytes_beside(segment_bytes: usize, segments: usize) -> usize {
     let stripes = STRIPES_MAX.min(segment_bytes as u64 / LINE_BYTES) as usize;
     stripes * (size_of::<Mutex<()>>() + size_of::<AtomicU32>())
@@ -254,7 +255,7 @@ impl Index {
         hash as usize & (self.locks.len() - 1)
     }
 
-    /// Which of `homes` lines is the home of a hash.
+    /// The home of a hash among `homes` lines.
     fn home_of(homes: u64, hash: u64) -> u64 {
         let mask = (2 << homes.ilog2()) - 1;
         let home = hash & mask;
@@ -274,7 +275,7 @@ impl Index {
         line_at(&segments.mapping, self.location_of(Self::home_of(homes, hash), segments))
     }
 
-    /// Has the processor fetch the home of a hash.
+    /// Prefetches the home of a hash.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64, segments: &Segments) {
         let homes = self.homes.load(Acquire);
@@ -282,7 +283,8 @@ impl Index {
         prefetch(segments.mapping.at(location as usize));
     }
 
-    /// The version of a hash's stripe: look for a word, and if there is none, ask again.
+    /// The version of a hash's stripe. Read it, search for a word and, if there is none, read it
+    /// again.
     #[inline]
     pub(crate) fn version(&self, hash: u64) -> u32 {
         // Acquire: partner of `moved`. A reader of its version finds the new copy; a reader that
@@ -305,7 +307,7 @@ impl Index {
         self.locks[self.stripe(hash)].lock()
     }
 
-    /// Leads to another place of the same key.
+    /// Replaces the place of an item by another of the same key.
     pub(crate) fn replace(&self, _: &Locked<'_>, place: Place<'_>, word: Word) {
         place.put(word.0);
     }
@@ -324,7 +326,7 @@ impl Index {
         Ok(())
     }
 
-    /// Puts a word in the place of the least requested of its home, which goes.
+    /// Replaces the least requested word of the home line by `word`. Returns the old one.
     pub(crate) fn displace(
         &self,
         _: &Locked<'_>,
@@ -386,7 +388,7 @@ impl Index {
         }
         last.put(0);
         if items().count() == 1 {
-            // The only one left goes where the link was.
+            // The only word left replaces the link.
             let only = Place { line, index: items().next().expect("one") };
             Place { line: before, index: LINE_WORDS - 1 }.put(only.word().0);
             self.moved(hash);
@@ -415,8 +417,8 @@ impl Index {
         Some(location)
     }
 
-    /// Lays lines for overflow in a segment that the caller has taken, or gives it back, if there
-    /// are lines or may be no more. No stripe may be locked: it is cleared first.
+    /// Makes a segment that the caller has taken into overflow lines. Frees it instead if there
+    /// are still lines, or may be no more. No stripe may be locked: the segment is cleared first.
     pub(crate) fn add_overflow_page(&self, segments: &Segments, segment: u32) -> bool {
         if !self.overflow.lock().is_exhausted() || !segments.count_page() {
             segments.free(segment);
@@ -438,7 +440,7 @@ impl Index {
         is_needed
     }
 
-    /// A line for overflow that is empty again. Place 0 is a home's, and ends the list.
+    /// Frees an empty overflow line. Place 0 is a home's, and ends the list.
     pub(crate) fn free_line(&self, mapping: &Mapping, location: u64) {
         let line = line_at(mapping, location);
         let mut overflow = self.overflow.lock();
@@ -458,8 +460,8 @@ impl Index {
     }
 
     /// Adds a home, which takes its part of another's words. `hash_of` reads the key of an item
-    /// again. No stripe may be locked. Nothing happens if another thread does so, or memory is
-    /// short; then it is not tried again with each insertion.
+    /// again. No stripe may be locked. Does nothing if another thread adds one or memory is
+    /// short; in the latter case not every insertion tries again.
     pub(crate) fn grow(&self, segments: &Segments, hash_of: impl Fn(u64) -> u64) {
         let Some(mut growth) = self.growth.try_lock() else { return };
         if !self.is_full() {
@@ -477,7 +479,7 @@ impl Index {
         }
     }
 
-    /// Has a page for the next home, if there may be one.
+    /// Provides a page for the next home, if the index may have one.
     fn has_page(&self, segments: &Segments) -> bool {
         let page = &self.pages[(self.homes.load(Relaxed) >> self.page_shift) as usize];
         if page.load(Relaxed) != NONE {
@@ -523,8 +525,8 @@ impl Index {
             self.homes.store(homes + 1, Release);
             self.moved(homes);
         }
-        // Words in both lines are taken out of the old one; or of the new one, which no reader has
-        // seen.
+        // Words in both lines are removed from the old one, or from the new one, which no reader
+        // has seen.
         let from = if fits { old } else { new };
         while let Some(place) = first(mapping, from, |word| moving.contains(&word.location())) {
             self.remove_at(homes, from, place, segments);
@@ -532,13 +534,14 @@ impl Index {
         fits
     }
 
-    /// Homes, and lines beyond them.
+    /// Numbers of homes and of overflow lines.
     pub(crate) fn lines(&self) -> (u64, u64) {
         (self.homes.load(Relaxed), self.overflow_lines.load(Relaxed))
     }
 
-    /// Calls for the words of the home that follows in an order that growth does not disturb, with
-    /// the lock of its stripe; and says where to go on. Begin at 0; `None` is the end.
+    /// Calls for the words of the home at the given position, with the lock of its stripe, in an
+    /// order that growth does not disturb. Returns the next position. Begin at 0; `None` is the
+    /// end.
     ///
     /// The order is that of the last bits of hashes, read backwards: after a home that is split
     /// comes the home split off from it.
@@ -555,7 +558,7 @@ impl Index {
         for_each(&segments.mapping, self.home(hash, segments), |place| {
             each(&locked, place, place.word());
         });
-        // As many bits as choose this home, which is split if it has a twin.
+        // The bits that choose this home, which is split if it has a twin.
         let level = homes.ilog2();
         let is_split = home >= 1 << level || home + (1 << level) < homes;
         let bits = level + u32::from(is_split);

@@ -7,14 +7,14 @@
 //! ```
 //!
 //! All is little-endian and nothing is aligned: padding to four bytes would take 1.5 bytes an item.
-//! An item never changes once the index leads to it, so whoever may look at it at all reads it as
+//! An item never changes once the index leads to it, so a thread that may access it reads it as
 //! plain memory.
 
 use std::ptr;
 
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: usize = 255;
-/// The longest value, in bytes, where segments are as large.
+/// The longest value, in bytes, if segments are large enough.
 pub const VALUE_BYTES_MAX: usize = (1 << 20) - 1;
 
 const WORD_BYTES: usize = 4;
@@ -23,7 +23,7 @@ const WIDTH_SHIFT: u32 = 28;
 const DEADLINE: u32 = 1 << 30;
 const DEADLINE_BYTES: usize = 3;
 const MARKED: u32 = 1 << 31;
-/// Bytes of flags by the two bits that say how many.
+/// Bytes of flags, by the two bits that encode their number.
 const WIDTHS: [usize; 4] = [0, 1, 2, 4];
 
 /// The head of an item.
@@ -57,7 +57,7 @@ impl Head {
         self.bytes() + self.key_bytes + self.value_bytes
     }
 
-    /// Writes the head, and says where the key begins.
+    /// Writes the head. Returns where the key begins.
     ///
     /// # Safety
     ///
@@ -122,7 +122,7 @@ impl Head {
     }
 }
 
-/// An item as it lies in its segment.
+/// An item in its segment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Item<'a> {
     pub(crate) head: Head,

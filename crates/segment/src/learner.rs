@@ -1,5 +1,5 @@
-//! The learned half of `gl-cache` (`docs/design/segment-learner.md`): what readers, writers and the
-//! evictor report of segments, and the ranking made from it.
+//! The learned half of `gl-cache` (`docs/design/segment-learner.md`): the counts of segments by
+//! readers, writers and the evictor, and the ranking made from them.
 //!
 //! All counts are relaxed atomics, and none guards memory: a lost or late count makes a label or a
 //! feature slightly wrong. The evictor gets the ranking, a list of segments, under a lock that it
@@ -30,27 +30,28 @@ pub(crate) use trainer::Ranking;
 
 pub(crate) const FEATURES: usize = GroupLearning::FEATURES.len();
 
-/// In place of a row of the snapshot: the segment was not there then.
+/// Instead of a row of the snapshot: the segment was not in the snapshot.
 const NO_ROW: u32 = u32::MAX;
-/// Items of segments with rows were merged into it, and those that matter are noted.
+/// Instead of a row: items of segments with rows were merged into it, and the relevant ones are
+/// noted.
 const HEIR: u32 = NO_ROW - 1;
 
 /// Set in a word's note once the item was requested since it was written.
 const ACTIVE: u32 = 1 << 7;
 const EPOCHS: u32 = 1 << 7;
-/// Epochs in the time in which as much is written as all segments hold. Ages are distinguished up
-/// to eight times that.
+/// Epochs per turnover: the time in which writes equal the size of all segments. Ages are
+/// distinguished up to eight times that.
 const EPOCHS_PER_TURNOVER: u64 = 16;
-/// An item that moves is taken for no older than this, so that its age does not begin anew soon.
+/// Upper bound on the age of an item that moves, so that its age does not wrap soon.
 const AGE_MAX: u32 = EPOCHS - EPOCHS / 4;
-/// Of requests for an item noted already one in so many counts, with this weight.
+/// Of requests for an item already noted, one in this many counts, with this weight.
 const REPEATS: u32 = 64;
 
 /// The share of the segments for which a ranking serves: as in the paper's prototype, whose
 /// segments have the same size.
 const FRACTION: f64 = 0.05;
-/// The time for which the segments of a snapshot are watched: until so many times the number of
-/// resident items were written. Of 0.35, 0.5, 1 and 2 this had the highest hit ratio on nine
+/// The time for which the segments of a snapshot are watched: until this multiple of the number
+/// of resident items was written. Of 0.35, 0.5, 1 and 2 this had the highest hit ratio on nine
 /// traces.
 const HORIZON: f64 = 0.5;
 
@@ -73,7 +74,7 @@ struct Tally {
     foretold: AtomicU32,
 }
 
-/// Requests and misses of all since a moment.
+/// Requests and misses of the whole store since a moment.
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     requests: u64,
@@ -100,7 +101,7 @@ struct Tallied {
     unnoted: AtomicU64,
 }
 
-/// State that threads share with the thread that learns.
+/// State shared with the learner's thread.
 #[derive(Debug)]
 pub(crate) struct Shared {
     settings: GroupLearning,
@@ -108,15 +109,15 @@ pub(crate) struct Shared {
     hazards: Hazards,
     counters: Arc<Counters>,
     clock: Clock,
-    /// The time that ages of items are counted in, modulo [`EPOCHS`].
+    /// The unit of items' ages, modulo [`EPOCHS`].
     epoch: AtomicU32,
     /// Keys are sampled whose hash has less than this in its upper half. 0 while a snapshot is
     /// made.
     sampled_below: AtomicU32,
-    /// Requests until the snapshot, and the additions since then.
+    /// Requests at the snapshot, and the grace that is added to later ones.
     since: AtomicU64,
     grace: AtomicU64,
-    /// Writes until the snapshot, and items that were there.
+    /// The numbers of writes and of items at the snapshot.
     written_then: AtomicU64,
     items_then: AtomicU64,
     tallies: Box<[Tally]>,
@@ -136,7 +137,7 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 pub(crate) struct Learner {
     shared: Arc<Shared>,
-    /// `None`: the evictor works itself.
+    /// `None`: the evictor does the work.
     thread: Option<Thread>,
 }
 
@@ -168,7 +169,7 @@ pub(crate) fn bytes_beside(capacity_bytes: usize) -> usize {
 /// Bytes that it takes for each segment.
 pub(crate) const BYTES_BESIDE: usize = size_of::<Tally>() + trainer::BYTES_BESIDE;
 
-/// Parameters for a capacity.
+/// The parameters for a capacity.
 fn settings(capacity_bytes: usize) -> GroupLearning {
     let (samples, _) = sizes(capacity_bytes);
     let mut settings =
@@ -178,7 +179,7 @@ fn settings(capacity_bytes: usize) -> GroupLearning {
 }
 
 impl Learner {
-    /// A learner, with a thread unless it is to work `in_place`.
+    /// A learner, with a thread unless it works `in_place`.
     pub(crate) fn new(
         parts: Parts,
         capacity_bytes: usize,
@@ -220,7 +221,7 @@ impl Learner {
         self.shared.epoch.load(Relaxed)
     }
 
-    /// The note for an item that is requested. `None`: it is noted already.
+    /// The note for an item that is requested. `None`: the request is already noted.
     #[inline]
     pub(crate) fn note_of_requested(&self, note: u32) -> Option<u32> {
         let requested = ACTIVE | self.shared.epoch.load(Relaxed);
@@ -232,12 +233,12 @@ impl Learner {
         note & ACTIVE != 0
     }
 
-    /// Twice the epochs since an item was last requested or written, and one.
+    /// Twice the epochs since an item was last requested or written, plus one.
     pub(crate) fn age(&self, note: u32) -> u32 {
         2 * age(self.shared.epoch.load(Relaxed), note) + 1
     }
 
-    /// An item was requested whose word noted something else before.
+    /// An item was requested, and its word had another note before.
     #[inline]
     pub(crate) fn noted(&self, segment: u32, note: u32) {
         let tally = &self.shared.tallies[segment as usize];
@@ -260,7 +261,7 @@ impl Learner {
         ((hash >> 32) as u32) < self.shared.sampled_below.load(Relaxed)
     }
 
-    /// A sampled key was requested, and its item is there.
+    /// A sampled key was requested and found.
     #[inline(never)]
     pub(crate) fn hit(&self, hash: u64, segment: u32, bytes: usize) {
         let shared = &self.shared;
@@ -275,7 +276,7 @@ impl Learner {
         }
     }
 
-    /// A sampled key was requested, and is not there.
+    /// A sampled key was requested and not found.
     #[inline(never)]
     pub(crate) fn missed(&self, hash: u64) {
         if let Noted::Row(row, bytes) = self.shared.notes.request(hash, false) {
@@ -302,7 +303,7 @@ impl Learner {
         }
     }
 
-    /// A segment is opened in the place of `before`, which is full. Called before any write to it.
+    /// A segment replaces the full segment `before` as the open one. Called before any write to it.
     pub(crate) fn opens(&self, segment: u32, before: Option<u32>) {
         let shared = &self.shared;
         let tally = &shared.tallies[segment as usize];
@@ -319,7 +320,7 @@ impl Learner {
         shared.epoch.store(epoch as u32 & (EPOCHS - 1), Relaxed);
     }
 
-    /// A segment takes what stays of a run; all of it, or a part.
+    /// A segment takes the staying items of a run: `all` of them, or a part.
     pub(crate) fn merges(&self, run: &[u32], into: u32, all: bool) {
         let tallies = &self.shared.tallies;
         let of = |segment: u32| &tallies[segment as usize];
@@ -337,7 +338,7 @@ impl Learner {
         }
     }
 
-    /// An item moves to a merged segment: what its word notes.
+    /// An item moves to a merged segment. Returns its new note.
     pub(crate) fn moves(&self, into: u32, note: u32) -> u32 {
         if note & ACTIVE != 0 {
             self.shared.tallies[into as usize].active.fetch_add(1, Relaxed);
@@ -355,7 +356,7 @@ impl Learner {
         tallied.chosen_utility.store(sum.to_bits(), Relaxed);
     }
 
-    /// An item goes that was in a chosen segment or beside it.
+    /// An item of a chosen segment or of its neighbours is evicted.
     pub(crate) fn evicts(&self) {
         self.shared.tallied.chosen_items.fetch_add(1, Relaxed);
     }
@@ -367,7 +368,7 @@ impl Learner {
         }
     }
 
-    /// Asks for a new ranking, if there is a model.
+    /// Requests a new ranking, if there is a model.
     pub(crate) fn wants_ranking(&self) {
         if self.shared.tallied.trainings.load(Relaxed) > 0 {
             self.ask(RANK);
@@ -414,7 +415,7 @@ impl Shared {
     }
 
     /// Request rate, write rate and miss ratio of the last window; `None` while another thread
-    /// asks.
+    /// reads them.
     fn states(&self) -> Option<[f32; 3]> {
         let mut window = self.window.try_lock()?;
         let (hits, misses) = self.hazards.counts();
@@ -430,21 +431,21 @@ impl Shared {
         Some(window.states)
     }
 
-    /// Whether the segments of the last snapshot were watched for long enough: the first ones for a
-    /// quarter and half of the usual time, so that a model comes early.
+    /// Whether the segments of the last snapshot were watched for long enough: the first two for a
+    /// quarter and half of the usual time, so that there is a model early.
     fn is_over(&self) -> bool {
         let snapshots = self.tallied.snapshots.load(Relaxed);
         if snapshots == 0 {
             return true;
         }
         let part = f64::from(1u32 << snapshots.min(3)) / 8.0 * self.settings.horizon;
-        // The thread may have taken a snapshot after the first of these looks.
+        // The thread may have taken a snapshot after the first of these loads.
         let writes = self.counters.writes.load(Relaxed);
         let written = writes.saturating_sub(self.written_then.load(Relaxed));
         written as f64 >= part * self.items_then.load(Relaxed).max(1) as f64
     }
 
-    /// Does the requested work; true if the thread is to stop.
+    /// Does the requested work; true if the thread must stop.
     fn work(&self) -> bool {
         // Acquire: partner of `Learner::ask`.
         let asked = self.asked.load(Acquire);
@@ -469,7 +470,7 @@ mod tests {
     use super::*;
     use crate::{Attributes, Eviction, Store};
 
-    /// The sum of all labels, and the addition of a request that came now.
+    /// The sum of all labels, and the addition by a request now.
     fn labels(shared: &Shared, bytes: usize) -> (f64, f64) {
         let sum = shared.labels.iter().map(|label| f64::from_bits(label.load(Relaxed))).sum();
         let grace = f64::from_bits(shared.grace.load(Relaxed));
@@ -480,7 +481,7 @@ mod tests {
     fn store() -> Store {
         let builder = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(Eviction::GlCache);
         let store = builder.learn_in_place(true).seed(1).build().unwrap();
-        // Until room is made for the first time, which takes the first snapshot.
+        // Writes until the first eviction, which takes the first snapshot.
         let snapshots = || store.learner_stats().unwrap().snapshots;
         (0u64..).take_while(|_| snapshots() == 0).for_each(|number| set(&store, number));
         store
@@ -553,7 +554,7 @@ mod tests {
         assert!((after - before) / part > 0.99 && (after - before) / part < 1.14);
         assert!(!get(&store, gone[0]));
         assert_eq!(labels(shared, BYTES).0, after);
-        // It is written or deleted before a request: the old value will not be requested.
+        // A key is written or deleted before a request: the old value will not be requested.
         set(&store, gone[1]);
         store.delete(&gone[2].to_le_bytes());
         for number in &gone[1..3] {
@@ -579,7 +580,7 @@ mod tests {
         assert!((4000..9600).contains(&(requests - before.0)), "{}", requests - before.0);
     }
 
-    /// The thread takes a snapshot between the two looks of the evictor, whose first is older then.
+    /// The thread takes a snapshot between the evictor's two loads, so the first one is outdated.
     #[test]
     fn a_snapshot_between_two_looks_is_not_over() {
         let store = store();
@@ -614,8 +615,7 @@ mod tests {
         assert_eq!(store.learner_stats().unwrap().chosen_misses, 0);
     }
 
-    /// A clock that counts from long ago says nothing of how many requests came since the store was
-    /// made.
+    /// The start of the clock must not matter: the rates count from when the store was built.
     #[test]
     fn rates_count_from_when_the_store_was_made() {
         let now_ms = Arc::new(std::sync::atomic::AtomicU64::new(1 << 40));

@@ -24,7 +24,7 @@
 //! # What it promises
 //!
 //! - **Memory.** The capacity bounds everything: segments, index, data about segments, locks. The
-//!   mapping takes memory as it is used, and returns none before the store is dropped.
+//!   mapping takes memory as it is used and returns none until the store is dropped.
 //! - **Readers** take no lock, and wait for no writer and no merge. If more than 64 look-ups run at
 //!   once, the others take the lock of a stripe for a moment.
 //! - **Writers** of different keys share locks of stripes of the index, for less than a
@@ -36,7 +36,7 @@
 //!
 //! # What it does not do
 //!
-//! - Keys are up to 255 bytes, values as long as fits into a segment.
+//! - Keys are up to 255 bytes, values limited by the size of a segment.
 //! - The index grows and does not shrink: it stays large when few large items replace many small
 //!   ones.
 //! - An item is never changed in place: a counter and an appended value are written anew each time.
@@ -87,14 +87,15 @@ use segments::Segment;
 /// Data stored beside a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Attributes {
-    /// Any number; 0 takes no memory, others as many bytes as they have, or 4 for 3.
+    /// Any number; 0 takes no memory, others their significant bytes, or 4 for 3.
     pub flags: u32,
     /// A number of the program that embeds the store, beside the user's flags; 0 takes no memory,
-    /// others a byte.
+    /// others one byte.
     pub marks: u8,
     /// Lifetime of the entry, rounded up to whole milliseconds, from the last millisecond of the
-    /// clock on. One of more than an hour may be up to a millionth shorter. So a lifetime of 100 us ends
-    /// with the next millisecond, and a lifetime of zero has expired at once. `None`, or 34 years: no lifetime.
+    /// clock on. A lifetime of more than an hour may be up to a millionth shorter. So a lifetime of
+    /// 100 us ends with the next millisecond, and a lifetime of zero has expired at once. `None`,
+    /// or 34 years: no lifetime.
     pub lifetime: Option<Duration>,
 }
 
@@ -110,21 +111,22 @@ pub struct Entry<'a> {
     pub flags: u32,
     /// [`Attributes::marks`].
     pub marks: u8,
-    /// Whether the key was requested before, as far as that is known: a replacement does not forget
-    /// it, and a merge may.
+    /// Whether the key was requested before, as far as known: a replacement keeps this, a merge may
+    /// forget it.
     pub requested: bool,
-    /// Milliseconds of the clock when the entry's segment was opened, of a merged one the mean: the
-    /// entry was written then or later.
+    /// Milliseconds of the clock when the entry's segment was opened, or the mean for a merged one:
+    /// the entry was written then or later.
     pub opened_ms: u64,
-    /// A number that changes with each write of the key, and with merges. It repeats after the same
-    /// piece of memory was reused 2^24 times.
+    /// A number that changes with each write of the key, and with merges. It repeats after 2^24
+    /// reuses of the same memory.
     pub cas: u64,
     /// The remaining lifetime.
     pub lifetime: Option<Duration>,
 }
 
 impl<'a> Entry<'a> {
-    /// An entry that another store shows: without flags, marks and a lifetime, of number 0, written at 0, and never requested.
+    /// An entry of another store: without flags, marks and a lifetime, of number 0, written at 0,
+    /// and never requested.
     ///
     /// ```
     /// let entry = frazil_segment::Entry::new(b"key", b"value");
@@ -168,28 +170,28 @@ impl Drop for Held<'_> {
 /// The condition of a write ([`Store::write`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// None: there may be an entry or not.
+    /// No condition: there may be an entry or not.
     Anything,
     /// No entry of the key.
     Nothing,
     /// An entry of the key.
     Something,
-    /// The entry that had this number ([`Entry::cas`]).
+    /// The entry with this number ([`Entry::cas`]).
     Exactly(u64),
 }
 
-/// The decision of a call of [`Store::update`] for an entry.
+/// The decision about an entry in a call of [`Store::update`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Update<R> {
     /// Nothing.
     Leave(R),
-    /// Store the value that was put together, with these flags and marks.
+    /// Store the built value, with these flags and marks.
     Write {
         /// [`Attributes::flags`].
         flags: u32,
         /// [`Attributes::marks`].
         marks: u8,
-        /// `None`: the entry expires when it would have. `Some`: as [`Attributes::lifetime`].
+        /// `None`: the entry keeps its time of expiry. `Some`: as [`Attributes::lifetime`].
         lifetime: Option<Option<Duration>>,
         /// The answer.
         result: R,
@@ -217,11 +219,11 @@ pub enum StoreError {
     KeyTooLong,
     /// The item does not fit into a segment, or the value has more than [`VALUE_BYTES_MAX`] bytes.
     TooLarge,
-    /// The value is no decimal number of 64 bits.
+    /// The value is not a decimal number of 64 bits.
     NotANumber,
-    /// No segment became free: guards hold an item in each, or reads or writes are under way there.
-    /// A write is refused after ten thousand attempts, which take a tenth of a second or more. With
-    /// [`Eviction::Never`]: there is no room, and the write is refused at once.
+    /// No segment became free: guards hold an item in each, or reads or writes of them are under
+    /// way. A write is refused after ten thousand attempts, which take a tenth of a second or more.
+    /// With [`Eviction::Never`]: there is no room, and the write is refused at once.
     NoRoom,
 }
 

@@ -1,24 +1,24 @@
 //! Classes of lifetimes, and deadlines of three bytes.
 //!
-//! A segment has items of one class, so that it is over as a whole not long after its first item
-//! is. A class is a power of four of milliseconds: twenty of them, because each may have a segment
-//! that is not full yet. Within a class, an item's deadline counts from its segment's base in
-//! 2^22ths of the longest lifetime, and at least in milliseconds. So it ends up to a millionth
-//! early, never late.
+//! A segment has items of one class, so that the whole segment expires not long after its first
+//! item. A class is a power of four of milliseconds. There are only twenty, because each may have
+//! a segment that is not yet full. Within a class, an item's deadline counts from its segment's
+//! base in 2^22ths of the longest lifetime, and at least in milliseconds. So an item expires up
+//! to a millionth early, never late.
 
 use crate::segments::Segment;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// Class 0 is for ever.
+/// Class 0 has no deadline.
 pub(crate) const CLASSES: usize = 21;
-/// A longer lifetime is for ever: 34 years.
+/// A longer lifetime counts as none: 34 years.
 const LIFETIME_MS_MAX: u64 = 1 << 40;
-/// Units of the longest lifetime of a class.
+/// Units in the longest lifetime of a class.
 const UNITS_SHIFT: u32 = 22;
 /// The latest deadline that three bytes hold.
 pub(crate) const PACKED_MAX: u32 = (1 << 24) - 1;
 /// A segment takes items for twice the longest lifetime of its class, so that their deadlines fit,
-/// and at least for so long.
+/// and at least for this time.
 const OPEN_MS_MIN: u64 = 1 << 15;
 
 /// The class of items that end in `lifetime_ms`, which is not 0.
@@ -26,7 +26,7 @@ pub(crate) fn class_of(lifetime_ms: u64) -> usize {
     if lifetime_ms >= LIFETIME_MS_MAX { 0 } else { lifetime_ms.ilog2() as usize / 2 + 1 }
 }
 
-/// Milliseconds that a deadline of the class counts in.
+/// The unit of deadlines of the class, in milliseconds.
 pub(crate) fn unit_ms(class: usize) -> u64 {
     ((1 << (2 * class)) >> UNITS_SHIFT).max(1)
 }
@@ -48,7 +48,7 @@ fn open_ms_max(class: usize) -> u64 {
     (2 << (2 * class)).max(OPEN_MS_MIN)
 }
 
-/// A deadline as an item of the segment has it.
+/// A deadline as stored in an item of the segment.
 pub(crate) fn pack(segment: &Segment, class: usize, deadline_ms: u64) -> u32 {
     let base = segment.base_ms.load(Relaxed);
     (deadline_ms.saturating_sub(base) / unit_ms(class)).min(u64::from(PACKED_MAX)) as u32

@@ -1,11 +1,11 @@
-//! Limbo: segments that the index no longer leads to, and that a reader may still look at.
+//! Limbo: segments that the index no longer leads to, and that a reader may still access.
 
 use crate::hazards::Hazards;
 use crate::segments::Segments;
 use crate::sync::atomic::Ordering::Acquire;
 
-/// Segments checked at once, both of those added last and of all in order. Guards may hold any
-/// number of segments, and a write must not check them all.
+/// Segments checked at once: this many of those added last, and this many of all in order.
+/// Guards may hold any number of segments, and a write must not check them all.
 const NEWEST: usize = 8;
 const IN_TURN: usize = 56;
 
@@ -26,7 +26,7 @@ impl Limbo {
         self.segments.extend_from_slice(segments);
     }
 
-    /// Frees some of those that no reader looks at any more.
+    /// Frees some segments that readers no longer access.
     pub(crate) fn drain(&mut self, segments: &Segments, hazards: &Hazards) {
         if self.segments.is_empty() {
             return;
@@ -63,8 +63,8 @@ mod tests {
     use crate::mapping::Mapping;
     use crate::sync::atomic::Ordering::Relaxed;
 
-    /// However many are held, segments added last are freed at once, and any other when its turn
-    /// comes.
+    /// However many are held, the segments added last are freed at once, and any other in its
+    /// turn.
     #[test]
     fn one_that_is_not_held_among_many_comes_free() {
         const COUNT: u32 = if cfg!(miri) { 150 } else { 1000 };

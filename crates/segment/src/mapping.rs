@@ -1,8 +1,8 @@
 //! The memory of all segments, in one piece.
 //!
-//! It is a mapping of the system, with huge pages where available: its pages cost nothing before
-//! they are used, and a vector of zeroes would not be aligned to huge pages. Under Miri, and on
-//! systems other than Unix, it is an allocation.
+//! It is a mapping of the system, with huge pages where available. Its pages cost nothing until
+//! used, and a vector of zeroes would not be aligned to huge pages. Under Miri, and on systems
+//! other than Unix, it is an allocation.
 
 use std::io;
 use std::ptr::NonNull;
@@ -24,13 +24,13 @@ pub(crate) struct Mapping {
     bytes: usize,
     /// The memory to free: the system's mapping, which is longer than ours, or the allocation.
     whole: Piece,
-    /// A checker's atomics are larger than a word, and cannot lie in the memory itself.
+    /// A checker's atomics are larger than a word and cannot lie in the memory itself.
     #[cfg(any(loom, shuttle))]
     words: Box<[AtomicU64]>,
 }
 
-// SAFETY: the memory is owned, and who may read or write which part of it is for `Segments` and
-// `Index` to say; no part of it belongs to a thread.
+// SAFETY: the memory is owned, and `Segments` and `Index` decide who may read or write which
+// part of it; no part of it belongs to a thread.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -80,7 +80,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Has the processor fetch a line that will be read soon.
+/// Prefetches a line that will be read soon.
 #[inline(always)]
 pub(crate) fn prefetch(at: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

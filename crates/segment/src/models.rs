@@ -1,4 +1,4 @@
-//! The protocols, each alone, in all interleavings that loom finds: `cargo xtask check loom`.
+//! Each protocol alone, in all interleavings that loom finds: `cargo xtask check loom`.
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -102,7 +102,7 @@ fn memory_that_is_held_is_not_used_anew() {
     });
 }
 
-/// A reader who finds no record names nothing.
+/// A reader that finds no record names nothing.
 #[test]
 fn memory_that_is_held_under_a_lock_is_not_used_anew() {
     loom::model(|| {
@@ -200,8 +200,8 @@ fn a_word_that_moves_in_a_chain_is_found() {
             insert(&shared.1, &shared.0, location);
         }
         let reader = Arc::clone(&shared);
-        // The last of nine, which moves to where the first is removed, or with the eighth to
-        // where the link is.
+        // The last of nine moves to the place of the first, which is removed, or with the
+        // eighth to the place of the link.
         let reader = thread::spawn(move || assert!(contains(&reader.1, &reader.0, 9)));
         remove(&shared.1, &shared.0, 1);
         reader.join().unwrap();
@@ -217,8 +217,8 @@ fn a_word_that_moves_to_a_new_home_is_found() {
     model.check(|| {
         let segments = Segments::new(Mapping::new(6 * 128).unwrap(), 128, 6);
         let shared = Arc::new((Index::new(&segments).unwrap(), segments));
-        // The second of two homes is full beyond measure, so that the first one is split, where
-        // nothing moves within a chain.
+        // The second of two homes is overfull, so that the first one is split, where nothing
+        // moves within a chain.
         for location in (1..=37).step_by(2).chain([2, 4]) {
             insert(&shared.0, &shared.1, location);
         }

@@ -1,8 +1,8 @@
 //! The counts of stores as a page for Prometheus. Feature `prometheus`.
 //!
-//! The program serves the page where it serves its other metrics: the store opens no port. The page
-//! is text in the exposition format, version 0.0.4 ([`CONTENT_TYPE`]). In that format all samples
-//! of a metric stand together, so a [`Page`] first collects the stores and is written at the end.
+//! The program serves the page with its other metrics: the store opens no port. The page is text in
+//! the exposition format, version 0.0.4 ([`CONTENT_TYPE`]). In that format all samples of a metric
+//! stand together, so a [`Page`] first collects the stores and is written at the end.
 //!
 //! ```
 //! use frazil_segment::{Store, prometheus::Page};
@@ -22,10 +22,10 @@
 //! # Ok::<(), frazil_segment::BuildError>(())
 //! ```
 //!
-//! There may be tens of thousands of segments, so the page has quantiles of their statistics: a
-//! label `quantile` from 0, the least, to 1, the greatest. Stores with a learner have metrics
-//! `frazil_segment_learner_…`. Adding a store costs what [`Store::stats`], [`Store::segments`] and
-//! [`Store::learner_stats`] do.
+//! There may be tens of thousands of segments, so the page has quantiles of their statistics, with
+//! a label `quantile` from 0, the least, to 1, the greatest. Stores with a learner have metrics
+//! `frazil_segment_learner_…`. Adding a store costs as much as [`Store::stats`],
+//! [`Store::segments`] and [`Store::learner_stats`].
 
 use std::fmt;
 
@@ -47,7 +47,7 @@ struct Metric {
     name: &'static str,
     kind: &'static str,
     help: &'static str,
-    /// Values, each with the label that tells it from the others.
+    /// Values, each with its distinguishing label.
     samples: Vec<(Option<(&'static str, String)>, String)>,
 }
 
@@ -76,7 +76,7 @@ fn gauge(name: &'static str, help: &'static str, value: impl ToString) -> Metric
 }
 
 fn of_store(stats: &Stats) -> Vec<Metric> {
-    // Without `..`, so that a count which is not in the table below does not compile.
+    // Without `..`, so that a count missing from the table below does not compile.
     let Stats {
         hits,
         misses,
@@ -277,7 +277,7 @@ impl fmt::Display for Page {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some((_, first)) = self.stores.first() else { return Ok(()) };
         for (index, Metric { name, kind, help, .. }) in first.iter().enumerate() {
-            // Metrics that no store here has are not described.
+            // Metrics that no store of the page has are not described.
             if self.stores.iter().all(|(_, metrics)| metrics[index].samples.is_empty()) {
                 continue;
             }
@@ -298,7 +298,7 @@ impl fmt::Display for Page {
     }
 }
 
-/// A label's value, as it stands between quotes.
+/// A label's value, escaped for quotes.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

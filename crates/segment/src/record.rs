@@ -18,15 +18,15 @@ use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The choice of keys, and the logs.
 #[derive(Debug)]
 pub(crate) struct Tape {
-    /// Keys whose hash is below this are recorded; 0: none are.
+    /// Keys whose hash is below this are recorded; 0: no keys.
     below: AtomicU64,
     recorder: Recorder,
-    /// A thread that notes on a log has it exclusively. A thread that does not get the log loses
-    /// the note, and does not wait.
+    /// A thread has a log exclusively while it writes a note. A thread that does not get the log
+    /// loses the note and does not wait.
     logs: [Mutex<()>; RECORDS],
 }
 
-/// Nanoseconds since the process first asked.
+/// Nanoseconds since the first call in this process.
 fn now_ns() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
@@ -72,7 +72,7 @@ impl Tape {
         self.note(hash, Event::Hit, head.item_bytes(), 0);
     }
 
-    /// Notes a value that was stored, which lives so long.
+    /// Notes a stored value and its lifetime.
     #[cold]
     pub(crate) fn note_write(&self, hash: u64, bytes: usize, lifetime_ms: Option<u64>) {
         let nanoseconds = |ms: u64| ms.saturating_mul(1_000_000).clamp(1, FOR_EVER - 1);
@@ -85,7 +85,7 @@ impl Tape {
 #[must_use = "a recording ends when this is dropped"]
 pub struct Recording<'s> {
     store: &'s Store,
-    /// Gets before it began.
+    /// Gets before the recording began.
     gets_before: u64,
     finished: bool,
 }
@@ -95,9 +95,9 @@ impl Recording<'_> {
     ///
     /// # Errors
     ///
-    /// The file could not be written, now or at any time since the beginning; its whole blocks can
-    /// be read even so. Or this process was forked since then: the recording continues in the
-    /// other.
+    /// The file could not be written, now or at any time since the beginning; its whole blocks are
+    /// readable nevertheless. Or this process was forked since then: the recording continues in
+    /// the parent.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -173,13 +173,13 @@ impl Store {
     /// under way, and errors of the system for the file and for the thread that writes it. An
     /// existing file is overwritten.
     pub fn record(&self, path: impl AsRef<Path>, rate: f64) -> io::Result<Recording<'_>> {
-        // Checkers' locks know their own threads alone, and the writer is none.
+        // Checkers' locks know only their own threads, and the writer is not one of them.
         if cfg!(any(loom, shuttle)) {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let gets_before = self.gets();
         self.tape.recorder.begin(path.as_ref(), rate, true, Lifetimes::Told)?;
-        // Half of 2^64 is exact; 1 becomes all but one.
+        // Half of 2^64 is exact; 1 becomes all hashes but one.
         self.tape.below.store(((rate * 2f64.powi(64)) as u64).max(1), Relaxed);
         Ok(Recording { store: self, gets_before, finished: false })
     }

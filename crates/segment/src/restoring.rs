@@ -8,14 +8,15 @@ use crate::sync::atomic::Ordering::Relaxed;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::sync::{Mutex, MutexGuard};
 
-/// Bits by hash, 1 MiB of them. After a million keys were written meanwhile, one in nine of the others is taken for
-/// written, and not restored.
+/// Bits by hash, 1 MiB of them. After a million keys were written meanwhile, one in nine of the
+/// others counts as written and is not restored.
 const BITS: u64 = 1 << 23;
 
 /// Notes of writers while a store restores a snapshot, so that the restore does not bring back older values.
 ///
-/// A store that restores with [`read_entries`](crate::read_entries) has one, and locks by key: who writes or deletes a
-/// key calls [`note`](Restoring::note), and the restore asks [`allows`](Restoring::allows), both with that lock held.
+/// A store that restores with [`read_entries`](crate::read_entries) has one, and locks by key: a
+/// writer or deleter of a key calls [`note`](Restoring::note), and the restore calls
+/// [`allows`](Restoring::allows), both with that lock held.
 ///
 /// ```
 /// let restoring = frazil_segment::Restoring::default();
@@ -31,9 +32,9 @@ pub struct Restoring {
     /// One restore at a time.
     turn: Mutex<()>,
     is_active: AtomicBool,
-    /// Bits by hash of the keys that were written or deleted; none where nothing is restored.
+    /// Bits by hash of the keys that were written or deleted; empty if no restore runs.
     noted: Mutex<Vec<u64>>,
-    /// Flushes so far, and those before keys were noted.
+    /// Number of flushes so far, and before keys were noted.
     flushes: AtomicU64,
     flushes_before: AtomicU64,
 }
@@ -51,8 +52,8 @@ impl Default for Restoring {
 }
 
 impl Restoring {
-    /// Has writers note keys from now on, unless they do: those that find the lock of a stripe after the caller has
-    /// taken all.
+    /// Makes writers note keys from now on, if they do not yet: writers that take the lock of a
+    /// stripe after the caller has taken all.
     pub fn expect(&self) {
         let mut noted = self.noted.lock();
         if noted.is_empty() {
@@ -62,7 +63,7 @@ impl Restoring {
         }
     }
 
-    /// Has writers note no more.
+    /// Makes writers stop noting.
     pub fn end(&self) {
         self.is_active.store(false, Relaxed);
         *self.noted.lock() = Vec::new();
@@ -75,28 +76,29 @@ impl Restoring {
         Restore { restoring: self, flushes: self.flushes_before.load(Relaxed), _turn: turn }
     }
 
-    /// A key is written or deleted. Its stripe is locked.
+    /// Notes that a key is written or deleted. Its stripe is locked.
     #[inline]
     pub fn note(&self, hash: u64) {
-        // The stripe's lock shows it to those who come after `expect`.
+        // The stripe's lock shows it to writers after `expect`.
         if self.is_active.load(Relaxed) {
             let (at, bit) = place(hash);
-            // There are none if the restore has ended since.
+            // There are no bits if the restore has ended since.
             if let Some(word) = self.noted.lock().get_mut(at) {
                 *word |= bit;
             }
         }
     }
 
-    /// Everything is to be flushed, what was not restored yet as well. Before the store does it.
+    /// Notes a flush of everything, including entries not yet restored. Call it before the store
+    /// flushes.
     pub fn note_flush(&self) {
         self.flushes.fetch_add(1, Relaxed);
     }
 
     /// Whether an entry that lies in its segment may still be restored. Its stripe is locked.
     ///
-    /// If its segment was opened after a flush, this sees that flush: it was noted before the lock was taken under
-    /// which segments are opened.
+    /// If its segment was opened after a flush, this sees that flush: it was noted before the lock
+    /// for opening segments was taken.
     pub fn allows(&self, hash: u64, flushes: u64) -> bool {
         let (at, bit) = place(hash);
         let is_noted = self.noted.lock().get(at).is_some_and(|word| word & bit != 0);
@@ -110,7 +112,7 @@ fn place(hash: u64) -> (usize, u64) {
     ((bit / 64) as usize, 1 << (bit % 64))
 }
 
-/// A restore that runs ([`Restoring::begin`]). Writers note no more once it is dropped.
+/// A running restore ([`Restoring::begin`]). Writers stop noting once it is dropped.
 ///
 /// ```
 /// let restoring = frazil_segment::Restoring::default();
@@ -130,7 +132,7 @@ impl Restore<'_> {
         self.flushes
     }
 
-    /// Whether a flush has ended it.
+    /// Whether a flush has ended the restore.
     pub fn is_over(&self) -> bool {
         self.restoring.flushes.load(Relaxed) != self.flushes
     }

@@ -44,9 +44,9 @@ impl From<&Entry<'_>> for Scanned {
 
 impl Store {
     /// Copies some entries out, about ten and at most 456, and returns where to continue; begin
-    /// with 0. `None`: that was all. An entry present from the first call to the last is returned
-    /// exactly once, whatever other threads do meanwhile. Entries are copied under guards
-    /// ([`Store::hold`]), without a lock.
+    /// with 0. `None`: the scan is complete. An entry present from the first call to the last is
+    /// returned exactly once, whatever other threads do meanwhile. Entries are copied under
+    /// guards ([`Store::hold`]), without a lock.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -63,8 +63,8 @@ impl Store {
         self.scan_with(cursor, |entry| out.push(entry.into()))
     }
 
-    /// As [`Store::scan`], but shows the entries where they lie and copies nothing. `each` runs
-    /// under guards: the segments of the entries it is shown are not evicted meanwhile.
+    /// As [`Store::scan`], but shows the entries in place and copies nothing. `each` runs under
+    /// guards: the segments of the entries it is shown are not evicted meanwhile.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;

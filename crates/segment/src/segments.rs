@@ -1,10 +1,10 @@
 //! Segments: open ones and their writers, full ones, free ones, and the order in which they were
 //! written.
 //!
-//! One word has a segment's state, [`Segment::state`]: its phase, its class of lifetimes, how much
-//! of it is filled, and how many writers have not finished the space that they reserved. So a
-//! writer that reserves space is sure of phase and class, and a sealed segment without writers gets
-//! no writer before it is opened anew.
+//! One word has a segment's state, [`Segment::state`]: its phase, its class of lifetimes, its
+//! filled bytes, and the number of writers that have not finished their reserved space. So a writer
+//! that reserves space is sure of phase and class, and a sealed segment without writers gets no
+//! writer before it is opened anew.
 
 use std::sync::Arc;
 
@@ -28,15 +28,15 @@ const PHASE_SHIFT: u32 = 48;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Phase {
-    /// For nothing.
+    /// Unused.
     Free,
-    /// For new items of its class.
+    /// Takes new items of its class.
     Open,
-    /// Its items are read, and come no more.
+    /// Takes no more items; its items are read.
     Sealed,
-    /// The evictor takes its items out, or fills it.
+    /// The evictor removes its items, or fills it.
     Taken,
-    /// It is a page of the index, for ever.
+    /// A page of the index, for ever.
     Index,
 }
 
@@ -73,7 +73,7 @@ impl State {
         self.0 >> WRITERS_SHIFT & WRITERS_MAX
     }
 
-    /// Whether all that will ever be in it is in it.
+    /// Whether it is sealed and has no writer, so its items are final.
     pub(crate) fn is_quiet(self) -> bool {
         self.phase() == Phase::Sealed && self.writers() == 0
     }
@@ -84,16 +84,16 @@ impl State {
 #[derive(Debug, Default)]
 pub(crate) struct Segment {
     state: AtomicU64,
-    /// How often it was freed: with an item's place, a number that no other item ever has.
+    /// How often it was freed: together with an item's place, a number unique to the item.
     generation: AtomicU32,
-    /// Guards that keep an item of it in place.
+    /// Number of guards that keep its items in place.
     pub(crate) holds: AtomicU32,
     /// Bytes and number of the items that the index leads to.
     pub(crate) live_bytes: AtomicU32,
     pub(crate) live_items: AtomicU32,
-    /// From where its deadlines count.
+    /// The start of its deadlines.
     pub(crate) base_ms: AtomicU64,
-    /// When its items were written; where several were merged, the mean.
+    /// When its items were written; the mean for a merged segment.
     pub(crate) written_ms: AtomicU64,
     /// The latest deadline of its items.
     pub(crate) deadline_ms: AtomicU64,
@@ -103,11 +103,11 @@ pub(crate) struct Segment {
 
 /// The result of a reservation.
 pub(crate) enum Reserved {
-    /// It begins there; [`Segment::finish`] must follow.
+    /// The space begins there; [`Segment::finish`] must follow.
     At(usize),
-    /// The segment has not as many bytes left.
+    /// The segment does not have enough bytes left.
     Full,
-    /// It is not open for this class any more.
+    /// The segment is no longer open for this class.
     Closed,
 }
 
@@ -146,7 +146,7 @@ impl Segment {
         self.state.fetch_sub(WRITER, Release);
     }
 
-    /// Has no more items come.
+    /// Stops new items.
     fn seal(&self) {
         let mut state = State(self.state.load(Relaxed));
         while state.phase() == Phase::Open {
@@ -182,8 +182,8 @@ struct Link {
 
 const ALONE: Link = Link { previous: NONE, next: NONE };
 
-/// Lists of segments: those that are free, and of each class those that are open or sealed, as they
-/// were written. Only the evictor takes segments out of the latter.
+/// Lists of segments: those that are free, and for each class the open and sealed ones in the order
+/// of writing. Only the evictor takes segments out of the latter.
 #[derive(Debug)]
 pub(crate) struct Chains {
     links: Box<[Link]>,
@@ -249,9 +249,9 @@ impl Chains {
 pub(crate) struct Segments {
     pub(crate) mapping: Mapping,
     pub(crate) segment_bytes: usize,
-    /// The learner's too.
+    /// Shared with the learner.
     table: Arc<[Segment]>,
-    /// By class, the segment that is open for new items.
+    /// By class, the segment open for new items.
     open: [AtomicU32; CLASSES],
     chains: Mutex<Chains>,
     /// Items of segments up to this place in the order of writing are flushed
@@ -261,13 +261,13 @@ pub(crate) struct Segments {
     pub(crate) index_count: AtomicU32,
 }
 
-/// Bytes that are kept for each segment outside of it.
+/// Bytes for each segment outside of it.
 pub(crate) const BYTES_BESIDE: usize = size_of::<Segment>() + size_of::<Link>();
 
 impl Segments {
     pub(crate) fn new(mapping: Mapping, segment_bytes: usize, count: u32) -> Segments {
         let chains = Chains {
-            // The first are used first, so memory that is never needed is never touched.
+            // The first are used first, so unneeded memory is never touched.
             links: (1..=count)
                 .map(|next| Link { previous: NONE, next: if next == count { NONE } else { next } })
                 .collect(),
@@ -319,9 +319,9 @@ impl Segments {
         self.chains.lock()
     }
 
-    /// A free segment, which is the caller's.
+    /// Takes a free segment for the caller.
     pub(crate) fn take(&self) -> Option<u32> {
-        // No thread waits for a lock only to learn that there is none.
+        // So no thread waits for the lock if there is none.
         if self.free_count() == 0 {
             return None;
         }
@@ -337,7 +337,7 @@ impl Segments {
         Some(segment)
     }
 
-    /// Takes the last segment, of those that were never used.
+    /// Takes the last segment, which was never used.
     pub(crate) fn take_last(&self) -> Option<u32> {
         let mut chains = self.chains.lock();
         let last = self.count() - 1;
@@ -347,9 +347,9 @@ impl Segments {
         Some(last)
     }
 
-    /// Counts a page of the index; at most half of the segments may be pages. It is one when
-    /// [`become_page`](Segments::become_page) says so, or
-    /// [`count_no_page`](Segments::count_no_page).
+    /// Counts a page of the index; at most half of the segments may be pages.
+    /// [`become_page`](Segments::become_page) or [`count_no_page`](Segments::count_no_page)
+    /// must follow.
     pub(crate) fn count_page(&self) -> bool {
         let more = |pages| (pages < self.count() / 2).then_some(pages + 1);
         self.index_count.fetch_update(Relaxed, Relaxed, more).is_ok()
@@ -359,7 +359,7 @@ impl Segments {
         self.index_count.fetch_sub(1, Relaxed);
     }
 
-    /// Zeroes a segment that the caller has taken; that takes as long as to write so much memory.
+    /// Zeroes a segment that the caller has taken, which takes as long as writing its memory.
     pub(crate) fn clear(&self, segment: u32) {
         debug_assert_eq!(self.get(segment).state().phase(), Phase::Taken);
         // SAFETY: the caller alone owns a taken segment, and the index does not refer to this one
@@ -370,7 +370,7 @@ impl Segments {
         }
     }
 
-    /// Makes a segment that was cleared a page of the index; it never comes back.
+    /// Makes a cleared segment a page of the index, for ever.
     pub(crate) fn become_page(&self, segment: u32) {
         self.get(segment).set(Phase::Index, 0, self.segment_bytes);
     }
@@ -387,12 +387,12 @@ impl Segments {
         self.free_count.fetch_add(1, Relaxed);
     }
 
-    /// The segment that is open for a class.
+    /// The segment open for a class.
     pub(crate) fn open(&self, class: usize) -> u32 {
         self.open[class].load(Acquire)
     }
 
-    /// Opens a segment, which the caller has taken, in the place of one that takes no more items.
+    /// Opens a segment that the caller has taken, in place of one that takes no more items.
     pub(crate) fn reopen(&self, class: usize, before: u32, segment: u32, now_ms: u64) {
         let mut chains = self.chains.lock();
         if self.open[class].load(Relaxed) != before {
@@ -410,7 +410,7 @@ impl Segments {
         self.open[class].store(segment, Release);
     }
 
-    /// Closes a segment of a chain, if it is open: no more items come to it.
+    /// Closes a segment of a chain, if it is open: it takes no more items.
     pub(crate) fn close(&self, class: usize, segment: u32) {
         let _chains = self.chains.lock();
         if self.open[class].load(Relaxed) == segment {
@@ -429,12 +429,12 @@ impl Segments {
                 self.get(segment).seal();
             }
         }
-        // Under the lock of the chains, where places are given out.
+        // Under the lock of the chains, which assigns sequence numbers.
         self.flushed.store(chains.sequence, Relaxed);
     }
 
     /// Whether the items of a segment were flushed. The segment is named, or its stripe locked, or
-    /// it is the evictor's: so it is not used anew meanwhile.
+    /// the evictor has it, so it is not reused meanwhile.
     #[inline]
     pub(crate) fn is_flushed(&self, segment: u32) -> bool {
         let flushed = self.flushed.load(Relaxed);
@@ -450,7 +450,7 @@ impl Segments {
         self.get(segment).set(Phase::Taken, state.class(), state.filled());
     }
 
-    /// Turns a taken segment into one that the evictor fills.
+    /// Turns a taken segment into one for the evictor to fill.
     pub(crate) fn begin_merged(&self, segment: u32, class: usize, now_ms: u64, run: &[u32]) {
         let sequence = |segment: u32| self.get(segment).sequence.load(Relaxed);
         // Items written after a flush must not be merged with flushed ones.

@@ -1,7 +1,7 @@
 //! Snapshots: a store written to a file and restored.
 //!
-//! A snapshot holds every entry with its remaining lifetime. It is taken while the store is in use,
-//! by [`Store::scan`], so it is of no single moment. Numbers are little-endian.
+//! A snapshot holds every entry with its remaining lifetime. [`Store::scan`] takes it while the
+//! store is in use, so it does not show a single moment. Numbers are little-endian.
 //!
 //! ```text
 //! file   = magic "\x89frsegm\n"   u32 version (2)   u64 when, ms since 1970   block* end
@@ -95,7 +95,7 @@ fn encode(entry: &Scanned, out: &mut Vec<u8>) {
     out.extend(&entry.value);
 }
 
-/// An entry as it lies in a file.
+/// An entry in a file.
 struct Record<'a> {
     key: &'a [u8],
     value: &'a [u8],
@@ -143,7 +143,7 @@ fn when(header: &[u8]) -> Result<SystemTime, RestoreError> {
     when.ok_or(RestoreError::Damaged { offset: HEADER.len() as u64 })
 }
 
-/// Goes through a file, and calls for each entry.
+/// Reads a file and calls for each entry.
 fn read_all(
     file: &mut File,
     mut each: impl FnMut(Record<'_>) -> Result<(), RestoreError>,
@@ -196,9 +196,10 @@ fn read_all(
     }
 }
 
-/// Writes the entries that `scan` copies out to a file, and returns their number: with a cursor, 0 at first, it appends
-/// some, and says where to go on, as [`Store::scan`] does. An existing file of that name stays until the new one is
-/// complete. [`Store::save`] for other stores.
+/// Writes the entries that `scan` copies out to a file, and returns their number: called with a
+/// cursor, at first 0, it appends some and returns where to continue, as [`Store::scan`] does. An
+/// existing file of that name stays until the new one is complete. [`Store::save`] for other
+/// stores.
 ///
 /// # Errors
 ///
@@ -228,7 +229,7 @@ pub fn save_entries(
     let saved = write_snapshot(&unfinished, scan);
     let saved = saved.and_then(|all| std::fs::rename(&unfinished, path).map(|()| all));
     if saved.is_err() {
-        // It may not have come to exist.
+        // It may not exist.
         let _ = std::fs::remove_file(&unfinished);
     }
     saved
@@ -265,13 +266,14 @@ fn write_snapshot(
     Ok(all)
 }
 
-/// Has `store` look at the key, value and attributes of each entry of a snapshot that has a lifetime left, and returns
-/// how many it has stored. The file is read twice, so that it is called for none of a damaged one. The time since the
-/// snapshot, by the system's clock, is taken off the lifetimes. [`Store::restore`] for other stores.
+/// Calls `store` with the key, value and attributes of each unexpired entry of a snapshot. Returns
+/// how many it has stored. The file is read twice, so `store` is never called for a damaged file.
+/// The time since the snapshot, by the system's clock, is subtracted from the lifetimes.
+/// [`Store::restore`] for other stores.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or is damaged; or one of `store`.
+/// The file cannot be read, or is damaged; or an error of `store`.
 ///
 /// ```
 /// let read = frazil_segment::read_entries("/none".as_ref(), |_, _, _| Ok(true));
@@ -324,13 +326,13 @@ impl Store {
 
     /// Inserts the entries of a snapshot, and returns their number. The file is read twice, so that
     /// nothing is inserted from a damaged one. The time since the snapshot, by the system's clock,
-    /// is taken off the lifetimes.
+    /// is subtracted from the lifetimes.
     ///
     /// The store may be in use meanwhile: keys that are present, or were written or deleted since
     /// the restore began, stay as they are, and a flush ends the restore. An entry that does not
-    /// fit into a segment of this store is left out. While it runs writers take one more lock, and
-    /// it uses 1 MiB. If the store is in use before this can be called, call
-    /// [`Store::expect_restore`] before that.
+    /// fit into a segment of this store is skipped. While the restore runs, writers take one more
+    /// lock, and it uses 1 MiB. If the store is in use before this call, call
+    /// [`Store::expect_restore`] first.
     ///
     /// # Errors
     ///
@@ -345,8 +347,9 @@ impl Store {
         self.restore_with(path, |_, _| true)
     }
 
-    /// As [`Store::restore`], where `admit` sees the value and attributes of each entry first: it says whether the entry
-    /// is inserted, and may change the attributes, for what was true only when the snapshot was written.
+    /// As [`Store::restore`], but calls `admit` first with the value and attributes of each entry.
+    /// It decides whether the entry is inserted. It may change attributes that were valid only when
+    /// the snapshot was written.
     ///
     /// # Errors
     ///
@@ -378,7 +381,7 @@ impl Store {
         // A writer that holds a stripe now writes before the restore; later ones see that it runs.
         drop(self.index.lock_all());
         read_entries(path, |key, value, mut attributes| {
-            // A key that is certainly present is not written: that would cost space.
+            // A key certainly present is not written: that would cost space.
             if restore.is_over() || self.contains(key) || !admit(value, &mut attributes) {
                 return Ok(false);
             }
@@ -412,7 +415,7 @@ impl Store {
         drop(self.index.lock_all());
     }
 
-    /// Takes [`Store::expect_restore`] back: there is nothing to restore.
+    /// Undoes [`Store::expect_restore`]: there is nothing to restore.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -424,11 +427,11 @@ impl Store {
         self.restoring.end();
     }
 
-    /// When a snapshot was written; its entries are not looked at.
+    /// When a snapshot was written. Does not check its entries.
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or is no snapshot.
+    /// The file cannot be read, or is not a snapshot.
     ///
     /// ```
     /// use frazil_segment::Store;

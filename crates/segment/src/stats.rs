@@ -15,9 +15,9 @@ pub struct Stats {
     pub hits: u64,
     /// Look-ups that found none.
     pub misses: u64,
-    /// Look-ups that found an entry which was over.
+    /// Look-ups that found an expired entry.
     pub expired_reads: u64,
-    /// Look-ups that found an entry which was flushed.
+    /// Look-ups that found a flushed entry.
     pub flushed_reads: u64,
     /// Values stored.
     pub writes: u64,
@@ -30,11 +30,11 @@ pub struct Stats {
     pub kept_items: u64,
     /// Merges of segments.
     pub merges: u64,
-    /// Entries, including expired ones whose memory was not needed yet.
+    /// Entries, including expired ones whose memory is not yet needed.
     pub items: u64,
     /// Bytes of their items.
     pub live_bytes: u64,
-    /// The memory that the store may take.
+    /// The most memory that the store may take.
     pub capacity_bytes: usize,
     /// The size of a segment.
     pub segment_bytes: usize,
@@ -103,8 +103,8 @@ impl Store {
         }
     }
 
-    /// Entries, without those of segments in which all have expired or were flushed: an expired
-    /// entry is counted as long as others of its segment live. Takes a load or two for each
+    /// Entries, without those of segments whose entries have all expired or were flushed. An
+    /// expired entry counts while others of its segment live. Takes one or two loads for each
     /// segment.
     ///
     /// ```

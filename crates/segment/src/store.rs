@@ -25,16 +25,16 @@ use crate::{Attributes, Entry, Eviction, Expect, Held, StoreError, Stored};
 /// Bytes that the evictor processes for each byte written while free segments are few. A merge of
 /// four segments into one processes as much as five, so it ends before a new segment is full.
 const BYTES_PER_BYTE: u64 = 8;
-/// Bytes that one write goes through at most, for itself and for writers that found the evictor
-/// busy.
+/// Most bytes that one write processes, for itself and for writers that found the evictor busy.
 const BYTES_A_WRITE: usize = 32 << 10;
 /// Attempts to find space. Each processes a part of a segment or waits for a reader.
 const TRIES: usize = 10_000;
-/// Tries to have a line more for the index, before it drops an item instead.
+/// Attempts to get another line for the index before it drops an item instead.
 const LINE_TRIES: u32 = 4;
-/// Up to so many requests each is counted; from there on one in as many.
+/// Up to this many requests each one is counted; after that one in `n` for a count of `n`.
 const REQUESTS_EXACT: u32 = 8;
-/// Guards of one segment, so that the count does not wrap: more can only be such as were forgotten.
+/// Most guards of one segment, so that the count does not wrap: more are possible only if guards
+/// were leaked.
 const HOLDS_MAX: u32 = 1 << 31;
 /// Keys whose lines are fetched at once.
 pub(crate) const GROUP: usize = 16;
@@ -65,7 +65,7 @@ pub struct Store {
     pub(crate) clock: Clock,
     pub(crate) eviction: Eviction,
     pub(crate) capacity_bytes: usize,
-    /// Room is made while fewer segments than this are free.
+    /// Writers evict while fewer segments than this are free.
     pub(crate) free_target: u32,
     /// Bytes that writers have yet to process, to free space.
     pub(crate) debt: AtomicU64,
@@ -89,7 +89,7 @@ pub(crate) struct Found<'a> {
     pub(crate) item: Item<'a>,
     pub(crate) place: Place<'a>,
     pub(crate) word: Word,
-    /// When it ends, in milliseconds.
+    /// When it expires, in milliseconds.
     pub(crate) deadline_ms: Option<u64>,
 }
 
@@ -129,7 +129,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Finds a key's item, be it over or not.
+    /// Finds a key's item, expired or not.
     #[inline]
     fn find_any<'a>(
         &'a self,
@@ -152,7 +152,7 @@ impl Store {
                     continue 'again;
                 }
                 // SAFETY: the segment was named while the index led to the item, so the item was
-                // written before (Acquire), and the segment is not used anew while it is named.
+                // written before (Acquire), and the segment is not reused while it is named.
                 let item = unsafe { self.item(word.location()) };
                 if item.key == key {
                     let deadline_ms = item.head.deadline.map(|packed| {
@@ -177,7 +177,7 @@ impl Store {
         counter.fetch_add(1, Relaxed);
     }
 
-    /// A guard of a key's item where all records are taken, by threads that may wait for this one.
+    /// A guard of a key's item if all records are taken, by threads that may wait for this one.
     ///
     /// A thread that unlinks the item locks its stripe after this, so it sees the guard in the
     /// count of the segment. The evictor locks the stripe of each item of a segment before it reads
@@ -198,7 +198,7 @@ impl Store {
     /// Adds a guard of an item, while its segment is named or its stripe locked.
     pub(crate) fn guard<'a>(&'a self, found: &Found<'a>) -> Held<'a> {
         let segment = self.segments.get(self.segments.of(found.word.location()));
-        // Before the name is taken back or the stripe unlocked, which publishes it
+        // Before the name is cleared or the stripe unlocked, which publishes it
         // (`Limbo::drain`).
         if segment.holds.fetch_add(1, Relaxed) >= HOLDS_MAX {
             segment.holds.fetch_sub(1, Relaxed);
@@ -217,22 +217,22 @@ impl Store {
         unsafe { Item::at(self.segments.mapping.at(location as usize)) }
     }
 
-    /// The number of an item that no other ever has: its place, and how often its segment was
-    /// freed, modulo 2^24.
+    /// The unique number of an item: its place, and how often its segment was freed, modulo
+    /// 2^24.
     pub(crate) fn number(&self, word: Word) -> u64 {
         let generation = self.segments.get(self.segments.of(word.location())).generation();
         u64::from(generation) << 40 | word.location()
     }
 
     /// Counts a hit, and some of the item's requests: each of the first ones, and later ones at
-    /// random, so that the line of a hot item is written ever more rarely, and at last not at all.
+    /// random, so that the line of a hot item is written less and less, and finally not at all.
     #[inline]
     pub(crate) fn requested(&self, hash: u64, found: &Found<'_>, hazard: &Hazard<'_>) {
         hazard.hit();
         self.note_request(hash, found, |times| hazard.one_in(times));
     }
 
-    /// `one_in` is true once in so many calls, at random.
+    /// `one_in(n)` is true for one call in `n`, at random.
     #[inline]
     fn note_request(&self, hash: u64, found: &Found<'_>, one_in: impl Fn(u32) -> bool) {
         let requests = found.word.requests();
@@ -276,7 +276,7 @@ impl Store {
         }
     }
 
-    /// Looks a key up and has `read` look at its entry.
+    /// Looks a key up and calls `read` with its entry.
     #[inline]
     fn read<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
         if self.tape.wants(hash) {
@@ -348,8 +348,7 @@ impl Store {
         }
     }
 
-    /// Appends the value of a key to `out`, and returns its flags; `None` if the key is absent. Two
-    /// dependent accesses to memory and one locked instruction; copies the value. No lock.
+    /// Appends the value of a key to `out`, and returns its flags; `None` if the key is absent.
     ///
     /// Two dependent accesses to memory, one locked instruction; copies the value. No lock.
     ///
@@ -386,7 +385,7 @@ impl Store {
     }
 
     /// Looks up many keys, and calls `each` with the position of each key in `keys` and its entry.
-    /// Lines of sixteen keys are fetched together, so this takes a third of the time of as many
+    /// Lines of sixteen keys are fetched together, so this takes a third of the time of separate
     /// calls of [`Store::get`] if memory is the bottleneck.
     ///
     /// ```
@@ -482,8 +481,8 @@ impl Store {
         )
     }
 
-    /// Has `read` look at the entry of a key as [`Store::get_with`] does, and counts neither a
-    /// request of it nor a hit or a miss.
+    /// Calls `read` with the entry of a key as [`Store::get_with`] does, but counts neither a
+    /// request nor a hit or a miss.
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -537,7 +536,7 @@ impl Store {
         }
     }
 
-    /// A free segment; evicts for as long as necessary.
+    /// A free segment; evicts until there is one.
     fn free_segment(&self) -> Result<u32, StoreError> {
         for _ in 0..TRIES {
             if let Some(segment) = self.segments.take() {
@@ -613,8 +612,8 @@ impl Store {
         run.iter().map(|segment| u64::from(live(segment))).sum()
     }
 
-    /// Neighbours of one class from a segment on, without a writer, at most `length` with so many
-    /// live bytes.
+    /// Neighbours of one class from a segment on, without a writer: at most `length`, with at
+    /// most `live_bytes_max` live bytes.
     pub(crate) fn run(
         &self,
         chains: &Chains,
@@ -652,7 +651,7 @@ impl Store {
         word: Word,
     ) -> Found<'a> {
         // SAFETY: the stripe is locked, so the index leads to the item until it is unlocked, and
-        // its segment is not used anew.
+        // its segment is not reused.
         let item = unsafe { self.item(word.location()) };
         let segment = self.segments.get(self.segments.of(word.location()));
         let end = |packed| lifetimes::unpack(segment, segment.state().class(), packed);
@@ -701,7 +700,8 @@ impl Store {
         if let Some(deadline) = deadline_ms {
             let packed = lifetimes::pack(segment, class, deadline);
             head.deadline = Some(packed);
-            // As the item has it: of a writer that waited, that may be when the segment was opened.
+            // As stored in the item: for a writer that waited, that may be when the segment was
+            // opened.
             segment.deadline_ms.fetch_max(lifetimes::unpack(segment, class, packed), Relaxed);
         }
         // SAFETY: the space was reserved for this item.
@@ -714,7 +714,7 @@ impl Store {
             {
                 break stored;
             }
-            // The index is to have another line, and finds no segment to lay it in.
+            // The index needs another line and has no segment for it.
             let is_last = tries == 0 || !self.index.may_have_page(&self.segments);
             if is_last && self.eviction == Eviction::Never {
                 segment.finish();
@@ -813,8 +813,8 @@ impl Store {
         self.delete_as(key, Expect::Anything) == Stored::Stored
     }
 
-    /// Removes an entry if its number is still `cas` ([`Entry::cas`]): [`Stored::Stored`] if it
-    /// was, else [`Stored::Exists`] or [`Stored::NotFound`].
+    /// Removes an entry if its number is still `cas` ([`Entry::cas`]): [`Stored::Stored`] if
+    /// removed, else [`Stored::Exists`] or [`Stored::NotFound`].
     ///
     /// ```
     /// use frazil_segment::Stored;
@@ -876,7 +876,7 @@ impl Store {
 
 impl Held<'_> {
     pub(crate) fn release(&self) {
-        // Release: partner of `Limbo::drain`, before the memory is used anew.
+        // Release: partner of `Limbo::drain`, before the memory is reused.
         self.segment.holds.fetch_sub(1, Release);
     }
 }
@@ -885,8 +885,8 @@ impl Held<'_> {
 mod tests {
     use super::*;
 
-    /// The segment of an item that was over before there was space for it, as its writer had to
-    /// wait.
+    /// The segment of an item that expired before there was space for it, because its writer
+    /// had to wait.
     #[test]
     fn a_deadline_before_the_segment_was_opened_is_known_to_it() {
         let now_ms = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(20));

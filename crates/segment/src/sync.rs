@@ -11,9 +11,9 @@ pub(crate) use shuttle::{sync::atomic, thread};
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) use std::{sync::atomic, thread};
 
-/// A checker's mutex with the face of `parking_lot`'s: a thread that it suspends must not
-/// hold a lock that the checker does not know. Miri has the standard library's, as it refuses how
-/// `parking_lot` asks the system to wait.
+/// A checker's mutex with the interface of `parking_lot`'s: a thread that it suspends must not
+/// hold a lock unknown to the checker. Miri has the standard library's, because it rejects the
+/// system call with which `parking_lot` waits.
 #[cfg(any(loom, shuttle, miri))]
 mod lock {
     use std::sync::{PoisonError, TryLockError};

@@ -1,8 +1,8 @@
 //! Conditional writes: additions, replacements, changes of a value.
 //!
 //! A change reads the entry under a guard, writes a new item, and replaces the old one in the index
-//! if the index still leads to it. If not, another write or a merge came between, and it begins
-//! anew.
+//! if the index still leads to it. If not, another write or a merge intervened, and the change
+//! begins anew.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{Attributes, Entry, Expect, Held, StoreError, Stored, Update};
 const DIGITS_MAX: usize = 20;
 
 impl Store {
-    /// Stores a value if the present entry is as expected. Returns the outcome, and the number of
+    /// Stores a value if the present entry is as expected. Returns the outcome and the number of
     /// the stored entry ([`Entry::cas`]).
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl Store {
 
     /// Calls `decide` with a key's entry, to build a new value in `value`, which is empty at first.
     /// Returns the decision, and the entry's number afterwards ([`Entry::cas`]); `None` if the key
-    /// has no entry. If another write comes between, `decide` is called again.
+    /// has no entry. If another write intervenes, `decide` is called again.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl Store {
         value: &[u8],
         attributes: Attributes,
     ) -> Result<Stored, StoreError> {
-        // If the entry is certainly present nothing is written: it would cost space.
+        // If the entry is certainly present nothing is written: that would cost space.
         if self.contains(key) {
             return Ok(Stored::NotStored);
         }
@@ -214,8 +214,8 @@ impl Store {
             .map(|changed| changed.map_or(Stored::NotStored, |()| Stored::Stored))
     }
 
-    /// Changes the lifetime of an entry, and returns whether there is one. The item is written
-    /// anew, because segments hold items of similar lifetime, so its number changes.
+    /// Changes the lifetime of an entry, and returns whether there is one. The item is
+    /// rewritten, because segments hold items of similar lifetime, so its number changes.
     ///
     /// # Errors
     ///
@@ -245,7 +245,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// The value is no number; or as [`Store::set`].
+    /// The value is not a number; or as [`Store::set`].
     ///
     /// ```
     /// let store = frazil_segment::Store::builder(4 << 20).build()?;
@@ -257,7 +257,7 @@ impl Store {
         self.count(key, |number| number.wrapping_add(by))
     }
 
-    /// Subtracts from a value that is a decimal number of 64 bits, at least to 0.
+    /// Subtracts from a value that is a decimal number of 64 bits, but not below 0.
     ///
     /// # Errors
     ///
@@ -293,7 +293,8 @@ impl Store {
         Ok((self.put(key, value, kept, Expect::Exactly(entry.cas))?.0, ()))
     }
 
-    /// Tries to change a key's entry until nothing comes between. `None`: it has none.
+    /// Retries a change of a key's entry until no other write intervenes. `None`: the key has no
+    /// entry.
     fn change<R>(
         &self,
         key: &[u8],

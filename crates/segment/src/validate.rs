@@ -28,8 +28,8 @@ impl Store {
         self.validate_all(false)
     }
 
-    /// The same, and in addition what must hold without guards and without calls of other threads:
-    /// no item is held, no segment is named, and none is between two chains.
+    /// As [`Store::validate`], and checks what must hold without guards and calls of other
+    /// threads: no item is held, no segment is named, and none is between two chains.
     ///
     /// # Errors
     ///
@@ -155,8 +155,8 @@ impl Store {
         })
     }
 
-    /// The lines of the index against its pages, which are answered: each line is a home, in one
-    /// chain, or waits for its use, and is empty then.
+    /// Compares the lines of the index with its pages, which it returns: each line is a home, in
+    /// one chain, or unused and empty.
     fn validate_lines(&self, locked: &AllLocked<'_>) -> Result<HashSet<u32>, String> {
         let lines = self.segments.segment_bytes / LINE_BYTES;
         let mut met: HashMap<u32, Vec<bool>> = HashMap::new();
@@ -241,7 +241,7 @@ impl Store {
         }
         for segment in (0..self.segments.count()).filter(|&segment| !seen[segment as usize]) {
             let phase = self.segments.get(segment).state().phase();
-            // It belongs to a writer that is about to open it, or to make it a page.
+            // It belongs to a writer about to open it or to make it a page.
             if phase != Phase::Taken || at_rest {
                 return Err(format!("segment {segment} is {phase:?}, and nobody has it"));
             }
@@ -250,7 +250,7 @@ impl Store {
     }
 }
 
-/// A store that is broken in one way after the other.
+/// A store broken in several ways in turn.
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use std::time::Duration;
@@ -316,7 +316,7 @@ mod tests {
         });
         drop(locked);
         loses.index.free_line(&loses.segments.mapping, chained.unwrap());
-        // Its first word, an item, is unlinked as well.
+        // Its first word, an item, is also unlinked.
         assert!(loses.validate().is_err());
         let locked = loses.index.lock_all();
         assert_wrong(loses.validate_lines(&locked).map(|_| ()), "again");

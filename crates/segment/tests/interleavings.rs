@@ -1,7 +1,7 @@
 //! The whole store under interleavings that shuttle chooses: `cargo xtask check shuttle`.
 //!
-//! Eight segments of 1 KiB and values of a quarter of one, so that almost each write evicts or
-//! merges.
+//! Eight segments of 1 KiB and values of a quarter of one, so that almost every write evicts
+//! or merges.
 #![cfg(shuttle)]
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ fn version_of(key: u64, value_read: &[u8]) -> u64 {
     version
 }
 
-/// Writes its own half of the keys, and tells each version when it is there.
+/// Writes its own half of the keys, and publishes each version once it is stored.
 fn write(store: &Store, versions: &[AtomicU64], writer: u64) {
     for version in 1..=WRITES {
         let key = shuttle::rand::thread_rng().gen_range(0..KEYS / 2) * 2 + writer;
@@ -56,7 +56,7 @@ fn read(store: &Store, versions: &[AtomicU64]) {
         } else if turn % 16 == 0 {
             store.get_with(&key.to_le_bytes(), |entry| {
                 thread::yield_now();
-                // With the other reader that is more than there are records.
+                // With the other reader that is more reads than records.
                 store.get_with(&(key ^ 1).to_le_bytes(), |other| {
                     thread::yield_now();
                     version_of(key ^ 1, other.value)
@@ -74,7 +74,7 @@ fn read(store: &Store, versions: &[AtomicU64]) {
 }
 
 fn run(eviction: Eviction) {
-    // The standard library's: what all schedules have evicted.
+    // The standard library's: counts evictions over all schedules.
     let evicted = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let all_evicted = Arc::clone(&evicted);
     shuttle::check_pct(
@@ -99,7 +99,7 @@ fn run(eviction: Eviction) {
             evicted.fetch_add(store.stats().evicted_items, std::sync::atomic::Ordering::Relaxed);
         },
         schedules(),
-        // Changes of priority: a reader waits for long where it matters, and others go on.
+        // Changes of priority: a reader waits long at critical points while others continue.
         3,
     );
     assert!(all_evicted.load(std::sync::atomic::Ordering::Relaxed) > schedules() as u64);

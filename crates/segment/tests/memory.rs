@@ -1,4 +1,4 @@
-//! That a store with a learner takes no more than it says, counted where memory is asked for.
+//! A store with a learner takes no more memory than it states, as counted by the allocator.
 #![cfg(not(any(loom, shuttle, miri)))]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use frazil_segment::{Attributes, Eviction, Store};
 
-/// Bytes that are asked for and not given back, and the most there were.
+/// Bytes allocated and not freed, and their maximum.
 struct Counted {
     now: AtomicUsize,
     most: AtomicUsize,
@@ -32,7 +32,7 @@ unsafe impl GlobalAlloc for Counted {
     }
 }
 
-/// The most that the heap grew, and what the store has subtracted from its capacity for that.
+/// The peak growth of the heap, and what the store has subtracted from its capacity for it.
 fn grown(capacity: usize, segment_bytes: usize) -> (usize, usize) {
     let now_ms = Arc::new(AtomicU64::new(0));
     let before = HEAP.now.load(Relaxed);
@@ -52,7 +52,7 @@ fn grown(capacity: usize, segment_bytes: usize) -> (usize, usize) {
     (HEAP.most.load(Relaxed) - before, beside)
 }
 
-/// Many small segments, where what is kept for each is most of it; and few, where training is.
+/// Many small segments, whose data are most of the memory, and few, where training takes most.
 #[test]
 fn a_learner_takes_what_was_subtracted() {
     let few = [(8 << 20, 64 << 10), (1 << 20, 16 << 10), (200 << 10, 1 << 10)];

@@ -1,6 +1,6 @@
 //! The crate `lru` behind a mutex, as a host: the code that programs use without a cache library.
 //!
-//! A list of that crate can't be cut, so entries set aside move to a second one, one by one.
+//! That crate's list cannot be split, so entries set aside move to a second one, one by one.
 
 use std::hash::Hash;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,19 +16,19 @@ type List<K, V> = LruCache<K, (V, Mark), RandomState>;
 
 struct Lists<K: Hash + Eq, V> {
     dynamic: List<K, V>,
-    /// The coldest used last.
+    /// The coldest is the last used.
     aside: List<K, V>,
 }
 
 pub(crate) struct LruMutex<K: Hash + Eq, V> {
     capacity: usize,
-    /// Whether a hit moves an entry: without, it is FIFO.
+    /// Whether a hit moves an entry; otherwise it is FIFO.
     promotes: bool,
     lists: Mutex<Lists<K, V>>,
 }
 
 impl<K: Hash + Eq, V> LruMutex<K, V> {
-    /// A cache of so many entries, whose hits are promoted or not.
+    /// A cache of `capacity` entries, whose hits promote or not.
     pub(crate) fn new(capacity: usize, promotes: bool) -> Self {
         let list = || LruCache::unbounded_with_hasher(RandomState::default());
         let lists = Lists { dynamic: list(), aside: list() };

@@ -1,4 +1,4 @@
-//! FrozenHot on caches that are not ours: its gains, beside the expectations from the paper's
+//! FrozenHot on caches other than Frazil: its gains, beside those expected from the paper's
 //! figures 15 to 17.
 //!
 //!     cargo run --release -p frazil-freezing --example other_caches -- PART [--quick]
@@ -6,8 +6,8 @@
 //! PART is `hits`, `sizes`, `misses`, `policies`, `mixes`. Two hosts: the crate `lru` behind a
 //! mutex, and a sharded map with lists like HHVM's. Each table comes from one process with
 //! alternating rounds; it has their median, and after ± their spread. L is mean latency ×
-//! throughput over threads, which must be 1; a `!` marks a row in which it was not in some round. A
-//! `*` marks a row with disturbed cores in some round.
+//! throughput over threads, which must be 1; a `!` marks a row in which some round differed. A `*`
+//! marks a row with disturbed cores in some round.
 
 mod lru_mutex;
 mod relaxed_lru;
@@ -69,7 +69,7 @@ fn frozen(outcome: &Outcome) -> String {
     }
 }
 
-/// The gain where all requests hit, by hand and at once.
+/// The gain if all requests hit, with everything frozen by hand at once.
 fn hits(plan: &mut Plan) -> Result<(), Error> {
     const RESIDENT: u64 = 100_000;
     println!("all hits: {RESIDENT} entries, Zipf {ALPHA}; million/s");
@@ -99,7 +99,7 @@ fn hits(plan: &mut Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// One row: both hosts, without freezing and with the controller's.
+/// One row: both hosts, without freezing and with a controller.
 fn row(title: &str, capacity: usize, load: &Load, plan: &mut Plan) -> Result<(), Error> {
     let sides = pairs::<u64>(capacity, Freezing::Learned)?;
     let outcomes = compare(&sides, load, capacity as u64, plan)?;
@@ -132,7 +132,7 @@ fn sizes(plan: &mut Plan) -> Result<(), Error> {
     row_titles("size");
     let load = zipf(ALPHA, KEYS, 2, Some(MISS))?;
     for percent in [20, 60, 80, 100] {
-        // All of the keys, and some room for shards of unequal size.
+        // All keys, and some spare capacity for shards of unequal size.
         let room = if percent == 100 { 20 } else { 0 };
         let capacity = (KEYS * (percent + room) / 100) as usize;
         row(&format!("{percent} %"), capacity, &load, plan)?;
@@ -151,7 +151,7 @@ fn misses(plan: &mut Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Figure 15: whether LRU or FIFO wins, with and without.
+/// Figure 15: whether LRU or FIFO wins, with and without freezing.
 fn policies(plan: &mut Plan) -> Result<(), Error> {
     println!("figure 15: {KEYS} keys, misses of {MISS:?}, 2 threads; million/s");
     println!(
@@ -191,7 +191,7 @@ fn policies(plan: &mut Plan) -> Result<(), Error> {
     Ok(())
 }
 
-/// Figure 17: more than the cache in each request, some of them updates, and the slowest.
+/// Figure 17: requests with work beside the cache, some of them updates, and the slowest requests.
 fn mixes(plan: &mut Plan) -> Result<(), Error> {
     println!(
         "figure 17: {KEYS} keys, 30 % fit, Zipf 1.0, 1 kB read of each, misses of {MISS:?}, 2 threads"
@@ -253,7 +253,7 @@ fn main() -> Result<ExitCode, Error> {
             return Ok(ExitCode::from(2));
         }
     };
-    // Whose controllers want seconds before anything is measured.
+    // Their controllers need seconds before any measurement.
     if arguments[0] != "hits" {
         plan.rounds = plan.rounds.min(3);
     }

@@ -1,5 +1,5 @@
-//! A sharded hash map with lists, as a host: the relaxed LRU of HHVM, which paper 2 puts its
-//! overlay on.
+//! A sharded hash map with lists, as a host: the relaxed LRU of HHVM, to which paper 2 adds
+//! its overlay.
 //!
 //! A look-up reads the map of a shard under a lock that readers share, and moves the entry to the
 //! head of the shard's list, unless another thread has that list. A writer takes both locks.
@@ -15,7 +15,7 @@ use frazil_freezing::{Host, Insertion, Mark};
 const SHARDS: usize = 16;
 /// Entries that move under one lock.
 const BATCH: usize = 256;
-/// In place of a node where there is none.
+/// Instead of a node: none.
 const NONE: u32 = u32::MAX;
 
 struct Entry<V> {
@@ -25,7 +25,7 @@ struct Entry<V> {
 }
 
 struct Node<K> {
-    /// `None`: vacant, and `colder` is the next that is.
+    /// `None`: vacant, and `colder` is the next vacant node.
     key: Option<K>,
     hotter: u32,
     colder: u32,
@@ -123,7 +123,7 @@ impl<K> Lists<K> {
 type Map<K, V> = HashMap<K, Entry<V>, RandomState>;
 
 struct Shard<K, V> {
-    /// Locked before the map by who locks both.
+    /// Locked before the map if both are locked.
     lists: Mutex<Lists<K>>,
     map: RwLock<Map<K, V>>,
 }
@@ -150,7 +150,7 @@ pub(crate) struct RelaxedLru<K, V> {
 }
 
 impl<K: Hash, V> RelaxedLru<K, V> {
-    /// Rounded up to as many for each shard.
+    /// Rounded up to the same number for each shard.
     pub(crate) fn new(capacity: usize) -> Self {
         let shard = |_| Shard {
             lists: Mutex::new(Lists::new()),
@@ -182,8 +182,8 @@ where
         let map = shard.read();
         let entry = map.get(key)?;
         hit(&entry.mark);
-        // The lock of the map keeps the entry in place. This does not wait for a thread that has
-        // the list.
+        // The lock of the map keeps the entry in place. A hit does not wait for a thread that
+        // has the list.
         if let Ok(mut lists) = shard.lists.try_lock()
             && !lists.node(entry.node).is_aside
         {
@@ -248,7 +248,7 @@ where
         let share = count as f64 / self.len().max(1) as f64;
         let mut done = 0;
         for shard in &self.shards {
-            // Each its own hottest.
+            // Each shard its own hottest.
             let wanted = (shard.lists().len() as f64 * share).ceil() as usize;
             let mut left = wanted.min(count - done);
             while left > 0 {

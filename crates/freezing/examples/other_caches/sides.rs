@@ -10,14 +10,14 @@ use frazil_driver::{
 };
 use frazil_freezing::{FreezingControl, Host, Overlay, Phase};
 
-/// The longest that the controller is waited for.
+/// The longest wait for the controller.
 const SETTLED_IN: Duration = Duration::from_secs(15);
-/// Runs of a round that were disturbed are repeated so often.
+/// Attempts at a disturbed run of a round.
 const ATTEMPTS: usize = 4;
-/// Below it a thread did not have its core.
+/// Below this share a thread did not have its core.
 const CPU_SHARE: f64 = 0.9;
 
-/// A value as the loop makes it and reads it.
+/// A value that the loop makes and reads.
 pub(crate) trait Payload: Clone + Send + Sync + 'static {
     fn of(key: u64) -> Self;
     fn read(&self) -> u64;
@@ -33,7 +33,7 @@ impl Payload for u64 {
     }
 }
 
-/// A kilobyte, which is read completely.
+/// A kilobyte that is read completely.
 #[derive(Clone)]
 pub(crate) struct Kilobyte(Arc<[u64; 128]>);
 
@@ -110,7 +110,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// The requests of so many threads. After as many turns as the streams last, they repeat.
+    /// The requests of `threads` threads. They repeat once the streams are used up.
     pub(crate) fn new(streams: Vec<Stream>, threads: usize, miss: Option<Duration>) -> Self {
         Load { streams, threads, miss }
     }
@@ -129,17 +129,17 @@ impl Load {
     }
 }
 
-/// How much of it is frozen.
+/// How much of a cache is frozen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Freezing {
     Nothing,
-    /// By hand, as soon as it is warm.
+    /// Everything, by hand, as soon as the cache is warm.
     All,
-    /// The controller's state.
+    /// The controller's choice.
     Learned,
 }
 
-/// One turn of a load, for so many seconds.
+/// One turn of a load, for a number of seconds.
 type Driven = Box<dyn Fn(&Load, usize, f64) -> Measured>;
 
 /// A cache on its side of a comparison.
@@ -147,7 +147,7 @@ pub(crate) struct Side {
     pub(crate) name: String,
     drive: Driven,
     preload: Box<dyn Fn(u64)>,
-    /// Called when it is warm. Returns whether everything to freeze by hand is frozen.
+    /// Called when the cache is warm. Returns whether everything to freeze by hand is frozen.
     freeze: Box<dyn Fn() -> bool>,
     /// Phase and share.
     state: Box<dyn Fn() -> Option<(Phase, f64)>>,
@@ -155,7 +155,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// As it is.
+    /// Without an overlay.
     pub(crate) fn plain<H>(name: &str, host: H) -> Self
     where
         H: Host<Key = u64, Value: Payload> + 'static,
@@ -199,8 +199,8 @@ impl Side {
         })
     }
 
-    /// Fills it, asks until it is warm, and until its controller has made up its mind. How long
-    /// that took.
+    /// Fills the cache, and sends requests until it is warm and its controller has decided.
+    /// Returns how long that took.
     fn warm(&self, load: &Load, keys: u64, seconds: f64) -> Result<Duration, String> {
         let began = Instant::now();
         (self.preload)(keys);
@@ -221,7 +221,7 @@ impl Side {
         Ok(began.elapsed())
     }
 
-    /// Asks for so long.
+    /// Sends requests for `time`.
     fn warm_for(&self, load: &Load, time: Duration, seconds: f64) {
         let began = Instant::now();
         for turn in 1.. {
@@ -236,16 +236,16 @@ impl Side {
 /// The results of a side's rounds.
 pub(crate) struct Outcome {
     pub(crate) name: String,
-    /// Million requests a second, the median of the rounds, and what share of it they differ by.
+    /// Million requests a second, the median of the rounds, and their relative spread.
     pub(crate) mops: f64,
     pub(crate) spread: f64,
     pub(crate) hit_ratio: f64,
     pub(crate) p99_ns: u64,
     /// Mean latency × throughput over threads, the median.
     pub(crate) little: f64,
-    /// Whether that was 1 in all rounds, as far as it can be known.
+    /// Whether that was 1 in all rounds, as far as is known.
     pub(crate) little_holds: bool,
-    /// Rounds of whose runs none was undisturbed.
+    /// Rounds without an undisturbed run.
     pub(crate) disturbed: usize,
     /// The controller's phase in most rounds, and the frozen share then.
     pub(crate) state: Option<(Phase, f64)>,
@@ -264,7 +264,7 @@ fn median(mut figures: Vec<f64>) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The phase in which something was measured most often, and the mean share that was frozen then.
+/// The phase of most measurements, and the mean frozen share in it.
 fn usual(states: &[(Phase, f64)]) -> Option<(Phase, f64)> {
     let count = |phase: Phase| states.iter().filter(|state| state.0 == phase).count();
     let usual = states.iter().map(|state| state.0).max_by_key(|&phase| count(phase))?;
@@ -318,8 +318,8 @@ pub(crate) fn compare(
     Ok(sides.iter().zip(runs).zip(disturbed).zip(states).map(outcome).collect())
 }
 
-/// One run of a side, on cores with the same latency between them as in all other runs, each thread
-/// on its core. A round's requests are the same for all sides, unless a run must be repeated.
+/// One run of a side, each thread on its core, with the same latency between cores as in all other
+/// runs. A round's requests are the same for all sides, unless a run must be repeated.
 fn measure(side: &Side, load: &Load, round: usize, plan: &mut Plan) -> (Measured, bool) {
     let mut attempt = 1;
     loop {

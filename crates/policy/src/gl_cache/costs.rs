@@ -10,19 +10,19 @@ const AT_ONCE: u64 = 1;
 const WINDOWS: Windows = Windows::Ended;
 const PRIOR: f64 = 1.0;
 
-/// The cost of a miss of each object. Times are in ticks of the host's clock, and a fetch has the
-/// duration `None` if a miss is served at once.
+/// The cost of a miss of each object. Times are in ticks of the host's clock, and the duration of
+/// a fetch is `None` if a miss is served at once.
 pub trait MissCosts: Clone + Default + Send + 'static {
     /// State of an object while it is fetched.
     type Flight: Copy + Send;
     /// Whether every miss costs 1. Then the other functions are not called.
     const ARE_ONE: bool;
 
-    /// An object that is not there is requested.
+    /// A request misses.
     fn miss(&mut self, now: u64, fetch: Option<u64>) -> Self::Flight;
-    /// It is requested again while it is fetched.
+    /// The object is requested again during its fetch.
     fn delayed_hit(&mut self, flight: &mut Self::Flight, now: u64);
-    /// It becomes a resident; its fetch took so long.
+    /// The object becomes resident; its fetch took `took` ticks.
     fn insert(&mut self, slot: Slot, flight: Self::Flight, took: Option<u64>);
     /// A resident is requested.
     fn hit(&mut self, slot: Slot, now: u64);

@@ -1,4 +1,4 @@
-//! Ghosts of sampled objects that left their group: to which sample each belongs.
+//! Ghosts of sampled objects that left their group, each with its sample.
 
 /// Bits of an entry that name the sample, plus one; the others are the hash's.
 const SAMPLE_BITS: u32 = 14;
@@ -7,7 +7,7 @@ const LEAST_ROOM: usize = 64;
 
 /// A set of hashes, each with its sample and the cost of a miss. An entry is one word of 8 bytes, 4
 /// more if costs differ, and the table is at most half full. Hashes that agree in the upper 50 bits
-/// are one.
+/// count as one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ghosts {
     /// Open addressing by the lowest bits of the rest of the hash; 0 is no entry.
@@ -27,7 +27,7 @@ impl Ghosts {
         self.len
     }
 
-    /// Forgets all, and gives their memory back.
+    /// Forgets all and frees their memory.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.costs_differ);
     }
@@ -36,7 +36,7 @@ impl Ghosts {
         (entry >> SAMPLE_BITS) as usize & (self.table.len() - 1)
     }
 
-    /// Where a hash is, or where it would be put. The table has room.
+    /// The place of a hash, or of its insertion. The table has room.
     fn find(&self, hash: u64) -> usize {
         let mut place = self.home(hash);
         while self.table[place] != 0 && (self.table[place] ^ hash) > SAMPLE {
@@ -45,7 +45,7 @@ impl Ghosts {
         place
     }
 
-    /// Adds a hash, or gives it another sample and cost.
+    /// Adds a hash, or replaces its sample and cost.
     pub(super) fn insert(&mut self, hash: u64, sample: u32, cost: f32) {
         if self.len * 2 >= self.table.len() {
             self.grow();
@@ -79,7 +79,7 @@ impl Ghosts {
         self.costs.get(place).copied().unwrap_or(1.0)
     }
 
-    /// Takes a hash out: its sample and cost, if it was there.
+    /// Takes a hash out: its sample and cost, if it was present.
     #[inline]
     pub(super) fn take(&mut self, hash: u64) -> Option<(u32, f32)> {
         if self.len == 0 {

@@ -1,7 +1,7 @@
 //! Groups of objects by write time, and which objects are in which.
 //!
-//! Groups are in a list by write time; the last one is open. What an object costs beside its
-//! group is 8 bytes, and its place in the group's array, 4.
+//! Groups are in a list by write time; the last one is open. Beside its group an object
+//! costs 8 bytes, and 4 for its place in the group's array.
 
 use crate::{GroupLearning, Slot};
 
@@ -11,17 +11,17 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) const HEIR: u32 = NONE - 1;
 /// Number of features.
 pub(super) const FEATURES: usize = 7;
-/// Features by how many are shown where all are not: requests, age, mean size, active objects,
-/// rates.
+/// Features in the order in which a smaller number of them is shown: requests, age, mean size,
+/// active objects, rates.
 const SHOWN_FIRST: [usize; FEATURES] = [5, 4, 3, 6, 0, 1, 2];
-/// Fewer groups than these leave a ranking no choice: in a small cache groups are smaller.
+/// With fewer groups a ranking has no choice, so a small cache has smaller groups.
 const LEAST_GROUPS: u32 = 32;
 
 /// Set in [`Object::place`] once the object was requested since it was written.
 const ACTIVE: u32 = 1 << 31;
-/// In place of a place: not in a group, but evicted next.
+/// Instead of a place: not in a group, evicted next.
 const CONDEMNED: u32 = ACTIVE - 1;
-/// In place of a place: not resident.
+/// Instead of a place: not resident.
 const ABSENT: u32 = ACTIVE - 2;
 /// A place whose object has left.
 const HOLE: Slot = Slot(u32::MAX);
@@ -45,10 +45,10 @@ impl Object {
 /// groups fit into the first levels of the processor's cache: 12 bytes a group instead of 60.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Tally {
-    /// Fractions once groups were merged.
+    /// Fractional once groups were merged.
     pub(super) requests: f32,
     pub(super) active: f32,
-    /// Which sample it is, [`HEIR`] or [`NONE`].
+    /// The group's sample number, [`HEIR`] or [`NONE`].
     pub(super) sample: u32,
 }
 
@@ -59,15 +59,15 @@ const EMPTY: Tally = Tally { requests: 0.0, active: 0.0, sample: NONE };
 pub(super) struct Group {
     pub(super) older: u32,
     pub(super) newer: u32,
-    /// Places filled, with holes; and objects that are still there.
+    /// Places filled, including holes, and objects still present.
     pub(super) filled: u32,
     pub(super) live: u32,
     pub(super) bytes: u64,
     /// When its first object was written, in seconds.
     pub(super) written: f64,
-    /// Request rate, write rate, miss ratio when it was written.
+    /// Request rate, write rate, miss ratio when the group was written.
     pub(super) states: [f32; 3],
-    /// The ranking that it is part of.
+    /// The number of the ranking that includes the group.
     pub(super) ranking: u32,
 }
 
@@ -98,7 +98,7 @@ pub(super) enum Whereabouts {
 #[derive(Clone, Debug)]
 pub(super) struct Groups {
     segment: u32,
-    /// Features that a model is not shown.
+    /// Features hidden from the model.
     hidden: &'static [usize],
     /// A group's members begin at its number shifted by this.
     shift: u32,
@@ -207,7 +207,7 @@ impl Groups {
         }
     }
 
-    /// An object in a group is requested: when it was requested before.
+    /// An object in a group is requested. Returns its previous request.
     #[inline]
     pub(super) fn request(&mut self, slot: Slot, group: u32, now: u32) -> u32 {
         let object = &mut self.objects[slot.index()];
@@ -218,12 +218,12 @@ impl Groups {
         std::mem::replace(&mut object.last, now)
     }
 
-    /// Most objects of the group that is begun next.
+    /// Most objects of the next group.
     pub(super) fn limit(&self) -> u32 {
         (self.live / LEAST_GROUPS).clamp(1, self.segment)
     }
 
-    /// Writes an object at the end of the open group. True if that is full now.
+    /// Writes an object at the end of the open group. True if the group is full now.
     #[inline]
     pub(super) fn write(&mut self, slot: Slot, bytes: u64, now: u32, seconds: f64) -> bool {
         if self.open == NONE {
@@ -294,7 +294,7 @@ impl Groups {
         }
     }
 
-    /// Takes a closed group out of the list; its members are where they were.
+    /// Takes a closed group out of the list; its members stay in place.
     pub(super) fn end(&mut self, group: u32) {
         let Group { older, newer, live, .. } = *self.get(group);
         if self.cursor == group {
@@ -340,7 +340,7 @@ impl Groups {
         }
     }
 
-    /// An object of a group that has ended is to go.
+    /// Marks an object of an ended group for eviction.
     pub(super) fn condemn(&mut self, slot: Slot) {
         self.objects[slot.index()].place = CONDEMNED;
     }
@@ -356,7 +356,7 @@ impl Groups {
         self.closed_from(self.oldest)
     }
 
-    /// The closed groups from one on, which may be [`NONE`].
+    /// The closed groups from `first` on, which may be [`NONE`].
     pub(super) fn closed_from(&self, first: u32) -> impl Iterator<Item = u32> {
         let first = if first == self.open { NONE } else { first };
         let next = |&group: &u32| {

@@ -1,4 +1,4 @@
-//! Learning a group's utility: samples, and what they turn out to be worth.
+//! Learning a group's utility: samples and their measured utility.
 
 use super::ghosts::Ghosts;
 use super::groups::{FEATURES, Groups, NONE};
@@ -38,7 +38,7 @@ impl Learner {
         self.current.labels[sample as usize] += cost / (until_next * size.max(1) as f32);
     }
 
-    /// Takes a snapshot of closed groups, evenly over all of them, in place of the last one.
+    /// Takes a snapshot of closed groups, evenly spread, in place of the last snapshot.
     pub(super) fn sample(&mut self, groups: &mut Groups, now: u32, seconds: f64, grace: f32) {
         self.grace = grace;
         self.ghosts.clear();

@@ -1,15 +1,15 @@
-//! What a group will be worth, learned from groups that were watched.
+//! The future utility of a group, learned from watched groups.
 
 use super::groups::FEATURES;
 use crate::boosted_trees::rms_error;
 use crate::{BoostedTrees, Boosting, Samples};
 
-/// Every so manyth sample is held back to see when training is of no more use.
+/// One sample in this many is held back to detect when training no longer helps.
 const VALID_EVERY: usize = 10;
-/// A model is made anew once one in so many of its samples would be new. Without this bound small
-/// caches, whose content changes fast and which have few groups, would train all the time.
+/// A new model is trained once one in this many of its samples would be new. Without this bound
+/// small caches, whose content changes fast and which have few groups, would always train.
 const FRESH_PART: usize = 4;
-/// Fewer samples teach nothing.
+/// With fewer samples there is no model.
 pub(super) const LEAST_SAMPLES: u32 = 32;
 
 /// A model of groups' utility, trained from nothing on samples of the last snapshots.
@@ -40,15 +40,15 @@ pub struct GroupModel {
 }
 
 impl GroupModel {
-    /// A trainer without a model, with at most so many samples.
+    /// A trainer without a model, for at most `most` samples.
     pub fn new(most: u32, boosting: Boosting) -> Self {
         let samples = Samples::default();
         GroupModel { most: most as usize, boosting, samples, fresh: 0, trees: None, error: None }
     }
 
-    /// Takes the samples of a snapshot, in place of the oldest where there are too many. Their
-    /// utilities are divided by the largest of them; if that is 0 they say nothing and stay where
-    /// they are.
+    /// Takes the samples of a snapshot, replacing the oldest if there are too many. Their
+    /// utilities are divided by the largest of them; if that is 0 they carry no information and
+    /// stay in `snapshot`.
     pub fn collect(&mut self, snapshot: &mut Samples<FEATURES>) {
         // Utilities of snapshots differ by how long each was watched, and how busy it was then.
         let scale = snapshot.labels.iter().fold(0.0_f32, |most, &label| most.max(label));
@@ -64,7 +64,7 @@ impl GroupModel {
         all.labels.drain(..surplus);
     }
 
-    /// Whether a new model would know more: a quarter of its samples would be new.
+    /// Whether a new model is worth training: a quarter of its samples would be new.
     pub fn is_stale(&self) -> bool {
         self.fresh * FRESH_PART >= self.samples.rows.len()
     }
@@ -101,7 +101,7 @@ impl GroupModel {
         self.error
     }
 
-    /// Samples that the next model is made of.
+    /// Number of samples for the next model.
     pub fn samples(&self) -> usize {
         self.samples.rows.len()
     }

@@ -1,4 +1,4 @@
-//! What GL-Cache is made with: every parameter by name.
+//! The parameters of GL-Cache, by name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,9 +24,10 @@ pub enum Interval {
     /// At the end of a snapshot, if a quarter of the samples would be new. The default.
     #[default]
     Snapshot,
-    /// After so many requests.
+    /// After this number of requests.
     Requests(u64),
-    /// So long by the times of the trace, in nanoseconds. Without times a second is a request.
+    /// After this time by the trace's clock, in nanoseconds. Without times a request takes a
+    /// second.
     Time(u64),
     /// A share of the trace's requests. Without a known end it is [`Interval::Snapshot`].
     Share(f64),
@@ -38,7 +39,7 @@ pub enum Aim {
     /// Misses. The default.
     #[default]
     Hits,
-    /// The time that requests wait together where fetches take time.
+    /// The total wait of requests, if fetches take time.
     Delay,
     /// The time that fetches take, from a column of the trace or by their backends.
     Cost,
@@ -67,8 +68,8 @@ pub struct GroupLearning {
     pub merge: u32,
     /// Share of the ranked groups that one ranking serves: F_eviction.
     pub fraction: f64,
-    /// The time for which the groups of a snapshot are watched: until so many times the cache's
-    /// objects were written, or a model is trained.
+    /// The time for which the groups of a snapshot are watched: until this multiple of the
+    /// number of residents was written, or a model is trained.
     pub horizon: f64,
     /// From one model to the next.
     pub interval: Interval,
@@ -79,8 +80,8 @@ pub struct GroupLearning {
     pub samples: u32,
     /// Requests over which rates are measured.
     pub window: u32,
-    /// How many of the features the model is shown, those first that others say most by: requests,
-    /// age, mean size, objects requested, request rate, write rate, miss ratio.
+    /// Number of features that the model sees, the most informative first: requests, age, mean
+    /// size, objects requested, request rate, write rate, miss ratio.
     pub features: u32,
     /// How trees are grown.
     pub boosting: Boosting,
@@ -145,7 +146,7 @@ impl GroupLearning {
     pub const FEATURES: [&'static str; FEATURES] =
         ["request rate", "write rate", "miss ratio", "mean size", "age", "requests", "active"];
 
-    /// Whether it must be told the future.
+    /// Whether it needs the future requests.
     pub fn is_offline(&self) -> bool {
         [self.utility, self.retention].contains(&Sight::Future)
     }
@@ -210,7 +211,7 @@ impl fmt::Display for Interval {
         match *self {
             Interval::Snapshot => f.write_str(SNAPSHOT),
             Interval::Requests(requests) => write!(f, "{requests}"),
-            // A percentage that was divided by 100 is not always itself again.
+            // Dividing a percentage by 100 and multiplying again may not restore it.
             Interval::Share(share) => write!(f, "{}%", (share * 1e11).round() / 1e9),
             Interval::Time(ns) => {
                 let whole = |(_, unit): &&(&str, u64)| ns.is_multiple_of(*unit);
@@ -222,7 +223,7 @@ impl fmt::Display for Interval {
 }
 
 impl fmt::Display for GroupLearning {
-    /// Parameters only where they are not the mode's usual ones.
+    /// Prints only parameters that differ from the mode's defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Self::of(self.mode);
         let mut say = |key: &str, ours: &dyn fmt::Display, unusual: bool| {

@@ -1,8 +1,8 @@
-//! What LRB knows of objects: when they were requested, how large they are, and which of their
-//! samples still wait for a label.
+//! LRB's records of objects: the times of their requests, their sizes, and their samples
+//! without a label.
 //!
-//! Records are in a list by their last request, but for residents that were not requested within
-//! the memory window: those are in a list of their own, which goes first.
+//! Records are in a list by their last request. Residents not requested within the memory window
+//! are in a list of their own, which is evicted first.
 
 use crate::{Rng, Samples, Slot};
 
@@ -28,7 +28,7 @@ struct Record {
     gaps: [u32; GAPS],
     /// Requests, decayed up to the last one.
     counts: [f32; COUNTS],
-    /// The last of its samples without a label.
+    /// The last of its unlabelled samples.
     sample: u32,
     /// Where it is, if it is resident.
     slot: u32,
@@ -36,7 +36,7 @@ struct Record {
     older: u32,
     newer: u32,
     is_set_aside: bool,
-    /// Where it is in the array that chance chooses from; [`NONE`] if the record is vacant.
+    /// Its place in the array for random draws; [`NONE`] if the record is vacant.
     place: u32,
 }
 
@@ -61,7 +61,7 @@ struct Pending {
 pub(super) struct Records {
     records: Vec<Record>,
     vacant: Vec<u32>,
-    /// The records in use, in no order.
+    /// The records in use, in any order.
     known: Vec<u32>,
     by_request: List,
     set_aside: List,
@@ -83,8 +83,8 @@ impl Default for Records {
     }
 }
 
-/// Decay of each count in so many requests. The slowest is a power, and each faster one is the
-/// square of the next: one logarithm instead of ten.
+/// Decay of each count over `requests` requests. The slowest is a power, and each faster one
+/// is the square of the next: one logarithm instead of ten.
 fn decays(requests: u32) -> [f32; COUNTS] {
     let mut decays = [0.0; COUNTS];
     let mut decay = (-(requests as f32) / SLOWEST_HALVING).exp2();
@@ -137,7 +137,7 @@ impl Records {
         self.of_mut(record).size = size;
     }
 
-    /// The record that was requested longest ago, of those that are not set aside.
+    /// The record that was requested longest ago, except for those set aside.
     pub(super) fn oldest(&self) -> Option<u32> {
         Some(self.by_request.oldest).filter(|&oldest| oldest != NONE)
     }
@@ -195,24 +195,24 @@ impl Records {
         self.vacant.push(record);
     }
 
-    /// It is resident from now on.
+    /// The object of a record becomes resident.
     pub(super) fn arrive(&mut self, record: u32, slot: Slot) {
         self.of_mut(record).slot = slot.0;
     }
 
-    /// It is resident no longer.
+    /// The object of a record leaves the cache.
     pub(super) fn leave(&mut self, record: u32) {
         self.of_mut(record).slot = NONE;
     }
 
-    /// It was not requested within the window, and is resident.
+    /// Sets aside a resident that was not requested within the window.
     pub(super) fn set_aside(&mut self, record: u32) {
         self.unlink(record);
         self.of_mut(record).is_set_aside = true;
         self.link(record);
     }
 
-    /// It is requested.
+    /// Updates a record at a request for its object.
     pub(super) fn request(&mut self, record: u32, now: u32) {
         self.unlink(record);
         let known = self.of_mut(record);
@@ -228,13 +228,13 @@ impl Records {
         self.link(record);
     }
 
-    /// A record by chance, each as likely, if there is one.
+    /// A random record, each equally likely; `None` without records.
     pub(super) fn choose(&self, rng: &mut Rng) -> Option<u32> {
         let len = self.known.len() as u64;
         (len > 0).then(|| self.known[rng.below(len) as usize])
     }
 
-    /// It becomes a sample, of this moment.
+    /// Makes the record a sample of this moment.
     pub(super) fn sample(&mut self, record: u32, now: u32) {
         let new = Pending { time: now, before: self.of(record).sample };
         let number = match self.vacant_pending.pop() {
@@ -250,8 +250,8 @@ impl Records {
         self.of_mut(record).sample = number;
     }
 
-    /// Labels the samples of a record: `distance` tells how long after each its request came. They
-    /// join the training data, the last first.
+    /// Labels the samples of a record: `distance` gives the time from each sample to the request.
+    /// They join the training data, the last first.
     pub(super) fn settle(
         &mut self,
         record: u32,
@@ -270,7 +270,7 @@ impl Records {
     }
 
     /// The features of a record at a moment after its last request. Missing times between requests
-    /// are twice the window.
+    /// count as twice the window.
     pub(super) fn features(&self, record: u32, now: u32, window: u32) -> [f32; FEATURES] {
         let known = self.of(record);
         let age = now.wrapping_sub(known.last);

@@ -1,4 +1,4 @@
-//! What LRB is made with: every parameter by name.
+//! The parameters of LRB, by name.
 
 use std::fmt;
 
@@ -8,11 +8,11 @@ use crate::{Boosting, SpecError};
 /// LRB's parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ObjectLearning {
-    /// The memory window, in requests; 0 for eight times as many as it takes to fill the cache.
+    /// The memory window, in requests; 0 for eight times the number that fills the cache.
     pub window: u32,
     /// Samples that a model is trained on.
     pub batch: u32,
-    /// One request in so many takes a sample.
+    /// One request in this many takes a sample.
     pub every: u32,
     /// Residents that are drawn at an eviction.
     pub candidates: u32,
@@ -23,8 +23,8 @@ pub struct ObjectLearning {
 }
 
 impl Default for ObjectLearning {
-    /// 64 candidates, and 32 trees of 32 leaves that take a tenth of the error each, as the authors
-    /// have it. Batches are a 32nd of theirs, for traces that are shorter.
+    /// 64 candidates, and 32 trees of 32 leaves that remove a tenth of the error each, as the
+    /// authors have it. Batches are a 32nd of theirs, for shorter traces.
     fn default() -> Self {
         ObjectLearning {
             window: 0,
@@ -52,7 +52,7 @@ impl ObjectLearning {
 }
 
 impl fmt::Display for ObjectLearning {
-    /// Parameters only where they are not the usual ones.
+    /// Prints only parameters that differ from the defaults.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let usual = Self::default();
         let mut say = |key: &str, ours: &dyn fmt::Display, unusual: bool| {

@@ -2,10 +2,10 @@
 
 use frazil_policy::{BoostedTrees, Boosting, Rng, Samples};
 
-/// What the paper's trees and ours may differ by.
+/// Largest difference allowed between XGBoost's trees and ours.
 const TOLERANCE: f32 = 1e-5;
 
-/// Rows of a case that predictions are of.
+/// Rows of a case that are predicted.
 const OTHERS: usize = 40;
 
 /// The rows that `samples` of the script draws.
@@ -51,7 +51,7 @@ fn they_predict_what_xgboost_predicts() {
     assert_eq!(cases, 4);
 }
 
-/// Of more values than bins the trees learn nearly as much.
+/// With more values than bins the trees learn nearly as much.
 #[test]
 fn few_bins_are_nearly_as_good_as_a_bin_for_each_value() {
     let (train, others) = (samples(4, 8_192, 4_096), samples(104, 2_000, 4_096));

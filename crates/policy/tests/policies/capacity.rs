@@ -1,14 +1,14 @@
-//! Each online policy by its name when the capacity changes: the host sheds what is too
-//! much, and the policy goes on as one that was made for the new capacity: what it
-//! counts in objects, or sets as a border between its parts, follows.
+//! Each online policy by its name when the capacity changes: the host evicts the
+//! surplus, and the policy continues like one built for the new capacity: its counts in
+//! objects and the borders between its parts follow.
 
 use crate::cache::Cache;
 use frazil_policy::{Online, Policy, PolicyVisitor, Rng};
 use proptest::prelude::*;
 
-/// Policies that keep nothing of what has left but what may come back: once empty, they
-/// do as new ones. Of the others, some learn, some draw from the same generator all the
-/// time, and GDSF's priorities are rounded at a level that only rises.
+/// Policies that remember nothing once they are empty: then they behave as new ones. Of
+/// the others, some learn, some always draw from the same generator, and GDSF's
+/// priorities are rounded at a level that only rises.
 const FORGETFUL: [&str; 12] = [
     "fifo",
     "lru",
@@ -83,12 +83,12 @@ impl PolicyVisitor for &Resized<'_> {
     }
 }
 
-/// The hits of a course after a way to its capacity.
+/// The hits of a course after a path of capacities.
 struct Led<'a> {
-    /// Capacities on the way. After each, `before`.
+    /// Capacities on the path. After each, `before` runs.
     way: &'a [u64],
     before: &'a [Step],
-    /// Whether all goes before the last change.
+    /// Whether everything is evicted before the last change.
     emptied: bool,
     capacity: u64,
     steps: &'a [Step],
@@ -113,7 +113,7 @@ impl PolicyVisitor for Led<'_> {
     }
 }
 
-/// The same course with and without that way.
+/// The same course with and without that path.
 fn both_ways(policy: Online, led: Led<'_>) -> [Result<Vec<bool>, String>; 2] {
     let made_for = led.way.first().copied().unwrap_or(led.capacity);
     let straight = Led { way: &[], emptied: false, ..led };
@@ -171,9 +171,9 @@ fn settled(hits: &[bool]) -> f64 {
 }
 
 /// In the long run a policy that was led to a capacity hits no less often than one that was made
-/// for it, whatever it has learned on the way. Not LFU: it keeps objects that were once frequent
-/// for ever. Nor LA-Cache: new objects with fewer than four requests rank below once frequent ones,
-/// and it forgets them sooner.
+/// for it, whatever it has learned on the way. Except LFU, which keeps objects that were once
+/// frequent for ever, and LA-Cache: there new objects with fewer than four requests rank below once
+/// frequent ones and are forgotten sooner.
 #[test]
 fn in_the_long_run_the_way_is_forgotten() {
     let skewed = |seed: u64, count: u64| -> Vec<Step> {

@@ -1,4 +1,4 @@
-//! GL-Cache where fetches take time: what utility is weighted with, and what an oracle foresees.
+//! GL-Cache where fetches take time: the weight of utility, and the foresight of an oracle.
 
 use frazil_policy::{
     DelayCosts, EqualCosts, FetchCosts, GlCache, GroupLearning, MissCosts, NEVER, Policy, Rng,
@@ -11,7 +11,7 @@ fn cache<C: MissCosts>(settings: GroupLearning, capacity: u64) -> Cache<GlCache<
     Cache::new(GlCache::<C>::new(settings, TraceKnowledge::default()), capacity)
 }
 
-/// Objects by turns that are popular, in a loop, or asked for once.
+/// Objects in turn popular, in a loop, or requested once.
 fn ids(count: usize) -> Vec<u64> {
     let mut rng = Rng::new(4);
     let id = |number: usize| match rng.below(4) {
@@ -37,8 +37,8 @@ fn where_no_fetch_takes_time_all_aims_are_hits() {
     }
 }
 
-/// What misses cost in all where half of the objects are dear. The first half of each burst's
-/// requests finds the object on its way.
+/// The total cost of misses if half of the objects are expensive. The first half of each
+/// burst's requests finds the object in flight.
 fn misses<C: MissCosts>(burst: impl Fn(u64) -> u64, fetch: impl Fn(u64) -> u64) -> [u64; 2] {
     let mut cache = cache::<C>(GroupLearning { segment: 5, ..GroupLearning::default() }, 150);
     let (mut rng, mut misses) = (Rng::new(8), [0; 2]);
@@ -68,10 +68,11 @@ fn what_takes_long_to_fetch_stays() {
     assert!(2 * dear < cheap, "{dear} {cheap}");
 }
 
-/// Each object comes while another request is already served: what is foreseen is its own.
+/// Each object arrives while another request is already served: the oracle foresees its own next
+/// request.
 #[test]
 fn an_oracle_foresees_what_was_fetched_and_not_what_came_since() {
-    // A loop over 30 objects, and between any two an object that never comes again.
+    // A loop over 30 objects, and between any two an object never requested again.
     let ids: Vec<u64> =
         (0..6_000).map(|n| if n % 2 == 0 { n / 2 % 30 } else { 1_000 + n }).collect();
     let next = |place: usize| if ids[place] < 30 { place as u32 + 60 } else { NEVER };

@@ -1,8 +1,8 @@
 //! `HotFirst`: residents are frozen, removed, and thawed, in every policy that can.
 //!
-//! Where lists decide, policies are held to a model that knows its lists as plain vectors
-//! of ids: `hot_first_models`. All of them must keep each resident exactly once, and never touch
-//! what is frozen; and where nothing happens between, freezing must leave no trace.
+//! Policies of lists are compared with a model whose lists are plain vectors of ids:
+//! `hot_first_models`. All policies must keep each resident exactly once and never touch frozen
+//! ones. If nothing happens in between, freezing must leave no trace.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ trait Trial {
     fn run<P: HotFirst + Clone + Send + 'static>(self, policy: P) -> Self::Output;
 }
 
-/// Does it with those that can.
+/// Runs a trial on policies that can freeze.
 struct Try<T>(T);
 
 impl<T: Trial> PolicyVisitor for Try<T> {
@@ -47,7 +47,8 @@ enum Step {
     /// A request, with the weight that the object then has.
     Request(u64, u64),
     Remove(u64),
-    /// So many percent of the dynamic residents, and whether the policy hears of the rest.
+    /// A percentage of the dynamic residents, and whether the policy's capacity is set to
+    /// the rest.
     Freeze(usize, bool),
     Thaw,
     Capacity(u64),
@@ -92,7 +93,7 @@ impl<P: HotFirst + Clone> Freezer<P> {
         }
         let policy = &self.cache.policy;
         let walk = std::iter::successors(policy.hottest(), |&slot| policy.colder(slot));
-        // More than there are would be a circle.
+        // More slots than residents would be a cycle.
         self.ids(walk.take(self.cache.index.len() + 1).collect())
     }
 
@@ -125,7 +126,7 @@ impl<P: HotFirst + Clone> Freezer<P> {
         }
     }
 
-    /// Tells the policy what the frozen part leaves of the capacity.
+    /// Sets the policy's capacity to the part that is not frozen.
     fn tell(&mut self) {
         let slot = |id| self.cache.index[id].index();
         let frozen: u64 = self.frozen.iter().map(|id| self.cache.slots.weight[slot(id)]).sum();
@@ -186,7 +187,7 @@ impl<P: HotFirst + Clone> Freezer<P> {
     }
 }
 
-/// Any calls whatever.
+/// Arbitrary calls.
 struct Anything<'a> {
     steps: &'a [Step],
     capacity: u64,
@@ -263,7 +264,7 @@ impl Trial for &Undone<'_> {
     }
 }
 
-/// The reverse of `coldest_first` besides the walk, while a part is frozen.
+/// The walk and the reverse of `coldest_first`, while a part is frozen.
 struct Reversed<'a>(&'a [Step], u64);
 
 impl Trial for &Reversed<'_> {
@@ -295,7 +296,7 @@ fn agree<P: HotFirst + Clone, R: Rules>(
     for &step in steps {
         match step {
             Step::Request(id, weight) => {
-                // Weights change where they are frozen.
+                // Only weights of frozen entries change.
                 let weight = match freezer.cache.index.get(&id) {
                     Some(slot) if !freezer.frozen.contains(&id) => {
                         freezer.cache.slots.weight[slot.index()]
@@ -380,9 +381,9 @@ proptest! {
         heaviest in prop_oneof![Just(1u64), Just(5)],
     ) {
         for policy in policies() {
-            // LFU has to tell from others what it puts in front of them.
+            // LFU must change the frequencies of objects that it puts in front of others.
             let later = if policy == Online::Lfu { &[][..] } else { &later };
-            // GDSF rounds priorities of what it freezes, unless all are whole numbers.
+            // GDSF rounds the priorities of frozen objects, unless all are integers.
             let heaviest = if policy == Online::Gdsf { 1 } else { heaviest };
             let course = |share| Undone { steps: &steps, later, capacity, heaviest, share };
             let twin = policy.visit(capacity, Try(&course(None)));
@@ -402,7 +403,7 @@ proptest! {
     }
 }
 
-/// Whether a policy is handed over at all.
+/// Whether a policy is passed to the visitor at all.
 struct Handed;
 
 impl Trial for Handed {

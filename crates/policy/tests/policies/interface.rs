@@ -1,5 +1,5 @@
-//! The interface carries what later policies and hosts need: one small proof for
-//! each of refusal, the clock, objects in flight, victims that cannot be let go,
+//! The interface covers the needs of later policies and hosts: one small proof for
+//! each of refusal, the clock, objects in flight, victims that cannot be released,
 //! weights and resizing, the hot-first cut, operation counts, and marks set meanwhile.
 
 use std::any::Any;
@@ -137,7 +137,7 @@ fn requests_in_flight_and_the_clock_reach_the_policy() {
     cache.request(3, 1);
     assert!(cache.request(1, 1), "the object that many waited for stays");
     assert!(!cache.index.contains_key(&2));
-    // Equal delays: the clock tells which was asked for longer ago.
+    // Equal delays: the clock decides which was requested longer ago.
     let mut cache = Cache::new(Delay::default(), 2);
     for id in [5, 6, 5, 7] {
         cache.request(id, 1);
@@ -186,7 +186,7 @@ fn eviction_ends_while_readers_mark() {
 
 #[test]
 fn s3_fifo_follows_the_capacity() {
-    // A new object heavier than the small queue is refused under pressure: the bound moves.
+    // A new object heavier than the small queue is refused under pressure: the bound follows.
     let mut cache = Cache::new(S3Fifo::new(20), 20);
     for id in 0..30 {
         cache.request(id, 1);
@@ -201,13 +201,13 @@ fn s3_fifo_follows_the_capacity() {
     assert!(cache.index.contains_key(&100));
 }
 
-/// What a host with a ghost that cannot grow relies on.
+/// A host with a ghost that cannot grow relies on this.
 #[test]
 fn s3_fifo_gives_objects_that_weigh_one_a_ghost_of_fixed_size() {
     for capacity in [1, 2, 57, 58, 100, 1_234] {
         let mut cache = Cache::new(S3Fifo::new(capacity), capacity);
         for request in 0..10 * capacity {
-            // Every third comes back soon, so that all paths are taken.
+            // Every third object is requested again soon, so that all paths are taken.
             cache.request(if request % 3 == 0 { request / 2 } else { request }, 1);
         }
         let fixed = AgedGhost::new(capacity, capacity);
@@ -266,7 +266,7 @@ fn a_victim_that_cannot_be_let_go_is_inserted_again() {
     check(Gdsf::default());
     check(Hyperbolic::new(1));
     check(Lhd::new(4, 1));
-    // Next requests later and later, so that newcomers cost most, until the end.
+    // Next requests move further away, so that newcomers cost most until the end.
     check(BeladySize::new((0..200).rev().map(|request| 300 + request).collect()));
     check(Lecar::new(4, 1));
     check(Cacheus::new(4, 1));
@@ -288,7 +288,7 @@ fn weights_and_capacity_change() {
             cache.set_capacity(40 + (round * 17) % 100);
             assert!(cache.used() <= cache.capacity);
         }
-        // Whatever the policy counted, it can still empty itself.
+        // Whatever the policy counted, it can still evict everything.
         cache.set_capacity(0);
         assert_eq!(cache.used(), 0);
     }
@@ -364,7 +364,7 @@ impl Policy for FreezingLru {
     }
 }
 
-/// The right to rejoin what was cut.
+/// The right to rejoin the part that was cut off.
 struct FrozenList;
 
 impl HotFirst for FreezingLru {
@@ -447,7 +447,7 @@ impl<M> Host<M> for Slots<M> {
     }
 }
 
-/// Victims in order, after each slot was hit so often; by the policy, or by marks up to a limit.
+/// Victims in order, after a number of hits on each slot; by the policy, or by marks up to a limit.
 struct Victims {
     by_marks: Option<u8>,
 }

@@ -1,4 +1,4 @@
-//! Policies against models that are written from their papers, and what all of them promise.
+//! Policies against models that are written from their papers, and the properties that all share.
 //!
 //! One program, because each would compile most policies again.
 
@@ -24,7 +24,7 @@ mod overlay;
 
 use proptest::prelude::ProptestConfig;
 
-/// Whether to try all there is, as before a release.
+/// Whether to try all cases, as before a release.
 fn is_long() -> bool {
     std::env::var_os("FRAZIL_LONG").is_some()
 }

@@ -107,7 +107,7 @@ impl Model for SieveModel {
 struct S3FifoModel {
     small: VecDeque<(u64, u8)>,
     main: VecDeque<(u64, u8)>,
-    /// Ids, and how many the small queue had evicted before.
+    /// Ids, and the number of earlier evictions from the small queue.
     ghost: Vec<(u64, usize)>,
     evicted: usize,
     filling: bool,
@@ -209,7 +209,7 @@ proptest! {
         agree(&steps, S3Fifo::new(capacity as u64), capacity, &mut model)?;
     }
 
-    /// Belady against the best that any choice of victims can reach.
+    /// Belady against the best of all choices of victims.
     #[test]
     fn belady_is_optimal(ids in prop::collection::vec(0u64..5, 1..14), capacity in 1usize..4) {
         let next = |at: usize| {
@@ -233,7 +233,7 @@ proptest! {
                 Step::Remove(id) => { cache.remove(id); false }
             }).collect()
         }
-        // Tenths and ghosts must scale too, so whole tens.
+        // Tenths and ghosts must scale too, so capacities are multiples of ten.
         let capacity = (capacity / 10 * 10) as u64;
         prop_assert_eq!(
             run(&steps, S3Fifo::new(capacity), capacity, 1),

@@ -44,7 +44,7 @@ impl ArcModel {
 
 impl Model for ArcModel {
     fn request(&mut self, id: u64) -> bool {
-        // After deletes the cache has room, and nothing need be replaced.
+        // After deletes the cache has room, and nothing must be replaced.
         let full = self.t1.len() + self.t2.len() == self.c;
         let ratio = |a: usize, b: usize| (a as f64 / b as f64).max(1.0);
         let (b1, b2) = (self.b1.len(), self.b2.len());
@@ -120,7 +120,7 @@ impl LirsModel {
             self.stack.pop();
         }
     }
-    /// Puts a LIR object on top, and the lowest out if they are too many.
+    /// Puts a LIR object on top, and demotes the lowest if there are too many.
     fn push_lir(&mut self, id: u64) {
         self.stack.insert(0, (id, State::Lir));
         self.prune();
@@ -368,7 +368,7 @@ proptest! {
                 Step::Remove(id) => { cache.remove(id); false }
             }).collect()
         }
-        // Hundredths must scale too, so whole hundreds.
+        // Hundredths must scale too, so capacities are multiples of a hundred.
         let capacity = 100 * tens;
         prop_assert_eq!(
             run(&steps, Lirs::new(capacity), capacity, 1),
@@ -380,7 +380,7 @@ proptest! {
             run(&steps, AdaptiveReplacement::new(capacity), capacity, 1),
             run(&steps, AdaptiveReplacement::new(capacity * weight), capacity, weight)
         );
-        // The first sample ends after all steps: later windows are no whole objects.
+        // The first sample ends after all steps: later windows are not whole objects.
         prop_assert_eq!(
             run(&steps, WTinyLfu::new(capacity), capacity, 1),
             run(&steps, WTinyLfu::new(capacity * weight), capacity, weight)

@@ -1,6 +1,6 @@
 //! MAD against a model that keeps the times of all requests and counts from them anew
-//! whenever a victim is chosen, with objects in flight; and against its bases where nobody
-//! waits; and the policy that LRU guards against a model that replays all three caches.
+//! whenever a victim is chosen, with objects in flight. MAD against its bases if no
+//! request waits. The guarded policy against a model that replays all three caches.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ const PAPER: Estimate =
     Estimate { windows: Windows::All, prior: 0, idle_since: IdleSince::Request };
 const CAUTIOUS: Estimate =
     Estimate { windows: Windows::All, prior: 1, idle_since: IdleSince::Request };
-/// One set has room for all.
+/// One set that holds all.
 const ALL: usize = usize::MAX;
 
 /// Bursts of requests for few ids among requests for many, with a delete now and then.
@@ -44,7 +44,7 @@ struct MadModel {
     /// Times of the residents' commits.
     commits: BTreeMap<u64, u64>,
     now: u64,
-    /// How many sets there are, and how large they may be on the mean.
+    /// Number of sets, and their largest mean size.
     sets: u64,
     ways: usize,
     /// Whether it evicts as LRU does.
@@ -97,7 +97,7 @@ impl MadModel {
         sum / (delays.len() as f64 + prior) / idle as f64
     }
 
-    /// The tick, and whether it was that of the commit, which is after the request's.
+    /// The tick, and whether it is a commit's, which follows a request's.
     fn idle_since(&self, id: u64) -> (u64, bool) {
         match self.estimate.idle_since {
             IdleSince::Request => (*self.times[&id].last().expect("requested"), false),
@@ -111,7 +111,7 @@ impl MadModel {
         requested.max((self.commits[&id], true))
     }
 
-    /// What a request waits, if it were the next.
+    /// The wait of a request if it were the next.
     fn wait(&self, id: u64) -> u64 {
         let flight = self.flights.iter().find(|&&(other, _)| other == id);
         match flight {
@@ -218,7 +218,7 @@ fn compare<P: Policy>(
     Ok(())
 }
 
-/// Same hits as another policy where every fetch is over at once.
+/// Same hits as another policy if every fetch ends at once.
 fn same_as<P: Policy, Q: Policy>(
     steps: &[Step],
     one: P,
@@ -295,7 +295,7 @@ proptest! {
     }
 }
 
-/// Whoever is asked for in bursts stays, over each base.
+/// Objects requested in bursts stay, over each base.
 #[test]
 fn bursts_stay_over_every_base() {
     fn hits_of<P: Policy>(policy: P) -> usize {
@@ -303,7 +303,7 @@ fn bursts_stay_over_every_base() {
         cache.slots.fetch_ticks = Some(30);
         let (mut flights, mut kept) = (Vec::new(), 0);
         for round in 0..400u64 {
-            // A burst of one of 3, and then 20 that are asked for twice, apart.
+            // A burst for one of 3, and then 20 objects that are requested twice, with a gap.
             let burst = round % 3;
             let ids = std::iter::repeat_n(burst, 5).chain(100 + 20 * (round / 2)..).take(25);
             for (turn, id) in ids.enumerate() {
@@ -332,8 +332,8 @@ fn bursts_stay_over_every_base() {
     }
 }
 
-/// Phases in turn: bursts among requests that come once, where MAD gains, and a loop in which
-/// objects come again 10 requests after a fetch of 90, where it loses.
+/// Phases in turn: bursts among objects requested once, where MAD gains, and a loop in which
+/// objects are requested again 10 requests after a fetch of 90, where it loses.
 fn phases() -> Vec<u64> {
     let mut rng = frazil_policy::Rng::new(11);
     let mut ids = Vec::new();
@@ -352,8 +352,8 @@ fn phases() -> Vec<u64> {
     ids
 }
 
-/// Three caches: of LRU, of MAD, and the one that is guarded. The waits in the first two decide
-/// which of them the third follows.
+/// Three caches: LRU, MAD and guarded. The waits in the first two decide which of them the
+/// third follows.
 #[test]
 fn guarded_it_is_the_model() {
     const FETCH: u64 = 90;
@@ -375,7 +375,7 @@ fn guarded_it_is_the_model() {
                 changes.push(number / 3_000);
             }
             guarded.is_lru = is_lru;
-            // All that else makes it forget is shorter here.
+            // The other memory bounds are shorter here.
             waited = waited.map(|sum| sum * 0.5f64.powf(256.0 / 16_384.0));
         }
         assert_eq!(cache.begin(id, 1), guarded.request(id), "request {number}");

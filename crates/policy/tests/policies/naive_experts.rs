@@ -68,7 +68,7 @@ struct Ghost {
     new: bool,
 }
 
-/// What both have: two histories, oldest first, and the experts' weights.
+/// The common part: two histories, oldest first, and the experts' weights.
 struct Experts {
     histories: [Vec<Ghost>; 2],
     weights: [f64; 2],
@@ -338,9 +338,8 @@ fn byte_steps() -> impl Strategy<Value = Vec<ByteStep>> {
     prop::collection::vec(step, 1..500)
 }
 
-/// What must hold whatever happens: the capacity is kept, weights stay in their
-/// bounds, histories hold no more than the cache held, and all that is resident can
-/// be evicted.
+/// Invariants: the capacity is kept, weights stay in their bounds, histories hold
+/// no more than the cache held, and all residents can be evicted.
 fn holds<P: Policy>(
     steps: &[ByteStep],
     policy: P,
@@ -417,7 +416,7 @@ proptest! {
                 Step::Remove(id) => { cache.remove(id); false }
             }).collect()
         }
-        // Shares must scale too, so whole tens.
+        // Shares must scale too, so capacities are multiples of ten.
         let capacity = 10 * tens;
         prop_assert_eq!(
             run(&steps, Lecar::new(capacity, 1), capacity, 1),
@@ -443,15 +442,15 @@ fn the_seed_decides() {
     assert_ne!(hits(Cacheus::new(20, 3)), hits(Cacheus::new(20, 4)));
 }
 
-/// In bytes a history could hold many light objects for few heavy residents; it
-/// holds half as many as were resident at once.
+/// In bytes a history could hold many light objects beside few heavy residents.
+/// It holds half the number that was resident at once.
 #[test]
 fn histories_are_bounded_in_entries() {
     fn check<P: Policy>(policy: P, history_bytes: impl Fn(&P) -> usize) {
         let mut cache = Cache::new(policy, 1000);
         for round in 0..2000 {
             let light = 10 * round;
-            // The experts disagree on which of the two light ones goes first.
+            // The experts disagree on which of the two light ones to evict first.
             for id in [light, light, light + 1, light + 2] {
                 cache.request(id, 1);
             }

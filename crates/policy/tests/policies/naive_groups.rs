@@ -1,6 +1,6 @@
 //! GL-Cache against a model written from its paper and `docs/design/gl-cache.md` in the plainest
-//! way: groups are vectors, a group's utility is collected through one map, and all is counted
-//! when it is asked for. Only the trees are the same.
+//! way: groups are vectors, a group's utility is collected through one map, and all counts are
+//! computed on demand. Only the trees are the same.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 use crate::cache::Cache;
 
-/// Fewest groups that a cache is parted into.
+/// Fewest groups in a cache.
 const LEAST_GROUPS: usize = 32;
 
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ struct Group {
     /// No two groups have the same.
     number: usize,
     members: Vec<u64>,
-    /// Objects written into it, with those that were deleted.
+    /// Objects written into it, including deleted ones.
     filled: usize,
     written: f64,
     requests: f32,
@@ -53,7 +53,7 @@ struct Model {
     /// Requests and misses of the window, and when it began.
     window: (u64, u64, f64),
     states: [f32; 3],
-    /// Objects that are still to give their sample its part, and which that is.
+    /// Objects that have yet to credit their sample, and that sample.
     watched: BTreeMap<u64, usize>,
     since: Option<u64>,
     grace: f32,
@@ -170,7 +170,7 @@ impl Model {
         }
     }
 
-    /// Takes a group away. A merge that was to begin with it begins with the next.
+    /// Removes a group. A merge that would begin with it begins with the next.
     fn end(&mut self, place: usize) {
         let group = self.groups.remove(place);
         if self.cursor == Some(group.number) {
@@ -331,7 +331,7 @@ impl Model {
         self.trained += 1;
     }
 
-    /// Where the group is that a merge begins with.
+    /// The place of the group that a merge begins with.
     fn choose(&mut self) -> usize {
         let Some(trees) = &self.trees else {
             let place = self.groups.iter().position(|group| Some(group.number) == self.cursor);
@@ -413,7 +413,7 @@ impl Model {
     }
 }
 
-/// Loops, scans and favourites by turns, so that groups differ; now and then a delete.
+/// Loops, scans and popular objects in turn, so that groups differ; now and then a delete.
 fn steps(seed: u64, count: usize, ids: u64, weights: u64) -> Vec<Step> {
     let mut rng = Rng::new(seed);
     let mut scanned = 10_000;
@@ -434,7 +434,7 @@ fn steps(seed: u64, count: usize, ids: u64, weights: u64) -> Vec<Step> {
     (0..count).map(step).collect()
 }
 
-/// Puts both through the same steps. How often a model was trained.
+/// Puts both through the same steps. Returns how often a model was trained.
 fn agree(settings: GroupLearning, capacity: u64, steps: &[Step]) -> Result<usize, TestCaseError> {
     let mut cache = Cache::new(<GlCache>::new(settings, TraceKnowledge::default()), capacity);
     let mut model = Model::new(settings, capacity);
@@ -489,7 +489,7 @@ proptest! {
     }
 }
 
-/// The property is of no use where nothing is learned.
+/// The property is useless if nothing is learned.
 #[test]
 fn models_are_trained_meanwhile() {
     for mode in [GroupMode::Efficiency, GroupMode::Throughput] {
@@ -499,7 +499,7 @@ fn models_are_trained_meanwhile() {
     }
 }
 
-/// Before there is a model it keeps what is new about as well as FIFO, and what is requested
+/// Before there is a model it keeps new objects about as well as FIFO, and requested ones
 /// better: its pointer does not stay at the new end.
 #[test]
 fn without_a_model_it_is_no_worse_than_fifo() {
@@ -508,7 +508,7 @@ fn without_a_model_it_is_no_worse_than_fifo() {
     fn hits(policy: impl Policy) -> usize {
         let (mut cache, mut rng) = (Cache::new(policy, 3_000), Rng::new(5));
         let mut hit = |number: u64| {
-            // What is new, often what is quite new.
+            // New objects, often very new ones.
             let age = rng.below(10_000).min(rng.below(10_000));
             cache.request(20_000 + number / 4 - age, 1)
         };
@@ -519,7 +519,7 @@ fn without_a_model_it_is_no_worse_than_fifo() {
     assert!(ours as f64 > 0.97 * fifo as f64, "{ours} {fifo}");
 }
 
-/// What it does on a fixed course, on every machine and with every build.
+/// The same hits on a fixed course, on every machine and with every build.
 #[test]
 fn it_is_deterministic() {
     let hits = |settings: GroupLearning| {

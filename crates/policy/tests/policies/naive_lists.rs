@@ -1,6 +1,6 @@
-//! The policies of lists, counts and chance against models written from their
-//! papers in the plainest way: vectors that are searched from end to end. Where
-//! chance decides, model and policy draw from the same sequence.
+//! The policies of lists, counts and random draws against models written from
+//! their papers in the plainest way: vectors that are searched from end to end.
+//! Model and policy draw from the same random sequence.
 
 use crate::cache::Cache;
 use crate::model::{Model, Step, agree};
@@ -71,7 +71,7 @@ impl Model for ListModel {
     }
 }
 
-/// Residents with their last use; those that leave are replaced by the last.
+/// Residents with their last use; the last one takes the place of one that leaves.
 struct SampleModel {
     residents: Vec<(u64, u64)>,
     now: u64,
@@ -136,7 +136,7 @@ impl Model for SlruModel {
             return false;
         };
         self.remove(id);
-        // It rises by one, and what that pushes out falls by one, and so on down.
+        // It moves up by one, the surplus there moves down by one, and so on.
         let mut segment = (segment + 1).min(self.segments.len() - 1);
         self.segments[segment].insert(0, id);
         while segment > 0 && self.segments[segment].len() > self.share() {
@@ -282,7 +282,7 @@ proptest! {
     /// objects that weigh 1.
     #[test]
     fn equal_weights_change_nothing(steps in steps(), quarter in 1u64..10, weight in 2u64..9) {
-        // Shares must scale too, so whole fours.
+        // Shares must scale too, so capacities are multiples of four.
         let capacity = 4 * quarter;
         macro_rules! same {
             ($make:expr) => {{
@@ -302,8 +302,8 @@ proptest! {
         same!(|_| Lfu::default());
     }
 
-    /// Whatever objects weigh, none or more than the cache, and however weights
-    /// and the capacity change, the cache stays within bounds and empties.
+    /// Whatever the weights, from 0 to more than the cache, and however weights and the capacity
+    /// change, the cache stays within bounds and can be emptied.
     #[test]
     fn any_weights(
         steps in prop::collection::vec((0u8..20, 0u64..30, 0u64..40), 1..300),
@@ -375,7 +375,7 @@ fn work_is_counted() {
         for &id in ids {
             cache.request(id, 1);
         }
-        // Nothing is looked for among what is frozen.
+        // Nothing is looked up in the frozen part.
         let [counts @ .., 0, 0] = Work::ALL.map(|work| cache.slots.counts.get(work)) else {
             panic!("a policy alone freezes nothing");
         };
@@ -390,9 +390,9 @@ fn work_is_counted() {
     assert_eq!(work(LruDelayed::new(5), &ids), [0, 6, 2, 0, 0, 0, 0, 0]);
     assert_eq!(work(LruSampled::new(5, 1), &ids), [0, 0, 0, 0, 0, 10, 0, 1]);
     assert_eq!(work(Random::new(1), &ids), [0, 0, 0, 0, 0, 2, 0, 0]);
-    // The promoted pushes one out of protected, which was filled with 3 and 4.
+    // The promoted object displaces one from protected, which was filled with 3 and 4.
     assert_eq!(work(Slru::new(2, 4), &ids), [1, 8, 3, 0, 0, 0, 0, 0]);
-    // A miss asks the ghost, an eviction from A1in tells it.
+    // A miss looks up the ghost, an eviction from A1in adds to it.
     assert_eq!(work(TwoQueue::new(4), &ids), [0, 6, 2, 0, 8, 0, 0, 0]);
     assert_eq!(work(Lfu::default(), &ids), [1, 7, 2, 0, 0, 0, 0, 0]);
     // Alone at its frequency, an object only counts.

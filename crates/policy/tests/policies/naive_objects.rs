@@ -1,6 +1,6 @@
 //! LRB against a model written from its paper and `docs/design/gl-cache.md` in the plainest way: an
-//! object is the list of its requests, and every feature is computed from that list when it is
-//! asked for. Only the trees and the numbers by chance are the same.
+//! object is the list of its requests, and every feature is computed from that list on demand. Only
+//! the trees and the random numbers are the same.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ struct Model {
     now: u64,
     window: u64,
     objects: BTreeMap<u64, Object>,
-    /// In the order in which chance counts them.
+    /// In the order in which random draws index them.
     known: Vec<u64>,
     residents: Vec<u64>,
     /// Residents that were not requested within the window, the first of them first.
@@ -96,7 +96,7 @@ impl Model {
         features.try_into().unwrap()
     }
 
-    /// Labels samples, the last first; without a request they are twice the window away.
+    /// Labels samples, the last first; without a request the label is twice the window.
     fn settle(&mut self, id: u64, is_requested: bool) {
         let object = self.objects[&id].clone();
         for &sampled in object.samples.iter().rev() {
@@ -171,7 +171,7 @@ impl Model {
             self.make_room(0);
         } else if weight <= self.capacity {
             self.make_room(weight);
-            // Room for it may have been made by forgetting it.
+            // Making room for it may have forgotten it.
             self.objects.get_mut(&id).unwrap().is_resident = true;
             self.residents.push(id);
         }
@@ -237,7 +237,7 @@ impl Model {
     }
 }
 
-/// Favourites, loops and scans by turns; now and then a delete.
+/// Popular objects, loops and scans in turn; now and then a delete.
 fn steps(seed: u64, count: usize, ids: u64, weights: u64) -> Vec<Step> {
     let mut rng = Rng::new(seed);
     let step = |number: usize| {
@@ -253,7 +253,7 @@ fn steps(seed: u64, count: usize, ids: u64, weights: u64) -> Vec<Step> {
     (0..count).map(step).collect()
 }
 
-/// Puts both through the same steps. The model in the end.
+/// Puts both through the same steps. Returns the model.
 fn agree(settings: ObjectLearning, capacity: u64, steps: &[Step]) -> Result<Model, TestCaseError> {
     let mut cache = Cache::new(Lrb::new(settings), capacity);
     let mut model = Model::new(settings, capacity);
@@ -300,7 +300,7 @@ proptest! {
     }
 }
 
-/// The property is of no use where nothing is learned, and nothing grows old.
+/// The property is useless if nothing is learned or nothing grows old.
 #[test]
 fn models_are_trained_and_residents_grow_old_meanwhile() {
     let settings = ObjectLearning { window: 150, ..settings(64, 1, 4) };
@@ -313,7 +313,7 @@ fn models_are_trained_and_residents_grow_old_meanwhile() {
     );
 }
 
-/// A loop that is larger than the cache: LRU never hits, and who predicts requests does.
+/// A loop larger than the cache: LRU never hits, and a policy that predicts requests does.
 #[test]
 fn it_learns_a_loop() {
     fn hits(policy: impl Policy) -> usize {
@@ -327,7 +327,7 @@ fn it_learns_a_loop() {
     assert!(ours > 20_000, "{ours}");
 }
 
-/// What is known stays within the window, however many objects come once.
+/// Records stay within the window, however many objects are requested once.
 #[test]
 fn memory_is_bounded_by_the_window() {
     let settings = ObjectLearning { window: 500, ..settings(64, 1, 4) };

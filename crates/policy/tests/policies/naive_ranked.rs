@@ -90,7 +90,7 @@ impl GdsfModel {
     }
 }
 
-/// What is known of a resident by those who only watch.
+/// An observer's knowledge of a resident.
 #[derive(Clone, Copy)]
 struct Watched {
     since: u64,
@@ -101,8 +101,8 @@ fn idleness(watched: Watched, now: u64, weight: u64) -> f64 {
     (now - watched.since) as f64 * weight.max(1) as f64 / f64::from(watched.requests)
 }
 
-/// LHD as its paper defines hit density, each summed on its own. Explorers share the
-/// policy's random numbers.
+/// LHD as its paper defines hit density, each density summed separately. Explorers
+/// share the policy's random numbers.
 struct LhdModel {
     residents: BTreeMap<u64, LhdObject>,
     /// Hits and evictions of each class by age bucket.
@@ -151,7 +151,7 @@ impl LhdModel {
             let events = |count: &[f64; 2]| count[0] + count[1];
             let mut time = 0.0;
             for (bucket, count) in counts.iter().enumerate().skip(from) {
-                // What ends here has lived through all buckets before, and half of
+                // Events here have lived through all earlier buckets and half of
                 // this one.
                 let width = (self.starts[bucket + 1] - self.starts[bucket]) as f64;
                 let lived = (self.starts[bucket] - self.starts[from]) as f64 + width / 2.0;
@@ -216,7 +216,7 @@ impl LhdModel {
         Ok(())
     }
 
-    /// Victims fall one by one, each the least dense of those left.
+    /// Victims are evicted one by one, each the least dense of the rest.
     fn evict(&mut self, seen: &Seen) -> Result<(), TestCaseError> {
         let rank = |model: &Self, id: &u64| model.rank(model.residents[id]).unwrap_or(f64::MAX);
         let mut victims = seen.victims.clone();
@@ -244,7 +244,7 @@ fn future(ids: &[u64]) -> Vec<u32> {
     (0..ids.len()).map(next).collect()
 }
 
-/// Tries every victim at every eviction, and refusal.
+/// Tries every victim, and refusal, at every eviction.
 fn fewest_misses(ids: &[u64], resident: &[u64], capacity: usize) -> usize {
     let Some((id, rest)) = ids.split_first() else { return 0 };
     if resident.contains(id) {
@@ -300,7 +300,7 @@ proptest! {
                     let seen = request(&mut cache, id, weight(id));
                     let now = cache.slots.now;
                     prop_assert_eq!(seen.hit, watched.contains_key(&id));
-                    // Victims fall one by one, each the idlest of those left.
+                    // Victims are evicted one by one, each the idlest of the rest.
                     for _ in 0..seen.victims.len() {
                         let idle = |id: &u64| idleness(watched[id], now, weight(*id));
                         let most = watched.keys().map(idle).fold(0.0, f64::max);
@@ -335,8 +335,8 @@ proptest! {
         }
     }
 
-    /// With unequal weights no resident costs much more than what goes, and what
-    /// is refused costs at least as much as all that stays.
+    /// With unequal weights no resident costs much more than the victim, and a
+    /// refused object costs at least as much as every resident.
     #[test]
     fn belady_size_evicts_the_dearest(
         ids in prop::collection::vec(0u64..30, 1..300),
@@ -445,7 +445,7 @@ proptest! {
     }
 }
 
-/// In a large cache the victim is one of the idlest, though only a sample is seen.
+/// In a large cache the victim is one of the idlest, though the policy sees only a sample.
 #[test]
 fn hyperbolic_evicts_from_the_idle_end() {
     let capacity = 1000;
@@ -472,12 +472,12 @@ fn hyperbolic_evicts_from_the_idle_end() {
 }
 
 /// A loop larger than the cache: LHD learns to keep a part of it, where policies
-/// that go by recency never hit.
+/// by recency never hit.
 #[test]
 fn lhd_learns_a_loop() {
     let mut cache = Cache::new(Lhd::new(100, 1), 100);
     let hits = (0..200_000u64).filter(|request| cache.request(request % 200, 1)).count();
-    // The best that is possible is a half.
+    // The best possible is a half.
     assert!(hits > 80_000, "{hits}");
 }
 
@@ -495,7 +495,7 @@ fn lhd_prefers_the_light() {
     assert!(hits[0] > 4 * hits[1], "{hits:?}");
 }
 
-/// Requests that arrive while the object is fetched count.
+/// Requests during the fetch count.
 #[test]
 fn requests_in_flight_count() {
     fn check<P: Policy>(policy: P) {

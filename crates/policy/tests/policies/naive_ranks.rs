@@ -1,5 +1,5 @@
 //! LA-Cache and the rank by deviations against a model that keeps the times of requests, with
-//! objects in flight. The model goes along with which of several equals goes.
+//! objects in flight. Among several equals the model follows the policy's choice.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -21,7 +21,7 @@ struct Model {
     rank: Rank,
     fetch: u64,
     now: u64,
-    /// Times since the one from which gaps are counted.
+    /// Request times from the one at which gaps start.
     resident: BTreeMap<u64, Vec<u64>>,
     /// With the last tick of their fetches.
     flights: BTreeMap<u64, (Vec<u64>, u64)>,
@@ -96,7 +96,7 @@ impl Model {
     }
 }
 
-/// Whether one is below the others, or as good as equal.
+/// Whether one is below the others, or nearly equal.
 fn is_least(one: f64, mut others: impl Iterator<Item = f64>) -> bool {
     others.all(|other| one <= other * (1.0 + 1e-9))
 }

@@ -1,13 +1,13 @@
-//! `coldest_first` against what it predicts: the victims of one eviction after another.
+//! `coldest_first` against what it predicts: the victims of successive evictions.
 //!
 //! Each policy by its name, after a random course of requests, deletions and changes
-//! of capacity, in weights that differ and that don't. It must list every resident
-//! once, and, but for those of [`LOOSE`], exactly in the order of their going.
+//! of capacity, with equal and with different weights. It must list every resident
+//! once and, except for [`LOOSE`], exactly in the order of eviction.
 //!
-//! To evict from a copy, as here, would be one implementation for all policies. It would
-//! need marks that can be copied, would fill ghosts, and where chance decides it could only
-//! guess; the order by rank is what the guesses follow. W-TinyLFU alone does so, because
-//! there every eviction is a contest whose outcome the next depends on.
+//! Evicting from a copy, as here, could implement `coldest_first` for all policies. It
+//! would need marks that can be copied, would fill ghosts, and could only guess random
+//! choices, which follow the order by rank. Only W-TinyLFU does so, because there each
+//! eviction is a contest on whose outcome the next depends.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use frazil_policy::{
 };
 use proptest::prelude::*;
 
-/// The policies that are not exact, the least rank correlation (Spearman's) of what they
-/// predict with what comes of it, and why it is not 1.
+/// The policies that are not exact, the least rank correlation (Spearman's) of
+/// prediction and result, and why it is not 1.
 const LOOSE: [(&str, f64, &str); 8] = [
     ("random", -1.0, "any may go, so any order is as good as another"),
     ("lru-sampled", 0.8, "the oldest of five is seldom the oldest of all"),
@@ -37,7 +37,7 @@ fn is_exact(spec: PolicySpec) -> bool {
     LOOSE.iter().all(|&(name, ..)| !same(name))
 }
 
-/// All policies, and variants that take other ways through the code.
+/// All policies, and variants that take other paths through the code.
 fn specs() -> impl Iterator<Item = PolicySpec> {
     let variants = [Online::Slru { segments: 4 }, Online::LruSampled { k: 1, seed: 1 }];
     let online = Online::ALL.into_iter().chain(variants).map(PolicySpec::Online);
@@ -65,7 +65,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         5 => Just(Step::Shed),
         1 => (0u64..60).prop_map(Step::Capacity),
     ];
-    // The last to happen is often an eviction.
+    // The last step is often an eviction.
     let course = (prop::collection::vec(step, 0..300), 0usize..3);
     course.prop_map(|(steps, sheds)| [steps, vec![Step::Shed; sheds]].concat())
 }
@@ -80,7 +80,7 @@ struct Course<'a> {
 /// The prediction, and the result.
 struct Outcome {
     listed: Vec<Slot>,
-    /// The same asked of a host whose objects have become heavier without a word.
+    /// The same from a host whose objects became heavier without notice.
     heavier: Vec<Slot>,
     victims: Vec<Slot>,
     residents: Vec<Slot>,
@@ -113,7 +113,7 @@ impl PolicyVisitor for &Course<'_> {
     }
 }
 
-/// A trace of which the next requests are known.
+/// A trace whose next requests are known.
 struct Future(Arc<[u32]>);
 
 impl KnownTrace for Future {
@@ -130,7 +130,7 @@ impl KnownTrace for Future {
 
 impl Course<'_> {
     fn run(&self, spec: PolicySpec) -> Outcome {
-        // Next requests at random: some never come, and some have passed.
+        // Random next requests: some never happen, and some have passed.
         let mut rng = Rng::new(7);
         let next = |_| if rng.below(9) == 0 { NEVER } else { rng.below(600) as u32 };
         let future: Arc<[u32]> = (0..self.steps.len()).map(next).collect();
@@ -163,13 +163,13 @@ proptest! {
     }
 }
 
-/// Long courses that teach different things: which object is asked for next.
+/// Long courses that teach different things: the next object to request.
 const LONG_COURSES: [fn(u64, &mut Rng) -> u64; 3] = [
-    // Each for a while and then never again.
+    // Each object for a while and then never again.
     |number, rng| number / 4 + rng.below(400),
-    // Few again and again, the others once.
+    // A few objects repeatedly, the others once.
     |number, rng| if number.is_multiple_of(2) { rng.below(300) } else { 1_000 + number },
-    // A loop that is longer than the cache, and so worst for LRU.
+    // A loop longer than the cache, the worst case for LRU.
     |number, _| number % 600,
 ];
 

@@ -1,5 +1,5 @@
-//! A share of a policy's residents, frozen: against the policy alone, and against what it
-//! promises, on random courses.
+//! A share of a policy's residents, frozen: against the policy alone and against the
+//! documentation, on random courses.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn frozen(share: f64) -> Vec<PolicySpec> {
 /// Requests until the cache is warm, and as many after.
 struct Course {
     capacity: u64,
-    /// How many there are to ask for, more often the lower their number.
+    /// Number of objects; lower ones are requested more often.
     objects: u64,
     weights: u64,
     seed: u64,
@@ -93,8 +93,8 @@ fn all_frozen_never_changes_again() {
 
 #[test]
 fn what_is_hot_is_what_is_frozen() {
-    // A tenth of the residents serves over three tenths of the hits. Not where a hit moves an
-    // entry once in a thousand requests, while a thousand are resident.
+    // A tenth of the residents serves over three tenths of the hits, except where a hit moves
+    // an entry once in a thousand requests and a thousand are resident.
     let course = Course { capacity: 1_000, objects: 5_000, weights: 1, seed: 3 };
     let in_order = |spec: &PolicySpec| !spec.to_string().ends_with("lru-delayed");
     for spec in frozen(0.1).into_iter().filter(in_order) {

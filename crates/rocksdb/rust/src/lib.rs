@@ -8,20 +8,20 @@
 //! # Ok::<(), rocksdb::Error>(())
 //! ```
 
-// The functions that the block cache calls: C++ finds them by name.
+// Links the functions that the block cache calls: C++ finds them by name.
 use frazil_rocksdb as _;
 
 unsafe extern "C" {
     safe fn frazil_register_block_cache();
 }
 
-/// The same options with a block cache of Frazil's, as described by a text:
+/// The same options with a block cache of Frazil, described by a text:
 /// `capacity=1G;policy=s3-fifo`, and the other options of `docs/rocksdb.md`.
 ///
-/// Databases that are opened with these options share the cache. A later
+/// Databases opened with these options share the cache. A later
 /// `set_block_based_table_factory` replaces it.
 ///
-/// The returned options do not keep alive the objects that Rust set in `options`. If these have an
+/// The returned options do not keep the objects alive that Rust set in `options`. If these have an
 /// environment, a comparator, a compaction filter or a logger, keep `options` as long as the
 /// database.
 ///

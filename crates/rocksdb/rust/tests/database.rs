@@ -33,6 +33,6 @@ fn what_there_is_not_is_named() {
     assert_eq!(refused("capacity=1M"), None);
     assert!(refused("capacity=1M;policy=lruu").unwrap().contains("lruu"));
     let message = refused("capcity=1M").unwrap();
-    // RocksDB names what is around it.
+    // RocksDB names the enclosing option.
     assert!(message.contains("block_based_table_factory"), "{message}");
 }

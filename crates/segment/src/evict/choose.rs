@@ -7,28 +7,28 @@ use crate::segments::{Chains, NONE, Segments};
 use crate::store::Store;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// Segments that become one, where items are chosen: Segcache's implementation merges 4 or 5.
+/// Segments merged into one if items are selected: Segcache's implementation merges 4 or 5.
 const MERGE: usize = 4;
 /// The same with a learner, between GL-Cache's modes for efficiency, 2, and for throughput, 5.
 const MERGE_LEARNED: usize = 3;
-/// Segments that are looked at for space to be won, before others are evicted.
+/// Segments checked for reclaimable space before others are evicted.
 const SEARCH: usize = 64;
-/// Before an eviction so many segments are searched for one that has expired, or will soon: 64 KiB
+/// Number of segments searched, before an eviction, for one that has expired or will soon: 64 KiB
 /// of segments' records, read in sequence.
 const SWEEP: u32 = 1024;
-/// Space is looked for when a share of this is not of live items.
+/// Space is reclaimed when one part in this many does not hold live items.
 const GARBAGE_SHARE: u64 = 8;
-/// Segments that end next that are remembered.
+/// Number of remembered segments that end next.
 const ENDINGS: usize = 32;
 
 /// Start of the next merge. In a class it stays among the segments written last, where merges
 /// separate requested items from others. It returns to merged segments when no new segment is full.
-/// A start that went through all segments in order would merge segments of popular items as often,
-/// and hit less, also after popularity changes.
+/// A start that passed through all segments in order would merge segments of popular items equally
+/// often, and hit less, also after popularity changes.
 #[derive(Debug)]
 pub(super) struct Hand {
     pub(super) at: u32,
-    /// The class that it goes through, and the sequence number of the last segment open when it
+    /// The class that it passes through, and the sequence number of the last segment open when it
     /// entered the class. Newer segments wait for the next round; otherwise it would never leave a
     /// class that is being written.
     class: usize,
@@ -42,7 +42,7 @@ impl Default for Hand {
 }
 
 impl Hand {
-    /// Goes on to another class, if there is one and it has met all that it was to meet.
+    /// Moves to another class, if there is one and it has visited all due segments of this one.
     fn turn(&mut self, segments: &Segments, chains: &Chains) {
         self.at = after_class(chains, self.class, self.at);
         if self.at == NONE {
@@ -63,8 +63,8 @@ impl Hand {
     }
 }
 
-/// Segments with the nearest latest deadlines, of those that were looked at: when, which was
-/// written first, and which.
+/// Of the segments checked, those with the nearest latest deadlines: deadline, sequence
+/// number, segment.
 #[derive(Debug, Default)]
 pub(super) struct Endings {
     nearest: Vec<(u64, u64, u32)>,
@@ -72,7 +72,7 @@ pub(super) struct Endings {
 }
 
 impl Endings {
-    /// When a quiet segment ends; those for ever end last.
+    /// When a quiet segment ends; those without a deadline end last.
     fn of(segments: &Segments, segment: u32) -> Option<(u64, u64, u32)> {
         let of = segments.get(segment);
         let state = of.state();
@@ -80,7 +80,7 @@ impl Endings {
         state.is_quiet().then(|| (end, of.sequence.load(Relaxed), segment))
     }
 
-    /// The segment that expires first: of all if there are few, else of the next ones in order.
+    /// The segment that expires first: of all if there are few, else among the next ones in order.
     fn first(&mut self, segments: &Segments) -> Option<u32> {
         self.nearest.retain(|&ending| Self::of(segments, ending.2) == Some(ending));
         for _ in 0..SWEEP.min(segments.count()) {
@@ -126,7 +126,7 @@ impl Evictor {
         None
     }
 
-    /// A run that fits into less, if enough of all segments is not live.
+    /// A run that fits into fewer segments, if enough of all segments is not live.
     pub(super) fn garbage(&mut self, store: &Store, chains: &Chains) -> Option<Vec<u32>> {
         let segments = &store.segments;
         let used = segments.count() - segments.free_count() - segments.index_count.load(Relaxed);
@@ -182,19 +182,19 @@ impl Evictor {
         one.into_iter().collect()
     }
 
-    /// Neighbours where the hand is, `merge` of them or as many as fit into one.
+    /// Neighbours at the hand: `merge` of them, or more if they fit into one.
     fn in_turn(&mut self, store: &Store, chains: &Chains, merge: usize) -> Vec<u32> {
         let segments = &store.segments;
         let sequence = |&segment: &u32| segments.get(segment).sequence.load(Relaxed);
-        // Once around all classes, and past runs that are not quiet. A segment that is alone would
-        // go as a whole, so one does only where no two are neighbours.
+        // Once around all classes, and past runs that are not quiet. A single segment would be
+        // evicted as a whole, so that happens only if no two are neighbours.
         let mut alone: Option<u32> = None;
         for _ in 0..=segments.count() + CLASSES as u32 {
             self.hand.turn(segments, chains);
             if self.hand.at == NONE {
                 return Vec::new();
             }
-            // Segments with few live items merge without a loss, as far as they fit into one.
+            // Segments with few live items merge without loss while they fit into one.
             let whole = segments.segment_bytes as u64;
             let fitting = store.run(chains, self.hand.at, RUN_MAX, whole);
             if fitting.len() > 1 {
@@ -210,8 +210,8 @@ impl Evictor {
         alone.into_iter().collect()
     }
 
-    /// The segment that is the least useful as the model predicts, and its neighbours. `None`:
-    /// there is no ranking, or all of it was used.
+    /// The segment with the lowest predicted utility, and its neighbours. `None`: there is no
+    /// ranking, or all of it was used.
     fn ranked(&mut self, store: &Store, chains: &Chains) -> Option<Vec<u32>> {
         let learner = store.learner.as_ref()?;
         loop {
@@ -238,8 +238,8 @@ impl Evictor {
     }
 }
 
-/// A segment and those written next after it, [`MERGE_LEARNED`] in all, or before it where none
-/// follow that are quiet. A half-empty segment counts as the share of it that is live.
+/// A segment and those written next after it, [`MERGE_LEARNED`] in all, or before it if no
+/// quiet ones follow. A half-empty segment counts as the share of it that is live.
 fn neighbours(store: &Store, chains: &Chains, segment: u32) -> Vec<u32> {
     let segments = &store.segments;
     let is_quiet = |segment: u32| segment != NONE && segments.get(segment).state().is_quiet();
@@ -261,7 +261,7 @@ fn neighbours(store: &Store, chains: &Chains, segment: u32) -> Vec<u32> {
     run
 }
 
-/// `segment`, or the first of the next class that has any, around once.
+/// `segment`, or the first segment of the next class that has any, once around.
 fn after_class(chains: &Chains, class: usize, segment: u32) -> u32 {
     if segment != NONE {
         return segment;

@@ -1,9 +1,9 @@
 //! A job: visits the items of a run of segments, a batch at a time.
 //!
-//! If a run has too many items, those stay that had the most requests a byte since they were
-//! written or last moved; items without a request never stay. A move halves an item's count of
-//! requests. With a learner, the items stay that were requested last for their size: the largest 1
-//! / (size · age). A sample of the items, looked at first, gives the threshold.
+//! If a run has too many items, those with the most requests a byte since they were written or
+//! last moved stay; items without a request never stay. A move halves an item's count of requests.
+//! With a learner, the most recently requested for their size stay: the largest 1 / (size · age).
+//! A sample of the items, taken first, gives the threshold.
 
 use crate::index::Word;
 use crate::item::Item;
@@ -15,9 +15,9 @@ use crate::sync::atomic::Ordering::Relaxed;
 
 /// Items that are looked up together, so that the lines of the index arrive together.
 const BATCH_ITEMS: usize = 16;
-/// Segments that become one where all their items fit into one.
+/// Most segments merged into one if all their items fit.
 pub(super) const RUN_MAX: usize = 8;
-/// Items that are looked at to find the cut, of a run.
+/// Items of a run that are sampled to find the cut.
 const SAMPLE_ITEMS: u32 = 2048;
 /// How much faster a sample is taken than items are settled.
 const SAMPLE_SPEED: usize = 4;
@@ -42,12 +42,12 @@ pub(super) struct Job {
     current: usize,
     offset: usize,
     keep: Keep,
-    /// To find the cut, one in so many items is scored first. 0: it is found.
+    /// To find the cut, one in this many items is scored first. 0: the cut is found.
     stride: u32,
     passed: u32,
-    /// Whether a learner has chosen it.
+    /// Whether a learner has chosen the run.
     pub(super) is_ranked: bool,
-    /// Where the items go that stay, and how far it is filled.
+    /// The segment for the staying items, and how far it is filled.
     pub(super) merged: Option<u32>,
     pub(super) filled: usize,
     /// The predecessor of the run in its chain.
@@ -95,7 +95,7 @@ impl Job {
         &self.run[..self.length]
     }
 
-    /// Goes through a batch: how many bytes that was, and whether all is done.
+    /// Processes a batch. Returns its bytes, and whether the job is done.
     pub(super) fn step(&mut self, store: &Store, scores: &mut [u64; SCORES]) -> (usize, bool) {
         let segments = &store.segments;
         let segment = self.run[self.current];
@@ -107,7 +107,7 @@ impl Job {
         while taken < BATCH_ITEMS && self.offset < end {
             let location = start + self.offset as u64;
             // SAFETY: the segment is taken and has no writer left, so up to `filled` there is an
-            // item after the other, and it is not used anew before this job has ended.
+            // item after the other, and it is not reused before this job has ended.
             let item = unsafe { Item::at(segments.mapping.at(location as usize)) };
             self.offset += item.head.item_bytes();
             self.passed += 1;
@@ -129,12 +129,12 @@ impl Job {
                 self.settle(store, candidate);
             }
         }
-        // If all but a few items are skipped, it goes four times as fast.
+        // If all but a few items are skipped, a batch is four times as fast.
         let passed = (self.offset - begun) / if self.stride > 0 { SAMPLE_SPEED } else { 1 };
         (passed.max(1), self.offset >= end && self.next_segment(store, scores))
     }
 
-    /// Goes on with the next of the run. True: there is none.
+    /// Continues with the next segment of the run. True: there is none.
     fn next_segment(&mut self, store: &Store, scores: &[u64; SCORES]) -> bool {
         self.offset = 0;
         self.current += 1;
@@ -204,7 +204,7 @@ impl Job {
         }
     }
 
-    /// Copies an item to the end of the merged segment, and says where that is.
+    /// Copies an item to the end of the merged segment and returns its place.
     fn copy(&mut self, store: &Store, merged: u32, item: Item<'_>, deadline: Option<u64>) -> u64 {
         let segments = &store.segments;
         let to = segments.get(merged);
@@ -235,9 +235,9 @@ fn score(store: &Store, word: Word, bytes: usize) -> usize {
     (4 * exponent as usize + quarter as usize + 1).min(SCORES - 1)
 }
 
-/// Looks at an item to find the cut.
+/// Scores an item to find the cut.
 fn sample(store: &Store, candidate: Candidate<'_>, scores: &mut [u64; SCORES]) {
-    // Without the lock: if the word moves meanwhile, this item is not counted.
+    // Takes no lock: if the word moves meanwhile, this item is not counted.
     let mut words = store.index.look(candidate.hash, &store.segments);
     if let Some((_, word)) = words.find(|(_, word)| word.location() == candidate.location) {
         let bytes = candidate.item.head.item_bytes();

@@ -1,8 +1,8 @@
-//! The sampled keys requested since the snapshot, and the value of those that were not and have
-//! left their segment.
+//! The sampled keys requested since the snapshot, and the value of unrequested ones that left
+//! their segment.
 //!
-//! A fixed table of words, eight to a line. All words of a key lie in one line. They are filled
-//! from the first on and never emptied while keys are sampled, so two threads that note one key
+//! A fixed table of words, eight to a line. All words of a key lie in one line. They fill from
+//! the first and are never emptied while keys are sampled, so two threads that note one key
 //! meet at the same word.
 
 use crate::sync::atomic::AtomicU64;
@@ -14,7 +14,7 @@ const LINE: usize = 8;
 const TAG_SHIFT: u32 = 22;
 const CLASS_SHIFT: u32 = 14;
 const ROW: u64 = (1 << CLASS_SHIFT) - 1;
-/// In place of a row: requested since the snapshot.
+/// Instead of a row: requested since the snapshot.
 const SEEN: u64 = ROW;
 /// The most rows.
 pub(super) const ROWS_MAX: usize = 1 << 13;
@@ -22,11 +22,11 @@ pub(super) const ROWS_MAX: usize = 1 << 13;
 /// The note of a key that is requested.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Noted {
-    /// Nothing; if it was to be marked it is now.
+    /// No note; marked now if requested.
     Absent,
-    /// The row that it belongs to, and its bytes, to an eighth. It is marked now.
+    /// The key's row, and its bytes, to an eighth. It is marked now.
     Row(u32, f32),
-    /// It was marked before, or there is no room to do so.
+    /// The key was already marked, or there is no room to mark it.
     Seen,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// Room for `words` words, a power of two from [`LINE`] on.
+    /// A table of `words` words, a power of two from [`LINE`] on.
     pub(super) fn new(words: usize) -> Notes {
         Notes { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
     }
@@ -45,7 +45,7 @@ impl Notes {
         self.words.len()
     }
 
-    /// How many keys are noted. O(room).
+    /// How many keys are noted. O(size of the table).
     pub(super) fn len(&self) -> usize {
         self.words.iter().filter(|word| word.load(Relaxed) != 0).count()
     }
@@ -76,7 +76,7 @@ impl Notes {
         false
     }
 
-    /// A key is requested. Marks it if it is there, or if it is `to_insert`.
+    /// A key is requested. Marks it if it is present, or if `to_insert`.
     pub(super) fn request(&self, hash: u64, to_insert: bool) -> Noted {
         let entry = hash >> TAG_SHIFT << TAG_SHIFT | SEEN;
         for word in self.line(hash) {
@@ -94,7 +94,7 @@ impl Notes {
                 if there & ROW == SEEN {
                     return Noted::Seen;
                 }
-                // One of those who mark it at the same time gives it its due.
+                // Only one of the threads that mark it at the same time credits its row.
                 return match word.compare_exchange(there, entry, Relaxed, Relaxed) {
                     Ok(_) => Noted::Row((there & ROW) as u32 - 1, bytes(there)),
                     Err(_) => Noted::Seen,
@@ -112,7 +112,7 @@ fn class(bytes: usize) -> u64 {
     (8 * u64::from(exponent - 3) + (bytes >> (exponent - 3) & 7)).min(255)
 }
 
-/// The least bytes of an entry's class.
+/// The smallest size in an entry's class.
 fn bytes(entry: u64) -> f32 {
     let class = entry >> CLASS_SHIFT & 0xff;
     ((8 + class % 8) << (class / 8)) as f32
@@ -143,7 +143,7 @@ mod tests {
         let notes = Notes::new(16);
         assert!((1..=8).all(|key| notes.note(key << 40, 0, 9)));
         assert!(!notes.note(9 << 40, 0, 9));
-        // Counted again and again otherwise.
+        // Otherwise it would count repeatedly.
         assert_eq!(notes.request(9 << 40, true), Noted::Seen);
         assert_eq!(notes.request(9 << 40, false), Noted::Absent);
         assert!(notes.note(9 << 40 | 1, 0, 9), "the other line");

@@ -12,15 +12,16 @@ use crate::sync::atomic::Ordering::Relaxed;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct LearnerStats {
-    /// Snapshots of segments. Each is watched for a while.
+    /// Snapshots of segments. The learner watches each for a while.
     pub snapshots: u64,
     /// Models made.
     pub trainings: u64,
     /// How long the last training took.
     pub training: Duration,
-    /// Age of the model. `None`: there is none yet, and merges go through the segments in order.
+    /// Age of the model. `None`: there is no model yet, and merges go through the segments in
+    /// order.
     pub model_age: Option<Duration>,
-    /// Segments that the model was made of, of the last snapshots.
+    /// Segments of the last snapshots on which the model was trained.
     pub samples: u64,
     /// The model's error where samples were held back, root mean square; 1 is the utility of the
     /// most useful segment of a snapshot.
@@ -35,8 +36,8 @@ pub struct LearnerStats {
     pub chosen_utility: f64,
     /// Entries evicted in these merges.
     pub chosen_items: u64,
-    /// Cost of these evictions: look-ups of evicted entries that missed before the next snapshot,
-    /// estimated from the sampled keys.
+    /// Cost of these evictions: misses of evicted entries before the next snapshot, estimated
+    /// from the sampled keys.
     pub chosen_misses: u64,
     /// The share of all keys that are sampled.
     pub sampled_share: f64,
@@ -56,13 +57,13 @@ impl LearnerStats {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SegmentLearned {
-    /// Requests of its items. A merged segment begins with the mean of its parts, or with their sum
-    /// if all items were kept.
+    /// Requests for its items. A merged segment begins with the mean of its parts, or with their
+    /// sum if all items were kept.
     pub requests: u64,
     /// Items that were requested since they were written.
     pub active_items: u32,
     /// Its predicted utility at the last ranking, in units of [`LearnerStats::error`]; `None` if it
-    /// was not ranked yet.
+    /// is not yet ranked.
     pub utility: Option<f32>,
 }
 

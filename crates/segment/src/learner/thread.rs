@@ -1,4 +1,4 @@
-//! The thread that learns: one a store. It ends with the store.
+//! The learner's thread: one a store. It ends with the store.
 
 use std::io;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::{STOP, Shared};
 #[derive(Debug)]
 pub(super) struct Thread {
     shared: Arc<Shared>,
-    /// Always there but in `drop`.
+    /// Always present except in `drop`.
     handle: Option<JoinHandle<()>>,
     /// The process that has the thread; a forked one has none.
     process: u32,
@@ -45,7 +45,7 @@ impl Drop for Thread {
         if let Some(handle) = self.handle.take()
             && std::process::id() == self.process
         {
-            // It does not panic; if it did there would be nothing left to do.
+            // The thread does not panic; if it did, nothing could be done here.
             _ = handle.join();
         }
     }

@@ -8,11 +8,11 @@ use super::{FEATURES, NO_ROW, Shared, Tally};
 use crate::segments::Segment;
 use crate::sync::atomic::Ordering::Relaxed;
 
-/// A segment as it was ranked.
+/// A segment with its rank.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ranked {
     pub(crate) segment: u32,
-    /// If it was freed since then, it is another.
+    /// The segment's generation: another one means it was freed since.
     pub(crate) generation: u32,
     /// Its predicted utility.
     pub(crate) utility: f32,
@@ -23,12 +23,12 @@ pub(crate) struct Ranked {
 pub(crate) struct Ranking {
     order: Vec<Ranked>,
     position: usize,
-    /// Where there should be a new one.
+    /// The position at which a new ranking is due.
     limit: usize,
 }
 
 impl Ranking {
-    /// Whether it has served as many segments as it is to serve.
+    /// Whether it has served its number of segments.
     pub(crate) fn is_used_up(&self) -> bool {
         self.position >= self.limit
     }
@@ -40,7 +40,8 @@ impl Ranking {
     }
 }
 
-/// A ranking names so many times the segments that it should serve, to last until the next ranking.
+/// A ranking names this many times the segments that it should serve, to last until the next
+/// ranking.
 const RESERVE: f64 = 4.0;
 const RANKED_MIN: usize = 16;
 
@@ -53,13 +54,13 @@ pub(super) struct Trainer {
     quiet: Vec<(u64, u32)>,
     rows: Vec<[f32; FEATURES]>,
     predicted: Vec<f32>,
-    /// Which of the quiet ones go first.
+    /// The order of eviction of the quiet ones.
     order: Vec<u32>,
 }
 
-/// Bytes of a trainer of so many rows: rows of this snapshot and of earlier ones, 32 each; labels,
-/// 8; buffers of training, 100; bins of all features at eight nodes; the model and the one that it
-/// replaces.
+/// Bytes of a trainer of `rows` rows: rows of this snapshot and of earlier ones, 32 each; labels,
+/// 8; buffers of training, 100; bins of all features at eight nodes; the model and its
+/// predecessor.
 pub(super) fn bytes(rows: u32, boosting: &Boosting) -> usize {
     const NODES: usize = 8;
     let leaves = 1 << boosting.depth;
@@ -67,11 +68,11 @@ pub(super) fn bytes(rows: u32, boosting: &Boosting) -> usize {
     rows as usize * (2 * 32 + 8 + 100) + NODES * boosting.bins as usize * FEATURES * 16 + 2 * model
 }
 
-/// A comparison of a tree: a threshold, and which feature.
+/// A comparison of a tree: a threshold and a feature.
 const SPLIT_BYTES: usize = size_of::<f32>() + size_of::<u32>();
 
 /// Rankings that exist at once, each of a fifth of the segments: one in use, one waiting, and one
-/// being made.
+/// under construction.
 const RANKINGS: usize = 3;
 
 /// Its bytes for each segment.
@@ -94,7 +95,7 @@ impl Trainer {
         }
     }
 
-    /// Ends the last snapshot, and takes another. True if there is a new model.
+    /// Ends the last snapshot and takes another. True if there is a new model.
     pub(super) fn snapshot(&mut self, shared: &Shared) -> bool {
         shared.sampled_below.store(0, Relaxed);
         let label = |row: usize| f64::from_bits(shared.labels[row].load(Relaxed)) as f32;
@@ -124,7 +125,7 @@ impl Trainer {
         }
     }
 
-    /// Takes a snapshot of the quiet segments, evenly over all of them.
+    /// Takes a snapshot of the quiet segments, evenly spread.
     fn sample(&mut self, shared: &Shared) {
         shared.notes.clear();
         self.find_quiet(shared);
@@ -148,7 +149,7 @@ impl Trainer {
         shared.grace.store((shared.settings.grace * all as f64).to_bits(), Relaxed);
         shared.since.store(shared.requests(), Relaxed);
         shared.tallied.snapshots.fetch_add(1, Relaxed);
-        // Half of the room at most.
+        // Half of the table at most.
         let rooms = (2 * items).div_ceil(shared.notes.room() as u64).max(1);
         let below = u64::from(u32::MAX) / rooms;
         shared.sampled_below.store(below as u32, Relaxed);
@@ -172,7 +173,7 @@ impl Trainer {
         }
         self.order.clear();
         self.order.extend(0..self.quiet.len() as u32);
-        // Of equals the older is evicted: they are in the order of writing.
+        // Among equals the older is evicted: they are in the order of writing.
         let utility = |index: u32| self.predicted[index as usize];
         self.order.sort_unstable_by(|&one, &other| {
             utility(one).total_cmp(&utility(other)).then(one.cmp(&other))

@@ -1,4 +1,4 @@
-//! `gl-cache`: what its learner gains, that it runs beside, and how it ends.
+//! `gl-cache`: the gain by its learner, its thread, and the thread's end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,8 +11,8 @@ fn builder(eviction: Eviction) -> Builder {
     Store::builder(2 << 20).segment_bytes(16 << 10).eviction(eviction).seed(7)
 }
 
-/// Keys are written 200 at a time, and those of every other time are asked for, up to twenty times
-/// later. How many of these requests hit.
+/// Writes keys in waves of 200, and requests those of every other wave up to twenty waves later.
+/// Returns the hits.
 fn waves(store: &Store, now_ms: &AtomicU64) -> u64 {
     let mut hits = 0;
     for wave in 0..200u64 {
@@ -49,12 +49,12 @@ fn what_is_learned_is_told() {
     let learned: Vec<_> = store.segments().map(|segment| segment.learned.unwrap()).collect();
     assert!(learned.iter().any(|segment| segment.utility.is_some()));
     assert!(learned.iter().any(|segment| segment.requests > 0 && segment.active_items > 0));
-    // Nobody else has a learner.
+    // No other eviction has a learner.
     let other = builder(Eviction::FifoMerge).build().unwrap();
     assert!(other.learner_stats().is_none() && other.segments().all(|it| it.learned.is_none()));
 }
 
-/// The share of hits in a trace where what is written at the same time is of the same kind.
+/// The hit ratio of a trace in which keys written at the same time are of the same kind.
 fn hit_ratio(spec: &str, eviction: Eviction) -> f64 {
     let options = ReadOptions { times: true, ..ReadOptions::default() };
     let trace = load(spec, &options).unwrap().trace;
@@ -78,7 +78,7 @@ fn hit_ratio(spec: &str, eviction: Eviction) -> f64 {
     f64::from(hits) / trace.len() as f64
 }
 
-/// A backup that reads each night what nobody else asks for.
+/// A backup that reads each night keys that no other client requests.
 #[test]
 #[cfg_attr(miri, ignore = "a trace of a hundred thousand requests")]
 fn a_model_hits_more_than_merging_in_turn() {
@@ -88,7 +88,7 @@ fn a_model_hits_more_than_merging_in_turn() {
     assert!(learned > merged + 0.02, "{learned} learned, {merged} merged in turn");
 }
 
-/// Two runs in place are the same.
+/// Two runs in place are identical.
 #[test]
 #[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn learning_in_place_is_the_same_each_time() {
@@ -113,12 +113,11 @@ fn a_thread_learns_and_ends_with_its_store() {
     }
     store.validate().unwrap();
     drop(store);
-    // One that has nothing to do ends as well.
+    // A thread without work also ends.
     drop(builder(Eviction::GlCache).build().unwrap());
 }
 
-/// A process that was forked has the store and not the thread: it evicts, and does not wait for
-/// anybody.
+/// A forked process has the store but not the thread: it evicts and waits for no thread.
 #[test]
 #[cfg(all(target_os = "linux", not(miri)))]
 fn a_forked_process_goes_on_without_the_thread() {
@@ -130,7 +129,7 @@ fn a_forked_process_goes_on_without_the_thread() {
     if child == 0 {
         waves(&store, &AtomicU64::new(0));
         drop(store);
-        // SAFETY: it ends this process, without what was registered to be done at its end.
+        // SAFETY: it ends this process, without the exit handlers.
         unsafe { libc::_exit(0) };
     }
     crate::expect_end_of(child);

@@ -1,6 +1,6 @@
-//! The store against a naive map, and among threads.
+//! The store against a naive map, and with several threads.
 //!
-//! What a value must be follows from its key and a version, so each byte that is read is checked.
+//! A value follows from its key and a version, so each byte read is checked.
 
 mod learned;
 mod model;
@@ -11,7 +11,7 @@ mod threads;
 
 use std::path::PathBuf;
 
-/// A file that is gone when this is.
+/// A file that is deleted when this is dropped.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -28,7 +28,7 @@ impl Drop for Temporary {
     }
 }
 
-/// Waits for a process that was forked, and sees that it ended well.
+/// Waits for a forked process, and checks that it succeeded.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn expect_end_of(child: libc::pid_t) {
     use std::time::{Duration, Instant};
@@ -51,7 +51,7 @@ fn expect_end_of(child: libc::pid_t) {
 fn value_of(key: &[u8], version: u64, length: usize) -> Vec<u8> {
     let mut value = version.to_le_bytes().to_vec();
     value.extend((length as u64).to_le_bytes());
-    // Cheap, as an interpreter runs it as well: a generator that begins with all of these.
+    // Cheap, because an interpreter also runs it: a generator seeded with all of these.
     let mixed = |state: u64, byte: &u8| (state ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
     let mut state = key.iter().fold(version ^ (length as u64) << 32, mixed);
     while value.len() < length.max(16) {
@@ -62,7 +62,7 @@ fn value_of(key: &[u8], version: u64, length: usize) -> Vec<u8> {
     value
 }
 
-/// The version of a value, all of whose bytes are as they should be.
+/// The version of a value. Checks all of its bytes.
 fn checked_version(key: &[u8], value: &[u8]) -> u64 {
     let version = u64::from_le_bytes(value[..8].try_into().unwrap());
     let length = u64::from_le_bytes(value[8..16].try_into().unwrap()) as usize;

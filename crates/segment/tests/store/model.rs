@@ -1,7 +1,7 @@
 //! Sequences of operations against a naive map.
 //!
-//! The store may evict, so a key that the map has may be missing; what is there must be what the
-//! map has, and as many are missing as the store says that it has evicted.
+//! The store may evict, so a key of the map may be missing. Present entries must equal the
+//! map's, and the number missing must equal the store's count of evictions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ struct Kept {
     flags: u32,
     marks: u8,
     deadline_ms: Option<u64>,
-    /// How much earlier it may end: a 4,000th of its lifetime, and a millisecond that was begun.
+    /// How much earlier it may expire: a 4,000th of its lifetime, and a started millisecond.
     early_ms: u64,
 }
 
@@ -59,7 +59,7 @@ struct Model {
 }
 
 fn key(number: u16) -> Vec<u8> {
-    // Of different lengths, the longest and the empty one among them.
+    // Of different lengths, including the longest and the empty one.
     let length = if number == 0 { 0 } else { usize::from(number) * 37 % 255 + 1 };
     let mut key = number.to_string().into_bytes();
     key.resize(length.max(if number == 0 { 0 } else { key.len() }), b'k');
@@ -92,7 +92,7 @@ impl Model {
     }
 
     fn kept(&self, value: Vec<u8>, attributes: Attributes) -> Kept {
-        // A lifetime of 34 years has no end.
+        // A lifetime of 34 years is unlimited.
         let lifetime = attributes.lifetime.filter(|lifetime| lifetime.as_millis() < 1 << 40);
         let lifetime_ms = lifetime.map(|lifetime| lifetime.as_millis() as u64);
         let early_ms = lifetime_ms.unwrap_or(0) / 4000 + 1;
@@ -100,7 +100,7 @@ impl Model {
         Kept { value, flags: attributes.flags, marks: attributes.marks, deadline_ms, early_ms }
     }
 
-    /// What the store has of a key, after the map was told of what is missing or over.
+    /// The store's entry of a key, after removing missing and expired ones from the map.
     fn look(&mut self, key: &[u8]) -> Option<Kept> {
         let now = self.now();
         let there = self.store.get_with(key, |entry| {
@@ -124,7 +124,7 @@ impl Model {
         Some(kept.clone())
     }
 
-    /// Whether an item fits into a segment, whatever its head has.
+    /// Whether an item fits into a segment, whatever its head holds.
     fn surely_fits(&self, key: &[u8], value: &[u8]) -> bool {
         HEAD_BYTES_MAX + key.len() + value.len() <= self.store.stats().segment_bytes
     }
@@ -142,7 +142,7 @@ impl Model {
                 assert!(wanted);
                 self.map.insert(key.to_vec(), new);
             }
-            // The write made room first, and that may evict what was there.
+            // The write made room first, which may evict the old entry.
             Ok(_) => assert!(!wanted || !self.store.contains(key)),
             Err(StoreError::TooLarge) => assert!(!fits),
             Err(error) => panic!("{error}"),
@@ -156,7 +156,7 @@ impl Model {
                 let value = self.value(&key, length);
                 let stored = self.store.write(&key, &value, attributes, Expect::Anything);
                 if let Ok((_, cas)) = stored {
-                    // It may be over at once.
+                    // It may expire at once.
                     assert_eq!(self.store.peek(&key, |entry| entry.cas).unwrap_or(cas), cas);
                 }
                 let stored = stored.map(|(stored, _)| stored);
@@ -201,7 +201,7 @@ impl Model {
                 let cas = cas.unwrap_or(1).wrapping_add(u64::from(!right));
                 let stored = self.store.cas(&key, &value, Attributes::default(), cas);
                 let kept = self.kept(value, Attributes::default());
-                // A write makes room, which may move or evict what was there.
+                // A write makes room, which may move or evict the old entry.
                 let moved = matches!(stored, Ok(Stored::Exists | Stored::NotFound));
                 self.store_if(&key, wanted && !moved, stored, kept);
             }
@@ -229,7 +229,7 @@ impl Model {
                 let key = key(number);
                 let there = self.look(&key);
                 let touched = match (self.store.touch(&key, lifetime), &there) {
-                    // The end of its lifetime has no room beside it.
+                    // There is no room for its deadline.
                     (Err(StoreError::TooLarge), Some(there)) => {
                         return assert!(!self.surely_fits(&key, &there.value));
                     }
@@ -314,7 +314,7 @@ impl Model {
             value.resize(length, b'+');
             Update::Write { flags: 9, marks, lifetime, result: entry.cas }
         });
-        // The write made room, which may evict or move what was there.
+        // The write made room, which may evict or move the old entry.
         let (Some((old, new)), Some(mut kept)) = (updated.unwrap(), there) else { return };
         assert_eq!(old == new, length == 0);
         assert_eq!(self.store.peek(&key, |entry| entry.cas).unwrap_or(new), new);
@@ -336,7 +336,7 @@ impl Model {
         let there = self.look(&key);
         let store = &self.store;
         let counted = if up { store.incr(&key, by) } else { store.decr(&key, by) };
-        // `parse` would take a sign.
+        // `parse` would accept a sign.
         let digits = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit());
         let old = there.as_ref().map(|kept| {
             let text = std::str::from_utf8(&kept.value).ok().filter(digits);
@@ -349,13 +349,13 @@ impl Model {
                 self.map.insert(key, kept.unwrap());
             }
             (Some(None), Err(StoreError::NotANumber)) => {}
-            // The write made room, which may evict what was there.
+            // The write made room, which may evict the old entry.
             (_, Ok(None)) => {}
             (old, counted) => panic!("{old:?} counted to {counted:?}"),
         }
     }
 
-    /// What is held stays what it is, whatever is written meanwhile.
+    /// A held entry does not change, whatever is written meanwhile.
     fn hold(&mut self, number: u16) {
         let key = key(number);
         let there = self.look(&key);
@@ -458,7 +458,7 @@ const CASES: u32 = if cfg!(miri) { 1 } else { 200 };
 const OPERATIONS: usize = if cfg!(miri) { 50 } else { 400 };
 
 fn config() -> ProptestConfig {
-    // Without files of failures, for Miri, which has no directories.
+    // Without failure files, for Miri, which has no directories.
     ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(CASES) }
 }
 

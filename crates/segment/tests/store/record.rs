@@ -1,4 +1,4 @@
-//! Recordings: what each operation becomes in the file.
+//! Recordings: the record of each operation in the file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ fn read(path: &Path) -> (Vec<Record>, End) {
 #[cfg_attr(miri, ignore = "a log has 65,536 words, which take minutes to make")]
 fn operations_are_recorded_with_sizes_and_lifetimes() {
     let file = Temporary::new("operations");
-    // A clock of the user's is for lifetimes, and not for the times of requests.
+    // A clock of user code is for lifetimes, not for the times of requests.
     let store = Store::builder(4 << 20).clock(Arc::new(AtomicU64::new(5))).build().unwrap();
     let minute = Attributes { flags: 0, marks: 0, lifetime: Some(Duration::from_secs(60)) };
     store.set(b"before", b"", minute).unwrap();
@@ -62,7 +62,7 @@ fn operations_are_recorded_with_sizes_and_lifetimes() {
             (Operation::Set, Some(11), Some(FOR_EVER)),
             (Operation::Get, Some(11), None),
             (Operation::Delete, None, None),
-            // Nobody stored what it missed, so it waited until the end.
+            // No write followed the miss, so it waited until the end.
             (Operation::Get, None, None),
         ]
     );
@@ -89,7 +89,7 @@ fn a_share_of_the_keys_is_recorded_from_all_threads() {
     let recorded = recording.finish().unwrap();
     let (records, end) = read(&file.0);
     assert_eq!((end.gets, records.len() as u64), (Some(4 * KEYS), recorded.records));
-    // Of each key all requests or none.
+    // For each key all requests or none.
     let mut ids: Vec<_> = records.iter().map(|record| record.id).collect();
     ids.sort_unstable();
     let all = records.len() as u64 + recorded.lost;
@@ -102,8 +102,8 @@ fn a_share_of_the_keys_is_recorded_from_all_threads() {
     assert!(store.record(&file.0, 0.0).is_err() && store.record(&file.0, 1.5).is_err());
 }
 
-/// A process that was forked has the recording and not the thread that writes it: it does not wait
-/// for that, and the file is the parent's.
+/// A forked process has the recording but not the thread that writes it. It does not wait for the
+/// thread, and the file belongs to the parent.
 #[test]
 #[cfg(all(target_os = "linux", not(miri)))]
 fn a_forked_process_leaves_a_recording_to_its_parent() {
@@ -118,7 +118,7 @@ fn a_forked_process_leaves_a_recording_to_its_parent() {
         store.set(b"child", b"1", Attributes::default()).unwrap();
         let failed = recording.finish().is_err();
         drop(store);
-        // SAFETY: it ends this process, without what was registered to be done at its end.
+        // SAFETY: it ends this process, without the exit handlers.
         unsafe { libc::_exit(i32::from(!failed)) };
     }
     crate::expect_end_of(child);

@@ -1,4 +1,4 @@
-//! Snapshots: what comes back, and files that are damaged.
+//! Snapshots: the restored entries, and damaged files.
 
 use std::io::Read as _;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use frazil_segment::{Attributes, RestoreError, Store};
 
 use crate::{Temporary, checked_version, value_of};
 
-/// A crash or a full disk must not cost the snapshot that was there before.
+/// A crash or a full disk must not destroy the previous snapshot.
 #[test]
 fn a_snapshot_stays_whole_until_the_next_one_is() {
     let file = Temporary::new("replaced");
@@ -31,7 +31,7 @@ fn a_snapshot_stays_whole_until_the_next_one_is() {
 
 #[test]
 fn entries_come_back_with_flags_and_lifetimes() {
-    /// The end of the lifetimes lies within.
+    /// The lifetimes end within this range.
     const NUMBERS: std::ops::Range<u64> = if cfg!(miri) { 950..1_050 } else { 0..3_000 };
     let file = Temporary::new("round");
     let clocks = [1_000, 50_000].map(|now| Arc::new(AtomicU64::new(now)));
@@ -47,7 +47,8 @@ fn entries_come_back_with_flags_and_lifetimes() {
         let marks = number as u8;
         from.set(&key, &value, Attributes { flags, marks, lifetime }).unwrap();
     }
-    // A third of what has a lifetime is over, and one entry is too large for the other store.
+    // A third of the entries with a lifetime have expired, and one entry is too large for the other
+    // store.
     clocks[0].store(2_001_000, Relaxed);
     from.set(b"large", &[0; 40_000], Attributes::default()).unwrap();
     let over = NUMBERS.filter(|number| number % 3 == 0 && 1000 + number <= 2000).count() as u64;
@@ -103,7 +104,7 @@ fn damage_is_found_before_anything_is_put_in() {
     assert_eq!(other.restore(&file.0).unwrap(), 5);
 }
 
-/// A store with so many entries, as a file, and an empty one.
+/// A file of a store with `entries` entries, and an empty store.
 fn saved(name: &str, entries: u64) -> (Temporary, Store) {
     let file = Temporary::new(name);
     let [from, to] =
@@ -115,11 +116,11 @@ fn saved(name: &str, entries: u64) -> (Temporary, Store) {
     (file, to)
 }
 
-/// Has a store restored, and calls for it when the first entries are there.
+/// Restores a store, and calls `beside` when the first entries are present.
 fn restored_beside(file: &Temporary, store: &Store, beside: impl FnOnce()) {
     std::thread::scope(|scope| {
         let restores = scope.spawn(|| store.restore(&file.0).unwrap());
-        // It may be over before, if this thread has no core.
+        // The restore may end first, if this thread has no core.
         while store.stats().items == 0 && !restores.is_finished() {
             std::hint::spin_loop();
         }
@@ -133,7 +134,7 @@ fn restored_beside(file: &Temporary, store: &Store, beside: impl FnOnce()) {
 fn a_restore_leaves_what_is_written_and_deleted_meanwhile() {
     const ENTRIES: u64 = if cfg!(miri) { 500 } else { 60_000 };
     let (file, store) = saved("meanwhile", ENTRIES);
-    // From the end, to which the restore comes last.
+    // From the end, which the restore reaches last.
     let keys = (0..ENTRIES).rev().take(ENTRIES as usize * 2 / 3);
     restored_beside(&file, &store, || {
         for number in keys.clone() {
@@ -141,7 +142,7 @@ fn a_restore_leaves_what_is_written_and_deleted_meanwhile() {
             match number % 3 {
                 0 => _ = store.delete(&key),
                 1 => store.set(&key, b"new", Attributes::default()).unwrap(),
-                // As if it had been evicted since.
+                // As if it was evicted since.
                 _ => {
                     store.set(&key, b"new", Attributes::default()).unwrap();
                     store.delete(&key);
@@ -186,7 +187,7 @@ fn what_is_present_stays_and_time_passes_for_what_is_in_the_file() {
     assert_eq!(to.get_with(b"there", |entry| entry.value.to_vec()).unwrap(), b"new");
 }
 
-/// A server serves before it comes to its file.
+/// A server serves before it reads its file.
 #[test]
 fn what_is_deleted_and_flushed_before_an_expected_restore_stays_so() {
     let (file, store) = saved("expected", 50);
@@ -198,7 +199,7 @@ fn what_is_deleted_and_flushed_before_an_expected_restore_stays_so() {
     store.expect_restore();
     store.flush();
     assert_eq!(store.restore(&file.0).unwrap(), 0);
-    // And taken back: the next one is another's.
+    // And undone: the next restore is another one.
     store.expect_restore();
     store.delete(&7u64.to_le_bytes());
     store.expect_no_restore();

@@ -1,4 +1,4 @@
-//! Space: what it holds, what is won back, what happens at the edges.
+//! Space: how much it holds, reclamation, and edge cases.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -22,8 +22,8 @@ fn replaced_and_deleted_space_is_won_back() {
     for eviction in ALL {
         let store = Store::builder(1 << 20).segment_bytes(16 << 10).eviction(eviction).build();
         let store = store.unwrap();
-        // 500 to 690 keys of 512 bytes: up to 38 % of what is there for items. Half of it is safe:
-        // two neighbours fit into one then.
+        // 500 to 690 keys of 512 bytes: up to 38 % of the space for items. Half of it is safe:
+        // then two neighbours fit into one.
         for round in 0..20u64 {
             for number in 0..2000u64 {
                 let key = (number % (500 + 10 * round)).to_le_bytes();
@@ -63,7 +63,7 @@ fn the_index_grows_and_finds_everything() {
     assert_eq!((stats.items, stats.evicted_items), (u64::from(keys), 0));
     let lines = stats.index_lines + stats.overflow_lines;
     assert!(lines * 64 <= 12 * stats.items, "{stats:?}");
-    // All but a few go again, and chains with them.
+    // All but a few are deleted, and their chains with them.
     for number in 16..keys {
         assert!(store.delete(&number.to_le_bytes()));
     }
@@ -75,7 +75,7 @@ fn the_index_grows_and_finds_everything() {
 #[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn the_index_takes_half_of_all_segments_and_no_more() {
     let store = Store::builder(256 << 10).segment_bytes(4 << 10).seed(3).build().unwrap();
-    // Ten bytes an item, and eleven in the index.
+    // Ten bytes an item, plus eleven in the index.
     std::thread::scope(|scope| {
         for writer in 0..2u32 {
             let store = &store;
@@ -147,7 +147,7 @@ fn expired_items_go_in_bulk_before_any_eviction() {
     for number in 0..500 {
         store.set(&for_ever(number), &[1; 500], Attributes::default()).unwrap();
     }
-    // Each second as much as a tenth of the capacity, for three seconds.
+    // A tenth of the capacity each second, for three seconds.
     let lifetime = Some(Duration::from_secs(3));
     for second in 0..100u64 {
         now_ms.store(second * 1000, Relaxed);
@@ -163,7 +163,7 @@ fn expired_items_go_in_bulk_before_any_eviction() {
     assert!((0..500).all(|number| store.contains(&for_ever(number))));
 }
 
-/// Within a class the order of writing is not that of deadlines: here one segment that lives longer
+/// Within a class the order of writing is not that of deadlines: here a segment that lives longer
 /// was written first.
 #[test]
 #[cfg_attr(miri, ignore = "tens of thousands of writes")]
@@ -228,7 +228,7 @@ fn merges_keep_what_is_asked_for() {
     store.validate_at_rest().unwrap();
 }
 
-/// What nobody asks for goes, whatever its lifetime, before all that is written.
+/// Entries that are not requested are evicted in time, whatever their lifetime.
 #[test]
 #[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn merges_come_to_each_class() {
@@ -242,13 +242,13 @@ fn merges_come_to_each_class() {
             store.set(&number.to_le_bytes(), &[2; 500], Attributes::default()).unwrap();
         }
         let stay = (0..1700).filter(|&number| store.contains(&old(number))).count();
-        // But for the segment that is open.
+        // Except for the open segment.
         assert!(stay < 40, "{stay} of 1700 stay that nobody asked for, in {kib} KiB");
         store.validate_at_rest().unwrap();
     }
 }
 
-/// The full segment of a class that has but one is all that is asked for.
+/// Only the full segment of a class that has just one is requested.
 #[test]
 #[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn a_segment_that_is_alone_stays_while_others_can_be_merged() {
@@ -310,7 +310,7 @@ fn limits_are_answered() {
     assert!(Store::builder(least_bytes - 1).segment_bytes(1024).build().is_err());
 }
 
-/// A clock of the user's may show any number.
+/// A clock of user code may show any number.
 #[test]
 #[cfg_attr(miri, ignore = "thousands of writes")]
 fn a_clock_that_is_at_its_end_disturbs_nothing() {
@@ -329,14 +329,14 @@ fn a_clock_that_is_at_its_end_disturbs_nothing() {
     }
 }
 
-/// A merge of segments on both sides of a flush keeps what was written after it, and nothing else.
+/// A merge of segments on both sides of a flush keeps only items written after it.
 #[test]
 fn a_flush_parts_what_was_before_from_what_comes_after() {
     let store = Store::builder(1 << 20).segment_bytes(4 << 10).seed(3).build().unwrap();
     let rounds = if cfg!(miri) { 2 } else { 30 };
     let value = |key: &[u8], version: u64| value_of(key, version, 300);
     for round in 0..rounds {
-        // Others in each round, so that nothing but the flush unlinks them.
+        // Different keys in each round, so that only the flush unlinks them.
         let key = |number: u64| (number + 1000 * (round + 1)).to_le_bytes();
         for key in (0..200).map(key) {
             store.set(&key, &value(&key, 1), Attributes::default()).unwrap();
@@ -375,7 +375,7 @@ fn what_is_never_evicted_is_refused_when_there_is_no_room() {
     store.set(&key(full), &[7; 1000], Attributes::default()).unwrap();
 }
 
-/// Lines of the index are refused first where items are small: they may take half of all segments.
+/// With small items the index is refused lines first: it may take half of all segments.
 #[test]
 #[cfg_attr(miri, ignore = "tens of thousands of writes")]
 fn nothing_is_displaced_where_nothing_is_evicted() {

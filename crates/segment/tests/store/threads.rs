@@ -26,7 +26,7 @@ fn writes() -> u64 {
 
 struct Shared {
     store: Store,
-    /// By key, the version of its last write or removal that has returned.
+    /// By key, the version of its last completed write or removal.
     versions: Vec<AtomicU64>,
     done: AtomicBool,
     reads: AtomicU64,
@@ -36,7 +36,7 @@ fn key(number: usize) -> [u8; 8] {
     (number as u64).to_le_bytes()
 }
 
-/// Reads what a key has: of no version before the last one that was written when the read began.
+/// Reads a key: its version must not precede the last one written when the read began.
 fn read(shared: &Shared, number: usize, how: u32) {
     let key = key(number);
     let least = shared.versions[number].load(SeqCst);
@@ -69,7 +69,7 @@ fn read_many(shared: &Shared, chance: &mut Xoshiro256PlusPlus) {
     });
 }
 
-/// Writes the keys that are this writer's alone.
+/// Writes the keys that only this writer writes.
 fn write(shared: &Shared, writer: u64) {
     let mut chance = Xoshiro256PlusPlus::seed_from_u64(writer);
     for version in 1..=writes() {
@@ -83,7 +83,7 @@ fn write(shared: &Shared, writer: u64) {
             1 => _ = shared.store.touch(&key, lifetime).unwrap(),
             _ => shared.store.set(&key, &value_of(&key, version, length), attributes).unwrap(),
         }
-        // A touched value keeps its version, and any version before this one is stale elsewhere.
+        // A touched value keeps its version, and any earlier version is stale in other threads.
         if shared.store.get_with(&key, |entry| checked_version(&key, entry.value)) == Some(version)
         {
             shared.versions[number as usize].store(version, SeqCst);
@@ -92,7 +92,7 @@ fn write(shared: &Shared, writer: u64) {
 }
 
 fn run(eviction: Eviction) {
-    // A learner takes more than the segments do that Miri has time for.
+    // A learner takes more memory than the segments that Miri has time for.
     let miri_kib = if eviction == Eviction::GlCache { 72 } else { 24 };
     let store = Store::builder(if cfg!(miri) { miri_kib << 10 } else { 512 << 10 })
         .segment_bytes(if cfg!(miri) { 1 << 10 } else { 4 << 10 })
@@ -169,7 +169,7 @@ fn counters_lose_no_step() {
             let store = &store;
             scope.spawn(move || {
                 for step in 0..steps {
-                    // The counter is asked for often enough to stay.
+                    // The counter is requested often enough to stay.
                     store.incr(b"counter", 1).unwrap().unwrap();
                     let other = (writer << 32 | step).to_le_bytes();
                     store.set(&other, &[0; 64], Attributes::default()).unwrap();
@@ -181,15 +181,15 @@ fn counters_lose_no_step() {
     store.validate_at_rest().unwrap();
 }
 
-/// As many threads as there are records look at an entry, and all of them ask the store for more
-/// before any of them is done.
+/// One thread for each record reads an entry, and all of them call the store again before any of
+/// them is done.
 #[test]
 fn closures_that_call_the_store_wait_for_nobody() {
     const THREADS: usize = 70;
     const EXTRA: u64 = if cfg!(miri) { 8 } else { 100 };
     let store = Store::builder(512 << 10).segment_bytes(4 << 10).build().unwrap();
     let keys: Vec<_> = (0..THREADS as u64).map(u64::to_le_bytes).collect();
-    // Each in a segment of its own, that only who reads it keeps from being used anew.
+    // Each in a segment of its own, which only its reader keeps from being reused.
     for key in &keys {
         store.set(key, &value_of(key, 1, 3000), Attributes::default()).unwrap();
     }
@@ -208,7 +208,7 @@ fn closures_that_call_the_store_wait_for_nobody() {
                     checked_version(other, entry.expect("an entry").value);
                     let held = store.hold(key).expect("an entry");
                     all_read.wait();
-                    // Many times what there is room for: all segments are used anew but those.
+                    // Many times the capacity: all segments are reused except those.
                     for extra in 0..EXTRA {
                         let extra = (extra << 32 | number as u64).to_be_bytes();
                         store.set(&extra, &[0; 500], Attributes::default()).unwrap();

@@ -1,4 +1,4 @@
-//! A small cache that hosts any policy: the plainest host there can be, with
+//! A small cache that hosts any policy: the plainest possible host, with
 //! everything that a real one has (weights, a clock, deletes, resizing).
 #![allow(dead_code, unreachable_pub)] // Each test binary uses a part of it.
 
@@ -14,7 +14,7 @@ pub struct Slots<M> {
     pub weight: Vec<u64>,
     pub id: Vec<u64>,
     pub counts: WorkCounts,
-    /// Whether the policy may ask for hashes.
+    /// Whether the policy may call for hashes.
     pub remembers: bool,
     /// Duration of fetches, if they take time.
     pub fetch_ticks: Option<u64>,
@@ -109,7 +109,7 @@ impl<P: Policy> Cache<P> {
         false
     }
 
-    /// The fetch for `id` is back.
+    /// The fetch for `id` has ended.
     pub fn commit(&mut self, id: u64) {
         let Some(incoming) = self.flights.remove(&id) else { return };
         if incoming.weight > self.capacity || !self.make_room(incoming.weight, Some(&incoming)) {
@@ -148,7 +148,7 @@ impl<P: Policy> Cache<P> {
         self.capacity = capacity;
     }
 
-    /// Evicts until `weight` fits. False if it does not: refused.
+    /// Evicts until `weight` fits. False if the policy refused.
     pub fn make_room(&mut self, weight: u64, incoming: Option<&Incoming<P::Pending>>) -> bool {
         while self.used() + weight > self.capacity {
             match self.policy.evict(&mut self.slots, incoming) {

@@ -1,5 +1,5 @@
 //! Policies of lists whose residents can be frozen, written in the plainest way: vectors of
-//! ids that are searched from end to end, and sums that are taken anew each time.
+//! ids that are searched from end to end, and sums that are computed anew each time.
 #![allow(unreachable_pub)] // A module of a test.
 
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ impl Parts {
     }
 }
 
-/// What tells one policy from another.
+/// The rules in which policies differ.
 pub trait Rules {
     /// How many lists it has.
     const LISTS: usize = 1;
@@ -42,17 +42,17 @@ pub trait Rules {
     fn miss(&mut self, parts: &Parts, id: u64, weight: u64) {
         let _ = (parts, id, weight);
     }
-    /// Which goes; none where the newcomer, if there is one, is refused. It is still there.
+    /// The victim, which is still present; `None` if the newcomer, if any, is refused.
     fn victim(&mut self, parts: &mut Parts, newcomer: Option<u64>) -> Option<u64>;
     fn insert(&mut self, parts: &mut Parts, id: u64);
     fn capacity(&mut self, parts: &Parts, capacity: u64) {
         let _ = (parts, capacity);
     }
-    /// One is about to be frozen.
+    /// An object is about to be frozen.
     fn freeze(&mut self, parts: &Parts, id: u64) {
         let _ = (parts, id);
     }
-    /// What is frozen is about to come back.
+    /// The frozen objects are about to return.
     fn thaw(&mut self, parts: &Parts) {
         let _ = parts;
     }
@@ -146,10 +146,10 @@ impl<R: Rules> Model<R> {
     }
 }
 
-/// When a list moves what was hit to its front.
+/// When a list moves a hit object to its front.
 pub enum Promote {
     Never,
-    /// So many requests after it came there.
+    /// This many requests after it came to the front.
     After(u64),
 }
 
@@ -212,12 +212,13 @@ impl Rules for LfuRules {
     fn insert(&mut self, parts: &mut Parts, id: u64) {
         self.place(parts, id, 1);
     }
-    /// It is the coldest of the frozen ones, even if it was asked for since they were frozen.
+    /// The object becomes the coldest of the frozen ones, even if it was requested since they were
+    /// frozen.
     fn freeze(&mut self, parts: &Parts, id: u64) {
         let least = parts.frozen[0].last().map_or(u64::MAX, |last| self.0[last]);
         self.0.insert(id, least.min(self.0[&id]));
     }
-    /// All of one frequency rise to one more than the next below has by then.
+    /// All objects of one frequency rise to at least one more than the next lower one has by then.
     fn thaw(&mut self, parts: &Parts) {
         let mut below = parts.dynamic[0].iter().map(|id| self.0[id]).max().unwrap_or(0);
         let mut before = None;
@@ -232,7 +233,7 @@ impl Rules for LfuRules {
     }
 }
 
-/// SLRU; list 0 is probation. Of four segments at most.
+/// SLRU; list 0 is probation. At most four segments.
 pub struct SlruRules {
     segments: usize,
     capacity: u64,
@@ -289,7 +290,7 @@ impl Rules for SlruRules {
     }
 }
 
-/// Hashes that are remembered, the newest last, with their weights.
+/// Remembered hashes with their weights, the newest last.
 type Ghosts = Vec<(u64, u64)>;
 
 fn total(ghosts: &Ghosts) -> u64 {

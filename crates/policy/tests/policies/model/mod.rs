@@ -1,5 +1,5 @@
-//! What the models of all policies share: the steps they are put through, and the
-//! comparison with the policy itself.
+//! Common to the models of all policies: their steps, and the comparison with the
+//! policy itself.
 #![allow(dead_code, unreachable_pub)] // Each test binary uses a part of it.
 
 use frazil_policy::Policy;
