@@ -27,12 +27,14 @@ impl Chance {
         those[self.below(those.len() as u64) as usize]
     }
 
-    /// Changes a few bytes, never to 0: there a line ends for memcached, though not for what follows.
+    /// Changes a few bytes, never to 0: there a line ends for memcached, though not for what follows; nor to a vertical tab
+    /// or a form feed, which Valkey takes for the end of a word, and Redis does not everywhere.
     pub(super) fn damage(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..=self.below(3) {
             let at = self.below(bytes.len() as u64 + 1) as usize;
+            let byte = 1 + self.below(255) as u8;
             match self.below(4) {
-                0 if at < bytes.len() => bytes[at] = 1 + self.below(255) as u8,
+                0 if at < bytes.len() && !matches!(byte, 11 | 12) => bytes[at] = byte,
                 1 if at < bytes.len() => drop(bytes.remove(at)),
                 2 => bytes.truncate(at),
                 _ => bytes.insert(at, b" \r\n-0*$1"[self.below(8) as usize]),

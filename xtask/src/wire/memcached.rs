@@ -4,6 +4,10 @@ use super::chance::Chance;
 
 /// Keys: the third is one in base 64 as well.
 const KEYS: [&str; 4] = ["@@@@@@@@a", "@@@@@@@@b", "@@@@@@@@", "@@@@@@@@none"];
+/// Keys of numbers that are added to, and of values that grow at an end or become stale. While a reply with an entry waits,
+/// memcached does not pad a number that becomes shorter, and makes a new entry of it, which is not stale.
+const COUNTED: [&str; 2] = ["@@@@@@@@a", "@@@@@@@@none"];
+const GROWING: [&str; 2] = ["@@@@@@@@b", "@@@@@@@@"];
 const NUMBERS: [&str; 12] = [
     "0",
     "1",
@@ -61,10 +65,12 @@ fn storing(chance: &mut Chance) -> (String, Option<&'static str>) {
     let (key, flags, life) =
         (chance.of(&KEYS), chance.of(&["0", "5", "4294967295"]), chance.of(&LIFETIMES));
     let (bytes, quiet) = (value.len(), noreply(chance));
+    let storing = chance.of(&STORING);
+    let key = if storing.ends_with("pend") { chance.of(&GROWING) } else { key };
     let line = if chance.one_in(6) {
         format!("cas {key} {flags} {life} {bytes} 9999999999{quiet}")
     } else {
-        format!("{} {key} {flags} {life} {bytes}{quiet}", chance.of(&STORING))
+        format!("{storing} {key} {flags} {life} {bytes}{quiet}")
     };
     (line, Some(value))
 }
@@ -73,8 +79,10 @@ fn text_of_key(chance: &mut Chance) -> String {
     let (key, quiet) = (chance.of(&KEYS), noreply(chance));
     match chance.below(5) {
         0 => format!("delete {key}{}{quiet}", chance.of(&["", "", " 0", " 1"])),
-        1 => format!("incr {key} {}{quiet}", chance.of(&NUMBERS)),
-        2 => format!("decr {key} {}{quiet}", chance.of(&NUMBERS)),
+        1 | 2 => {
+            let (name, key) = (chance.of(&["incr", "decr"]), chance.of(&COUNTED));
+            format!("{name} {key} {}{quiet}", chance.of(&NUMBERS))
+        }
         3 => format!("touch {key} {}{quiet}", chance.of(&LIFETIMES)),
         _ => {
             let name = chance.of(&["gat", "gats"]);
@@ -123,12 +131,12 @@ fn meta(chance: &mut Chance) -> String {
         }
         4 | 5 => {
             let letters = ["q", "b", "I", "T", "O", "k", "C", "E", "x", "z"];
-            format!("md {key}{}", flags(chance, &letters))
+            format!("md {}{}", chance.of(&GROWING), flags(chance, &letters))
         }
         _ => {
             let letters = ["N", "J", "D", "M", "q", "c", "v", "b", "O", "k", "C", "E", "z"];
             let flags = without(flags(chance, &letters), 'b', 'N');
-            format!("ma {key}{flags}")
+            format!("ma {}{flags}", chance.of(&COUNTED))
         }
     }
 }
@@ -138,6 +146,8 @@ fn meta_set(chance: &mut Chance) -> (String, Option<&'static str>) {
     let letters = ["b", "c", "C", "F", "I", "k", "O", "q", "s", "T", "M", "E", "N", "z"];
     // With `I` ours takes any number for `cas` but the present one as an older one, which is documented.
     let (key, flags) = (chance.of(&KEYS), without(flags(chance, &letters), 'I', 'C'));
+    let grows = [" MA", " MP", " I"].iter().any(|flag| flags.contains(flag));
+    let key = if grows { chance.of(&GROWING) } else { key };
     (format!("ms {key} {}{flags}", value.len()), Some(value))
 }
 
@@ -214,6 +224,8 @@ fn plain(word: &mut String, is_won: bool) {
         (Some('c' | 'l' | 'h'), Some(_)) => word.truncate(1),
         (Some('t'), Some(_)) if is_won => word.truncate(1),
         (Some('t'), Some(0..)) => *word = "t+".into(),
+        // The lengths of `VALUES` that are no numbers are compared: see `with_value`.
+        (Some('s'), Some(length)) if length != 5 && length != 14 => word.truncate(1),
         _ => {}
     }
 }

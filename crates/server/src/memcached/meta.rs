@@ -120,12 +120,17 @@ struct Meta<'r> {
 }
 
 impl<'r> Meta<'r> {
+    /// Of the request `m` and `kind`.
     fn of(
         tokens: &'r [&'r [u8]],
-        first_flag: usize,
+        kind: u8,
         key: &'r mut [u8; KEY_BYTES_MAX],
     ) -> Result<Meta<'r>, Error> {
+        let first_flag = if kind == b's' { 3 } else { 2 };
         let flags = Flags::of(&tokens[first_flag..])?;
+        if flags.wait.is_some() && kind != b'g' {
+            return Err(b"CLIENT_ERROR invalid flag");
+        }
         let key = if flags.is_binary {
             base64::decode(tokens[1], key).ok_or(&b"CLIENT_ERROR error decoding key"[..])?
         } else {
@@ -227,7 +232,7 @@ pub(super) fn serve(request: &mut Request<'_, '_>, kind: u8, turn: &mut Turn<'_>
         return set(request, tokens, turn);
     }
     let mut decoded = [0; KEY_BYTES_MAX];
-    let done = Meta::of(tokens, 2, &mut decoded).and_then(|meta| match kind {
+    let done = Meta::of(tokens, kind, &mut decoded).and_then(|meta| match kind {
         b'g' => get(&meta, turn),
         b'd' => {
             delete(&meta, turn);
@@ -333,7 +338,7 @@ fn answers_found(meta: &Meta<'_>, turn: &mut Turn<'_>) -> bool {
 /// Answers `mg` at the end of its wait, or waits again.
 pub(super) fn get_again(tokens: &[&[u8]], fetched: Option<&Fetched>, turn: &mut Turn<'_>) {
     let mut decoded = [0; KEY_BYTES_MAX];
-    let answered = Meta::of(tokens, 2, &mut decoded).and_then(|meta| {
+    let answered = Meta::of(tokens, b'g', &mut decoded).and_then(|meta| {
         let Some(fetched) = fetched else { return get(&meta, turn) };
         let seen = Seen { opened_ms: turn.now_ms, ..Seen::default() };
         let lifetime_seconds = fetched.lifetime_seconds.max(1);
@@ -578,7 +583,7 @@ fn set(request: &mut Request<'_, '_>, tokens: &[&[u8]], turn: &mut Turn<'_>) -> 
         return Flow::Go;
     };
     let mut decoded = [0; KEY_BYTES_MAX];
-    let stored = Meta::of(tokens, 3, &mut decoded).and_then(|meta| {
+    let stored = Meta::of(tokens, b's', &mut decoded).and_then(|meta| {
         let mode = mode_of(meta.flags)?;
         if turn.shared.items.is_too_large(meta.key.len(), length) {
             turn.counters.too_large.add(1);

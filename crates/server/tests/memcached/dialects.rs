@@ -94,6 +94,7 @@ fn meta_requests_show_the_requested_flags() {
         ("ms a x\r\n", "CLIENT_ERROR bad command line format\r\nERROR"),
         ("mg a v v", "CLIENT_ERROR duplicate flag"),
         ("mg a !", "CLIENT_ERROR invalid flag"),
+        ("ms a 2 w0\r\nhi", "CLIENT_ERROR invalid flag"),
         ("md a q\r\nmd a q", "NF"),
         ("mg", "ERROR"),
         ("mz a", "ERROR"),
