@@ -38,7 +38,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// A trace of `len` records. `fill` appends those of a range to a list, one for each number.
+    /// A trace of `length` records. `fill` appends those of a range to a list, one for each number.
     pub fn new(
         length: usize,
         fill: impl Fn(Range<usize>, &mut Vec<Record>) + Send + Sync + 'static,
