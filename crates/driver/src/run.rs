@@ -392,7 +392,7 @@ fn work<E: Engine, M: Misses>(
             began = (Instant::now(), cores::thread_time());
         }
         session.rest();
-        // `note` reads the thread's processor time from the system, so it must not be in a timed
+        // It reads the thread's processor time from the system, so it must not be inside a timed
         // interval.
         marks.note(Instant::now(), tally.operations());
         let doing = Doing { prefix: stream.prefix, tally: &mut tally, timed: &mut timed };
