@@ -53,7 +53,7 @@ struct Size {
     rounds: usize,
     /// Entries whose memory is measured.
     entries: u64,
-    /// Seconds of a run, if misses do not wait.
+    /// Operations of a run, if misses do not wait.
     operations: f64,
     /// Total time that all runs wait for near cores.
     patience: Duration,
