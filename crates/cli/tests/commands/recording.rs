@@ -17,7 +17,7 @@ impl Drop for Temporary {
 }
 
 /// A tenth of a program's keys: 100 of them in turn, ten times. All keys had one and a half times
-/// the gets that this factor gives.
+/// the gets that the rate gives.
 fn recording(test: &str, cut: usize) -> Temporary {
     let mut file = Vec::new();
     let header =

@@ -185,7 +185,7 @@ fn memcached_listens_and_ends_as_it_is_told() {
     assert!(server.0.wait().unwrap().success());
 }
 
-/// Serves with a snapshot.
+/// Serves with a snapshot; also returns the address.
 fn serve_with(snapshot: &std::path::Path) -> (Child, BufReader<std::process::ChildStderr>, String) {
     let path = snapshot.to_str().unwrap();
     let mut child = frazil(&["serve", "--resp", "127.0.0.1:0", "--snapshot", path])
