@@ -150,7 +150,7 @@ fn figure(value: f64, decimals: usize) -> String {
     if value.is_nan() { "-".to_owned() } else { format!("{value:.decimals$}") }
 }
 
-/// One line of the demands.
+/// One line in the table of demands.
 struct Demand {
     what: String,
     ours: f64,

@@ -153,7 +153,7 @@ pub(super) fn handle_panic_in_try_get_with() {
 /// A computation, which calls its argument once it has seen the value.
 type Step<T> = Box<dyn FnOnce(&dyn Fn()) -> T + Send>;
 
-/// Each thread computes when the one before is in its function, and waits for it.
+/// Each thread computes while the previous one is in its function, and waits for it.
 fn one_after_the_other<T: Send + 'static>(steps: Vec<Step<T>>) -> Vec<T> {
     let gates: Vec<(Gate, Gate)> = steps.iter().map(|_| Default::default()).collect();
     let mut threads = Vec::new();

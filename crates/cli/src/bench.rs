@@ -33,7 +33,7 @@ const ENTRY_BYTES: u64 = 64;
 const BACKEND_MAX_US: f64 = 1e5;
 /// Requests in flight on a thread whose misses wait.
 const MPL_A_THREAD: usize = 16;
-/// A share of a core below this says that the machine had other work.
+/// A share of a core below this means that the machine had other work.
 const LEAST_SHARE: f64 = 0.9;
 
 /// Measure the concurrent cache with threads.

@@ -135,8 +135,8 @@ fn without_seed(policy: &PolicySpec) -> PolicySpec {
 pub(crate) struct Predicted {
     pub(crate) throughput_mops: f64,
     /// The range of this figure if the machine is calibrated again: the prediction with all times
-    /// longer, and shorter, by the calibration's error on so many cores, or by the spread in a
-    /// profile without that error.
+    /// longer, and shorter, by the calibration's error on this number of cores, or by the spread in
+    /// a profile without that error.
     pub(crate) range_mops: [f64; 2],
     /// Mean time from a request to its answer.
     pub(crate) response_us: f64,

@@ -109,7 +109,7 @@ fn ticks_per_second() -> f64 {
     1.0
 }
 
-/// Which processors this process may use.
+/// Whether this process may use a processor.
 #[cfg(target_os = "linux")]
 fn is_allowed() -> Option<impl Fn(usize) -> bool> {
     let allowed = rustix::thread::sched_getaffinity(None).ok()?;

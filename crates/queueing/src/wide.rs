@@ -19,7 +19,7 @@ impl Wide {
     pub(crate) const ZERO: Wide = Wide { mantissa: 0.0, exponent: 0 };
     pub(crate) const ONE: Wide = Wide { mantissa: 1.0, exponent: 0 };
 
-    /// As a plain number, 0 if it is too small for one. It must be below 2²⁰⁰, as chances are.
+    /// As a plain number, 0 if it is too small for one. It must be below 2²⁰⁰, like all chances.
     pub(crate) fn value(self) -> f64 {
         debug_assert!(self.exponent <= 0, "{self:?} is no chance");
         match self.exponent {

@@ -1,9 +1,8 @@
 //! One cell of a sweep: a policy at a capacity, fed with a trace.
 //!
-//! The cell is the policy's host. Over a decoded trace objects are dense numbers, so
-//! the index is an array (4 bytes an object of the trace); over a stream it is a hash
-//! table of the residents. Slots are recycled, so that what the policy touches stays
-//! as small as the cache.
+//! The cell is the policy's host. Over a decoded trace objects are dense numbers, so the index is
+//! an array (4 bytes an object of the trace); over a stream it is a hash table of the residents.
+//! Slots are recycled, so that the policy's memory stays as small as the cache.
 //!
 //! The policy's type is a compile-time parameter, so the loop over records has no dynamic call.
 //! Each policy is compiled for three kinds of cells and no more, because that is most of this
@@ -407,8 +406,8 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
         self.commit(object, size, hash, pending);
     }
 
-    /// Reports a miss to the policy. Returns the object's hash, and what the policy keeps for its
-    /// admission.
+    /// Reports a miss to the policy. Returns the object's hash, and the policy's pending data for
+    /// its admission.
     #[inline(always)]
     pub(crate) fn miss(&mut self, object: I::Object, size: u64) -> (u64, P::Pending) {
         self.residents.kind.enter(false);

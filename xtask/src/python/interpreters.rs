@@ -123,7 +123,7 @@ impl Environment {
     }
 }
 
-/// Runs a program, and returns what it printed.
+/// Runs a program, and returns its output.
 ///
 /// # Errors
 ///

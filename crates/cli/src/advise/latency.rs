@@ -332,7 +332,7 @@ fn pace(case: &Case<'_>) -> String {
     )
 }
 
-/// For each trace whose request rate exceeds the throughput, a sentence that says so.
+/// For each trace whose request rate exceeds the throughput, a sentence about it.
 pub(super) fn overrun(advice: &Advice<'_>) -> Vec<String> {
     let of = |there: &Beside| {
         let case = &advice.cases[there.case];

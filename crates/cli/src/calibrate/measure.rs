@@ -242,7 +242,7 @@ impl Tally {
         Quality { runs: self.runs, disturbed: self.disturbed, halves: None }
     }
 
-    /// From now on runs are measured again until `last`.
+    /// From now on disturbed runs are measured again only until `last`.
     pub(super) fn repeat_until(&mut self, last: Instant) {
         self.last_repeat = Some(last);
     }

@@ -1,4 +1,4 @@
-//! Requests as they are written, and replies as they are read, in the three protocols.
+//! Writes requests and reads replies, in the three protocols.
 //!
 //! At most a line of a reply is kept, and values are only counted, so a connection takes little
 //! memory whatever the server sends.
@@ -312,7 +312,7 @@ fn parsed(text: &[u8], radix: u32) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(text).ok()?, radix).ok()
 }
 
-/// The beginning of what a server sent, escaped.
+/// The beginning of a server's bytes, escaped.
 pub(super) fn shown(bytes: &[u8]) -> String {
     let (begin, more) = match bytes.get(..SHOWN_MAX) {
         Some(begin) if bytes.len() > SHOWN_MAX => (begin, "…"),

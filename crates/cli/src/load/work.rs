@@ -49,7 +49,7 @@ impl<'t> Work<'t> {
         Work::Replay(Replay { trace, at: 0, bytes, writes })
     }
 
-    /// The next request; `None` when there is no more.
+    /// The next request; `None` at the end.
     pub(super) fn next(&mut self) -> Option<Request> {
         match self {
             Work::Fill { keys, bytes } => {

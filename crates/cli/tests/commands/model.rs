@@ -345,7 +345,7 @@ fn bad_profiles_are_told_what_is_wrong() {
     fails(&["--network", "lru", "--profile", "/nowhere.toml"], 1, &["/nowhere.toml"]);
 }
 
-/// The folder of a short run of an experiment, and what it printed.
+/// The folder of a short run of an experiment, and its output.
 fn reproduced(name: &str) -> (PathBuf, Vec<Value>) {
     let folder = std::env::temp_dir().join(format!("frazil-{name}-{}", std::process::id()));
     let output = Command::new(env!("CARGO_BIN_EXE_frazil"))

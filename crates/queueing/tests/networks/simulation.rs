@@ -108,7 +108,7 @@ fn cores_limit_alike_in_both() {
     );
 }
 
-/// One core, which half of the requests leave for 10 µs, and then have for 0.9 µs.
+/// One core: half of the requests leave it for 10 µs, and then use it for 0.9 µs.
 #[test]
 fn clients_that_keep_a_core_do_not_gather() {
     let (compute, wait) = (Step::Compute(0.001), Step::Wait(10.0));

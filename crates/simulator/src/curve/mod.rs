@@ -36,7 +36,7 @@ const BATCH: usize = 4096;
 /// The most objects that the stack's 32-bit positions can address.
 const MOST_OBJECTS: usize = 1_000_000_000;
 
-/// Which objects a curve is made from.
+/// The objects from which a curve is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CurveSample {
     /// All: the curve is exact.

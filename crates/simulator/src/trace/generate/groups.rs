@@ -4,7 +4,7 @@
 //! - `diurnal`: a week of Zipf requests, more by day than by night; each night a backup reads cold
 //!   objects in order, the same ones every night, at three times the rate.
 //! - `bursts`: Zipf requests, and jobs that write many objects at once. Two of three jobs write
-//!   logs, eight times as fast, that nobody reads; the others write uploads that are read for a
+//!   logs, eight times as fast, that are never read; the others write uploads that are read for a
 //!   while.
 //! - `drift`: objects are born all the time, and newer ones are requested more. They come in waves.
 //!   Odd waves have more than twice the births, and their objects are not requested again.
