@@ -215,8 +215,8 @@ fn ticks(exact: f64) -> u64 {
     (exact.round() as u64).max(1)
 }
 
-/// Makes times increase: spreads each run of equal times evenly up to the next time. The last run
-/// is spread over the gap before it. Returns the number of times moved.
+/// Makes times non-decreasing, then spreads each run of equal times evenly up to the next time. The
+/// last run is spread over the gap before it. Returns the number of times moved.
 pub(crate) fn spread(times: &mut [u64]) -> u64 {
     let mut latest = 0;
     for time in times.iter_mut() {
