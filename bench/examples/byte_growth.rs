@@ -1,17 +1,17 @@
-//! How far a process grows whose cache has a capacity of 64 MiB: ours beside moka, quick_cache, and
-//! a queue under a mutex, which drops what does not fit at once.
+//! The growth of a process with a cache of 64 MiB: ours beside moka, quick_cache, and a queue under
+//! a mutex, which drops evicted values at once.
 //!
 //! `cargo run --release -p frazil-bench --features rivals --example byte_growth`
 //!
-//! Threads look up keys, four times as many as fit, and insert what they miss, until four
-//! capacities were inserted. An entry weighs its bytes and 56 for its overhead: the key, the
-//! pointer, the counts of the `Arc` and the allocator's word. Each figure is of a separate process,
-//! in MiB beyond its memory before the cache was built: resident memory at the end of the run, its
-//! maximum, and the weight *held* at the end: all live values, including those that wait to be
-//! dropped. Values that threads have made and not inserted yet are in the most. Resident memory
-//! that is not held is tables, and memory that the allocator keeps: glibc gives each thread an
-//! arena, and free memory of one serves no other. The queue shows what that comes to where nothing
-//! waits. `*`: more than 1.25 capacities and 8 MiB.
+//! Threads look up keys, four times as many as fit, and insert missed ones, until four capacities
+//! were inserted. An entry weighs its bytes and 56 for its overhead: the key, the pointer, the
+//! counts of the `Arc` and the allocator's word. Each figure is of a separate process, in MiB
+//! beyond its memory before the cache was built: resident memory at the end of the run, its
+//! maximum, and the weight *held* at the end, which is all live values, including those that wait
+//! to be dropped. The maximum includes values that threads have made but not inserted yet. Resident
+//! memory that is not held is tables, and memory that the allocator keeps: glibc gives each thread
+//! an arena, and free memory of one serves no other. The queue shows that amount if no value waits.
+//! `*`: more than 1.25 capacities and 8 MiB.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, bail, ensure};
 
-/// Counts the blocks that have the size of a value's.
+/// Counts the blocks with the size of a value's.
 struct Counted;
 
 #[global_allocator]
@@ -91,7 +91,7 @@ impl Cell {
         std::iter::repeat_n(key as u8, self.size as usize).collect()
     }
 
-    /// Has all threads look up and insert; `held` is made by the first when it has inserted.
+    /// Runs all threads, which look up and insert. The first one calls `held` once it has inserted.
     fn drive<C: Sync, H>(
         self,
         cache: &C,
@@ -129,7 +129,7 @@ impl Cell {
     }
 }
 
-/// Of a process.
+/// Memory of a process.
 struct Bytes {
     end: u64,
     most: u64,
@@ -137,14 +137,14 @@ struct Bytes {
 }
 
 impl Bytes {
-    /// Without what was resident before.
+    /// Without the memory that was resident before.
     fn beyond(self, before: u64) -> Self {
         let [end, most] = [self.end, self.most].map(|bytes| bytes.saturating_sub(before));
         Bytes { end, most, ..self }
     }
 }
 
-/// First in, first out, and dropped at once by who makes room.
+/// First in, first out; the inserting thread drops evicted values at once.
 #[derive(Default)]
 struct Queue(Mutex<(VecDeque<(u64, Value)>, u64)>);
 
@@ -234,7 +234,7 @@ fn measure(engine: &str, cell: Cell) -> anyhow::Result<Bytes> {
     Ok(after.beyond(before))
 }
 
-/// The same in a process of its own.
+/// The same in a separate process.
 fn measure_alone(engine: &str, cell: Cell) -> anyhow::Result<Bytes> {
     let words = [cell.size, cell.threads, cell.pinned.into()].map(|word| word.to_string());
     let run = Command::new(std::env::current_exe()?).arg(engine).args(words).output()?;

@@ -1,14 +1,13 @@
-//! Sixty-four threads that insert into one cache: how long an insertion takes, who is refused, and
-//! how far behind the slowest thread falls; with a listener, with gets of many keys, beside
-//! `quick_cache` and moka.
+//! Sixty-four threads that insert into one cache: latencies of insertions, refusals, and the lag of
+//! the slowest thread; with a listener, with gets of many keys, beside `quick_cache` and moka.
 //!
 //!     cargo run --release -p frazil-bench --features rivals --example crowd -- [SECONDS]
 //!
-//! The time of every eighth insertion is taken, with that of reading the clock. *Slowest* is the
-//! insertions of the thread that came to the fewest, as a share of the mean of all. Then, for a
-//! cache of 64 MiB, the most bytes of values that live at a time, those too that wait to be
-//! dropped, while so many threads insert and invalidate. Fails if one of our caches refuses an
-//! insertion, or if values of more than one and a half capacities live.
+//! Every eighth insertion is timed, including reading the clock. *Slowest* is the insertions of the
+//! thread with the fewest, as a share of the mean of all. Then, for a cache of 64 MiB, the most
+//! bytes of live values at a time, including those that wait to be dropped, while as many threads
+//! insert and invalidate. Fails if one of our caches refuses an insertion, or if live values exceed
+//! one and a half capacities.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -21,9 +20,9 @@ use frazil_policy::Rng;
 
 const THREADS: u64 = 64;
 const CAPACITY: u64 = 20_000;
-/// One insertion of so many is timed.
+/// One insertion in this number is timed.
 const TIMED: u64 = 8;
-/// Keys of a get of many, which one insertion of four comes with.
+/// Keys of a get of many; one insertion in four has such a get.
 const MANY: u64 = 32;
 
 /// The work of the threads, and the insertions refused after it.
@@ -85,7 +84,7 @@ fn moka(listens: bool) -> Subject {
     }
 }
 
-/// Insertions of one thread, and the times of those that were timed.
+/// Insertions of one thread, and the times of the timed ones.
 fn insert_until(over: &AtomicBool, subject: &Subject, seed: u64) -> (u64, Latencies) {
     let (mut rng, mut turns, mut times) = (Rng::new(seed), 0, Latencies::new());
     while !over.load(Relaxed) {
@@ -106,7 +105,7 @@ fn insert_until(over: &AtomicBool, subject: &Subject, seed: u64) -> (u64, Latenc
     (turns, times)
 }
 
-/// Runs it, prints a line, and returns the number of refusals.
+/// Runs a subject, prints a line, and returns the number of refusals.
 fn measure(subject: &Subject, duration: Duration) -> Option<u64> {
     let (over, together) = (AtomicBool::new(false), Barrier::new(THREADS as usize + 1));
     let threads: Vec<(u64, Latencies)> = std::thread::scope(|scope| {
@@ -143,7 +142,7 @@ fn measure(subject: &Subject, duration: Duration) -> Option<u64> {
     refused
 }
 
-/// Bytes of values that live.
+/// Bytes of live values.
 static LIVING: AtomicI64 = AtomicI64::new(0);
 
 struct Page(Box<[u8]>);
@@ -164,10 +163,10 @@ impl Drop for Page {
 /// Bytes of values, and of a cache for them.
 const PAGE_BYTES: usize = 4_096;
 const BYTES: u64 = 64 << 20;
-/// Capacities that may live.
+/// Most bytes of live values, in capacities.
 const LIVING_MAX: f64 = 1.5;
 
-/// The most bytes that live while threads insert and invalidate, as a share of the capacity.
+/// The most bytes of live values while threads insert and invalidate, as a share of the capacity.
 fn most_living(policy: Policy, threads: u64, duration: Duration) -> f64 {
     let builder = Cache::<u64, Page>::builder(BYTES).policy(policy);
     let cache = builder.weigher(|_, page: &Page| page.0.len() as u64).build();

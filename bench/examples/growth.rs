@@ -2,11 +2,11 @@
 //!
 //!     cargo run --release -p frazil-bench --features rivals --example growth
 //!
-//! Prints, of an empty cache of several capacities and of one with a hundred entries, the time to
-//! make it and the bytes that it asks of the allocator, itself included; how many entries a cache
-//! holds whose entries are 64 times lighter than it was told; and how long one insertion takes
-//! at most on the way to a million entries, of which the longest replace the table. Fails if one of
-//! our empty caches takes more than 4,096 bytes, or 5 µs to make.
+//! Prints, for empty caches of several capacities and for one with a hundred entries, the time to
+//! make it and the bytes that it requests from the allocator, itself included. Also the number of
+//! entries in a cache whose entries are 64 times lighter than estimated; and the longest insertions
+//! on the way to a million entries, which replace the table. Fails if one of our empty caches takes
+//! more than 4,096 bytes, or 5 µs to make.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::ExitCode;
@@ -49,10 +49,10 @@ const MICROS_MAX: f64 = 5.0;
 const BYTES_MAX: u64 = 4_096;
 
 const CAPACITIES: [u64; 4] = [100, 10_000, 1_000_000, 1_000_000_000];
-/// Caches that are made at once.
+/// Caches made at once.
 const AT_ONCE: usize = 1_000;
 
-/// The median over rounds of the microseconds that it takes to make one, and its bytes.
+/// The microseconds to make one cache, as the median over rounds, and its bytes.
 fn cost<C>(count: usize, make: impl Fn() -> C) -> (f64, u64) {
     let mut times = Vec::new();
     let mut bytes = 0;
@@ -129,7 +129,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Insertions that take longest, on the way to a million entries.
+/// The longest insertions on the way to a million entries.
 fn stops() {
     let cache = ours(1_000_000, Policy::Mobius);
     let mut longest = vec![(Duration::ZERO, 0); 8];

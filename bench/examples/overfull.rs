@@ -1,12 +1,12 @@
-//! The cost of an operation while more is held than the capacity, as by RocksDB's reservations of
-//! memory.
+//! The cost of an operation while handles hold more than the capacity, as by RocksDB's reservations
+//! of memory.
 //!
 //! `cargo run --release --package frazil-bench --example overfull [OPERATIONS]`
 //!
-//! Each thread holds blocks of 256 KiB in a cache of 512 KiB, another one for the oldest at one
-//! operation in eight, and at each looks for one of 5,000 entries of 1 KiB, or inserts it.
-//! Microseconds of processor time an operation, and the excess at the end, after all handles were
-//! released and a thousand more entries inserted.
+//! Each thread holds blocks of 256 KiB in a cache of 512 KiB, and replaces the oldest at one
+//! operation in eight. At each operation it looks up one of 5,000 entries of 1 KiB, and inserts it
+//! after a miss. Prints microseconds of processor time an operation, and the excess at the end,
+//! after all handles were released and a thousand more entries inserted.
 
 use std::collections::VecDeque;
 use std::thread::scope;

@@ -54,7 +54,7 @@ fn measure(file: &Path) -> io::Result<[[Vec<Cost>; 2]; RATES.len()]> {
     for _ in 0..ROUNDS {
         for (rate, [hits, misses]) in RATES.into_iter().zip(&mut costs) {
             hits.push(cost(&warm, rate, file, |request| {
-                // In no order that the processor could predict.
+                // In an order that the processor cannot predict.
                 let key = request.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
                 black_box(warm.get(&(key % (ENTRIES / 2))));
             })?);

@@ -5,25 +5,25 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-/// 32 KiB of eight ways beside the core, and a core's part of the last level: 4 MiB.
+/// 32 KiB with eight ways in the first level, and a core's part of the last level: 4 MiB.
 const CACHES: [&str; 3] = ["--cache-sim=yes", "--D1=32768,8,64", "--LL=4194304,16,64"];
 
-/// Counts of a function, with all functions that it called.
+/// Counts of a function, including all functions that it called.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub(crate) instructions: u64,
-    /// Reads and writes of data that the first level had not.
+    /// Data reads and writes that missed the first level.
     pub(crate) first_level_misses: u64,
     /// Accesses that missed all caches, and went to memory.
     pub(crate) last_level_misses: u64,
 }
 
-/// Counts what this program does with `arguments` within the functions that `toggled` names, with
-/// `*` for anything. `None`, and a line that says so, where there is no valgrind.
+/// Counts a run of this program with `arguments` within the functions that `toggled` names, with
+/// `*` for anything. Without valgrind prints a line, and returns `None`.
 ///
 /// # Errors
 ///
-/// Nothing was counted: no function has this name, or the program failed.
+/// Nothing was counted, because no function has this name, or the program failed.
 pub(crate) fn count(toggled: &str, arguments: &[&str]) -> anyhow::Result<Option<Counts>> {
     if Command::new("valgrind").arg("--version").output().is_err() {
         eprintln!("SKIPPED: no valgrind, so instructions are not counted");
@@ -44,7 +44,7 @@ pub(crate) fn count(toggled: &str, arguments: &[&str]) -> anyhow::Result<Option<
     }
 }
 
-/// Reads the two lines in which callgrind names its events and says how many there were.
+/// Reads the two lines with the names and the counts of callgrind's events.
 fn counts(text: &str) -> Option<Counts> {
     let after = |what: &str| text.lines().find_map(|line| Some(line.split_once(what)?.1));
     let names = after("Events    : ")?.split_whitespace();

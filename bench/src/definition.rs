@@ -50,7 +50,7 @@ pub(crate) struct Scaling {
 }
 
 impl Workload {
-    /// The trace as the simulator takes it; `None` for a file that is not there.
+    /// The trace as the simulator's argument; `None` for a missing file.
     pub(crate) fn spec(&self, traces: &Path) -> Option<PathBuf> {
         if self.trace.contains(':') {
             return Some(PathBuf::from(&self.trace));

@@ -10,11 +10,11 @@ use frazil_simulator::{CapacitySpec, CellSpec, SweepOptions, Unit, sweep};
 use crate::callgrind;
 use crate::definition::{Definition, PolicyTarget};
 
-/// The function that is the replay loop.
+/// The function of the replay loop.
 const LOOP: &str = "*Cell*feed*";
 
-/// Counts `policies` on the first `records` requests of the first workload; says so where there
-/// is no valgrind.
+/// Counts `policies` on the first `records` requests of the first workload; without valgrind prints
+/// a line.
 pub(crate) fn run(
     definition: &Definition,
     policies: &[PolicyTarget],
@@ -48,7 +48,7 @@ pub(crate) fn run(
     Ok(report)
 }
 
-/// Replays one cell once: the program that is counted.
+/// Replays one cell once: the counted program.
 pub(crate) fn replay_once(spec: &Path, once: &[String]) -> anyhow::Result<()> {
     let [policy, capacity, limit] = once else { bail!("--once takes three values") };
     let options =

@@ -1,8 +1,8 @@
 //! Runs a benchmark defined in a file, and prints every figure beside its target.
 //!
-//! Times vary on shared machines. So the policies of a definition take turns, medians are printed
-//! with their range, and beside them the share of the processor that the run got; below 0.9 a
-//! figure says little. Instruction counts do not vary.
+//! Times vary on shared machines. So the policies of a definition take turns. Medians are printed
+//! with their range, and with the processor share of the run; below 0.9 a figure means little.
+//! Instruction counts do not vary.
 
 mod cache;
 mod callgrind;
@@ -21,7 +21,7 @@ use serde::Deserialize;
 use cache::CacheDefinition;
 use definition::Definition;
 
-/// A benchmark of one kind or the other.
+/// A benchmark of either kind.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 enum Benchmark {

@@ -10,7 +10,7 @@ use frazil_simulator::{CapacitySpec, CellSpec, SweepOptions, Unit, sweep};
 
 use crate::definition::{Definition, Workload};
 
-/// Speeds of one thing, M requests/s or a ratio.
+/// Speeds, in M requests/s, or ratios.
 #[derive(Default)]
 struct Figures(Vec<f64>);
 
@@ -111,7 +111,7 @@ fn scaling(
     ))
 }
 
-/// Wall-clock and processor time since a moment.
+/// Wall-clock and processor time from a start.
 struct Clock {
     started: Instant,
     ticks: u64,
@@ -129,7 +129,7 @@ impl Clock {
     }
 }
 
-/// Time that this thread has been running.
+/// Processor time of this thread.
 fn processor_ns() -> anyhow::Result<u64> {
     let path = "/proc/thread-self/schedstat";
     let text = std::fs::read_to_string(path).context(path)?;

@@ -1,21 +1,21 @@
-//! What becomes of a test of another cache.
+//! Tests of other caches, and their ports to ours.
 
-/// A test of another cache, by its name there.
+/// A test of another cache, with its name there.
 pub(crate) struct Case {
     pub(crate) name: &'static str,
     pub(crate) port: Port,
 }
 
-/// How it is asked of ours.
+/// The port of a test to our cache.
 #[derive(Clone, Copy)]
 pub(crate) enum Port {
-    /// By the same scenario, with the same expectations.
+    /// The same scenario, with the same expectations.
     Same(fn()),
-    /// As `Same`, and it fails for a reason that docs/moving.md argues.
+    /// As `Same`, but it fails for a reason explained in docs/moving.md.
     Argued(fn(), &'static str),
-    /// It can't be expressed: what it asks of a cache is no behaviour that ours could have.
+    /// It can't be expressed: our cache cannot have the tested behaviour.
     Apart(&'static str),
-    /// It looks at what users of that cache can't see.
+    /// It tests internals that users of that cache can't see.
     Private(&'static str),
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Suite {
     pub(crate) cases: Vec<Case>,
 }
 
-/// A count of ours, whatever its type.
+/// A count of our cache, of any type.
 pub(crate) fn number(count: impl TryInto<u64>) -> u64 {
     count.try_into().unwrap_or_else(|_| panic!("a count beyond 64 bits"))
 }

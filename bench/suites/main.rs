@@ -1,9 +1,10 @@
-//! The behaviour that other caches test, asked of ours.
+//! Tests our cache for the behaviour that other caches test.
 //!
 //! For each behavioural test of moka, quick_cache, lru and foyer-memory there is one here of the
-//! same name: the same scenario and the same expectations, over an adapter that gives our cache
-//! the shape of theirs. What can't be asked is listed with the reason. Where theirs sleep, ours
-//! wait for each other; where theirs repeat a race thousands of times, ours do it less often.
+//! same name: the same scenario and the same expectations, over an adapter that gives our cache the
+//! interface of theirs. Tests that can't be ported are listed with the reason. Where theirs sleep,
+//! ours wait for each other; where theirs repeat a race thousands of times, ours repeat it less
+//! often.
 //!
 //! ```sh
 //! cargo xtask suites

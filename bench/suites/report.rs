@@ -1,4 +1,4 @@
-//! Runs the cases, and says what became of them.
+//! Runs the cases, and reports the results.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use crate::case::{Case, Port, Suite};
 
-/// A page that argues every exception, by name.
+/// The page that explains every exception, by name.
 const PAGE: &str = include_str!("../../docs/moving.md");
-/// Per cent of all that can be expressed that have to pass.
+/// Percent of the tests that can be expressed that must pass.
 const WANTED: f64 = 98.0;
-/// Nothing takes that long unless it hangs.
+/// A test that takes this long hangs.
 const HANG: Duration = Duration::from_secs(120);
 
-/// What panicked since the case began, in any thread.
+/// Panics in any thread since the case began.
 static PANICS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// What one rival's tests have come to.
+/// The results of one rival's tests.
 #[derive(Default)]
 struct Tally {
     original: usize,
@@ -38,7 +38,7 @@ impl Tally {
         self.failed += other.failed;
     }
 
-    /// Per cent of what can be expressed that pass.
+    /// Percent of the tests that can be expressed that pass.
     fn share(&self) -> f64 {
         100.0 * self.passed as f64 / ((self.passed + self.failed) as f64).max(1.0)
     }
@@ -53,17 +53,17 @@ impl Tally {
     }
 }
 
-/// Tests for the same reason, by name, with what was seen of each.
+/// Tests with the same reason, by name, each with its outcome.
 type Reasons = BTreeMap<(Fate, &'static str), Vec<String>>;
 
-/// What became of a test that has not simply passed.
+/// The outcome of a test that has not simply passed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     Private,
     Apart,
     Argued,
     Fails,
-    /// It passes, and is marked as if it did not.
+    /// It passes, but is marked as failing.
     Stale,
 }
 
@@ -79,7 +79,7 @@ impl Fate {
     }
 }
 
-/// Runs those whose name, file or rival contains `wanted`.
+/// Runs the cases whose name, file or rival contains `wanted`.
 pub(crate) fn run(suites: impl Iterator<Item = Suite>, wanted: &str) -> ExitCode {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(|place| format!("{}:{}", place.file(), place.line()));
@@ -121,7 +121,7 @@ pub(crate) fn run(suites: impl Iterator<Item = Suite>, wanted: &str) -> ExitCode
     }
 }
 
-/// Runs a case, and notes what is not plain success.
+/// Runs a case, and notes any outcome except plain success.
 fn count(tally: &mut Tally, reasons: &mut Reasons, case: &Case, name: String) {
     tally.original += 1;
     let mut note = |fate, why, line| reasons.entry((fate, why)).or_default().push(line);
@@ -153,12 +153,12 @@ fn count(tally: &mut Tally, reasons: &mut Reasons, case: &Case, name: String) {
     }
 }
 
-/// Runs a test on a thread of its own. With what it has panicked first, if it has.
+/// Runs a test on its own thread. The error is its first panic.
 fn outcome_of(test: fn()) -> Result<(), String> {
     PANICS.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
     let (tell, told) = channel();
     std::thread::spawn(move || {
-        // Nobody listens any more if it took too long.
+        // The receiver is gone if the test took too long.
         let _ = tell.send(catch_unwind(AssertUnwindSafe(test)).is_ok());
     });
     match told.recv_timeout(HANG) {

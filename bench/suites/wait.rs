@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use crate::tasks::turn;
 
-/// Nothing takes that long unless it hangs.
+/// A wait this long means a hang.
 const HANG: Duration = Duration::from_secs(60);
 
-/// Closed, and then open for ever.
+/// Closed at first; once opened, open for ever.
 #[derive(Clone, Default)]
 pub(crate) struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -23,7 +23,7 @@ impl Gate {
         *self.0.0.lock().expect("no panic under it")
     }
 
-    /// For threads.
+    /// Blocks a thread until the gate is open.
     pub(crate) fn pass(&self) {
         let (open, bell) = &*self.0;
         let open = open.lock().expect("no panic under it");
@@ -31,7 +31,7 @@ impl Gate {
         assert!(*open, "waited a minute");
     }
 
-    /// For tasks.
+    /// Suspends a task until the gate is open.
     pub(crate) async fn passed(&self) {
         let end = Instant::now() + HANG;
         while !self.is_open() {
@@ -41,7 +41,7 @@ impl Gate {
     }
 }
 
-/// Starts a thread, and returns when it waits for something or has ended.
+/// Starts a thread, and returns once it waits for something or has ended.
 pub(crate) fn waiting<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> JoinHandle<T> {
@@ -56,7 +56,7 @@ pub(crate) fn waiting<T: Send + 'static>(
     while !thread.is_finished() {
         assert!(Instant::now() < end, "neither waits nor ends");
         let Some(stat) = &file else {
-            // No way to see it: give it time.
+            // The thread's state is not visible here, so give it time.
             std::thread::sleep(Duration::from_millis(200));
             break;
         };
@@ -70,7 +70,7 @@ pub(crate) fn waiting<T: Send + 'static>(
     thread
 }
 
-/// What a future comes to within so many turns; else it is dropped.
+/// The output of a future within `turns` turns; otherwise the future is dropped.
 pub(crate) async fn within<T>(turns: u32, future: impl Future<Output = T>) -> Option<T> {
     let mut future = std::pin::pin!(future);
     let mut left = turns;

@@ -13,18 +13,18 @@ pub(crate) const LIBRARIES: [(&str, &[&str]); 2] = [
     ("libfrazil_preload.so", &["preload"]),
 ];
 
-/// Compiler options of our files, whatever those of RocksDB were.
+/// Compiler options of our files, independent of RocksDB's.
 const FLAGS: [&str; 6] = ["-O2", "-fPIC", "-shared", "-Wall", "-Wextra", "-DNDEBUG"];
 
 /// Compiler options of the C++ files.
 pub(crate) struct Build<'b> {
     /// RocksDB's headers: the folder that has `rocksdb/cache.h`.
     pub(crate) headers: &'b Path,
-    /// As RocksDB was compiled.
+    /// The flags of RocksDB's build.
     pub(crate) flags: &'b [String],
     /// Where the libraries go.
     pub(crate) out: &'b Path,
-    /// The profile of cargo.
+    /// Cargo's profile.
     pub(crate) profile: &'b str,
 }
 
@@ -65,7 +65,7 @@ impl Build<'_> {
         })
     }
 
-    /// Builds what C links with.
+    /// Builds the libraries that C programs link.
     pub(crate) fn for_c(&self, root: &Path) -> anyhow::Result<()> {
         let mut cargo = step::cargo(root, ["build", "--locked", "--profile", self.profile]);
         cargo.args(["--package", "frazil-rocksdb", "--lib"]);

@@ -1,7 +1,7 @@
 //! `cargo xtask check book`: builds the book.
 //!
 //! A test of the command line (`crates/cli/tests/commands/book.rs`) checks its links and runs its
-//! commands. This command has mdBook read it.
+//! commands. This command runs mdBook on it.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,7 +16,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let output = output.context("mdbook")?;
     let told = String::from_utf8_lossy(&output.stderr);
     eprint!("{told}");
-    // It only warns of some errors and goes on, such as a page that is in no chapter's list.
+    // mdBook only warns of some errors, such as a page that no chapter lists.
     let warned = told.lines().any(|line| line.trim_start().starts_with("WARN"));
     ensure!(output.status.success() && !warned, "mdbook build docs");
     let pages = std::fs::read_to_string(root.join("docs/SUMMARY.md"))?.matches(".md)").count();

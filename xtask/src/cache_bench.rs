@@ -1,9 +1,9 @@
 //! `cargo xtask cache-bench`: compares our block cache with RocksDB's, by RocksDB's `cache_bench`.
 //!
-//! It compiles the program from RocksDB 11.8.1 and links it with Maven's library of 11.1.1, once as
-//! it is, and once with our libraries before that one. Each figure is a difference between two
-//! runs, so it excludes what the program does before and after its operations. The two builds take
-//! turns. Time is the processor's.
+//! It compiles the program from RocksDB 11.8.1 and links it with Maven's library of 11.1.1, once
+//! unchanged, and once with our libraries before that one. Each figure is a difference between two
+//! runs, so it excludes the program's work before and after its operations. The two builds take
+//! turns. Times are processor times.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,15 +64,15 @@ const FEW: u64 = 1_000;
 /// The time of a cache's operation, or the median of several, and its hit ratio.
 #[derive(Clone, Copy)]
 struct Taken {
-    /// Nanoseconds of the processor.
+    /// Processor time in nanoseconds.
     processor: f64,
     hit_ratio: f64,
-    /// Microseconds by the clock that one in a thousand operations exceeds, by runs that measure
-    /// each; of the mix only.
+    /// 99.9th percentile of the latency in microseconds of wall-clock time, from runs that time
+    /// each operation; only of the mix.
     p999: f64,
 }
 
-/// Only runs whose name contains `only`. No rounds: the programs are built, and that is all.
+/// Only runs whose name contains `only`. With 0 rounds it only builds the programs.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
     let place = root.join("target/rocksdb/11.8.1");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
@@ -118,7 +118,7 @@ fn program(place: &Path, tree: &Path, before: &[(&str, &[&str])]) -> anyhow::Res
     let mut command = Command::new(compiler);
     command.args(FLAGS).arg("-w").arg("-I").arg(tree.join("include")).arg("-I").arg(tree);
     command.args(["cache_bench", "cache_bench_tool"].map(|it| tree.join(format!("cache/{it}.cc"))));
-    // The replacement comes first.
+    // The replacement library comes first.
     command.args(before.iter().rev().map(|(library, _)| place.join(library)));
     command.arg(place.join(SHARED)).args(["-Wl,-rpath,$ORIGIN", "-lgflags", "-lpthread", "-ldl"]);
     step::run(&format!("g++, {name}"), command.arg("-o").arg(&program))?;

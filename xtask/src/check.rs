@@ -2,8 +2,8 @@
 //! book.
 //!
 //! Each checker replaces something below the code: loom and shuttle the atomics, Miri the
-//! processor, the sanitizers every access to memory. So each builds everything anew, in a directory
-//! of its own.
+//! processor, the sanitizers every memory access. So each builds everything anew, in its own
+//! directory.
 
 use std::path::Path;
 
@@ -60,12 +60,12 @@ pub(crate) enum Checker {
     All,
 }
 
-/// How often a thread of a model may lose the processor where it need not. Most races
-/// need no more than two; three take longer than a commit should.
+/// The number of preemptions of a model's threads. Most races need at most two; three take too long
+/// for a commit.
 const PREEMPTIONS_MAX: &str = "2";
 const LONG_PREEMPTIONS_MAX: &str = "3";
 
-/// Runs a checker, for as long as CI has time or as before a release.
+/// Runs a checker, for the time that CI has, or `long`, for a release.
 pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<()> {
     match checker {
         Checker::Loom => loom(root, long),
@@ -124,8 +124,7 @@ fn shuttle(root: &Path, long: bool) -> anyhow::Result<()> {
     command
         .args(["--package", "frazil-segment"])
         .args(["--test", "interleavings", "--target-dir", "target/shuttle", "--"])
-        // Threads have numbers that are the process's: one schedule at a time, or
-        // none could be played again.
+        // Thread numbers are global to the process: only one schedule at a time can be replayed.
         .args(["--test-threads", "1"])
         .env("RUSTFLAGS", "--cfg shuttle")
         .env_remove(test::LONG);

@@ -1,8 +1,8 @@
 //! `cargo xtask cost`: measures the time that a newcomer's first build and checks take, in a fresh
 //! clone with empty caches, and compares it with limits (docs/design/checks.md).
 //!
-//! The limits hold on an idle machine of two cores. It prints processor time beside the time by the
-//! clock; on a busy machine only the former means anything, and the limits are not applied.
+//! The limits hold on an idle machine of two cores. It prints processor time beside wall-clock
+//! time; on a busy machine only the former is meaningful, and the limits do not apply.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 use crate::spent::{self, Spent};
 use crate::{figures, test};
 
-/// A change of this is built again.
+/// The file whose change is built again.
 const CHANGED: &str = "crates/policy/src/lru.rs";
 
 /// Measures each step. With `ci` all of `.ci/run` too.
@@ -32,7 +32,7 @@ pub(crate) fn run(root: &Path, ci: bool) -> anyhow::Result<()> {
         let spent = begun.spent();
         let done = done.with_context(|| program.to_owned())?;
         println!("{what:48} {} of {most:.0} s: {}", times(&spent), verdict(&spent, most));
-        // The next is measured all the same: this took hours.
+        // The next step is measured nevertheless: this took hours.
         if !done.success() {
             println!("{what}: {done}");
             failed.push(what);
@@ -74,7 +74,7 @@ fn verdict(spent: &Spent, most: f64) -> String {
     }
 }
 
-/// Makes a policy's file as new as if it had been changed.
+/// Updates the time of a policy's file, as if it had been changed.
 pub(crate) fn touch(root: &Path) -> anyhow::Result<()> {
     let file = std::fs::File::options().append(true).open(root.join(CHANGED));
     file.context(CHANGED)?.set_modified(std::time::SystemTime::now()).context(CHANGED)
@@ -87,7 +87,7 @@ struct Clone {
 }
 
 impl Clone {
-    /// A program that runs there, without anything built or fetched before.
+    /// A program that runs in the clone, with nothing built or fetched before.
     fn command(&self, program: &str, traces: &Path) -> Command {
         let mut command = Command::new(match program.strip_prefix("target/") {
             Some(built) => self.folder.join("target").join(built),
@@ -95,7 +95,7 @@ impl Clone {
         });
         command.current_dir(&self.folder).stdin(Stdio::null()).stdout(Stdio::null());
         command.env("CARGO_HOME", &self.cargo).env("FRAZIL_TRACES", traces);
-        // With the environment of a new contributor, whatever the shell sets; or with CI's.
+        // With the environment of a new contributor, not of this shell; or with CI's.
         for name in ["CARGO", "CARGO_TARGET_DIR", "CARGO_INCREMENTAL", "CI"] {
             command.env_remove(name);
         }
@@ -106,7 +106,7 @@ impl Clone {
     }
 }
 
-/// A folder that goes with this.
+/// A folder that is removed on drop.
 struct Scratch(PathBuf);
 
 impl Scratch {

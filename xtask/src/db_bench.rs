@@ -1,11 +1,11 @@
 //! `cargo xtask db-bench`: reads of a database through our block cache and through RocksDB's, by
 //! RocksDB's `db_bench`.
 //!
-//! The program comes from RocksDB 11.8.1, built as its own CMake does for a release, with our block
-//! cache linked into it. That takes half an hour of the processor, once: it is kept in
-//! `target/rocksdb/11.8.1/release`. Maven's library of 11.1.1 does not do here, as the program uses
-//! what is inside RocksDB. What a run does before and after its reads is taken off: each figure is
-//! a difference between two runs.
+//! The program comes from RocksDB 11.8.1, built by its own CMake for a release, with our block
+//! cache linked into it. That takes half an hour of processor time, once: the build is kept in
+//! `target/rocksdb/11.8.1/release`. Maven's library of 11.1.1 is not enough, because the program
+//! uses RocksDB's internals. Each figure is a difference between two runs, so it excludes the work
+//! before and after the reads.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -73,15 +73,15 @@ impl Run {
 /// The cost of a run, or of a read.
 #[derive(Clone, Copy)]
 struct Taken {
-    /// Seconds of the processor.
+    /// Processor time in seconds.
     processor: f64,
-    /// Seconds by the clock.
+    /// Wall-clock time in seconds.
     wall: f64,
-    /// Blocks of data that were not in the cache.
+    /// Data blocks that were not in the cache.
     misses: f64,
 }
 
-/// Only runs whose name contains `only`. No rounds: the program is built, and that is all.
+/// Only runs whose name contains `only`. With 0 rounds it only builds the program.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
     let place = root.join("target/rocksdb/11.8.1");
     std::fs::create_dir_all(&place).with_context(|| place.display().to_string())?;
@@ -112,13 +112,13 @@ pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Builds RocksDB unless it is there, and links its program with our block cache.
+/// Builds RocksDB unless it exists, and links its program with our block cache.
 fn program(root: &Path, place: &Path) -> anyhow::Result<PathBuf> {
     let compiler = tools::ensure_program("g++", &["g++"])?;
     tools::ensure_gflags()?;
     let tree = others::sources(place, SOURCES.0, SOURCES.1)?.join("rocksdb");
     let release = place.join("release");
-    // The last that is made.
+    // The last file that the build makes.
     if !release.join("db_bench").exists() {
         let cmake = tools::ensure_program("cmake", &["cmake", "make"])?;
         let mut command = Command::new(&cmake);
@@ -157,7 +157,7 @@ fn program(root: &Path, place: &Path) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// Fills a database unless it is there.
+/// Fills a database unless it exists.
 fn database(place: &Path, program: &Path) -> anyhow::Result<PathBuf> {
     let database = place.join("db_bench.db");
     if !database.join("CURRENT").exists() {
@@ -216,9 +216,9 @@ fn once(
     let mut command = Command::new(program);
     command.args(run.benchmark.split_whitespace()).args(cache.split_whitespace());
     command.args(["--use_existing_db", "--compression_type=none", "--value_size=100"]);
-    // Opened to be written: RocksDB counts no points of a database that it opens to be read alone.
+    // Opened for writing: RocksDB counts no points of a database that it opens only for reading.
     command.arg("--disable_auto_compactions");
-    // Tickers without times: misses are counted, and nothing else is.
+    // Tickers without times: only misses are counted.
     command.args(["--statistics", "--stats_level=1", "--seed=1"]);
     command.arg(format!("--num={KEYS}")).arg(format!("--db={}", database.display()));
     command.arg(format!("--threads={}", run.threads));

@@ -55,7 +55,7 @@ fn lay_out(tree: &Path, release: &Release) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a file and the folders above it; compressed if it is named so.
+/// Writes a file and the folders above it; compressed if its name ends so.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let folder = path.parent().context("a file is in a folder")?;
     fs::create_dir_all(folder)?;
@@ -71,7 +71,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
 
 /// The fields that `dpkg` reads, and the checksums of all files.
 fn control(tree: &Path, release: &Release) -> anyhow::Result<()> {
-    // Modes first: they must not depend on who builds.
+    // Modes first: they must not depend on the builder's umask.
     let modes =
         "chmod -R u=rwX,go=rX . && find usr -type f ! -path 'usr/bin/*' -exec chmod 644 {} +";
     output(Command::new("sh").current_dir(tree).args(["-c", modes]))?;

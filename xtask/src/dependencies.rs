@@ -2,8 +2,8 @@
 //! that the cache depends on.
 //!
 //! cargo-deny reads the same file and checks more (advisories, crates in two versions), but takes a
-//! minute and a half to build, so it runs only before a release. What must fail a build is checked
-//! here.
+//! minute and a half to build, so it runs only before a release. This module checks what must fail
+//! a build.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::{publish, step};
 /// The most crates that a user of the cache builds beside ours (docs/design/decisions.md).
 const CRATES_MAX: usize = 11;
 
-/// Checks every package that any platform or feature needs, and names all that are not allowed.
+/// Checks every package that any platform or feature needs, and names all violations.
 ///
 /// # Errors
 ///
@@ -46,11 +46,11 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Counts the crates that a program with the cache is built from, as this system needs them.
+/// Counts the crates of a program with the cache, on this system.
 ///
 /// # Errors
 ///
-/// There are more than there may be, or cargo cannot say which.
+/// There are too many, or cargo cannot list them.
 pub(crate) fn count(root: &Path) -> anyhow::Result<()> {
     let mut tree = step::cargo(root, ["tree", "--locked", "--package", "frazil"]);
     tree.args(["--edges", "normal", "--prefix", "none", "--format", "{p}"]);
@@ -93,14 +93,14 @@ fn complaints(
     let mut complaints = Vec::new();
     let licence = text("license").unwrap_or("no licence");
     let is_allowed = |licence: &spdx::LicenseReq| {
-        // An exception widens a licence, and no exception is on the list.
+        // An exception extends a licence, and the list has no exceptions.
         licence.addition.is_none() && licences.contains(licence.license.to_string().as_str())
     };
     let read = spdx::Expression::parse_mode(licence, spdx::ParseMode::LAX);
     if !read.is_ok_and(|read| read.evaluate(is_allowed)) {
         complaints.push(format!("{name}: {licence}"));
     }
-    // Ours have no source.
+    // Our own crates have no source.
     let Some(source) = text("source") else {
         let needed = package["dependencies"].as_array().into_iter().flatten();
         let any = needed.filter(|needed| needed["req"] == "*" && needed["path"].is_null());

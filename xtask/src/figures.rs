@@ -1,6 +1,6 @@
-//! `cargo xtask figures`: measures again what the documents show.
+//! `cargo xtask figures`: measures the figures of the documents again.
 //!
-//! A document holds, between two comments, what a command printed:
+//! A document holds the output of a command between two comments:
 //!
 //! ```text
 //! <!-- figures: frazil simulate --trace TRACES/some.csv.zst … -->
@@ -9,12 +9,12 @@
 //! ```
 //!
 //! The command, `frazil`, `frazil-bench`, `xtask` or an example of the simulator, the policies, the
-//! overlay on other caches, the segment store or the benchmarks, is run with a release build and
-//! its output put in between, with the date and the machine, so that no table is written by hand.
-//! `python3.11` and the like are run with a wheel of the package and with its rivals installed, and
-//! print Markdown. `TRACES` is where the real traces are; a word that begins with `DOCS/` is a path below `docs`. A
-//! command that ends in `| from A to B` shows only the lines from the first that begins with A to
-//! the next with B.
+//! overlay on other caches, the segment store or the benchmarks, is run with a release build. Its
+//! output is put in between, with the date and the machine, so that no table is written by hand.
+//! `python3.11` and the like run with a wheel of the package and its rivals installed, and print
+//! Markdown. `TRACES` stands for the folder of the real traces; a word that begins with `DOCS/` is
+//! a path below `docs`. With `| from A to B` at the end of the command only the lines from the
+//! first that begins with A to the next with B are shown.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -28,14 +28,15 @@ use crate::{picture, python, step, test};
 pub(crate) const DOCUMENTS: [&str; 5] =
     ["README.md", "docs/speed.md", "docs/cache-speed.md", "docs/locked-speed.md", "docs/python.md"];
 
-/// How the programs are named that print Markdown.
+/// Prefix of the names of programs that print Markdown.
 const PYTHON: &str = "python";
 
 const BEGIN: &str = "<!-- figures: ";
 const BEGIN_END: &str = " -->";
 const END: &str = "<!-- end figures -->";
 
-/// The figures whose command contains `only`; then the picture from the present tables.
+/// Measures the figures whose command contains `only`, then draws the picture from the current
+/// tables.
 pub(crate) fn run(root: &Path, documents: &[String], only: &str) -> anyhow::Result<()> {
     let build = ["build", "--release", "--locked", "-p"];
     let mut texts = Vec::new();
@@ -46,7 +47,7 @@ pub(crate) fn run(root: &Path, documents: &[String], only: &str) -> anyhow::Resu
     }
     let programs: BTreeSet<String> =
         texts.iter().flat_map(|(_, _, text)| programs(text, only)).map(str::to_owned).collect();
-    // One after the other, so that nothing that the rivals need gets into the command.
+    // Separate builds, so that no feature that the rivals need gets into the command.
     if programs.contains("frazil") {
         let cli = ["frazil-cli", "--features", "full"];
         step::run("build frazil", step::cargo(root, build).args(cli))?;
@@ -84,7 +85,7 @@ fn programs<'a>(text: &'a str, only: &'a str) -> impl Iterator<Item = &'a str> {
     wanted.filter_map(|command| command.split_whitespace().next())
 }
 
-/// The document with every block of figures measured anew whose command contains `only`.
+/// The document with new figures in every block whose command contains `only`.
 fn renew(root: &Path, text: &str, only: &str) -> anyhow::Result<String> {
     let mut renewed = String::new();
     let mut rest = text;
@@ -117,8 +118,8 @@ fn measure(root: &Path, command: &str) -> anyhow::Result<String> {
     let (command, part) = command.split_once(" | from ").unwrap_or((command, ""));
     let mut words = command.split_whitespace();
     let traces = test::wanted_traces(root).canonicalize().context("no traces to measure on")?;
-    // The command names its traces from their folder, the benchmark its definition
-    // from the root.
+    // Paths of traces are relative to their folder, those of the benchmark's definition to the
+    // root.
     let (program, folder) = match words.next() {
         Some("frazil") => ("frazil", traces.as_path()),
         Some("frazil-bench") => ("frazil-bench", root),
@@ -155,8 +156,8 @@ fn measure(root: &Path, command: &str) -> anyhow::Result<String> {
     excerpt(&text, from, to).with_context(|| format!("`{command}`: no lines from {from} to {to}"))
 }
 
-/// The lines from the first that begins with `from` to the next that begins with `to`, and those
-/// that go on with it, which are indented further.
+/// The lines from the first that begins with `from` to the next that begins with `to`, and the
+/// continuation of that one, which is indented further.
 fn excerpt(text: &str, from: &str, to: &str) -> Option<String> {
     let lines: Vec<&str> = text.lines().collect();
     let begins = |line: &&str, word: &str| line.trim_start().starts_with(word);
@@ -167,7 +168,7 @@ fn excerpt(text: &str, from: &str, to: &str) -> Option<String> {
     Some(lines[first..=last + more.count()].join("\n"))
 }
 
-/// When and where.
+/// The date and the machine.
 pub(crate) fn provenance() -> anyhow::Result<String> {
     let date = Command::new("date").arg("+%F").output().context("date")?;
     let cores = std::thread::available_parallelism()?;

@@ -1,8 +1,8 @@
 //! `cargo xtask fuzz`: runs libFuzzer on every parser of files and of small languages.
 //! (`fuzz/tests/hostile.rs` feeds them the corpora, and mutations of these, in tests.)
 //!
-//! It uses the pinned compiler, without a sanitizer, which safe code hardly needs. It still finds
-//! crashes, overflows, failed assertions, hangs and memory beyond a bound.
+//! It uses the pinned compiler without a sanitizer, because safe code hardly needs one. It still
+//! finds crashes, overflows, failed assertions, hangs and memory beyond a bound.
 
 use std::path::Path;
 use std::process::Command;

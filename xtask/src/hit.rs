@@ -1,9 +1,9 @@
 //! `cargo xtask hit`: reads the instructions of a hit, through a pin and by `get`.
 //!
-//! The limits of a hit are statements about machine code, so this command reads that: the
-//! program `pinned_hit` has the look-ups as functions of their own. They and their callees
-//! may hold no locked instruction, no fence, and few stores beside those to
-//! the stack: the mark, which is jumped over where it is set, and the thread's own words.
+//! The limits of a hit are statements about machine code, so this command reads machine code: the
+//! program `pinned_hit` has the look-ups as separate functions. They and their callees may have no
+//! locked instruction, no fence, and few stores beside those to the stack: the mark, which is
+//! skipped if it is set, and the thread's own words.
 
 use std::path::Path;
 
@@ -14,9 +14,9 @@ use crate::step;
 /// A function of the program.
 struct Hit {
     name: &'static str,
-    /// Calls allowed beside [`CALLS`].
+    /// Allowed calls beside [`CALLS`].
     calls: &'static [&'static str],
-    /// Stores beside the stack, at most.
+    /// Most stores to memory other than the stack.
     stores: usize,
 }
 
@@ -35,7 +35,7 @@ const HITS: [Hit; 2] = [
     },
 ];
 
-/// Calls allowed: only the first where no entry has a lifetime and none is set aside.
+/// Allowed calls: only the first, if no entry has a lifetime and none is set aside.
 const CALLS: [&str; 7] = [
     "find_further",
     "time@",
@@ -136,7 +136,7 @@ fn locked<'t>(body: &[&'t str]) -> Vec<&'t str> {
     };
     let is_spared = |at: usize| {
         let on_stack = body[at].contains("orl") && body[at].ends_with("(%rsp)");
-        // A thread that was asleep first stores that it is awake, and may have to fetch the place
+        // A thread that was asleep first stores that it is awake, and may have to load the address
         // of that flag.
         let wakes = body[..at].last().is_some_and(|line| line.starts_with("movq\t$1,"));
         let is_move = |line: &&&str| line.starts_with("movq");
@@ -144,7 +144,7 @@ fn locked<'t>(body: &[&'t str]) -> Vec<&'t str> {
             if wakes { body[..at].iter().rev().take(2).take_while(is_move).count() } else { 0 };
         on_stack
             && match &body[..at - before] {
-                // It is entered by a jump, or where one is not taken.
+                // The block is entered by a jump, or when a jump is not taken.
                 [.., before, label] if is_label(label) => before.starts_with('j'),
                 [.., before] => before.starts_with('j') && !before.starts_with("jmp"),
                 [] => false,

@@ -33,8 +33,8 @@ pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tracked files and those that `git add` would take, so that a new file is
-/// checked before its commit and not after it.
+/// Tracked files and those that `git add` would add, so that a new file is checked before its
+/// commit.
 pub(crate) fn files(root: &Path, pathspec: &str) -> anyhow::Result<Vec<String>> {
     let output = git(root)
         .args(["ls-files", "-z"])
@@ -56,14 +56,14 @@ fn git(root: &Path) -> Command {
         // CI may run as another user than the owner of the clone; listing its
         // files trusts it no further than compiling it does.
         .args(["-c", "safe.directory=*"])
-        // Set when a git hook runs us, and they would win over the directory.
+        // Set when a git hook runs us; they would take precedence over the directory.
         .env_remove("GIT_DIR")
         .env_remove("GIT_WORK_TREE")
         .env_remove("GIT_INDEX_FILE");
     command
 }
 
-/// Lines of a file; none when it is deleted but still in git's index.
+/// Lines of a file; 0 if it is deleted but still in git's index.
 fn count_lines(path: &Path) -> std::io::Result<usize> {
     match fs::read(path) {
         Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).lines().count()),

@@ -1,7 +1,7 @@
 //! `cargo xtask check http`: the tests of HTTP caches of the npm package `http-cache-tests`, unchanged, on `frazil serve --http`.
 //!
-//! It has tests of what a cache is required to do, of what a good one does, and questions without a right answer. So many
-//! of each kind must pass. Those that do not are named.
+//! It has tests of required behaviour, of optimal behaviour, and questions without a right answer.
+//! A number of each kind must pass. The output names failures.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -16,8 +16,9 @@ use crate::{others, step, tools};
 
 const VERSION: &str = "0.4.5";
 
-/// Kinds of tests, and how many of each pass at least. Of those that are required a cache which serves nothing stale
-/// after a failure cannot pass four (`stale-close-`): they expect a response of the origin after its connection was closed.
+/// Kinds of tests, and the least number of passes of each. A cache that serves nothing stale after
+/// a failure cannot pass four of the required ones (`stale-close-`): they expect a response of the
+/// origin after its connection was closed.
 const PASSED_MIN: [(&str, usize); 2] = [("required", 150), ("optimal", 76)];
 
 /// Prints the kind of each test, by its name.
@@ -30,7 +31,7 @@ const KINDS: &str = "import suites from './tests/index.mjs'; const kinds = {}; \
 ///
 /// # Errors
 ///
-/// Too few pass, or a program is lacking.
+/// Too few pass, or a program is missing.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let place = root.join("target/http-cache-tests");
     let tests = others::npm_package(&place, "http-cache-tests", VERSION)?;
@@ -68,7 +69,7 @@ fn printed(
     let mut command = Command::new(node);
     command.current_dir(tests).args(arguments);
     command.env("npm_config_base", format!("http://{cache}"));
-    // All tests, and not one by its name.
+    // All tests, not one by name.
     command.env_remove("npm_config_id").env("npm_package_config_id", "");
     let output = command.output().context("node")?;
     let text = String::from_utf8_lossy(&output.stdout);
@@ -77,7 +78,7 @@ fn printed(
     })
 }
 
-/// Tells what has failed, by kind.
+/// Prints the failures, by kind.
 fn judge(kinds: &BTreeMap<String, Value>, results: &BTreeMap<String, Value>) -> anyhow::Result<()> {
     let mut too_few = Vec::new();
     for (kind, passed_min) in PASSED_MIN {

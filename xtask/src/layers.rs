@@ -1,15 +1,15 @@
 //! The layers of `crates/frazil`: which file may name which (`docs/design/layers.md`).
 //!
 //! A module names modules of its own layer and of those below, and no two top-level modules of a
-//! layer name each other in a circle. The core and what is below it name no feature, but to say
-//! which items are there for it alone.
+//! layer name each other in a circle. The core and the layers below it name no feature, except in
+//! conditions on items.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context as _, bail};
 
-/// From the lowest to the highest; files in none of them are the façade.
+/// From the lowest to the highest; files in none of these are the façade.
 const LAYERS: [(&str, &[&str]); 4] = [
     ("ground", &["chunks", "clock", "distribution", "ensure", "events", "once_box", "sync"]),
     ("smr", &["smr"]),
@@ -21,7 +21,7 @@ const FACADE: usize = LAYERS.len();
 /// Modules that may use everything: the public modules of the crate, and tests of its internals.
 const EXEMPT: [&str; 3] = ["lib", "models", "validate"];
 
-/// Words of features, none of which may occur in the core. Calls of a policy have their own words.
+/// Words of features, which may not occur in the core. Calls of a policy may contain them.
 const FEATURES: [&str; 9] =
     ["frozen", "freez", "thaw", "expir", "deadline", "listen", "record", "flight", "fetching"];
 const POLICY_CALL: &str = "policy.";
@@ -107,12 +107,13 @@ fn parse(path: String, text: &str) -> File {
         for after in line.split("crate::").skip(1) {
             let name =
                 after.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next();
-            // A type that the crate shows is no module.
+            // A type that the crate exports is no module.
             let module = name.filter(|name| name.starts_with(char::is_lowercase));
             file.names.extend(module.map(str::to_owned));
         }
         let words = line.to_lowercase();
-        // Which features an item is there for, code that uses it need not know.
+        // A condition on an item may name features, because code that uses the item need not know
+        // them.
         let is_condition = line.trim_start().starts_with("#[cfg");
         let names_feature = FEATURES.iter().any(|word| words.contains(word));
         if names_feature && !is_condition && !line.contains(POLICY_CALL) {
@@ -130,7 +131,7 @@ fn circle(arrows: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
     })
 }
 
-/// Whether the path can be led back to its beginning; it is then.
+/// Whether the path can be extended to a cycle; if so, extends it.
 fn visit(
     arrows: &BTreeMap<String, BTreeSet<String>>,
     path: &mut Vec<String>,

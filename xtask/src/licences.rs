@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::packages::output;
 use crate::step;
 
-/// The beginnings of names of files with a licence's text.
+/// Prefixes of the names of licence files.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 /// Folders, beside a crate's own, with code that is compiled into it.
 const WITHIN: [&str; 3] = [".", "zstd", "assets/uplot"];
@@ -24,7 +24,7 @@ Rust Project Contributors) and musl (MIT, Copyright (c) 2005-2020 Rich Felker, e
 are among those below.
 ";
 
-/// The texts, each once, under the names of the crates that have it.
+/// The texts, each once, under the names of its crates.
 pub(crate) fn text(root: &Path, target: &str) -> anyhow::Result<String> {
     let mut tree = step::cargo(root, ["tree", "--locked", "--package", "frazil-cli"]);
     tree.args(["--features", "full", "--target", target, "--edges", "normal"]);
@@ -56,7 +56,7 @@ pub(crate) fn text(root: &Path, target: &str) -> anyhow::Result<String> {
     Ok(page)
 }
 
-/// The texts in a crate's folders, with the ends of their lines alike.
+/// The texts in a crate's folders, with uniform line ends.
 fn of_crate(folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut texts = Vec::new();
     for within in WITHIN {

@@ -7,7 +7,7 @@ use crate::{dependencies, house, layers, mentions, mutants, sizes, step, test, t
 /// Builds without features: the command's default build, and the cache as users have it.
 const LIGHT: [&str; 4] = ["--package", "frazil-cli", "--package", "frazil"];
 
-/// A target of 32 bits that has atomics of 64.
+/// A 32-bit target with 64-bit atomics.
 const NARROW: &str = "i686-unknown-linux-gnu";
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
@@ -18,7 +18,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     dependencies::check(root)?;
     dependencies::count(root)?;
     mutants::check(root)?;
-    // Checking compiles build scripts, and with them zstd's C sources.
+    // Checking runs build scripts, which compile zstd's C sources.
     tools::ensure_c_compiler()?;
     // The whole workspace, and then the command with its default features.
     let all = ["--workspace", "--all-targets", "--features", test::FEATURES];
@@ -26,7 +26,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         let mut clippy = step::cargo(root, ["clippy", "--locked"]);
         step::run(name, clippy.args(chosen).args(["--", "-D", "warnings"]))?;
     }
-    // No code is unused when features are left out: all of them, all but one, and one alone.
+    // No code may be unused without features: without all, with all but one, and with only one.
     let alone = sizes::FEATURES.map(|feature| vec![feature]);
     for chosen in [vec![]].into_iter().chain(alone).chain(sizes::all_but_one()) {
         let chosen = chosen.join(",");
@@ -35,7 +35,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         let what = if chosen.is_empty() { "none" } else { &chosen };
         step::run(&format!("cargo clippy, features: {what}"), &mut clippy)?;
     }
-    // Sizes and alignments differ there.
+    // Sizes and alignments differ on that target.
     tools::ensure_target(root, NARROW)?;
     let mut check = step::cargo(root, ["check", "--locked", "--package", "frazil"]);
     step::run("cargo check, 32 bits", check.args(["--target", NARROW]))?;

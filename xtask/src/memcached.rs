@@ -1,8 +1,8 @@
 //! `cargo xtask check memcached`: runs memcached's own tests, unchanged, on `frazil memcached`.
 //!
-//! The tests come from Debian's source of memcached 1.6.18. Left out are tests of what another
-//! server does not have: slabs, memcached's LRU, external storage, proxy, TLS, UDP, the binary
-//! protocol, restarts. Known failures are listed here with the reason, and must fail.
+//! The tests come from Debian's source of memcached 1.6.18. Omitted are tests of features of
+//! memcached alone: slabs, its LRU, external storage, proxy, TLS, UDP, the binary protocol,
+//! restarts. Known failures are listed here with the reason, and must fail.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ const LEFT_OUT: [&str; 14] = [
     "daemonize",
 ];
 
-/// Units that fail, and why.
+/// Units that fail, and the reasons.
 const FAIL: [(&str, &str); 6] = [
     ("flush-all.t", "expects that a flush without numbers for cas misses entries; ours does not"),
     ("issue_14.t", "expects that what is over is used anew before memory is short"),
@@ -44,7 +44,7 @@ const FAIL: [(&str, &str); 6] = [
 ///
 /// # Errors
 ///
-/// A unit fails that should not, or does not fail that should; or a program is lacking.
+/// A unit fails or passes unexpectedly, or a program is missing.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let place = root.join("target/memcached");
     let source = others::debian_source(&place, "memcached")?;
@@ -91,7 +91,7 @@ fn units(source: &Path) -> anyhow::Result<Vec<String>> {
     Ok(units)
 }
 
-/// Runs units, and answers which fail.
+/// Runs units, and returns the failures.
 fn prove(source: &Path, units: &[String]) -> anyhow::Result<BTreeSet<String>> {
     let prove: PathBuf = tools::ensure_program("prove", &["perl"])?;
     let mut command = Command::new(prove);
@@ -104,7 +104,7 @@ fn prove(source: &Path, units: &[String]) -> anyhow::Result<BTreeSet<String>> {
     Ok(failed(&text))
 }
 
-/// The files that prove's summary names.
+/// The failed files in prove's summary.
 fn failed(summary: &str) -> BTreeSet<String> {
     let named = |line: &str| Some(line.split_once("(Wstat:")?.0.trim().to_owned());
     summary.lines().filter_map(named).collect()

@@ -1,8 +1,8 @@
-//! Checks that what documents mention of the code exists: files, members and fields.
+//! Checks that code mentioned in documents exists: files, members and fields.
 //!
 //! A word in backticks that ends in `.rs` must be the end of a tracked file's path. `Type::member`
 //! must be a function or a field in a file that defines the type or has an `impl` of it, if the
-//! type is one of the tree.
+//! tree has the type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,7 +18,7 @@ const OF_THE_PAST: [&str; 1] = ["CHANGELOG.md"];
 /// By type, the functions and fields in all files that define it, or implement something of it.
 type Members = BTreeMap<String, BTreeSet<String>>;
 
-/// Names every mention in a document of a file or a member that is not there.
+/// Lists every mention in a document of a file or member that does not exist.
 pub(crate) fn check(root: &Path) -> anyhow::Result<()> {
     let sources = files(root, "*.rs")?;
     let members = members(root, &sources)?;
@@ -66,13 +66,13 @@ fn members(root: &Path, sources: &[String]) -> anyhow::Result<Members> {
             members.entry(owner).or_default().extend(defined.iter().cloned());
         }
     }
-    // Things with two names.
+    // Types with two names.
     let core = members.get("Featured").cloned().unwrap_or_default();
     members.entry("Core".to_owned()).or_default().extend(core);
     Ok(members)
 }
 
-/// The types that a line defines or begins to implement something of.
+/// The types that a line defines, or begins an `impl` for.
 fn types(line: &str) -> Vec<String> {
     if line.starts_with("impl") {
         let names = line.split(|c: char| !is_of_name(c));
@@ -90,7 +90,7 @@ fn after<'l>(line: &'l str, keyword: &str) -> Option<&'l str> {
     (before.is_empty() || before.ends_with(' ')).then_some(name).filter(|name| !name.is_empty())
 }
 
-/// The name of the field that a line defines, or one like it.
+/// The name of the field that a line defines, or of anything that looks like one.
 fn field(line: &str) -> Option<&str> {
     let name = line.split_once(": ")?.0.rsplit(' ').next()?;
     (!name.is_empty() && name.chars().all(is_of_name)).then_some(name)

@@ -2,8 +2,7 @@
 //!
 //! Each file of `xtask/mutants` is a patch that breaks one promise. Its first lines name the
 //! promise and the command of CI that must find the defect. With the patch that command must fail
-//! in a test, not in the build. So a check that is made shorter must still find what it found
-//! before.
+//! in a test, not in the build. So a shortened check must still find the same defects.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,7 +15,7 @@ use crate::{step, test};
 struct Mutant {
     name: String,
     patch: PathBuf,
-    /// A command as `.ci/run` has it, or a part of it.
+    /// A command of `.ci/run`, or a part of one.
     found_by: String,
 }
 
@@ -72,7 +71,7 @@ fn read(root: &Path) -> anyhow::Result<Vec<Mutant>> {
     Ok(mutants)
 }
 
-/// The committed tree, built apart from the working tree.
+/// Copies the committed tree, to be built apart from the working tree.
 pub(crate) fn copy_tree(root: &Path, tree: &Path) -> anyhow::Result<()> {
     let head = Command::new("git").args(["rev-parse", "HEAD"]).current_dir(root).output()?;
     let head = String::from_utf8(head.stdout)?.trim().to_owned();
@@ -84,7 +83,7 @@ pub(crate) fn copy_tree(root: &Path, tree: &Path) -> anyhow::Result<()> {
     git(tree, &["checkout", "--quiet", "--force", "--detach", &head], None)
 }
 
-/// Runs what should find it. An error if the tree does not build.
+/// Runs the command that should find the defect. An error if the tree does not build.
 fn is_found(root: &Path, tree: &Path, mutant: &Mutant) -> anyhow::Result<bool> {
     let traces = test::wanted_traces(root).canonicalize().context("no traces to test with")?;
     let mut command = step::cargo(tree, ["xtask"]);

@@ -2,8 +2,8 @@
 //!
 //! Miri interprets the code: it checks the borrowing rules and models weak memory, but is a
 //! thousand times slower. ThreadSanitizer and AddressSanitizer check the machine code of the same
-//! tests at full length. ThreadSanitizer knows neither fences nor `membarrier`, nor code that it
-//! did not compile. So the standard library is built with it; otherwise it would not see that
+//! tests at full length. ThreadSanitizer supports neither fences nor `membarrier`, nor code that it
+//! did not compile. So the standard library is built with it; otherwise it would miss that
 //! library's locks.
 
 use std::path::{Path, PathBuf};
@@ -13,35 +13,35 @@ use anyhow::{Context as _, bail};
 
 use crate::step;
 
-/// Any installed nightly. With a date everyone would have to download another one, and the
-/// checkers' findings do not depend on it.
+/// Any installed nightly. A fixed date would make everyone download another one, and the checkers'
+/// findings do not depend on it.
 const NIGHTLY: &str = "nightly";
 const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
 
-/// Sanitizers want a target by name, or they would watch build scripts too.
+/// Sanitizers need an explicit target, or they would instrument build scripts too.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Schedules, and choices of the values that relaxed loads see, that Miri tries for each test.
+/// Seeds that Miri tries for each test: schedules, and values that relaxed loads see.
 const SEEDS: &str = "0..2";
 
 /// parking_lot keeps pointers in numbers, and Miri would warn of it in every test.
 const QUIET: &str = "-Zmiri-permissive-provenance";
 
-/// Tests that replay traces, or measure time, gain nothing from a checker. The tests within the
-/// library damage caches and give them up, which is a leak to these checkers.
+/// Tests that replay traces, or measure time, gain nothing from a checker. The library's internal
+/// tests damage caches and abandon them, which these checkers report as leaks.
 const TESTS: [&str; 4] = ["stress::", "limits::", "nested::", "rivals::"];
 
-/// More of them: an interpreter would take an hour.
+/// Tests of freezing, which would take an interpreter an hour.
 const FROZEN: [&str; 2] = ["frozen::", "freezing::"];
 
-/// The longest test of one thread, in which there can be no race.
+/// The longest single-threaded test, which can have no race.
 const ALONE: &str = "a_pin_that_is_held";
 
-/// Tests of one thread that refuse or put back again and again: minutes each, interpreted,
-/// of what other tests do as well.
+/// Single-threaded tests with many refusals or retries: minutes each when interpreted, and covered
+/// by other tests.
 const TOO_LONG: [&str; 3] = ["a_pin_that_is", "a_hash_that_changes", "what_waits"];
 
-/// A sanitizer that C++ can be compiled for as well.
+/// A sanitizer that also supports C++.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sanitizer {
     Address,
@@ -49,7 +49,7 @@ pub(crate) enum Sanitizer {
 }
 
 impl Sanitizer {
-    /// As `-fsanitize` takes it.
+    /// The argument of `-fsanitize`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Sanitizer::Address => "address",
@@ -57,7 +57,7 @@ impl Sanitizer {
         }
     }
 
-    /// As folders are called.
+    /// Its name in folders.
     pub(crate) fn short(self) -> &'static str {
         match self {
             Sanitizer::Address => "asan",
@@ -97,7 +97,7 @@ pub(crate) fn miri(root: &Path) -> anyhow::Result<()> {
     let mut command = cargo(root, "miri")?;
     command.args(["test", "--target-dir", "target/miri", "--package", "frazil-segment"]);
     command.args(["--locked", "--lib", "--test", "store"]);
-    // Threads take their time from the system's clock.
+    // Threads read the system's clock.
     command.env("MIRIFLAGS", format!("-Zmiri-disable-isolation {QUIET}"));
     step::run("miri, segments", &mut command)
 }
@@ -114,7 +114,7 @@ pub(crate) fn tsan(root: &Path) -> anyhow::Result<()> {
     let mut command = cargo(root, "test")?;
     Sanitizer::Thread.cargo(&mut command);
     command.args(["--package", "frazil-segment", "--locked", "--test", "store", "--"]);
-    // A child of a process with threads is none that the sanitizer follows.
+    // The sanitizer does not support children of a process with threads.
     command.args(["threads::", "learned::", "--skip", "a_forked_process"]);
     step::run("thread sanitizer, segments", &mut command)
 }
@@ -136,9 +136,9 @@ fn cargo(root: &Path, subcommand: &str) -> anyhow::Result<Command> {
     ensure_nightly()?;
     let mut command = Command::new("rustup");
     command.current_dir(root).args(["run", NIGHTLY, "cargo", subcommand]);
-    // The pinned toolchain's, set by the cargo that started us.
+    // Values of the pinned toolchain, set by the cargo that started us.
     command.env_remove("CARGO").env_remove("LD_LIBRARY_PATH");
-    // Not asked whether it may set itself up.
+    // Without this it asks whether it may set itself up.
     command.env("CI", "1");
     Ok(command)
 }
@@ -157,7 +157,7 @@ fn ensure_nightly() -> anyhow::Result<()> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         bail!("the sanitizers are set up for {TARGET} only");
     }
-    // The newest nightly that has all of them: not every day's has Miri.
+    // The newest nightly with all components: not every nightly has Miri.
     let install = ["toolchain", "install", NIGHTLY, "--profile", "minimal", "--no-self-update"];
     let components = COMPONENTS.iter().flat_map(|component| ["--component", component]);
     step::run("install a nightly", Command::new("rustup").args(install).args(components))

@@ -1,5 +1,6 @@
-//! `cargo xtask check nutcracker`: three processes of `frazil serve` behind Debian's nutcracker, one of them killed, then ended
-//! and started again; and three with the map of a cluster, under Redis' own programs.
+//! `cargo xtask check nutcracker`: three processes of `frazil serve` behind Debian's nutcracker,
+//! one of them killed, then stopped and restarted; and three with the map of a cluster, under
+//! Redis' own programs.
 //!
 //! After SIGKILL a client may see an error for the request in flight, and only keys of that process may miss. Each
 //! time nutcracker tries the process again (`server_retry_timeout`), one more request fails, so this is measured with a
@@ -23,7 +24,7 @@ const CONNECTIONS: usize = 8;
 /// Processes; the second is the one that ends.
 const PROCESSES: usize = 3;
 const LOST: usize = 1;
-/// How long clients read after a process has been killed.
+/// Time that clients read after a process has been killed.
 const READING: Duration = Duration::from_secs(5);
 /// Milliseconds after which nutcracker tries a failed process again: shorter and longer than `READING`.
 const SHORT_MS: u64 = 2000;
@@ -36,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 ///
-/// A bound is missed that is the server's to keep, or a program cannot be installed or started.
+/// A bound on the server is missed, or a program cannot be installed or started.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let mut build = step::cargo(root, ["build", "--release", "--locked", "-p", "frazil-cli"]);
     step::run("build frazil", build.args(["--features", "full"]))?;
@@ -56,7 +57,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Addresses that nobody listens at, held together so that no two are the same.
+/// Free addresses, bound at the same time so that no two are equal.
 fn free(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
     let held =
         (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<Vec<_>, _>>()?;
@@ -107,7 +108,7 @@ impl Ring {
         Ok(ring)
     }
 
-    /// The keys that a process has, by asking it and not the proxy.
+    /// The keys that a process has, requested from it directly, not through the proxy.
     fn keys_of(&self, at: usize) -> anyhow::Result<BTreeSet<usize>> {
         let mut client = Client::new(self.addresses[at])?;
         let mut found = BTreeSet::new();
@@ -119,7 +120,7 @@ impl Ring {
         Ok(found)
     }
 
-    /// Clients read while `work` goes on.
+    /// Clients read while `work` runs.
     fn reading(&self, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Seen> {
         let over = AtomicBool::new(false);
         let read = |number: usize| -> anyhow::Result<Seen> {
@@ -148,7 +149,7 @@ impl Ring {
         })
     }
 
-    /// SIGKILL. Returns the bounds that are missed.
+    /// Kills a process by SIGKILL. Returns the missed bounds.
     fn kill(mut self, retry_ms: u64) -> anyhow::Result<Vec<String>> {
         let lost = self.keys_of(LOST)?;
         let mut process = self.processes[LOST].take();
@@ -176,14 +177,14 @@ impl Ring {
         if kept > 0 {
             missed.push(format!("{kept} keys of other processes miss"));
         }
-        // One error for the request in flight. With each other one nutcracker tried the process again.
+        // One error for the request in flight, and one for each retry by nutcracker.
         if seen.errors_most > 1 + retries {
             missed.push(format!("{} errors on a connection, {retries} retries", seen.errors_most));
         }
         Ok(missed)
     }
 
-    /// SIGTERM and a start with the snapshot.
+    /// Stops a process by SIGTERM, and starts it with the snapshot.
     fn restart(mut self) -> anyhow::Result<Vec<String>> {
         let mut process = self.processes[LOST].take();
         let mut again = None;
@@ -191,7 +192,7 @@ impl Ring {
             std::thread::sleep(READING / 5);
             process.take().context("a process")?.end()?;
             again = Some(begin(&self.frazil, &self.folder, &self.addresses, LOST)?);
-            // Until it is tried again.
+            // Waits until nutcracker tries the process again.
             std::thread::sleep(Duration::from_millis(SHORT_MS * 2));
             Ok(())
         })?;
@@ -240,7 +241,7 @@ enum Got {
 struct Seen {
     reads: usize,
     errors: Vec<String>,
-    /// Of one of them.
+    /// Most errors of one client.
     errors_most: usize,
     missed: BTreeSet<usize>,
 }
@@ -300,7 +301,8 @@ impl Client {
     }
 }
 
-/// Three processes with a map, under `redis-benchmark --cluster` and `redis-cli -c`. Returns the bounds that are missed.
+/// Three processes with a map, under `redis-benchmark --cluster` and `redis-cli -c`. Returns the
+/// missed bounds.
 fn cluster(frazil: &Path, folder: &Path) -> anyhow::Result<Vec<String>> {
     let benchmark = tools::ensure_program("redis-benchmark", &["redis-tools"])?;
     let cli = tools::ensure_program("redis-cli", &["redis-tools"])?;

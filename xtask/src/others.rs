@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{step, tools};
 
-/// Where cargo has the sources of a crate of exactly this version. Compiles nothing.
+/// The folder of cargo's sources of a crate, of exactly this version. Compiles nothing.
 pub(crate) fn sources(place: &Path, name: &str, version: &str) -> anyhow::Result<PathBuf> {
     let package = place.join("sources");
     std::fs::create_dir_all(&package).with_context(|| package.display().to_string())?;
@@ -31,8 +31,7 @@ pub(crate) fn sources(place: &Path, name: &str, version: &str) -> anyhow::Result
     Path::new(manifest).parent().map(PathBuf::from).context("a manifest without a folder")
 }
 
-/// A jar of Maven's (`group:name:version`, and perhaps `:jar:classifier`), copied unless it is
-/// there.
+/// A jar from Maven (`group:name:version`, and perhaps `:jar:classifier`), copied unless it exists.
 pub(crate) fn jar(place: &Path, artifact: &str) -> anyhow::Result<PathBuf> {
     let jars = place.join("jars");
     let parts: Vec<&str> = artifact.split(':').collect();
@@ -56,7 +55,7 @@ pub(crate) fn jar(place: &Path, artifact: &str) -> anyhow::Result<PathBuf> {
     Ok(jar)
 }
 
-/// A package of npm's with what it depends on, unless it is there.
+/// Installs an npm package with its dependencies, unless it exists.
 pub(crate) fn npm_package(place: &Path, name: &str, version: &str) -> anyhow::Result<PathBuf> {
     let package = place.join("node_modules").join(name);
     if !package.join("package.json").exists() {
@@ -70,7 +69,7 @@ pub(crate) fn npm_package(place: &Path, name: &str, version: &str) -> anyhow::Re
     Ok(package)
 }
 
-/// Takes one file out of a jar, unless it is there.
+/// Extracts one file from a jar, unless it exists.
 pub(crate) fn from_jar(place: &Path, artifact: &str, content: &str) -> anyhow::Result<PathBuf> {
     let file = place.join(content);
     if file.exists() {
@@ -84,10 +83,9 @@ pub(crate) fn from_jar(place: &Path, artifact: &str, content: &str) -> anyhow::R
     Ok(file)
 }
 
-/// The source of a Debian package as it was published, unpacked, unless it is there.
+/// The published source of a Debian package, unpacked unless it exists.
 ///
-/// The lists of sources are this command's own, made of the system's: the system's stay as they
-/// are.
+/// It uses its own lists of sources, made from the system's, which stay unchanged.
 pub(crate) fn debian_source(place: &Path, package: &str) -> anyhow::Result<PathBuf> {
     let find = || -> Option<PathBuf> {
         let mut entries = std::fs::read_dir(place).ok()?.filter_map(Result::ok);

@@ -14,7 +14,7 @@ use crate::{deb, licences, step, tools};
 
 /// The target, and Debian's name of its architecture.
 pub(crate) const TARGET: &str = "x86_64-unknown-linux-musl";
-/// Shells, where an archive has their completions, and where Debian looks for them.
+/// Shells, and the paths of their completions in an archive and in Debian.
 pub(crate) const COMPLETIONS: [(&str, &str); 3] = [
     ("bash", "usr/share/bash-completion/completions/frazil"),
     ("zsh", "usr/share/zsh/vendor-completions/_frazil"),
@@ -43,7 +43,7 @@ pub(crate) struct Release {
     pub(crate) folder: PathBuf,
 }
 
-/// Builds everything into `target/packages`, and tries it.
+/// Builds everything into `target/packages`, and tests it.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let dist = root.join("target/packages");
     if dist.exists() {
@@ -70,14 +70,14 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     sums(&dist, &[&archive, &package])
 }
 
-/// The command for a target whose C library is linked into it.
+/// Builds the command for a target with a statically linked C library.
 fn build(root: &Path) -> anyhow::Result<PathBuf> {
     tools::ensure_target(root, TARGET)?;
     // For zstd's C sources.
     tools::ensure_program("musl-gcc", &["musl-tools"])?;
     let mut build = step::cargo(root, ["build", "--locked", "--package", "frazil-cli"]);
     build.args(["--features", "full", "--profile", "dist", "--target", TARGET]);
-    // The binary must not contain the names of folders of this machine.
+    // The binary must not contain names of this machine's folders.
     let home =
         std::env::var("CARGO_HOME").or_else(|_| std::env::var("HOME").map(|home| home + "/.cargo"));
     let home = home.context("neither CARGO_HOME nor HOME is set")?;
@@ -86,7 +86,7 @@ fn build(root: &Path) -> anyhow::Result<PathBuf> {
     step::run("cargo build, static", build.env("RUSTFLAGS", shorter))?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
     let binary = target.join(TARGET).join("dist/frazil");
-    // A program that needs a loader names it.
+    // A dynamically linked program names its loader.
     let readelf = tools::ensure_program("readelf", &["binutils"])?;
     let headers = output(Command::new(readelf).args(["--program-headers", "--wide"]).arg(&binary))?;
     ensure!(!headers.contains("INTERP"), "{} is not static", binary.display());
@@ -104,7 +104,7 @@ fn seconds(root: &Path) -> anyhow::Result<u64> {
     told.trim().parse().context("git log")
 }
 
-/// Puts the folder of the archive together.
+/// Fills the folder of the archive.
 fn fill(root: &Path, binary: &Path, release: &Release) -> anyhow::Result<()> {
     let folder = &release.folder;
     fs::create_dir_all(folder.join("completions"))?;
@@ -152,7 +152,7 @@ fn sums(dist: &Path, files: &[&Path]) -> anyhow::Result<()> {
 ///
 /// # Errors
 ///
-/// It can't be started, or fails.
+/// The program can't be started, or fails.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().display().to_string();
     let output = command.output().with_context(|| name.clone())?;

@@ -1,24 +1,23 @@
 //! Draws the picture of README.md: throughputs of docs/cache-speed.md as bars, for light and for
-//! dark pages. `cargo xtask figures` draws it after it has measured; a test compares picture and
-//! page.
+//! dark pages. `cargo xtask figures` draws it after measuring; a test compares picture and page.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 
-/// Where the figures are.
+/// The page with the figures.
 pub(crate) const TABLES: &str = "docs/cache-speed.md";
 /// Threads whose rows are shown.
 const THREADS: &str = "2";
-/// Workloads as the tables name them, and as the picture does.
+/// Names of workloads in the tables, and in the picture.
 const WORKLOADS: [(&str, &str); 4] = [
     ("hit", "all keys cached"),
     ("zipf-10", "Zipf 1.0, 10 % cached"),
     ("zipf-1", "Zipf 1.0, 1 % cached"),
     ("write-10", "half insertions, 10 % cached"),
 ];
-/// Engines as the tables name them, and as the picture does.
+/// Names of engines in the tables, and in the picture.
 const ENGINES: [(&str, &str); 4] =
     [("mobius", "Frazil"), ("quick_cache", "quick_cache"), ("foyer", "foyer"), ("moka", "moka")];
 

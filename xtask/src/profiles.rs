@@ -2,8 +2,8 @@
 //! speed of the replay loop and the cache. docs/design/checks.md explains the choice, and holds the
 //! table that this command writes.
 //!
-//! Builds are measured in seconds of the processor, speeds in instructions, so other work on the
-//! machine does not matter.
+//! Builds are measured in processor time, speeds in instructions, so other work on the machine does
+//! not matter.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,7 +33,7 @@ type Column = Vec<(String, Option<f64>)>;
 
 /// Builds and measures each choice, and writes the table.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
-    // That it can be written is known before anything is built.
+    // Checks that the document can be written before building anything.
     write(root, None)?;
     // A copy, because a file is touched there.
     let tree = root.join("target/profiles/tree");
@@ -48,7 +48,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     write(root, Some(&table(&columns)))
 }
 
-/// Puts a table into the document, unless it has one.
+/// Writes a table into the document; without one only checks that this is possible.
 fn write(root: &Path, table: Option<&str>) -> anyhow::Result<()> {
     let document = root.join(DOCUMENT);
     let text = std::fs::read_to_string(&document).context(DOCUMENT)?;
@@ -60,7 +60,7 @@ fn write(root: &Path, table: Option<&str>) -> anyhow::Result<()> {
     std::fs::write(&document, written).context(DOCUMENT)
 }
 
-/// One choice, with nothing built before.
+/// Measures one choice, with nothing built before.
 fn measured(
     tree: &Path,
     traces: &Path,
@@ -132,8 +132,8 @@ fn table(columns: &[Column]) -> String {
     table
 }
 
-/// The lines below the line that begins with `title`, by the word that names their subject: the
-/// first, or the second after a number of threads.
+/// The lines below the one that begins with `title`, by subject: their first word, or the second
+/// after a number of threads.
 fn section<'t>(text: &'t str, title: &str) -> BTreeMap<&'t str, Vec<&'t str>> {
     let lines = text.lines().skip_while(|line| !line.starts_with(title)).skip(1);
     let words = lines.take_while(|line| line.starts_with("  ")).map(|line| {

@@ -1,4 +1,4 @@
-//! The test programs that took longest: cargo says when it starts each, and no more.
+//! The test programs that took longest, by the lines that cargo prints when it starts each.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ const TOLD: usize = 8;
 
 /// Cargo's steps after the build: each test program, and the examples of each crate.
 pub(crate) struct Programs {
-    /// The number of cargo's process.
+    /// Id of cargo's process.
     cargo: String,
     /// The running program, its start, and the processor time of cargo's programs by then.
     running: Option<(String, Instant, Option<f64>)>,
@@ -19,7 +19,7 @@ pub(crate) struct Programs {
 struct Program {
     name: String,
     wall: f64,
-    /// Seconds of the processor, where the system tells.
+    /// Processor time in seconds, if the system reports it.
     processor: Option<f64>,
 }
 
@@ -28,14 +28,14 @@ impl Programs {
         Programs { cargo: cargo.to_string(), running: None, ended: Vec::new() }
     }
 
-    /// Takes a line that cargo has just written.
+    /// Reads a line that cargo has just printed.
     pub(crate) fn heard(&mut self, line: &str) {
         if let Some(name) = started(line) {
             self.next(Some(name));
         }
     }
 
-    /// The longest, once cargo has nothing more to say and is not waited for yet.
+    /// The longest programs. To be called after cargo's last line, and before waiting for cargo.
     pub(crate) fn slowest(mut self) -> Vec<String> {
         self.next(None);
         self.ended.sort_by(|one, other| other.wall.total_cmp(&one.wall));
@@ -57,8 +57,8 @@ impl Programs {
     }
 }
 
-/// The program that cargo says it starts. The path of its source names it only together with the
-/// path of the program, which ends in a hash.
+/// The program that a line of cargo starts. Its name needs both the path of its source and the path
+/// of the program, which ends in a hash.
 fn started(line: &str) -> Option<&str> {
     let line = line.trim_start();
     if line.starts_with("Doc-tests ") {

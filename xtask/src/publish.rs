@@ -1,7 +1,8 @@
 //! Checks what crates.io requires of the crates that users depend on: those without `publish =
 //! false`.
 //!
-//! `lint` reads the manifests; `cargo xtask check publish` has cargo do everything but the upload.
+//! `lint` reads the manifests; `cargo xtask check publish` runs all of cargo's steps except the
+//! upload.
 
 use std::fs;
 use std::path::Path;
@@ -16,10 +17,10 @@ use crate::step;
 const SIZE_MAX: u64 = 500_000;
 /// The most keywords that crates.io accepts.
 const KEYWORDS_MAX: usize = 5;
-/// Files that each crate comes with, beside its manifest.
+/// Files that each crate includes beside its manifest.
 const FILES: [&str; 3] = ["README.md", "LICENSE-APACHE", "LICENSE-MIT"];
 
-/// Packs every crate, compiles it from its package alone, and looks at its size.
+/// Packs every crate, compiles it from its package alone, and checks its size.
 ///
 /// # Errors
 ///
@@ -34,8 +35,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     publish.arg("--allow-dirty").env_remove("CARGO_TARGET_DIR");
     step::run("cargo publish --dry-run", &mut publish)?;
     let mut found = 0;
-    // The package of each crate, in the form of a registry in which the others of a dry run find
-    // it.
+    // The packages are in a temporary registry, where a dry run finds the other crates.
     for file in fs::read_dir(packages.join("tmp-registry")).context("target/package")? {
         let path = file?.path();
         if path.extension().is_some_and(|it| it == "crate") {
@@ -56,7 +56,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
 /// published.
 pub(crate) fn complaints(package: &Value) -> Vec<String> {
     let list = |field: &str| package[field].as_array().map_or(&[][..], Vec::as_slice);
-    // `null` is any registry, and an empty list none.
+    // `null` means any registry, and an empty list none.
     if package["publish"].as_array().is_some_and(Vec::is_empty) {
         return Vec::new();
     }
@@ -71,7 +71,7 @@ pub(crate) fn complaints(package: &Value) -> Vec<String> {
     if keywords == 0 || keywords > KEYWORDS_MAX || list("categories").is_empty() {
         lacking.push(format!("{name}: needs 1 to {KEYWORDS_MAX} keywords, and categories"));
     }
-    // Cargo leaves out what only development needs if it has no version.
+    // Cargo omits development dependencies without a version.
     let needed = list("dependencies").iter().filter(|needed| needed["kind"] != "dev");
     let any = needed.filter(|needed| needed["req"] == "*");
     lacking.extend(any.map(|needed| format!("{name}: no version of {}", needed["name"])));
@@ -112,7 +112,7 @@ mod tests {
         let any = json!([{"name": "b", "req": "*", "kind": null}]);
         assert_eq!(with("dependencies", any), ["a: no version of \"b\""]);
         assert_eq!(with("manifest_path", json!(manifest("no such"))).len(), FILES.len());
-        // Internal packages need none.
+        // Internal packages need no fields.
         assert_eq!(complaints(&json!({"name": "a", "publish": []})), [""; 0]);
     }
 }

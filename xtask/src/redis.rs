@@ -1,8 +1,8 @@
 //! `cargo xtask check redis`: units of Redis, unchanged, on `frazil serve --resp`.
 //!
-//! They are those of Debian's source of redis 7.0.15 that are about strings, keys and the protocol.
-//! Tests that need what a cache of strings does not have are named here, with the reason; no other
-//! may fail, and so many must pass.
+//! The units come from Debian's source of redis 7.0.15, and cover strings, keys and the protocol.
+//! Tests that need features beyond a cache of strings are listed here, with the reason. No other
+//! may fail, and a minimum must pass.
 
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, TcpListener};
@@ -26,14 +26,14 @@ const UNITS: [&str; 9] = [
     "info-command",
 ];
 
-/// The subjects of tests that are not run: a log, replicas and files, which the server does not
-/// have; some that take long.
+/// Tags of tests that are not run: a log, replicas and files, which the server does not have; and
+/// slow tests.
 const TAGS: &str = "-needs:debug -needs:repl -needs:save -slow -large-memory";
 
-/// Tests that pass, at least. A Redis without its other types passes 204.
+/// Least number of passes. A Redis without its other types passes 204.
 const PASSED_MIN: usize = 227;
 
-/// Why tests fail, and which.
+/// Reasons for failures, and the tests.
 const FAIL: [(&str, &[&str]); 3] = [
     ("values have no more than 1 MiB", &["Very big payload in GET/SET"]),
     ("there are no scripts", &SCRIPTS),
@@ -91,7 +91,7 @@ const OTHER_TYPES: [&str; 37] = [
 ///
 /// # Errors
 ///
-/// A test fails that should not, too few pass, or a program is lacking.
+/// A test fails unexpectedly, too few pass, or a program is missing.
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let source = others::debian_source(&root.join("target/redis"), "redis")?;
     tools::ensure_program("tclsh", &["tcl"])?;
@@ -145,7 +145,7 @@ fn without_colours(text: &str) -> String {
     plain
 }
 
-/// Tests of a report that have this mark. The time it took, or the file, follows a name.
+/// Tests in a report with this mark. The time of the test, or the file, follows its name.
 fn named<'r>(report: &'r str, mark: &str) -> BTreeSet<&'r str> {
     let name = |line: &'r str| {
         let line = line.strip_prefix(mark)?;

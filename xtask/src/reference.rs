@@ -17,10 +17,10 @@ use crate::{figures, step, test};
 const DOCUMENT: &str = "docs/reference.md";
 const SEEDS: [&str; 5] = ["1", "2", "3", "4", "5"];
 
-/// Policies of the reference that chance plays a part in here.
+/// Policies of the reference that are randomised here.
 const RANDOMISED: [&str; 5] = ["lru-prob:q=0.5", "hyperbolic", "lhd", "lecar", "cacheus"];
 
-/// A word on each policy whose counts are not the reference's: where it differs, and why.
+/// Remarks on policies whose counts differ from the reference: the difference, and the reason.
 const WORDS: [(&str, &str); 13] = [
     (
         "arc",
@@ -116,7 +116,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Row>> {
             unit: text("unit")?,
             capacity: value["capacity"].as_u64().context("capacity")?,
             policy: text("policy")?,
-            // Where there is a count, it says more than six digits.
+            // A count, if there is one, is more precise than six digits.
             reference: match (value["misses"].as_f64(), value["requests"].as_f64()) {
                 (Some(misses), Some(requests)) => misses / requests,
                 _ => value["miss_ratio"].as_f64().context("miss_ratio")?,
@@ -137,7 +137,7 @@ struct Frazil<'a> {
 }
 
 impl Frazil<'_> {
-    /// Miss ratios by policy and capacity; without the policies that do not exist.
+    /// Miss ratios by policy and capacity; without unknown policies.
     fn replay(
         &self,
         rows: &[Row],
@@ -232,7 +232,7 @@ fn document(rows: &[Row]) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Nothing below half of the sixth digit, to which the reference is rounded.
+/// 0 below half of the sixth digit, to which the reference is rounded.
 fn difference(ours: f64, reference: f64) -> f64 {
     let difference = ours - reference;
     if difference.abs() <= 5.01e-7 { 0.0 } else { difference }

@@ -1,6 +1,6 @@
 //! `cargo xtask release-check`: all checks at their full length, and all figures.
 //!
-//! It takes a day. It runs the checks for which CI has no time, and those of CI for longer.
+//! It takes a day. It runs the checks for which CI has no time, and longer versions of CI's.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ const FUZZ_SECONDS: u32 = 600;
 
 type Step = fn(&Path) -> anyhow::Result<()>;
 
-/// By the name that `--only` takes, quick ones first.
+/// By the names for `--only`, quick ones first.
 const STEPS: [(&str, Step); 24] = [
     ("lint", lint::run),
     ("deny", deny),
@@ -68,7 +68,7 @@ pub(crate) fn run(root: &Path, only: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Advisories are left out: they change without a change of ours.
+/// Without advisories: they change without a change of ours.
 fn deny(root: &Path) -> anyhow::Result<()> {
     tools::ensure_cargo_deny(root)?;
     step::run(

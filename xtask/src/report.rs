@@ -50,10 +50,10 @@ miss = { think.look-up = 1 }
 hit = { think.look-up = 1 }
 miss = { think.look-up = 1 }
 ";
-/// A trace with sizes, whose name would be a part of the page if names were.
+/// A trace with sizes, whose name would become markup if the page did not escape it.
 const SIZED: &str = "<img src=x onerror=alert(1)>.csv";
 
-/// A folder whose name no card is as wide as.
+/// A folder with a name wider than any card.
 const NESTED: &str = "production_eu_west_1_edge_cache_access_log_of_the_last_week_of_november";
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
@@ -62,7 +62,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let scripts = root.join("xtask/report");
     let install = ["ci", "--no-audit", "--no-fund"];
     step::run("npm ci", Command::new("npm").args(install).current_dir(&scripts))?;
-    // As the tests have it: optimised, and built already where they ran.
+    // The tests' build: optimised, and already there after a test run.
     test::build(root, false)?;
     let folder = root.join("target/report");
     std::fs::create_dir_all(&folder)?;

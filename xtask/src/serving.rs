@@ -1,4 +1,4 @@
-//! A server in a process of its own.
+//! A server in a separate process.
 
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Child, Command};
@@ -8,18 +8,18 @@ use anyhow::{Context as _, bail};
 
 use crate::step;
 
-/// How long a server may take to listen, and to end.
+/// Longest time for a server to listen, and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A server that runs for as long as this lives.
+/// A running server, stopped on drop.
 pub(crate) struct Serving(Child);
 
 impl Serving {
-    /// Starts it, and waits until it listens.
+    /// Starts the server, and waits until it listens.
     ///
     /// # Errors
     ///
-    /// It cannot be started, or does not listen.
+    /// The server cannot be started, or does not listen.
     pub(crate) fn start(command: &mut Command, address: SocketAddr) -> anyhow::Result<Serving> {
         let name = command.get_program().display().to_string();
         let serving = Serving(command.spawn().context(name.clone())?);
@@ -33,11 +33,11 @@ impl Serving {
         Ok(serving)
     }
 
-    /// Has it end by itself, with SIGTERM.
+    /// Ends the server by SIGTERM.
     ///
     /// # Errors
     ///
-    /// It does not end, or fails.
+    /// The server does not end, or fails.
     pub(crate) fn end(mut self) -> anyhow::Result<()> {
         let id = self.0.id().to_string();
         step::succeeded("kill", Command::new("kill").args(["-TERM", &id]).status()?)?;
@@ -56,7 +56,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        // It may have ended, which whoever uses it tells.
+        // It may have ended; then its users report that.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

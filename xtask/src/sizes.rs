@@ -1,5 +1,5 @@
-//! `cargo xtask hit --features`: measures what each feature of the cache costs a program that has
-//! it but does not use it, and what is left without any.
+//! `cargo xtask hit --features`: measures the cost of each feature of the cache for a program that
+//! includes but does not use it, and of a cache without any.
 //!
 //! The program is `pinned_hit`: gets and insertions in a cache from numbers to numbers. It measures
 //! the section `.text`, including the standard library and all policies, and counts by callgrind
@@ -15,11 +15,11 @@ use crate::{figures, step};
 /// The cargo features of `frazil` that a user may leave out.
 pub(crate) const FEATURES: [&str; 5] = ["expiry", "freezing", "listener", "loading", "recording"];
 
-/// How many gets that hit the program does, and insertions that evict.
+/// Number of hits in the program, and of insertions that evict.
 const HITS: u64 = 10_000;
 const INSERTIONS: u64 = 10_000;
 
-/// All but each of them.
+/// For each feature, all others.
 pub(crate) fn all_but_one() -> [Vec<&'static str>; FEATURES.len()] {
     FEATURES
         .map(|left_out| FEATURES.iter().copied().filter(|feature| *feature != left_out).collect())
@@ -54,7 +54,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
 fn build(root: &Path, features: &[&str]) -> anyhow::Result<PathBuf> {
     let mut command = step::cargo(root, ["build", "--release", "--locked", "-p", "pinned_hit"]);
     command.args(["--no-default-features", "--features", &features.join(",")]);
-    // Apart, because each takes the place of the one before.
+    // In a separate folder, because each program replaces the previous one.
     let target = root.join("target/sizes");
     command.arg("--target-dir").arg(&target);
     step::run(&format!("cargo build, features: {}", features.join(" ")), &mut command)?;
@@ -76,7 +76,7 @@ fn instructions(program: &Path, function: &str, calls: u64) -> anyhow::Result<St
     }
 }
 
-/// How long the section `.text` of an ELF file of 64 bits is, in the byte order of this machine.
+/// Length of the section `.text` of a 64-bit ELF file in this machine's byte order.
 fn text_size(file: &[u8]) -> Option<u64> {
     let bytes = |at: u64, length: usize| {
         let at = usize::try_from(at).ok()?;
@@ -87,7 +87,7 @@ fn text_size(file: &[u8]) -> Option<u64> {
     if bytes(0, 4)? != b"\x7fELF" {
         return None;
     }
-    // The headers of sections: length, number, and the index of the header that has the names.
+    // The headers of sections: length, number, and the index of the names' header.
     let (headers, length) = (long(40)?, u64::from(short(58)?));
     let (count, names) = (u64::from(short(60)?), u64::from(short(62)?));
     let names = long(headers + names * length + 24)?;

@@ -1,6 +1,6 @@
-//! `cargo xtask smoke`: runs for a moment every benchmark definition, the overlays on other caches
-//! and the segment store; and the programs of the page on moving, each beside its counterpart with
-//! another cache.
+//! `cargo xtask smoke`: runs every benchmark definition, the overlays on other caches and the
+//! segment store for a moment; and the programs of the page on moving, each beside its counterpart
+//! with another cache.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use crate::{step, test};
 
 /// Definitions in `bench`.
 const DEFINITIONS: [&str; 5] = ["simulator", "cache", "locked", "frozen", "frozen-learned"];
-/// Caches from which docs/moving.md shows a move.
+/// Caches whose replacement docs/moving.md shows.
 const MOVES: [&str; 2] = ["moka", "quick_cache"];
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {

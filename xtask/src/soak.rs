@@ -1,6 +1,6 @@
-//! `cargo xtask soak`: loads caches of every policy, segment stores of every eviction and a server, each for
-//! seconds in CI and for half an hour before a release. `crates/frazil/examples/soak/`,
-//! `crates/segment/examples/segment_soak.rs` and `server_soak.rs` name what they check.
+//! `cargo xtask soak`: loads caches of every policy, segment stores of every eviction and a server,
+//! each for seconds in CI and for half an hour before a release. `crates/frazil/examples/soak/`,
+//! `crates/segment/examples/segment_soak.rs` and `server_soak.rs` list their checks.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use crate::{server_soak, step, test};
 
 const STAGES: [&str; 3] = ["cache", "segments", "server"];
 
-/// Runs those stages whose name contains `only`.
+/// Runs the stages whose name contains `only`.
 ///
 /// # Errors
 ///
-/// A stage fails, or none is named so.
+/// A stage fails, or no name contains `only`.
 pub(crate) fn run(root: &Path, seconds: u64, only: &str) -> anyhow::Result<()> {
     if !STAGES.iter().any(|stage| stage.contains(only)) {
         bail!("no stage is named `{only}`: {}", STAGES.join(", "));

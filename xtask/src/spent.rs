@@ -1,16 +1,16 @@
-//! The cost of a piece of work: seconds by the clock, and seconds of the processor.
+//! The cost of a piece of work: wall-clock time and processor time.
 //!
-//! On a busy machine the clock says little; then that other work is measured too.
+//! On a busy machine wall-clock time means little, so other work is measured too.
 
 use std::fmt;
 use std::time::Instant;
 
 use anyhow::Context as _;
 
-/// Ticks in a second of processor time as Linux counts it, whatever the kernel's own tick is.
+/// Ticks in a second of Linux's processor time, independent of the kernel's own tick.
 const TICKS: f64 = 100.0;
 
-/// A moment, and the processor time used until then.
+/// A moment, and the processor time so far.
 pub(crate) struct Begun {
     at: Instant,
     ours: Option<f64>,
@@ -22,10 +22,10 @@ pub(crate) struct Begun {
 pub(crate) struct Spent {
     /// Seconds by the clock.
     pub(crate) wall: f64,
-    /// Seconds of the processor, of all programs that this one has waited for. `None` where the
-    /// system does not tell.
+    /// Processor time in seconds of all programs that this one has waited for. `None` if the system
+    /// does not report it.
     pub(crate) processor: Option<f64>,
-    /// Seconds of the processor that everything else had meanwhile.
+    /// Processor time in seconds of everything else meanwhile.
     pub(crate) others: Option<f64>,
 }
 
@@ -45,7 +45,7 @@ impl Begun {
 }
 
 impl Spent {
-    /// Whether other programs had more than a tenth of the machine.
+    /// Whether other programs used more than a tenth of the machine.
     pub(crate) fn is_disturbed(&self) -> bool {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         self.others.is_some_and(|others| others > 0.1 * self.wall * cores as f64)
@@ -64,8 +64,8 @@ impl fmt::Display for Spent {
     }
 }
 
-/// The middle of measurements that were repeated; of an even number the later one, of none no
-/// number.
+/// The median of repeated measurements; for an even number the upper one of the middle two, NaN for
+/// none.
 pub(crate) fn median(measured: impl Iterator<Item = f64>) -> f64 {
     let mut sorted: Vec<f64> = measured.collect();
     sorted.sort_by(f64::total_cmp);
@@ -83,12 +83,12 @@ pub(crate) fn children(process: &str) -> anyhow::Result<f64> {
     ticks(fields.split_whitespace().skip(13).take(2)).context(path)
 }
 
-/// Of a process itself so far.
+/// Processor time of a process itself so far.
 pub(crate) fn process(id: u32) -> anyhow::Result<f64> {
     let path = format!("/proc/{id}/stat");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     let (_, fields) = text.rsplit_once(')').with_context(|| path.clone())?;
-    // Two fields before those of its children.
+    // The two fields before those of its children.
     ticks(fields.split_whitespace().skip(11).take(2)).context(path)
 }
 

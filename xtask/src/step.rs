@@ -34,7 +34,7 @@ pub(crate) fn run(name: &str, command: &mut Command) -> anyhow::Result<()> {
     })
 }
 
-/// Prints the step, and how long it took if it succeeded.
+/// Prints the step, and its time if it succeeded.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
 //! `cargo xtask check targets`: checks that all crates that users depend on compile for other
-//! systems than this one.
+//! systems.
 //!
 //! It links and runs nothing. For zstd's C sources it uses a compiler that writes nothing.
 
@@ -10,7 +10,7 @@ use anyhow::Context as _;
 
 use crate::{step, tools};
 
-/// Windows by both its linkers, macOS and Linux on other processors, and Linux with musl.
+/// Windows with both its linkers, macOS and Linux on other processors, and Linux with musl.
 const TARGETS: [&str; 6] = [
     "x86_64-pc-windows-gnu",
     "x86_64-pc-windows-msvc",
@@ -20,8 +20,8 @@ const TARGETS: [&str; 6] = [
     "x86_64-unknown-linux-musl",
 ];
 
-/// A C compiler and an archiver that do nothing, successfully. Only the library that Microsoft's
-/// archiver should write is created, because the build looks for it.
+/// A C compiler and an archiver that do nothing, without an error. Only the library that
+/// Microsoft's archiver should write is created, because the build looks for it.
 const STUB: &str = "#!/bin/sh
 for word; do
     case $word in [-/][oO][uU][tT]:*) : > \"${word#*:}\" ;; esac
@@ -40,13 +40,13 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     }
     for target in TARGETS {
         tools::ensure_target(root, target)?;
-        // All that the command is made of, and the store, which it does without.
+        // All crates of the command, and the store, which it does not use.
         let mut check = step::cargo(root, ["clippy", "--locked", "--package", "frazil-cli"]);
         check.args(["--package", "frazil-segment", "--target", target]);
         check.args(["--features", "frazil-cli/full,frazil/prometheus,frazil/tracing"]);
         let variable = target.replace('-', "_");
         check.env(format!("CC_{variable}"), &stub).env(format!("AR_{variable}"), &stub);
-        // Builds of C for Apple's systems ask for it, and do not use it.
+        // C builds for Apple's systems require it, but do not use it here.
         check.env("SDKROOT", "/").args(["--", "-D", "warnings"]);
         step::run(&format!("cargo clippy, {target}"), &mut check)?;
     }

@@ -2,7 +2,7 @@
 //!
 //! It builds everything that CI builds optimised for tests, with one set of features and one
 //! profile, so that nothing is compiled twice; [`build`] and [`built`] serve other commands. Only
-//! the cache is compiled once more, without its features.
+//! the cache is compiled again, without its features.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -13,21 +13,21 @@ use anyhow::{Context as _, bail};
 use crate::programs::Programs;
 use crate::{step, tools};
 
-/// Where the real traces are, for a test that replays them.
+/// The folder of the real traces, for tests that replay them.
 pub(crate) const TRACES: &str = "FRAZIL_TRACES";
-/// Set to 1 for tests that can leave out the big traces.
+/// Set to 1 for tests that can omit the big traces.
 const QUICK: &str = "FRAZIL_QUICK";
-/// How many tests of a program run at once.
+/// Number of tests of a program that run at once.
 const THREADS: &str = "RUST_TEST_THREADS";
 /// Set to 1 for tests that can try more than CI has time for.
 pub(crate) const LONG: &str = "FRAZIL_LONG";
 
 /// The store of the server's tests: `segment` or `objects`.
 const STORE: &str = "FRAZIL_TEST_STORE";
-/// The server's tests that run with either.
+/// The server's tests that run with either store.
 const SERVER: [&str; 6] = ["--test", "memcached", "--test", "resp", "--test", "ending"];
 
-/// Tests that a quick run leaves out, by a part of their names: the longest.
+/// The longest tests, which a quick run omits, by a part of their names.
 const LONG_TESTS: [&str; 36] = [
     "book::every_command",
     "calibrate::",
@@ -69,13 +69,14 @@ const LONG_TESTS: [&str; 36] = [
 
 /// The crates built for tests: all except rivals.
 pub(crate) const FEATURES: &str = "frazil-cli/full,frazil/prometheus,frazil/tracing";
-/// The same with rivals, where they are measured.
+/// The same with rivals, for measurements of them.
 const WITH_RIVALS: &str = "frazil-cli/full,frazil/prometheus,frazil/tracing,frazil-bench/rivals";
 
-/// Tests of the cache without its features: built alone, as others' features would be its too.
+/// Tests of the cache without its features: built alone, because cargo would unify features with
+/// other crates.
 const FEATURELESS: &str = "frazil-featureless-tests";
 
-/// How much is tried.
+/// The extent of the tests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extent {
     Quick,
@@ -83,7 +84,7 @@ pub(crate) enum Extent {
     Long,
 }
 
-/// Runs all tests but those in documents, each program by `runner`.
+/// Runs all tests except those in documents, each program by `runner`.
 pub(crate) fn run_by(root: &Path, runner: &Path) -> anyhow::Result<()> {
     let runner = format!("target.'cfg(all())'.runner = [{:?}]", runner.display().to_string());
     tests(root, "cargo test", &["--tests", "--config", &runner], Extent::Usual)?;
@@ -98,7 +99,7 @@ pub(crate) fn run(root: &Path, extent: Extent, part: &[String]) -> anyhow::Resul
     if part.is_empty() {
         skipped += tests(root, "cargo test", &["--tests"], extent)?;
         skipped += tests(root, "cargo test, the server's store of objects", &SERVER, extent)?;
-        // Each crate's examples are compiled and linked anew, however little was changed.
+        // Each crate's documentation examples are compiled and linked anew after any change.
         if extent == Extent::Quick {
             eprintln!("xtask: left out: examples in documents, the cache without its features");
         } else {
@@ -116,9 +117,9 @@ pub(crate) fn run(root: &Path, extent: Extent, part: &[String]) -> anyhow::Resul
     Ok(())
 }
 
-/// Runs tests. How many said that they skipped something.
+/// Runs tests. Returns the number of those that skipped something.
 fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::Result<u32> {
-    // One run names all that fails, because the next is many minutes away.
+    // One run names all failures, because the next is many minutes away.
     let mut command = step::cargo(root, ["test", "--workspace", "--locked", "--no-fail-fast"]);
     command.args(["--exclude", FEATURELESS, "--features", features()]).args(targets);
     // Variables set in the shell must not change the run.
@@ -126,7 +127,7 @@ fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::R
     match extent {
         Extent::Quick => {
             command.env(QUICK, "1");
-            // Arguments of `cargo test` may end in words for the tests themselves.
+            // Arguments of `cargo test` may end in arguments for the tests themselves.
             let separator = (!targets.contains(&"--")).then_some("--");
             command.args(separator).args(LONG_TESTS.iter().flat_map(|test| ["--skip", test]));
             eprintln!("xtask: left out: {}", LONG_TESTS.join(" "));
@@ -134,12 +135,12 @@ fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::R
         Extent::Usual => {}
         Extent::Long => _ = command.env(LONG, "1"),
     }
-    // Some tests wait, for a fetch or a recording; others have the processor then.
+    // Some tests wait, for a fetch or a recording; others use the processor then.
     if std::env::var_os(THREADS).is_none() {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         command.env(THREADS, (2 * cores).to_string());
     }
-    // Made absolute, because cargo runs each test in the directory of its crate.
+    // An absolute path, because cargo runs each test in the directory of its crate.
     if let Ok(traces) = wanted_traces(root).canonicalize() {
         command.env(TRACES, traces);
     }
@@ -154,19 +155,19 @@ fn tests(root: &Path, name: &str, targets: &[&str], extent: Extent) -> anyhow::R
             programs.heard(&line);
             eprintln!("{line}");
         }
-        // Before cargo is waited for: then nothing is known of it any more.
+        // Before waiting for cargo: afterwards its processor times are lost.
         programs.slowest().iter().for_each(|line| eprintln!("xtask: {line}"));
         step::succeeded(name, child.wait()?)?;
         Ok(skipped)
     })
 }
 
-/// Features of the build: rivals too if they will be needed, so that one build serves both.
+/// Features of the build, including rivals if they will be needed, so that one build serves both.
 fn features() -> &'static str {
     if std::env::var_os("CI").is_some() { WITH_RIVALS } else { FEATURES }
 }
 
-/// Examples that CI runs, and those that only rivals' features build, which `lint` does not see.
+/// Examples that CI runs, and those that need rivals' features, which `lint` does not cover.
 const EXAMPLES: [&str; 12] = [
     "soak",
     "rows_from_moka",
@@ -183,8 +184,9 @@ const EXAMPLES: [&str; 12] = [
 ];
 const RIVALS_EXAMPLES: [&str; 4] = ["moka_rows", "quick_cache_rows", "byte_growth", "growth"];
 
-/// Builds all programs, and examples that CI runs, as the tests have them. With examples always:
-/// without any, the crates would be built anew, without the features that only development needs.
+/// Builds all programs, and examples that CI runs, with the tests' options. Examples are always
+/// included: without any, the crates would be built again, without the features of development
+/// dependencies.
 pub(crate) fn build(root: &Path, rivals: bool) -> anyhow::Result<()> {
     let features = if rivals { WITH_RIVALS } else { features() };
     let rivals = if features == WITH_RIVALS { &RIVALS_EXAMPLES[..] } else { &[] };
@@ -201,13 +203,13 @@ pub(crate) fn built(root: &Path, name: &str) -> Command {
     command
 }
 
-/// Where it is.
+/// The path of a program or example that [`build`] has built.
 pub(crate) fn built_path(root: &Path, name: &str) -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
     target.join("debug").join(name)
 }
 
-/// Where the real traces should be.
+/// The expected folder of the real traces.
 pub(crate) fn wanted_traces(root: &Path) -> PathBuf {
     std::env::var_os(TRACES).map_or_else(|| root.join("../shared/traces"), PathBuf::from)
 }

@@ -9,15 +9,15 @@ use crate::step;
 
 /// The oldest cargo-deny that reads our `deny.toml`, and the one installed.
 const CARGO_DENY: (u32, u32, u32) = (0, 20, 2);
-/// The same of cargo-fuzz.
+/// The same for cargo-fuzz.
 const CARGO_FUZZ: (u32, u32, u32) = (0, 13, 2);
-/// The same of mdBook.
+/// The same for mdBook.
 const MDBOOK: (u32, u32, u32) = (0, 5, 4);
 
-/// Makes sure that `cc` is there, for the C sources of zstd.
+/// Makes sure that `cc` exists, for the C sources of zstd.
 ///
-/// Rust's own linker is usually `cc` too, and then this program could not have
-/// been built without it; but a machine may link with clang or lld instead.
+/// Rust's linker is usually `cc` too, and this program needed a linker; but a machine may link with
+/// clang or lld instead.
 ///
 /// # Errors
 ///
@@ -30,11 +30,11 @@ pub(crate) fn ensure_c_compiler() -> anyhow::Result<()> {
         .context("no C compiler, which zstd needs: install gcc or clang, or set CC")
 }
 
-/// Where a program is; installed as Debian packages if it is missing.
+/// The path of a program; its Debian packages are installed if it is missing.
 ///
 /// # Errors
 ///
-/// It is not there and can't be installed here.
+/// The program is missing and can't be installed here.
 pub(crate) fn ensure_program(name: &str, packages: &[&str]) -> anyhow::Result<PathBuf> {
     let find = || output("sh", &["-c", &format!("command -v {name}")]);
     if find().is_none() {
@@ -55,7 +55,7 @@ pub(crate) fn ensure_target(root: &Path, target: &str) -> anyhow::Result<()> {
         command.current_dir(root).args(arguments);
         command
     };
-    // Looked for first, because rustup asks the network even when nothing is missing.
+    // Checked first, because rustup uses the network even if nothing is missing.
     let listed = rustup(&["target", "list", "--installed"]).output().context("no rustup")?;
     if String::from_utf8_lossy(&listed.stdout).lines().any(|line| line == target) {
         return Ok(());
@@ -63,7 +63,7 @@ pub(crate) fn ensure_target(root: &Path, target: &str) -> anyhow::Result<()> {
     step::run(&format!("rustup target add {target}"), &mut rustup(&["target", "add", target]))
 }
 
-/// Installs Debian packages that are no programs.
+/// Installs Debian packages without programs.
 ///
 /// # Errors
 ///
@@ -72,7 +72,7 @@ pub(crate) fn install(name: &str, packages: &[&str]) -> anyhow::Result<()> {
     apt_install(packages).with_context(|| format!("no {name} on this machine"))
 }
 
-/// The library that RocksDB's programs parse their arguments with.
+/// The library with which RocksDB's programs parse their arguments.
 pub(crate) fn ensure_gflags() -> anyhow::Result<()> {
     match Path::new("/usr/include/gflags/gflags.h").exists() {
         true => Ok(()),
@@ -80,7 +80,7 @@ pub(crate) fn ensure_gflags() -> anyhow::Result<()> {
     }
 }
 
-/// Writes a script that can be run.
+/// Writes an executable script.
 ///
 /// # Errors
 ///
@@ -108,7 +108,7 @@ fn apt_install(packages: &[&str]) -> anyhow::Result<()> {
     )
 }
 
-/// Makes sure that `cargo deny` is there and not too old.
+/// Makes sure that `cargo deny` exists and is not too old.
 ///
 /// # Errors
 ///
@@ -117,7 +117,7 @@ pub(crate) fn ensure_cargo_deny(root: &Path) -> anyhow::Result<()> {
     ensure_installed(root, "cargo-deny", step::cargo(root, ["deny"]), CARGO_DENY)
 }
 
-/// The same of `cargo fuzz`.
+/// The same for `cargo fuzz`.
 ///
 /// # Errors
 ///
@@ -126,7 +126,7 @@ pub(crate) fn ensure_cargo_fuzz(root: &Path) -> anyhow::Result<()> {
     ensure_installed(root, "cargo-fuzz", step::cargo(root, ["fuzz"]), CARGO_FUZZ)
 }
 
-/// The same of `mdbook`.
+/// The same for `mdbook`.
 ///
 /// # Errors
 ///
@@ -152,7 +152,7 @@ fn ensure_installed(
         &format!("cargo install {package} {wanted}"),
         step::cargo(root, ["install", package, "--locked", "--version"])
             .arg(wanted)
-            // Cargo then builds in a directory of its own, and removes it.
+            // Cargo then builds in a temporary directory, and removes it.
             .env_remove("CARGO_TARGET_DIR")
             .env_remove("CARGO_BUILD_TARGET_DIR")
             // The release profile of cargo-deny (fat LTO, one codegen unit) takes 105 s to build
@@ -163,7 +163,7 @@ fn ensure_installed(
     )
 }
 
-/// The output of a program; nothing if it can't be started or fails.
+/// The output of a program; `None` if it can't be started or fails.
 fn output(program: &str, args: &[&str]) -> Option<String> {
     let output = Command::new(program).args(args).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())

@@ -1,10 +1,10 @@
 //! `cargo xtask ycsb`: runs YCSB's workloads A to F on RocksDB from Java, with our block cache and
 //! with RocksDB's.
 //!
-//! YCSB's own client and Maven's `rocksdbjni`, both as they are, with a database for YCSB of ours
-//! (`crates/rocksdb/ycsb`). Our block cache is preloaded. Each run has the same database, of a
-//! million records of 1 KB: its tables are linked, and not copied. The program measures itself,
-//! from the end of a warm-up on.
+//! It uses YCSB's own client and Maven's `rocksdbjni`, both unchanged, with our database binding
+//! for YCSB (`crates/rocksdb/ycsb`). Our block cache is preloaded. Each run has the same database,
+//! of a million records of 1 KB: its tables are linked, not copied. The program measures itself,
+//! after a warm-up.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -50,16 +50,16 @@ const COMMON: &str = "all";
 /// The time of an operation, or the median of several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Taken {
-    /// Seconds of the processor.
+    /// Processor time in seconds.
     processor: f64,
-    /// Operations in a second by the clock.
+    /// Operations in a second of wall-clock time.
     rate: f64,
-    /// Blocks of data that were not in the cache.
+    /// Data blocks that were not in the cache.
     misses: f64,
 }
 
-/// Only workloads whose name is in `only`; all if it is empty. No rounds: all is built and filled,
-/// and that is all.
+/// Only workloads whose name is in `only`; all if it is empty. With 0 rounds it only builds and
+/// fills everything.
 pub(crate) fn run(root: &Path, rounds: usize, only: &str) -> anyhow::Result<()> {
     let workloads: Vec<(&str, &str)> =
         WORKLOADS.into_iter().filter(|(name, _)| only.is_empty() || only.contains(name)).collect();
@@ -108,7 +108,7 @@ fn print(rows: &[Row]) {
     println!("{}", losses(rows));
 }
 
-/// Where one of ours is behind one of RocksDB's.
+/// The workloads in which a cache of ours is behind one of RocksDB's.
 fn losses(rows: &[Row]) -> String {
     let mut lines = Vec::new();
     for ((workload, _), taken) in rows {
@@ -136,7 +136,7 @@ fn losses(rows: &[Row]) -> String {
     }
 }
 
-/// YCSB's client with all that it needs, and a database that is filled.
+/// YCSB's client with its dependencies, and a filled database.
 struct Client {
     java: PathBuf,
     place: PathBuf,
@@ -180,7 +180,7 @@ impl Client {
         Ok(client)
     }
 
-    /// Fills the database unless it is there.
+    /// Fills the database unless it exists.
     fn load(&self) -> anyhow::Result<()> {
         if self.database.exists() {
             return Ok(());
@@ -201,7 +201,7 @@ impl Client {
         workload: &str,
     ) -> Command {
         let mut command = Command::new(&self.java);
-        // A garbage collector without threads of its own.
+        // A garbage collector without its own threads.
         command.args(["-XX:+UseSerialGC", "-Xmx512m", "-cp"]).arg(&self.classes);
         command.arg(format!("-Djava.library.path={}", self.place.display()));
         command.args(["site.ycsb.Client", "-db", DATABASE]);
@@ -229,7 +229,7 @@ impl Client {
     }
 }
 
-/// From the line that the database prints.
+/// Parses the line that the database prints.
 fn taken(told: &str) -> Option<Taken> {
     let line = told.lines().find_map(|line| line.strip_prefix("measured:"))?;
     let figures = line.split_whitespace().map(|word| word.parse().ok());
@@ -253,7 +253,7 @@ fn told(command: &mut Command) -> anyhow::Result<String> {
     Ok(told)
 }
 
-/// A database with the same tables: those never change, and what else there is, does.
+/// A database with links to the same tables, which never change, and copies of the other files.
 fn link(from: &Path, to: &Path) -> anyhow::Result<()> {
     let _ = std::fs::remove_dir_all(to);
     std::fs::create_dir(to).with_context(|| to.display().to_string())?;

@@ -1,8 +1,8 @@
-//! One measurement in a process of its own.
+//! One measurement in a separate process.
 //!
 //! The placement of a process's memory changes its speed by up to 1.8 times, and memory freed
 //! before is reused without growth. So every figure comes from a child process that does one thing,
-//! and a run of several children is the sample.
+//! and several children are the sample.
 
 use std::process::{Command, Stdio};
 
@@ -17,30 +17,30 @@ use crate::callgrind;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Request {
     pub(super) engine: String,
-    /// Give a rival the hasher that our cache has.
+    /// Whether a rival gets our cache's hasher.
     pub(super) foldhash: bool,
     pub(super) workload: String,
     pub(super) keys: u64,
     pub(super) capacity: u64,
     pub(super) threads: usize,
-    /// Whether all keys are there from the beginning.
+    /// Whether all keys are present from the beginning.
     pub(super) preload: bool,
     /// Operations of all streams together.
     pub(super) operations: usize,
     pub(super) what: What,
 }
 
-/// Keys and operations where instructions are counted: fifty times slower than time.
+/// Keys and operations for counts of instructions, which take fifty times as long as timing.
 const COUNTED_KEYS: u64 = 10_000;
 const COUNTED_OPERATIONS: usize = 100_000;
-/// The function in which they are counted.
+/// The function in which instructions are counted.
 const COUNTED: &str = "*one_pass*";
 
 /// The figures to measure.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum What {
-    /// Speed and latencies for so many seconds.
+    /// Speed and latencies, for a number of seconds.
     Speed(f64),
     /// Hit ratio of one pass of one thread.
     Pass,
@@ -56,7 +56,7 @@ pub(super) struct Answer {
     pub(super) p50_ns: u64,
     pub(super) p99_ns: u64,
     pub(super) p999_ns: u64,
-    /// Mean latency × throughput over threads, and whether that is near enough to 1.
+    /// Mean latency × throughput / threads, and whether that is near enough to 1.
     pub(super) little: Option<f64>,
     pub(super) latencies_valid: bool,
     pub(super) cpu_share: Option<f64>,
@@ -64,7 +64,7 @@ pub(super) struct Answer {
 }
 
 impl Request {
-    /// Has a child measure.
+    /// Measures in a child.
     pub(super) fn ask(&self) -> anyhow::Result<Answer> {
         let output = Command::new(std::env::current_exe()?)
             .args(["--child", &serde_json::to_string(self)?])
@@ -138,7 +138,7 @@ impl EngineVisitor for Task<'_> {
                 let engine = build();
                 frazil_driver::preload(&engine, self.preload);
                 let schedule = Schedule::seconds(seconds);
-                // An engine that holds all keys has nothing to fill up with.
+                // An engine that holds all keys need not be filled.
                 let fill = if self.preload > 0 { 0 } else { capacity.saturating_mul(2) };
                 frazil_driver::run(&engine, self.streams, fill, &schedule).into()
             }

@@ -7,9 +7,9 @@ use serde::Deserialize;
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CacheDefinition {
-    /// Interleaved rounds; each engine has a process of its own in each.
+    /// Interleaved rounds; each engine has its own process in each.
     pub(super) rounds: usize,
-    /// Seconds that a process measures.
+    /// Seconds of measurement in a process.
     pub(super) seconds: f64,
     /// Keys of the generated workloads.
     pub(super) keys: u64,
@@ -33,11 +33,10 @@ pub(super) struct EngineLine {
     pub(super) cells: Vec<String>,
     /// Rounds it takes part in; all by default.
     pub(super) rounds: Option<usize>,
-    /// It never evicts, so that its memory tells nothing.
+    /// Whether it never evicts, so that its memory means nothing.
     #[serde(default)]
     pub(super) unbounded: bool,
-    /// It lets threads sleep, so that a small share of the processor tells nothing of
-    /// the machine.
+    /// Whether its threads sleep, so that a small processor share is no sign of other work.
     #[serde(default)]
     pub(super) sleeps: bool,
 }
@@ -51,13 +50,13 @@ pub(super) struct CellLine {
     /// A number of objects, or a share of the keys.
     pub(super) capacity: String,
     pub(super) threads: Vec<usize>,
-    /// Whether all keys are there from the beginning, as they always are with `hit`.
+    /// Whether all keys are present from the beginning, as always with `hit`.
     #[serde(default)]
     pub(super) preload: bool,
     /// Whether hit ratios are compared, by one pass of one thread.
     #[serde(default)]
     pub(super) pass: bool,
-    /// Whether instructions an operation are counted, of one thread.
+    /// Whether the instructions an operation of one thread are counted.
     #[serde(default)]
     pub(super) instructions: bool,
 }
@@ -70,9 +69,10 @@ pub(super) enum Requirement {
     Speed { engine: String, over: String, cell: Option<String>, threads: Option<usize>, least: f64 },
     /// Speed on `threads` as a multiple of that on `from`.
     Scaling { engine: String, cell: Option<String>, from: usize, threads: usize, least: f64 },
-    /// The latency that 99.9 % stay below, as a multiple of another engine's.
+    /// The 99.9th percentile of the latency, as a multiple of another engine's.
     P999 { engine: String, over: String, cell: Option<String>, threads: usize, most: f64 },
-    /// Hit ratio minus another engine's, in points: of one pass, or of the run of so many threads.
+    /// Hit ratio minus another engine's, in points: of one pass, or of the run with `threads`
+    /// threads.
     HitRatio {
         engine: String,
         over: String,
@@ -87,7 +87,7 @@ pub(super) enum Requirement {
 }
 
 impl Requirement {
-    /// The engines and the cell that it names.
+    /// The engines and the cell that the requirement names.
     fn names(&self) -> (Vec<&String>, Option<&String>) {
         match self {
             Requirement::Speed { engine, over, cell, .. }
@@ -103,8 +103,7 @@ impl Requirement {
 }
 
 impl CacheDefinition {
-    /// Checks that everything that is named exists: a demand on a misspelt engine would
-    /// never be missed.
+    /// Checks that all names exist: a requirement on a misspelt engine would go unnoticed.
     pub(super) fn check(&self) -> anyhow::Result<()> {
         let has_engine = |name: &String| self.engine.iter().any(|engine| engine.name == *name);
         let has_cell = |name: &String| self.cell.iter().any(|cell| cell.name == *name);
@@ -127,7 +126,7 @@ impl CacheDefinition {
         self.seconds = 0.02;
         self.keys = self.keys.min(20_000);
         self.operations = self.operations.min(200_000);
-        // The most threads meet all that fewer do.
+        // The largest number of threads covers smaller ones.
         for cell in &mut self.cell {
             cell.threads.drain(..cell.threads.len().saturating_sub(1));
         }

@@ -41,15 +41,15 @@ const RIVALS: &[&str] = &["quick_cache", "moka", "foyer", "lru-mutex", "papaya",
 #[cfg(not(feature = "rivals"))]
 const RIVALS: &[&str] = &[];
 
-/// The work to do with an engine once its type is known.
+/// Work on an engine once its type is known.
 pub(super) trait EngineVisitor {
     type Output;
 
-    /// Called once, with what builds the engine.
+    /// Called once, with a function that builds the engine.
     fn visit<E: Engine>(self, build: impl FnOnce() -> E) -> Self::Output;
 }
 
-/// Suffix of one of our policies that is looked up through a pin.
+/// Suffix of one of our policies for look-ups through a pin.
 const PINNED: &str = "+pin";
 
 /// Suffix of one of our policies with a lifetime that no entry reaches.
@@ -59,11 +59,11 @@ const LIFETIME: std::time::Duration = std::time::Duration::from_secs(3600);
 /// Suffix of one of our policies in a cache without features.
 const BARE: &str = "+bare";
 
-/// Suffix of one of our policies with this many locks: as many as quick_cache has on four cores.
+/// Suffix of one of our policies with this number of locks, quick_cache's on four cores.
 const SHARDED: &str = "+16-shards";
 const SHARDS: u32 = 16;
 
-/// Whether this build has the engine; a rival is there only with the feature `rivals`.
+/// Whether this build has the engine; rivals need the feature `rivals`.
 pub(super) fn is_built_in(name: &str) -> bool {
     RIVALS.contains(&name) || ours(name).is_ok()
 }
@@ -76,7 +76,7 @@ fn ours(name: &str) -> Result<frazil_driver::Setup, frazil_driver::SetupError> {
     Ok(frazil_driver::Setup { shards, ..setup })
 }
 
-/// Hands the engine of this name to `visitor`.
+/// Passes the engine of this name to `visitor`.
 pub(super) fn visit<V: EngineVisitor>(
     name: &str,
     capacity: u64,

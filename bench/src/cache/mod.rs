@@ -20,14 +20,14 @@ use child::{Answer, Request, What};
 pub(crate) use definition::CacheDefinition;
 use definition::{CellLine, EngineLine};
 
-/// A share of the processor below this says that the machine had other work.
+/// A processor share below this means that the machine had other work.
 const LEAST_SHARE: f64 = 0.9;
-/// How often a disturbed measurement is made again,
+/// Most repetitions of a disturbed measurement.
 const REPEATS: usize = 2;
-/// and how often in all: on a machine that is never quiet they would triple the time.
+/// Most repetitions in all: on a machine that is never quiet they would triple the time.
 const REPEATS_ALL: usize = 60;
 
-/// How a definition is run.
+/// Options of a run.
 pub(crate) struct Options {
     pub(crate) smoke: bool,
     /// Cells to run; all if none is named.
@@ -35,31 +35,31 @@ pub(crate) struct Options {
     /// Thread counts to run; all if none is given.
     pub(crate) threads: Vec<usize>,
     pub(crate) rounds: Option<usize>,
-    /// Give the rivals the hasher that our cache has.
+    /// Whether the rivals get our cache's hasher.
     pub(crate) foldhash: bool,
 }
 
 /// A cell and an engine by their names.
 type Pair = (String, String);
 
-/// All that was measured.
+/// All measurements.
 #[derive(Default)]
 struct Results {
-    /// By cell and engine, and threads: an answer a round.
+    /// By cell and engine, and threads: an answer for each round.
     speed: HashMap<(Pair, usize), Vec<Answer>>,
     /// Hit ratio of one pass of one thread.
     pass: HashMap<Pair, f64>,
     bytes: HashMap<Pair, f64>,
     /// Instructions an operation.
     instructions: HashMap<Pair, f64>,
-    /// How far cores should be from each other where there are several threads.
+    /// The required distance of cores with several threads.
     distance: Option<Distance>,
-    /// Measurements that were made again, and how many may be.
+    /// Repeated measurements, and their limit.
     repeated: usize,
     repeats_max: usize,
     /// Measurements that stayed disturbed.
     disturbed: usize,
-    /// Measurements made again because cores had moved.
+    /// Measurements repeated because cores had moved.
     moved: usize,
 }
 
@@ -87,7 +87,7 @@ pub(crate) fn run(definition: CacheDefinition, options: &Options) -> anyhow::Res
     }
     let mut results = Results { repeats_max: REPEATS_ALL, ..Results::default() };
     if options.smoke {
-        // The check must pass however far apart cores are, and whatever else they do.
+        // The check must pass at any distance of cores, and with other work on them.
         results.distance = Some(Distance::of(None));
         results.repeats_max = 0;
     }
@@ -95,7 +95,7 @@ pub(crate) fn run(definition: CacheDefinition, options: &Options) -> anyhow::Res
         let capacity = cell.capacity.parse::<CapacitySpec>()?.among(definition.keys);
         let mut capacity = capacity.with_context(|| cell.name.clone())?;
         if options.smoke {
-            // Room for more keys than there are only takes time to map.
+            // A capacity above the number of keys only takes time to map memory.
             capacity = capacity.min(definition.keys * 11 / 10);
         }
         let run = CellRun { definition: &definition, cell, capacity, foldhash: options.foldhash };
@@ -105,7 +105,7 @@ pub(crate) fn run(definition: CacheDefinition, options: &Options) -> anyhow::Res
     Ok(report::write(&definition, &results))
 }
 
-/// A cell on the way to its figures.
+/// A cell during its measurement.
 struct CellRun<'a> {
     definition: &'a CacheDefinition,
     cell: &'a CellLine,
@@ -151,7 +151,7 @@ impl CellRun<'_> {
         Ok(())
     }
 
-    /// Speeds: every engine on every number of threads, again and again.
+    /// Speeds: every engine with every number of threads, in rounds.
     fn measure_rounds(&self, results: &mut Results) -> anyhow::Result<()> {
         let rounds = self.definition.rounds;
         for round in 0..rounds {
@@ -169,7 +169,7 @@ impl CellRun<'_> {
         Ok(())
     }
 
-    /// One speed; again if the machine had other work.
+    /// One speed; repeated if the machine had other work.
     fn measure_speed(
         &self,
         engine: &EngineLine,
@@ -197,8 +197,8 @@ impl CellRun<'_> {
         Ok(answer)
     }
 
-    /// Asks; if there are several threads, when cores are as near to each other as they are at
-    /// times, and again if they have not stayed so.
+    /// Asks a child. With several threads it waits until cores are at the required distance, and
+    /// repeats if they have not stayed there.
     fn ask_at_distance(&self, request: &Request, results: &mut Results) -> anyhow::Result<Answer> {
         if request.threads == 1 {
             return request.ask();

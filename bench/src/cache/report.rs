@@ -1,4 +1,4 @@
-//! Prints the figures as tables, and each requirement beside what was measured.
+//! Prints the figures as tables, and each requirement beside the measurement.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ fn pair(cell: &str, engine: &str) -> Pair {
     (cell.to_owned(), engine.to_owned())
 }
 
-/// The middle one of some numbers; NaN of none.
+/// The median of some numbers; NaN for none.
 fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
@@ -28,7 +28,7 @@ impl Results {
         median(self.answers(place.0, place.1, place.2).iter().map(figure).collect())
     }
 
-    /// Hit ratio in percent: of one pass, or of the run of so many threads.
+    /// Hit ratio in percent: of one pass, or of the run with `threads` threads.
     fn hit_points(&self, cell: &str, engine: &str, threads: Option<usize>) -> f64 {
         100.0
             * match threads {
@@ -37,7 +37,7 @@ impl Results {
             }
     }
 
-    /// Median over the rounds of one place's speed as a multiple of another's.
+    /// One place's speed as a multiple of another's: the median over the rounds.
     fn ratio(&self, of: (&str, &str, usize), over: (&str, &str, usize)) -> f64 {
         let upper = self.answers(of.0, of.1, of.2).iter();
         let lower = self.answers(over.0, over.1, over.2).iter();
@@ -109,7 +109,7 @@ fn cell_table(definition: &CacheDefinition, cell: &CellLine, results: &Results) 
     text + "\n"
 }
 
-/// The figures of one engine in one cell on so many threads.
+/// The figures of one engine in one cell with a number of threads.
 fn engine_line(
     definition: &CacheDefinition,
     place: (&str, &str, usize),
@@ -122,7 +122,7 @@ fn engine_line(
     let at = |figure| results.median(place, figure);
     let percent = |ratio: f64| figure(100.0 * ratio, 1);
     let little = figure(at(|answer| answer.little.unwrap_or(f64::NAN)), 2);
-    // Of the middle round, as all figures are.
+    // Of the median round, like all figures.
     let valid = at(|answer| f64::from(u8::from(answer.latencies_valid)));
     let little = if valid == 0.0 { format!("{little} no") } else { little };
     let plain = |number: f64| figure(number, 1);
@@ -145,16 +145,16 @@ fn engine_line(
     )
 }
 
-/// A figure, or a dash where nothing was measured.
+/// A figure, or a dash without a measurement.
 fn figure(value: f64, decimals: usize) -> String {
     if value.is_nan() { "-".to_owned() } else { format!("{value:.decimals$}") }
 }
 
-/// One line of the demands.
+/// One line in the table of demands.
 struct Demand {
     what: String,
     ours: f64,
-    /// The engine with which ours is compared, if that is not the bound itself.
+    /// The figure of the other engine, if the comparison is with one and not with the bound.
     theirs: Option<f64>,
     /// The figure to compare with the bound.
     value: f64,
@@ -205,7 +205,7 @@ fn requirements(definition: &CacheDefinition, results: &Results) -> String {
     text + &format!("  {met} of {} met\n", demanded.len())
 }
 
-/// The demand on what does not wobble, if it was measured.
+/// The demand on a figure without noise, if it was measured.
 fn at_most(what: String, measured: Option<&f64>, most: f64) -> Option<Demand> {
     let &value = measured?;
     Some(Demand { what, ours: value, theirs: None, value, bound: Bound::Most(most) })

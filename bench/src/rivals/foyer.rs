@@ -1,7 +1,7 @@
 //! foyer's cache in memory: sharded, each shard a table and a list behind a lock.
 //!
 //! With its builder's defaults: eight shards, and LRU with a pool for entries hinted as important,
-//! which no entry is here. It hands out entries by reference count. Its own hasher is XXH64.
+//! of which there are none here. It returns entries by reference count. Its own hasher is XXH64.
 
 use std::hash::BuildHasher;
 

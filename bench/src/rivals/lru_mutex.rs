@@ -1,4 +1,4 @@
-//! An LRU list behind one mutex: what a program without a cache library would write.
+//! An LRU list behind one mutex, as in a program without a cache library.
 //!
 //! The crate `lru` with its own hasher (foldhash), in the standard library's mutex.
 

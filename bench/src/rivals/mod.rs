@@ -1,4 +1,4 @@
-//! Other caches for comparison, as their users get them.
+//! Other caches for comparison, in their users' configuration.
 //!
 //! One file each, with its settings and the reasons for them. All are generic over the hasher: by
 //! default each uses its library's, and `--hasher foldhash` gives all of them ours.

@@ -1,6 +1,6 @@
 //! quick_cache: S3-FIFO and CLOCK-Pro behind sharded read-write locks.
 //!
-//! As `Cache::new` makes it: four shards a core, 97 % of the capacity for hot entries, a
+//! With the defaults of `Cache::new`: four shards a core, 97 % of the capacity for hot entries, a
 //! ghost for half of it. Its own hasher is foldhash.
 
 use std::hash::BuildHasher;

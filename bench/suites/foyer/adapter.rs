@@ -1,6 +1,6 @@
-//! The shape of foyer-memory's caches, over ours.
+//! The interface of foyer-memory's caches, over ours.
 //!
-//! Theirs hands out entries that keep key and value; ours hands out clones.
+//! Theirs returns entries that keep key and value; ours returns clones.
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex};
@@ -11,23 +11,23 @@ use crate::case::number;
 
 pub(crate) struct Cache<K, V> {
     ours: frazil::Cache<K, V>,
-    /// What has left, for a pipe to the next tier.
+    /// Evicted entries, for a pipe to the next tier.
     left: Pipe<K, V>,
 }
 
 type Pipe<K, V> = Arc<Mutex<Vec<(K, V)>>>;
 
-/// Which of their caches: the policy of ours that goes by the same name.
+/// Their caches by name, with our corresponding policies.
 pub(crate) const POLICIES: [(&str, Policy); 5] = [
     ("fifo", Policy::Fifo),
     ("s3fifo", Policy::S3Fifo),
     ("lru", Policy::Lru),
-    // Theirs has a window and counts in a sketch.
+    // Their LFU has a window and counts in a sketch.
     ("lfu", Policy::WTinyLfu),
     ("sieve", Policy::Sieve),
 ];
 
-/// An entry that was handed out.
+/// A returned entry.
 pub(crate) struct Entry<'c, K, V> {
     cache: &'c Cache<K, V>,
     pub(crate) key: K,
@@ -45,12 +45,12 @@ impl<K: Hash + Eq + Clone + Send + 'static, V: Clone + Send + 'static> Cache<K, 
         }
     }
 
-    /// Of the policy with that name.
+    /// A cache with the policy of that name.
     pub(crate) fn named(name: &str, capacity: u64) -> Self {
         Self::build(Self::builder(name, capacity))
     }
 
-    /// The same, and what leaves it goes through a pipe.
+    /// The same, with a pipe for evicted entries.
     pub(crate) fn with_pipe(name: &str, capacity: u64) -> Self {
         let left: Pipe<K, V> = Arc::default();
         let pipe = Arc::clone(&left);
@@ -60,12 +60,12 @@ impl<K: Hash + Eq + Clone + Send + 'static, V: Clone + Send + 'static> Cache<K, 
         Cache { ours: Self::builder(name, capacity).listener(listener).build(), left }
     }
 
-    /// Of ours only policies under a lock have shards.
+    /// Only our policies under a lock have shards.
     pub(crate) fn sharded(capacity: u64, shards: u32) -> Self {
         Self::build(frazil::Cache::builder(capacity).policy(Policy::Lru).shards(shards))
     }
 
-    /// Admits only what `filter` says: what it does not, weighs too much.
+    /// Admits only entries that `filter` accepts: others weigh too much.
     pub(crate) fn filtered(
         capacity: u64,
         filter: impl Fn(&K, &V) -> bool + Send + Sync + 'static,
@@ -128,17 +128,17 @@ impl<K: Hash + Eq + Clone + Send + 'static, V: Clone + Send + 'static> Cache<K, 
         self.ours.set_capacity(capacity);
     }
 
-    /// Sends all there is through the pipe.
+    /// Sends all entries through the pipe.
     pub(crate) fn evict_all(&self) {
         self.ours.clear();
     }
 
-    /// Sends what is meant through the pipe.
+    /// Sends the entries that `is_meant` selects through the pipe.
     pub(crate) fn flush_if(&self, is_meant: impl Fn(&K, &V) -> bool) {
         self.ours.retain(|key, value| !is_meant(key, value));
     }
 
-    /// What came through the pipe since the last call.
+    /// Entries from the pipe since the last call.
     pub(crate) fn pieces(&self) -> Vec<(K, V)> {
         std::mem::take(&mut *self.left.lock().expect("no panic under it"))
     }

@@ -8,7 +8,7 @@ use crate::tasks::{Tasks, turn};
 
 type Numbers = Cache<u64, u64>;
 
-/// Numbers by chance, the same each time.
+/// Random numbers, the same each time.
 fn numbers(seed: u64) -> impl Iterator<Item = u64> {
     std::iter::successors(Some(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1), |&state| {
         let state = state ^ (state << 13);
@@ -19,7 +19,7 @@ fn numbers(seed: u64) -> impl Iterator<Item = u64> {
     .skip(8)
 }
 
-/// Tasks that insert, get, remove and fetch by chance: nothing is found under another's key.
+/// Tasks that insert, get, remove and fetch at random: no value is found under another key.
 fn operates(name: &str) {
     const KEYS: u64 = 1_000;
     let cache = Numbers::named(name, 100);
@@ -31,7 +31,7 @@ fn operates(name: &str) {
             scope.spawn(move || {
                 barrier.wait();
                 let mut tasks = Tasks::new();
-                // Theirs give all of them the same numbers.
+                // Their test gives all tasks the same numbers.
                 for task in [2 * thread, 2 * thread + 1] {
                     tasks.spawn(async move {
                         for number in numbers(task).take(2_000) {
@@ -62,7 +62,7 @@ fn operates(name: &str) {
     assert!(cache.usage() <= cache.capacity());
 }
 
-/// The cache is as full after it was made smaller.
+/// The cache is full again after its capacity was reduced.
 fn resizes(name: &str) {
     let cache = Numbers::named(name, 256);
     let fill = || (0..512).for_each(|i| _ = cache.insert(i, i));
@@ -74,7 +74,8 @@ fn resizes(name: &str) {
     assert_eq!(cache.usage(), 128);
 }
 
-/// Threads that insert keys by chance: nothing is found under another's key, and it is full then.
+/// Threads that insert random keys: no value is found under another key, and the cache is full
+/// then.
 fn is_fuzzed(name: &str) {
     let cache = Numbers::named(name, 256);
     scope(|scope| {
@@ -168,7 +169,7 @@ pub(super) fn test_insert_size_over_capacity() {
     assert_eq!(cache.get(&key).map(|entry| entry.value), Some(value));
 }
 
-/// A capacity that the number of shards does not divide is not cut short.
+/// A capacity that is no multiple of the number of shards is not reduced.
 fn is_not_lost(capacity: u64, shards: u32) {
     let cache = Numbers::sharded(capacity, shards);
     (0..capacity).for_each(|key| _ = cache.insert(key, key));

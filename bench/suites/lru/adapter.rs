@@ -1,6 +1,7 @@
-//! The shape of lru's cache, over ours with its policy LRU.
+//! The interface of lru's cache, over ours with its policy LRU.
 //!
-//! What theirs lends mutably ours changes by a function, and what theirs lends ours clones.
+//! Where theirs lends a value mutably, ours changes it by a function; where theirs lends one, ours
+//! clones it.
 
 use std::borrow::Borrow;
 use std::hash::Hash;
@@ -9,7 +10,7 @@ use frazil::{Compute, Computed, Policy};
 
 use crate::case::number;
 
-/// As much as any test puts into an unbounded cache.
+/// More than any test inserts into an unbounded cache.
 const UNBOUNDED: u64 = 20_000;
 
 pub(crate) struct LruCache<K, V> {
@@ -25,12 +26,12 @@ impl<K: Hash + Eq, V> LruCache<K, V> {
         Self::new(UNBOUNDED)
     }
 
-    /// For what can't be cloned: without the old value.
+    /// For values that can't be cloned: does not return the old value.
     pub(crate) fn put_quietly(&self, key: K, value: V) {
         self.ours.insert(key, value);
     }
 
-    /// For what can't be cloned: whether it was there.
+    /// For values that can't be cloned: returns whether the key was present.
     pub(crate) fn pop_quietly(&self, key: &K) -> bool {
         self.ours.invalidate(key)
     }
@@ -90,7 +91,7 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> LruCache<K, V> {
         self.ours.pin().peek(key).map(|(key, value)| (key.clone(), value.clone()))
     }
 
-    /// Changes a value, and returns it as it is then.
+    /// Changes a value, and returns the new one.
     pub(crate) fn peek_mut(&self, key: &K, change: impl Fn(&mut V)) -> Option<V> {
         let computed = self.ours.entry(key.clone()).and_compute(|value| {
             let Some(value) = value else { return Compute::Keep };
@@ -98,7 +99,7 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> LruCache<K, V> {
             change(&mut changed);
             if changed == *value { Compute::Keep } else { Compute::Put(changed) }
         });
-        // Theirs has changed it in place; with ours the entry before it is yet to be dropped.
+        // Theirs changes the value in place; ours still has to drop the old entry.
         self.ours.flush();
         match computed {
             Computed::Replaced(value) | Computed::Unchanged(Some(value)) => Some(value),
@@ -106,7 +107,7 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> LruCache<K, V> {
         }
     }
 
-    /// The same, and a use.
+    /// The same, and counts as a use.
     pub(crate) fn get_mut(&self, key: &K, change: impl Fn(&mut V)) -> Option<V> {
         self.get(key)?;
         self.peek_mut(key, change)
@@ -184,7 +185,7 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> LruCache<K, V> {
         entries.into_iter()
     }
 
-    /// Keeps or removes each, which may be changed first; their order stays.
+    /// Keeps or removes each entry, after an optional change; the order stays.
     pub(crate) fn retain(&self, keep: impl Fn(&K, &mut V) -> bool) {
         for key in self.ours.coldest(usize::MAX) {
             self.ours.entry(key.clone()).and_compute(|value| {
@@ -198,7 +199,7 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> LruCache<K, V> {
         }
     }
 
-    /// Makes the first that is meant the most recently used.
+    /// Makes the first entry that `is_meant` selects the most recently used.
     pub(crate) fn find_and_promote(&self, is_meant: impl Fn(&K, &V) -> bool) -> Option<(K, V)> {
         let found = self.iter().find(|(key, value)| is_meant(key, value))?;
         self.ours.get(&found.0);

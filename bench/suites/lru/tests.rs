@@ -15,7 +15,7 @@ type Words = LruCache<&'static str, &'static str>;
 type Counts = LruCache<&'static str, u64>;
 type Numbers = LruCache<u64, &'static str>;
 
-/// A cache of two with an apple and a banana.
+/// A cache of capacity two with an apple and a banana.
 fn fruit() -> Words {
     let cache = Words::new(2);
     assert!(cache.is_empty());
@@ -76,7 +76,7 @@ pub(super) fn test_put_and_get_or_insert_with_key() {
     assert_eq!(cache.get_or_insert_with_key("lemon", |key| length(key) + 3), 5);
 }
 
-/// Two keys that others hold too.
+/// Two keys that are also held elsewhere.
 fn shared_keys() -> ([Rc<String>; 2], LruCache<Rc<String>, &'static str>) {
     (["1", "2"].map(|key| Rc::new(key.to_owned())), LruCache::new(2))
 }
@@ -223,7 +223,7 @@ pub(super) fn test_put_removes_oldest() {
         ["apple", "banana", "pear"].map(|key| cache.get(key)),
         [None, Some("yellow"), Some("green")]
     );
-    // Even if it is found first it goes first, because the other was found later.
+    // The banana is evicted first, because the pear was found later.
     assert_eq!(cache.put("apple", "green"), None);
     assert_eq!(cache.put("tomato", "red"), None);
     assert_eq!(cache.get("pear"), None);
@@ -306,7 +306,7 @@ fn groups() -> Numbers {
     cache
 }
 
-/// The order in which the groups go.
+/// The order in which the groups are evicted.
 fn order_of_groups() -> impl DoubleEndedIterator<Item = (u64, &'static str)> {
     let first = (26..75).map(|key| (key, "A")).chain((200..275).map(|key| (key, "C")));
     first.chain((100..175).rev().map(|key| (key, "B"))).chain([(25, "A")])
@@ -461,7 +461,7 @@ pub(super) fn test_retain_all_and_none() {
     assert_eq!((cache.len(), cache.is_empty()), (0, true));
 }
 
-/// Counts how many are dropped.
+/// Counts its drops.
 struct Counted(Arc<AtomicU64>);
 
 impl Drop for Counted {
@@ -470,7 +470,7 @@ impl Drop for Counted {
     }
 }
 
-/// What is put into a hundred caches, a hundred each, is dropped once when they are gone.
+/// All values of a hundred caches, a hundred each, are dropped exactly once at the end.
 fn leaks_nothing(capacity: u64, end: impl Fn(&LruCache<u64, Counted>)) {
     let dropped = Arc::new(AtomicU64::new(0));
     for _ in 0..100 {
@@ -489,7 +489,7 @@ pub(super) fn test_no_memory_leaks_with_retain() {
     leaks_nothing(1_000, |cache| cache.retain_quietly(|key, _| key % 2 == 0));
 }
 
-/// The one with this name in theirs clears too, and does not resize; this does both.
+/// Their test of this name clears too, and does not resize; this one does both.
 pub(super) fn test_no_memory_leaks_with_resize() {
     leaks_nothing(50, |cache| {
         cache.resize(10);
@@ -534,7 +534,7 @@ pub(super) fn test_get_with_borrow() {
 pub(super) fn test_get_mut_with_borrow() {
     let cache = LruCache::new(2);
     cache.put("apple".to_owned(), "red");
-    // To change it ours needs a key, and takes none but an owned one.
+    // To change a value ours needs an owned key.
     assert_eq!(cache.get_mut(&"apple".to_owned(), |_| {}), Some("red"));
 }
 
@@ -554,7 +554,7 @@ pub(super) fn test_get_key_value_mut() {
     assert_eq!(cache.get_key_value("banana"), None);
 }
 
-/// A cache of three, and what is promoted by its value; then the order in which they go.
+/// A cache of three, with one promoted by its value; returns the order of evictions.
 fn promoted(
     values: [&'static str; 3],
     wanted: &str,
@@ -618,7 +618,7 @@ impl Drop for PanickingKey {
     }
 }
 
-/// Ours may drop the key in a later operation, so that it has several in which to panic.
+/// Ours may drop the key in a later operation, so any of several operations may panic.
 pub(super) fn test_pop_panicking_key_drop_keeps_list_consistent() {
     let cache = LruCache::new(4);
     [1, 2, 3].into_iter().for_each(|key| cache.put_quietly(PanickingKey(key), "a"));

@@ -1,4 +1,4 @@
-//! The shape of moka's caches, over ours.
+//! The interface of moka's caches, over ours.
 
 use std::cell::Cell;
 use std::fmt::Debug;
@@ -12,16 +12,16 @@ use frazil::{Cause, Compute, Computed, FetchError, Fetching, OnError, Policy};
 use crate::case::number;
 use crate::tasks::block_on;
 
-/// Which of moka's caches is meant. In ours they are one; loads differ, which tasks await.
+/// The kind of moka's cache. Ours is one cache for all; only loads that tasks await differ.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Sync,
-    /// With so many segments.
+    /// With a number of segments.
     Segmented(u32),
     Future,
 }
 
-/// What a loader that has nothing to offer fails with.
+/// The error of a loader without a value.
 #[derive(Debug)]
 pub(crate) struct Absent;
 
@@ -39,10 +39,10 @@ impl Mock {
     }
 }
 
-/// What a listener was told.
+/// The events of a listener.
 pub(crate) type Log<K, V> = Arc<Mutex<Vec<(K, V, Cause)>>>;
 
-/// Lifetimes by entry and event; `left` is what would be left unless it is changed.
+/// Lifetimes by entry and event; `left` is the remaining time without a change.
 pub(crate) trait Expiry<K, V>: Send + Sync + 'static {
     fn after_create(&self, _: &K, _: &V) -> Option<Duration> {
         None
@@ -113,7 +113,7 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Builder<K, V> {
         self,
         listener: impl Fn(&K, &V, Cause) + Send + Sync + 'static,
     ) -> Self {
-        // Of a newcomer that is not admitted theirs says that it went for its size.
+        // For a newcomer that is not admitted, theirs reports size as the cause.
         let cause_of = |cause| if cause == Cause::Refused { Cause::Size } else { cause };
         self.set(move |builder| {
             builder.listener(move |key, value, cause| listener(key, value, cause_of(cause)))
@@ -126,11 +126,11 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Builder<K, V> {
     }
 
     pub(crate) fn build(self) -> Cache<K, V> {
-        // Whoever waits for a load that fails gets its error, as there.
+        // All that wait for a failing load get its error, as in theirs.
         let fetching = Fetching { on_error: OnError::Share, ..Fetching::default() };
         let mut builder = frazil::Cache::builder(self.capacity).fetching(fetching);
         if let Shape::Segmented(segments) = self.shape {
-            // Only a policy under a lock has any.
+            // Only a policy under a lock has shards.
             builder = builder.policy(Policy::Lru).shards(segments);
         }
         let builder = self.settings.into_iter().fold(builder, |builder, setting| setting(builder));
@@ -142,7 +142,7 @@ impl<K: Clone + Send + 'static, V: Clone + Send + 'static> Builder<K, V>
 where
     K: Hash + Eq,
 {
-    /// A listener that writes down what it is told.
+    /// A listener that records its events.
     pub(crate) fn log(self) -> (Self, Log<K, V>) {
         let log: Log<K, V> = Arc::default();
         let written = Arc::clone(&log);
@@ -153,7 +153,7 @@ where
     }
 }
 
-/// A handle, as theirs is.
+/// A handle, like theirs.
 pub(crate) struct Cache<K, V> {
     ours: Arc<frazil::Cache<K, V>>,
     shape: Shape,
@@ -174,7 +174,7 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Cache<K, V> {
         Self::builder(shape).max_capacity(capacity).build()
     }
 
-    /// Ours, for what is asked of it by a name of its own.
+    /// Our cache, for its own functions.
     pub(crate) fn ours(&self) -> &frazil::Cache<K, V> {
         &self.ours
     }
@@ -221,7 +221,7 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Cache<K, V> {
 
     pub(crate) fn run_pending_tasks(&self) {
         self.ours.purge();
-        // Theirs drops what it has taken out.
+        // Theirs drops the removed entry at once.
         self.ours.flush();
     }
 }
@@ -258,7 +258,7 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Cache<K, V> {
         self.try_get_with(key, || load().ok_or(Absent)).ok()
     }
 
-    /// The value, and whether `load` has brought it.
+    /// The value, and whether `load` has made it.
     pub(crate) fn or_insert_with_if(
         &self,
         key: K,
@@ -322,7 +322,7 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Cache<K, V> {
     }
 }
 
-/// What tasks await.
+/// Operations that tasks await.
 impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Cache<K, V> {
     pub(crate) async fn get_with_async(&self, key: &K, load: impl Future<Output = V>) -> V {
         self.ours.get_or_insert_async(key, load).await
@@ -354,7 +354,7 @@ impl<K: Hash + Eq + Clone + 'static, V: Clone + 'static> Cache<K, V> {
         match self.get(&key) {
             Some(value) if !is_to_go(&value) => return (value, false),
             Some(_) => {
-                // The loader runs once, so what is to go goes first, and then it is loaded.
+                // The loader runs once, so an unwanted value is removed first, and then loaded.
                 self.and_compute_with(key.clone(), |value| match value {
                     Some(value) if is_to_go(value) => Compute::Remove,
                     _ => Compute::Keep,

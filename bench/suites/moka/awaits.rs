@@ -1,4 +1,4 @@
-//! Tasks of one thread that ask for what is being loaded.
+//! Tasks of one thread that request keys while they are loaded.
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ type Words = Cache<u64, &'static str>;
 
 const KEY: u64 = 0;
 
-/// Turns in which all others come to where they wait.
+/// Turns after which all other tasks wait.
 async fn all_wait() {
     for _ in 0..4 {
         turn().await;
@@ -29,10 +29,10 @@ pub(super) fn futures_are_send() {
     is_send(cache.optionally_get_with_async(&KEY, async { None }));
     is_send(cache.or_insert_with_if_async(KEY, async { "" }, |_| false));
     is_send(cache.and_compute_with_async(KEY, |_| async { Compute::Keep }));
-    // All else is no future in ours.
+    // All other operations are no futures in ours.
 }
 
-/// What one thread does, in a task.
+/// The operations of one thread, in a task.
 pub(super) fn basic_single_async_task() {
     let mut tasks = Tasks::new();
     tasks.spawn(async { basics::basic_single_thread(Shape::Future) });
@@ -106,7 +106,7 @@ pub(super) fn entry_or_insert_with_if() {
     assert_eq!(cache.get(&KEY), Some("task 4"));
 }
 
-/// Asks with a loader that may have nothing, as an error or as none.
+/// Requests with a loader that may have no value, as an error or as none.
 async fn ask(
     cache: &Words,
     as_error: bool,
@@ -158,7 +158,7 @@ pub(super) fn optionally_get_with() {
     shares_failures(false);
 }
 
-/// A loader that panics in a task lets the next have a go.
+/// If a loader panics in a task, the next task loads.
 fn handle_panic(as_error: bool) {
     let cache = Words::new(Shape::Future, 16);
     let begun = Gate::default();
@@ -186,7 +186,7 @@ pub(super) fn handle_panic_in_try_get_with() {
     handle_panic(true);
 }
 
-/// A task that is dropped while it loads lets the next have a go.
+/// If a task is dropped while it loads, the next task loads.
 fn abort(as_error: bool) {
     let cache = Words::new(Shape::Future, 16);
     let has_begun = Cell::new(false);
@@ -213,7 +213,7 @@ pub(super) fn abort_try_get_with() {
     abort(true);
 }
 
-/// Has a task for each step, all begun in this order before the first has ended.
+/// Runs a task for each step, all begun in this order before the first has ended.
 fn awaited<T>(steps: Vec<impl Future<Output = T>>) -> Vec<T> {
     let mut tasks = Tasks::new();
     steps.into_iter().for_each(|step| tasks.spawn(step));
@@ -233,7 +233,7 @@ pub(super) fn upsert_with() {
     assert_eq!(cache.get(&KEY), Some(3));
 }
 
-/// A task that awaits what a step does.
+/// A task that awaits a step.
 async fn step(
     cache: &Cache<u64, Shared>,
     sees: Option<&'static [u64]>,

@@ -1,4 +1,4 @@
-//! What is put in is found, until it goes.
+//! Inserted entries are found until they are removed.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) fn told<K: Ord + std::fmt::Debug, V: Ord + std::fmt::Debug>(
     assert_eq!(std::mem::take(&mut *log.lock().expect("no panic under it")), expected);
 }
 
-/// The same where one operation ends several entries, in whichever order.
+/// The same if one operation ends several entries, in any order.
 fn told_in_any_order<K: Ord + std::fmt::Debug, V: Ord + std::fmt::Debug>(
     log: &Log<K, V>,
     mut expected: Vec<(K, V, Cause)>,
@@ -42,9 +42,9 @@ pub(super) fn max_capacity_zero(shape: Shape) {
     assert_eq!(cache.entry_count(), 0);
 }
 
-/// Which newcomers a policy refuses, and how many of them, is its own affair: theirs has no window
-/// that lets each of them in for a while, ours has. That one entry goes for each, and is told,
-/// whether it is the newcomer or another, and that what is popular stays, is not.
+/// Policies may differ in the newcomers that they refuse, and in the number: our window admits each
+/// for a while, theirs has none. But for each newcomer one entry, it or another, must be removed
+/// and reported, and popular entries must stay.
 pub(super) fn basic_single_thread(shape: Shape) {
     let builder = Names::builder(shape).max_capacity(3).eviction_policy(Policy::WTinyLfu);
     let (builder, log) = builder.log();
@@ -98,7 +98,7 @@ pub(super) fn basic_lru_single_thread(shape: Shape) {
     assert_eq!(cache.get(&"b"), Some("bob"));
     assert!(["a", "b", "c"].iter().all(|key| cache.contains_key(key)));
 
-    // Now c was used the longest ago.
+    // Now c is the least recently used.
     cache.insert("d", "david");
     told(&log, vec![("c", "cindy", Cause::Size)]);
     assert_eq!(cache.get(&"a"), Some("alice"));
@@ -123,7 +123,7 @@ pub(super) fn basic_lru_single_thread(shape: Shape) {
     assert_eq!(cache.get(&"g"), Some("gina"));
 }
 
-/// As above about what is refused.
+/// As above about refusals.
 pub(super) fn size_aware_eviction(shape: Shape) {
     let [alice, bob, bill] = [("alice", 10), ("bob", 15), ("bill", 20)];
     let [cindy, david] = [("cindy", 5), ("david", 15)];
@@ -152,12 +152,12 @@ pub(super) fn size_aware_eviction(shape: Shape) {
         told(&log, vec![("d", david, Cause::Size)]);
         assert_eq!(cache.get(&"d"), None);
     }
-    // It takes more than one to make room.
+    // More than one entry must be evicted.
     told_in_any_order(&log, vec![("a", alice, Cause::Size), ("c", cindy, Cause::Size)]);
     assert_eq!(cache.get(&"b"), Some(bob));
     assert_eq!(cache.get(&"d"), Some(david));
 
-    // A replacement that is heavier makes room too.
+    // A heavier replacement evicts too.
     cache.insert("b", bill);
     told_in_any_order(&log, vec![("b", bob, Cause::Replaced), ("d", david, Cause::Size)]);
     assert_eq!(cache.get(&"b"), Some(bill));
@@ -232,7 +232,7 @@ pub(super) fn invalidate_entries_if(shape: Shape) {
     let names = HashSet::from(["alice", "alex"]);
     cache.invalidate_entries_if(move |_, value| names.contains(value));
     mock.increment(Duration::from_secs(5));
-    // What comes later is not meant.
+    // Later entries are not affected.
     cache.insert(3, "alice");
     cache.run_pending_tasks();
     let left = [None, Some("bob"), None, Some("alice")];
@@ -260,15 +260,15 @@ pub(super) fn non_power_of_two_segments() {
     assert_eq!(cache.iter().count(), 3);
 }
 
-/// An entry that came while the cache was full, and went again, leaves nothing behind that would
-/// take its successor away.
+/// An entry inserted into the full cache and removed again leaves nothing behind that would remove
+/// its successor.
 pub(super) fn test_race_between_recreating_entry_and_processing_its_write_ops(shape: Shape) {
     let cache = Names::new(shape, 2);
     cache.insert("a", "a");
     cache.insert("b", "b");
     cache.run_pending_tasks();
     cache.insert("c", "c1");
-    // Ours has made room for it by now: one of the other two has gone.
+    // Ours has evicted for it by now: one of the other two is gone.
     let removed = ["a", "b"].map(|key| cache.remove(&key).is_some());
     assert_eq!(removed.into_iter().filter(|&removed| removed).count(), 1);
     assert!(cache.remove(&"c").is_some());
@@ -291,7 +291,7 @@ pub(super) fn test_iter(shape: Shape) {
     assert_eq!(keys.len(), 50);
 }
 
-/// A value during whose clone an iterator stands still.
+/// A value whose clone stops an iterator.
 struct Slow {
     text: String,
     gates: Option<(Gate, Gate)>,
@@ -307,8 +307,8 @@ impl Clone for Slow {
     }
 }
 
-/// Eight threads iterate while eight write all keys anew: none is missed. In theirs it is left to
-/// chance whether an iterator stands still while the others write; here one does.
+/// Eight threads iterate while eight replace all keys: no key is missed. In their test an iterator
+/// may or may not stop while the others write; here one does.
 pub(super) fn test_iter_multi_threads(shape: Shape) {
     const KEYS: u64 = 256;
     let value = |key: u64| Slow { text: format!("val: {key}"), gates: None };
@@ -355,7 +355,7 @@ pub(super) fn borrowed_forms_of_key(shape: Shape) {
     assert!(!cache.ours().contains_key(key));
 }
 
-/// How much they hold when all is done; when ours drop what has gone is another matter.
+/// Memory held at the end; the time at which ours drops removed entries is not tested.
 pub(super) fn ensure_gc_runs_when_dropping_cache(shape: Shape) {
     let cache = Cache::<u64, Arc<String>>::new(shape, 100);
     let value = Arc::new("value".to_owned());
@@ -375,7 +375,7 @@ pub(super) fn drop_value_immediately_after_eviction(shape: Shape) {
     let counts = |cause| {
         log.lock().expect("no panic under it").iter().filter(|it| it.2 == cause).count() as u64
     };
-    // The log holds clones, so it is the values that count.
+    // The log holds clones, so the values count.
     let values: Vec<Arc<String>> = (0..KEYS).map(|key| Arc::new(key.to_string())).collect();
     let forget =
         || log.lock().expect("no panic under it").iter_mut().for_each(|it| it.1 = Arc::default());
@@ -412,7 +412,7 @@ pub(super) fn test_debug_format(shape: Shape) {
     }
 }
 
-/// The writers and the checks; what their maintenance has not done yet is no concern of ours.
+/// The writers and the checks, without the pending work of their maintenance, which ours lacks.
 pub(super) fn no_batch_size_limit_on_eviction(shape: Shape) {
     let cache =
         Cache::<u64, String>::builder(shape).max_capacity(20).eviction_policy(Policy::Lru).build();

@@ -15,7 +15,7 @@ const fn seconds(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// How often an expiry was asked, by event.
+/// The number of calls of an expiry, by event.
 #[derive(Clone, Default)]
 struct Asked([Arc<AtomicU64>; 3]);
 
@@ -29,7 +29,7 @@ impl Asked {
     }
 }
 
-/// Lives 10 s from the events for which it is to; what else it is asked it leaves as it is.
+/// A lifetime of 10 s from the chosen events; other events do not change it.
 struct TenSeconds {
     asked: Asked,
     from_creation: bool,
@@ -135,7 +135,7 @@ fn idles_ten_seconds(
     cache.insert("b", "bob");
     assert_eq!(cache.entry_count(), 2);
     step(2);
-    // This is no use.
+    // This does not count as a use.
     assert!(cache.contains_key(&"a") && cache.contains_key(&"b"));
     assert_eq!(cache.entry_count(), 2);
     // Ours may let an idle entry live a 64th longer.
@@ -184,7 +184,7 @@ pub(super) fn ensure_access_time_is_updated_immediately_after_read(shape: Shape)
     assert_eq!(cache.get(&1), Some(1));
 }
 
-/// What loads ask of an expiry: creation if they load, a read if the key is there.
+/// The calls of an expiry by loads: creation if they load, a read if the key is present.
 pub(super) fn test_expiry_using_get_with(shape: Shape) {
     let asked = Asked::default();
     let expiry = TenSeconds { asked: asked.clone(), from_creation: false, from_read: false };
@@ -196,7 +196,7 @@ pub(super) fn test_expiry_using_get_with(shape: Shape) {
     assert_eq!(asked.counts(), [2, 1, 0], "creations, reads, updates that it was asked for");
 }
 
-/// One lifetime or none, as a switch says.
+/// One lifetime or none, by a switch.
 struct Switched {
     expires: Arc<AtomicBool>,
     lifetime: Duration,
@@ -224,7 +224,7 @@ impl Expiry<&'static str, &'static str> for Switched {
     }
 }
 
-/// An update that says for ever brings an entry back that had expired.
+/// An update without a lifetime restores an expired entry.
 pub(super) fn expire_after_update_none_on_expired_entry(shape: Shape) {
     let expires = Arc::new(AtomicBool::new(true));
     let expiry =
@@ -291,7 +291,7 @@ pub(super) fn test_optionally_get_with_expired_entry_bug(shape: Shape) {
     assert_eq!(ask(), Some(1));
     mock.increment(Duration::from_millis(1_980));
     assert_eq!(ask(), Some(1));
-    // Expired, and nobody has taken it out yet.
+    // Expired, and not removed yet.
     mock.increment(Duration::from_millis(30));
     assert_eq!(ask(), Some(2));
     mock.increment(seconds(10));
@@ -299,7 +299,7 @@ pub(super) fn test_optionally_get_with_expired_entry_bug(shape: Shape) {
     assert_eq!(ask(), Some(3));
 }
 
-/// An entry that expires, is replaced and removed leaves nothing that is counted.
+/// An entry that expires, is replaced and removed leaves nothing in the counts.
 pub(super) fn test_race_between_updating_entry_and_processing_its_write_ops(shape: Shape) {
     let mock = Mock::default();
     let cache = Names::builder(shape).max_capacity(2).time_to_idle(seconds(1)).clock(&mock).build();
@@ -314,19 +314,19 @@ pub(super) fn test_race_between_updating_entry_and_processing_its_write_ops(shap
     assert_eq!(cache.entry_count(), 0);
 }
 
-/// One event that an expiry is to be asked for, and what it answers.
+/// An expected event of an expiry, and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Event {
     Create,
-    /// With so many seconds left.
+    /// A read with this number of seconds left.
     Read(u64),
     Update(u64),
 }
 
-/// An event that comes next, and its answer in seconds.
+/// The next event, and its answer in seconds.
 type Line = (Event, Option<u64>);
 
-/// Answers what it was told to answer, to the event that it was told to expect, once.
+/// Gives the set answer to the expected event, once.
 #[derive(Clone, Default)]
 struct Scripted(Arc<Mutex<Option<Line>>>);
 
@@ -362,13 +362,13 @@ impl Expiry<u64, u64> for Scripted {
     }
 }
 
-/// A time to live of 16 s, one to idle of 7 s, and what an expiry says: the shortest holds.
+/// A time to live of 16 s, one to idle of 7 s, and an expiry: the shortest holds.
 pub(super) fn test_per_entry_expiration(shape: Shape) {
     const TTI: u64 = 7;
-    /// What happens to a key: so many seconds later, this event with this answer.
+    /// The events of a key: seconds since the last, the event, and the answer.
     type Story = &'static [(u64, Event, Option<u64>)];
     use Event::{Create, Read, Update};
-    // Each ends so many seconds after its last event.
+    // Each with the seconds from its last event to its end.
     let stories: [(Story, u64); 7] = [
         (&[(0, Create, Some(1))], 1),
         (&[(0, Create, None), (1, Read(TTI - 1), Some(3))], 3),

@@ -1,4 +1,4 @@
-//! Threads that ask for what is being loaded or computed.
+//! Threads that request keys while they are loaded or computed.
 
 use std::sync::{Arc, Barrier, RwLock};
 use std::thread::spawn;
@@ -12,7 +12,7 @@ type Words = Cache<u64, &'static str>;
 
 const KEY: u64 = 0;
 
-/// One loads; who asks meanwhile shares that, who only looks finds nothing.
+/// One thread loads; other requests share the load, a plain get finds nothing.
 pub(super) fn get_with(shape: Shape) {
     let (begun, may_end) = (Gate::default(), Gate::default());
     let cache = Words::new(shape, 100);
@@ -36,7 +36,7 @@ pub(super) fn get_with(shape: Shape) {
     assert_eq!(cache.get(&KEY), Some("thread 1"));
 }
 
-/// The same with what is loaded anew if it is not wanted any more.
+/// The same, with a value that is loaded again if it is unwanted.
 pub(super) fn entry_or_insert_with_if(shape: Shape) {
     let (begun, may_end) = (Gate::default(), Gate::default());
     let cache = Words::new(shape, 100);
@@ -73,7 +73,7 @@ pub(super) fn entry_or_insert_with_if(shape: Shape) {
 
 type Load<T> = Box<dyn FnOnce() -> T>;
 
-/// Asks with a loader that may have nothing.
+/// Requests with a loader that may have no value.
 type Ask = fn(&Words, Load<Option<&'static str>>) -> Option<&'static str>;
 
 fn by_error(cache: &Words, load: Load<Option<&'static str>>) -> Option<&'static str> {
@@ -84,7 +84,7 @@ fn by_none(cache: &Words, load: Load<Option<&'static str>>) -> Option<&'static s
     cache.optionally_get_with(&KEY, load)
 }
 
-/// Who waits for a load shares its failure; the next one loads again.
+/// Waiting requests share the failure of a load; the next request loads again.
 fn shares_failures(shape: Shape, ask: Ask) {
     let cache = Words::new(shape, 100);
     for outcome in [None, Some("thread 3")] {
@@ -121,7 +121,7 @@ pub(super) fn optionally_get_with(shape: Shape) {
     shares_failures(shape, by_none);
 }
 
-/// A loader that panics lets the next have a go.
+/// If a loader panics, the next request loads.
 fn handle_panic(ask: fn(&Cache<u64, u64>, Load<u64>) -> u64) {
     let cache = Cache::<u64, u64>::new(Shape::Sync, 16);
     let barrier = Arc::new(Barrier::new(2));
@@ -150,10 +150,10 @@ pub(super) fn handle_panic_in_try_get_with() {
     });
 }
 
-/// A computation, which calls what it is given when it has seen the value.
+/// A computation, which calls its argument once it has seen the value.
 type Step<T> = Box<dyn FnOnce(&dyn Fn()) -> T + Send>;
 
-/// Each thread computes when the one before is in its function, and waits for it.
+/// Each thread computes while the previous one is in its function, and waits for it.
 fn one_after_the_other<T: Send + 'static>(steps: Vec<Step<T>>) -> Vec<T> {
     let gates: Vec<(Gate, Gate)> = steps.iter().map(|_| Default::default()).collect();
     let mut threads = Vec::new();
@@ -167,7 +167,7 @@ fn one_after_the_other<T: Send + 'static>(steps: Vec<Step<T>>) -> Vec<T> {
                 may_end.pass();
             })
         }));
-        // It waits for the one before, which has its function done only now.
+        // It waits for the one before, whose function ends only now.
         match last {
             None => begun.pass(),
             Some((_, last_may_end)) => {
@@ -199,7 +199,7 @@ pub(super) fn upsert_with() {
 
 pub(super) type Shared = Arc<RwLock<Vec<u64>>>;
 
-/// What a step expects to see, and what it does.
+/// The value that a step expects, and its action.
 #[derive(Clone, Copy)]
 pub(super) enum Does {
     PutNew(u64),
@@ -258,7 +258,7 @@ fn compute(
     })
 }
 
-/// What was computed, by name, and the items.
+/// The result of a computation, by name, and the items.
 fn shown(computed: Result<Computed<Shared>, ()>) -> (&'static str, Vec<u64>) {
     let items = |value: Shared| value.read().expect("no panic under it").clone();
     match computed {

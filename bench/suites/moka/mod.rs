@@ -47,7 +47,7 @@ macro_rules! shaped {
     };
 }
 
-/// What is tested of all three caches alike.
+/// Tests that all three caches share.
 macro_rules! alike {
     ($shape:expr, $one:expr) => {
         vec![
@@ -64,7 +64,7 @@ macro_rules! alike {
     };
 }
 
-/// What is tested of `sync` and `future` alike.
+/// Tests that `sync` and `future` share.
 macro_rules! both {
     ($shape:expr) => {
         vec![
@@ -222,7 +222,7 @@ fn whole() -> Vec<Case> {
         case!(Same test_seg_cache_optionally_get_with, || whole::test_optionally_get_with(FOUR)),
         case!(Same test_cache_try_get_with, || whole::test_try_get_with(Sync)),
         case!(Same test_seg_cache_try_get_with, || whole::test_try_get_with(FOUR)),
-        // Of the program for tokio, and then of that for Actix.
+        // From the program for tokio, then from that for Actix.
         case!(Same test_get_with, whole::test_get_with_tokio),
         case!(Same test_optionally_get_with, whole::test_optionally_get_with_tokio),
         case!(Same test_try_get_with, whole::test_try_get_with_tokio),
@@ -233,7 +233,7 @@ fn whole() -> Vec<Case> {
         ),
         shaped!(Same whole::eviction_converges_under_concurrent_key_reuse(Sync)),
         shaped!(Same whole::eviction_converges_under_concurrent_key_reuse(Future)),
-        // Of `runtime_tokio.rs`, and of `runtime_actix_rt2.rs`.
+        // From `runtime_tokio.rs`, and from `runtime_actix_rt2.rs`.
         case!(Same main, whole::main),
         case!(Same main, whole::main),
         case!(Same test_timer_wheel_panic, whole::test_timer_wheel_panic),

@@ -1,4 +1,4 @@
-//! What a listener is told.
+//! Notices to a listener.
 
 use std::sync::{Arc, Mutex};
 use std::thread::spawn;
@@ -12,7 +12,7 @@ use crate::wait::{Gate, waiting};
 
 type Names = Cache<&'static str, &'static str>;
 
-/// As in `basic_single_thread` about what is refused, and about which of the three goes.
+/// As in `basic_single_thread` about refusals, and about which of the three is removed.
 pub(super) fn test_removal_notifications(shape: Shape) {
     let builder = Names::builder(shape).max_capacity(3).eviction_policy(Policy::WTinyLfu);
     let (builder, log) = builder.log();
@@ -45,8 +45,8 @@ pub(super) fn test_removal_notifications(shape: Shape) {
     assert_eq!(cache.entry_count(), 3);
 }
 
-/// What has expired is told as that, whatever operation comes upon it. Theirs counts it until then;
-/// in ours the first `get` that comes upon it may take it out.
+/// Expired entries are reported as such, whatever operation finds them. Theirs counts them until
+/// then; in ours the first `get` that finds one may remove it.
 pub(super) fn test_immediate_removal_notifications_with_updates(shape: Shape) {
     let mock = Mock::default();
     let (builder, log) = Names::builder(shape)
@@ -86,7 +86,7 @@ pub(super) fn test_immediate_removal_notifications_with_updates(shape: Shape) {
     told(&log, vec![("alice", "a3", Cause::Expired)]);
 }
 
-/// The second notice of a key waits until the first has been dealt with.
+/// The second notice of a key waits until the first has been handled.
 pub(super) fn test_key_lock_used_by_immediate_removal_notifications() {
     let events: Arc<Mutex<Vec<String>>> = Arc::default();
     let (in_first, may_go_on) = (Gate::default(), Gate::default());
@@ -130,7 +130,7 @@ pub(super) fn test_key_lock_used_by_immediate_removal_notifications() {
     assert_eq!(*events, expected);
 }
 
-/// A listener that panics does not disturb those who write.
+/// A listener that panics does not disturb writers.
 pub(super) fn recover_from_panicking_eviction_listener(shape: Shape) {
     let log = Arc::new(Mutex::new(Vec::new()));
     let written = Arc::clone(&log);
@@ -145,6 +145,6 @@ pub(super) fn recover_from_panicking_eviction_listener(shape: Shape) {
     cache.insert("alice", "a2");
     cache.invalidate(&"alice");
     cache.run_pending_tasks();
-    // Theirs is not told anything any more.
+    // Their listener gets no more notices.
     told(&log, vec![]);
 }

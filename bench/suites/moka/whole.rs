@@ -13,10 +13,10 @@ use crate::tasks::{Tasks, turn};
 const THREADS: u64 = 16;
 const KEY: &str = "key1";
 
-/// Asks in one of four ways, by number.
+/// Requests in one of four ways, by number.
 type Ask = fn(&Cache<u64, String>, u64, &dyn Fn() -> String) -> String;
 
-/// All threads ask at once, each in one of the ways; one of them loads.
+/// All threads request at once, each in one of the ways; one of them loads.
 fn one_loads(shape: Shape, ask: Ask) {
     let cache = Cache::<u64, String>::new(shape, 100);
     let (calls, barrier) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(THREADS as usize)));
@@ -27,7 +27,7 @@ fn one_loads(shape: Shape, ask: Ask) {
                 barrier.wait();
                 let load = || {
                     calls.fetch_add(1, SeqCst);
-                    // As long as theirs: ten megabytes.
+                    // Ten megabytes, as in theirs.
                     String::from_utf8(vec![b'.'; 10 << 20]).expect("points")
                 };
                 assert_eq!(ask(&cache, thread % 4, &load).len(), 10 << 20);
@@ -63,7 +63,7 @@ pub(super) fn test_try_get_with(shape: Shape) {
     });
 }
 
-/// The same with tasks, four a thread; a load takes several turns.
+/// The same with four tasks a thread; a load takes several turns.
 fn one_task_loads(ask: AskAsync) {
     let cache = Cache::<u64, String>::new(Shape::Future, 100);
     let (calls, barrier) = (Arc::new(AtomicU64::new(0)), Arc::new(Barrier::new(4)));
@@ -122,7 +122,7 @@ pub(super) fn test_try_get_with_tokio() {
     });
 }
 
-/// Additions are all counted. The function of theirs is `async`, and awaits nothing.
+/// Additions are all counted. Their function is `async`, but awaits nothing.
 pub(super) fn test_and_compute_with_concurrent_atomicity() {
     let cache = Cache::<u64, u64>::new(Shape::Future, 100);
     cache.insert(1, 0);
@@ -143,7 +143,7 @@ pub(super) fn test_and_compute_with_concurrent_atomicity() {
     assert_eq!(cache.get(&1), Some(800));
 }
 
-/// Keys that come again and again among keys that come once: the bound holds in the end.
+/// Recurring keys among keys that come once: the bound holds in the end.
 pub(super) fn eviction_converges_under_concurrent_key_reuse(shape: Shape) {
     const CAPACITY: u64 = 160;
     let cache = Cache::<u64, u64>::builder(shape)
@@ -170,7 +170,7 @@ pub(super) fn eviction_converges_under_concurrent_key_reuse(shape: Shape) {
     assert!(cache.entry_count() <= CAPACITY, "{}", cache.entry_count());
 }
 
-/// Tasks and threads write and read keys of their own, and take out each fourth.
+/// Tasks and threads write and read their own keys, and remove each fourth.
 pub(super) fn main() {
     const EACH: u64 = 64;
     let cache = Cache::<u64, String>::new(Shape::Future, 10_000);
@@ -206,7 +206,7 @@ pub(super) fn main() {
     }
 }
 
-/// Odd values live for a moment, even ones for ever.
+/// Odd values live briefly, even ones for ever.
 struct OddOnes;
 
 impl Expiry<u64, u64> for OddOnes {
@@ -219,8 +219,8 @@ impl Expiry<u64, u64> for OddOnes {
     }
 }
 
-/// Lifetimes come and go with each write, while others read and what has expired is taken out.
-/// Theirs writes for five seconds, or a minute; ours so many rounds.
+/// Each write sets or removes a lifetime, while others read and expired entries are removed. Theirs
+/// writes for five seconds, or a minute; ours for `rounds` rounds.
 fn lifetimes_come_and_go(threads: u64, rounds: u64, invalidates: bool) {
     let cache = Cache::<u64, u64>::builder(Shape::Sync)
         .expire_after(OddOnes)

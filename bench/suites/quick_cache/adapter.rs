@@ -1,7 +1,7 @@
-//! The shape of quick_cache's caches, over ours.
+//! The interface of quick_cache's caches, over ours.
 //!
-//! A guard there is a placeholder that a caller holds. Here the function of a load is that
-//! caller: what it does before it returns it does while it holds the guard.
+//! A guard there is a placeholder that a caller holds. Here the function of a load is that caller:
+//! it holds the guard until it returns.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -15,14 +15,14 @@ pub(crate) struct Cache<K, V> {
     ours: frazil::Cache<K, V>,
 }
 
-/// What a function says of the entry that it was shown.
+/// A function's decision about an entry.
 pub(crate) enum EntryAction<T> {
     Retain(T),
     Remove,
     ReplaceWithGuard,
 }
 
-/// What became of an entry. `Vacant` and `Replaced`: the key is absent, and to be filled.
+/// The result for an entry. `Vacant` and `Replaced`: the key is absent, and the caller fills it.
 #[derive(Debug, PartialEq)]
 pub(crate) enum EntryResult<V, T> {
     Retained(T),
@@ -31,11 +31,11 @@ pub(crate) enum EntryResult<V, T> {
     Vacant,
 }
 
-/// A value, or that this caller held the guard, or that another held it for too long.
+/// A value; or this caller held the guard; or another held it for too long.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum GuardResult<V> {
     Value(V),
-    /// With whether it was filled.
+    /// Whether the caller filled it.
     Guard(bool),
     Timeout,
 }
@@ -45,7 +45,7 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> Cache<K, V> {
         Cache { ours: frazil::Cache::builder(capacity).build() }
     }
 
-    /// Where waits for guards end after so long.
+    /// A cache in which waits for guards end after `timeout`.
     pub(crate) fn with_timeout(capacity: u64, timeout: Duration) -> Self {
         let fetching = Fetching { timeout: Some(timeout), ..Fetching::default() };
         Cache { ours: frazil::Cache::builder(capacity).fetching(fetching).build() }
@@ -142,7 +142,7 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> Cache<K, V> {
         self.ours.try_get_or_insert_async(key, load).await
     }
 
-    /// `hold` runs with the guard; it fills it, or gives it up.
+    /// `hold` runs with the guard, and fills or abandons it.
     pub(crate) fn get_value_or_guard(
         &self,
         key: &K,
@@ -172,7 +172,7 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> Cache<K, V> {
         guard_result(result, held)
     }
 
-    /// `act` is shown what is there, and may change it.
+    /// `act` gets the present value, and may change it.
     pub(crate) fn entry<T>(
         &self,
         key: &K,
@@ -188,13 +188,13 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> Cache<K, V> {
         entry_result(computed, action)
     }
 
-    /// Whether a look at the entry waits longer for a guard than it is told to.
+    /// Whether `entry` waits for a guard longer than `timeout`.
     pub(crate) fn entry_times_out(&self, key: &K, timeout: Duration) -> bool {
         let look = |_: Option<&V>| Compute::Keep;
         self.ours.entry(key.clone()).and_compute_within(timeout, look).is_err()
     }
 
-    /// The same of a task, which waits for a guard without blocking its thread.
+    /// The same for a task, which waits for a guard without blocking its thread.
     pub(crate) async fn entry_async<T>(
         &self,
         key: &K,
@@ -214,7 +214,7 @@ impl<K: Hash + Eq + Clone, V: Clone + PartialEq> Cache<K, V> {
     }
 }
 
-/// Does as it is told to what was there, and was changed to this.
+/// Applies an action to the previous value, which `act` changed to `changed`.
 fn follow<V: PartialEq, T>(action: &EntryAction<T>, value: &V, changed: V) -> Compute<V> {
     match action {
         EntryAction::Retain(_) if changed == *value => Compute::Keep,

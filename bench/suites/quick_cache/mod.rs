@@ -1,4 +1,4 @@
-//! quick_cache 0.7.0: `sync`, and what `unsync` tests beyond it.
+//! quick_cache 0.7.0: `sync`, and the additional tests of `unsync`.
 
 mod adapter;
 mod plain;

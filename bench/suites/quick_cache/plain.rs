@@ -1,4 +1,4 @@
-//! What one thread sees.
+//! Tests with one thread.
 
 use frazil::Equivalent;
 
@@ -11,8 +11,8 @@ fn by_length(items: u64, capacity: u64) -> Cache<u64, String> {
     Cache::with_weighter(items, capacity, |_, value: &String| value.len() as u64)
 }
 
-/// The largest cache comes last, and only if one a hundredth as large shows that this takes no
-/// memory: as much as it could have would bring down the machine.
+/// The largest cache comes last, and only if one a hundredth as large takes no memory: its full
+/// size could exhaust the machine's memory.
 pub(super) fn test_new() {
     for capacity in [0, 1, 2, 3] {
         Numbers::new(capacity);
@@ -27,7 +27,7 @@ pub(super) fn test_new() {
     Numbers::new(u64::MAX);
 }
 
-/// How much memory this process has touched; none where the system does not say.
+/// Resident memory of this process; `None` if the system does not report it.
 fn resident_bytes() -> Option<u64> {
     let pages = std::fs::read_to_string("/proc/self/statm").ok()?;
     Some(pages.split(' ').nth(1)?.parse::<u64>().ok()? * 4096)
@@ -192,7 +192,7 @@ pub(super) fn test_entry_actions() {
     assert_eq!(replaced, EntryResult::Replaced(20));
     fill(&cache, replaced, 2, 120);
     assert_eq!(cache.get(&2), Some(120));
-    // And then the guard is given up.
+    // And then the guard is abandoned.
     let replaced = cache.entry(&2, |_| EntryAction::<()>::ReplaceWithGuard);
     assert_eq!(replaced, EntryResult::Replaced(120));
     assert_eq!(cache.get_value_or_guard(&2, || None), GuardResult::Guard(false));
@@ -203,7 +203,7 @@ pub(super) fn test_entry_actions() {
     assert_eq!(cache.get(&3), Some(30));
 }
 
-/// In a task; what waits for nothing is the same in ours.
+/// In a task; operations that never wait are the same in ours.
 pub(super) fn test_entry_async_actions() {
     block_on(async {
         let cache = Numbers::new(100);
@@ -276,7 +276,7 @@ pub(super) fn test_entry_eviction() {
     assert_eq!(cache.get(&1), None);
 }
 
-/// What weighs nothing is there for ever in theirs.
+/// In theirs entries of weight 0 stay for ever.
 pub(super) fn test_zero_weights() {
     let cache = Cache::<u64, u64>::with_weighter(100, 100, |_, &value| value);
     let churn = || (1..100).chain(1..100).for_each(|i| cache.insert(i, i));
@@ -299,7 +299,7 @@ pub(super) fn test_zero_weights() {
     assert_eq!(cache.get(&0), Some(0));
 }
 
-/// The next five: ours wait for nobody, so they never say that they would have to.
+/// The next five: ours never wait, so they never report that they would have to.
 pub(super) fn test_try_contains_key() {
     let cache = Numbers::new(100);
     cache.insert(1, 10);
@@ -356,7 +356,7 @@ pub(super) fn test_guard_drop_after_remove_and_reuse() {
     assert_eq!(cache.get(&2), Some(222));
 }
 
-/// Two references that stand for a pair.
+/// Two references that represent a pair.
 #[derive(Hash)]
 struct Pair<A, B>(A, B);
 

@@ -36,7 +36,7 @@ pub(super) fn test_multiple_threads() {
     });
 }
 
-/// All ask at once, and loads fail until one is to succeed: as many load as that takes.
+/// All request at once, and loads fail until a given one succeeds: exactly that many run.
 fn load_until_one_succeeds(ask: impl Fn(&Numbers, &dyn Fn() -> Option<u64>) + Sync) {
     for round in 0..ROUNDS {
         let succeeds = round * 7 % CALLERS;
@@ -104,7 +104,7 @@ pub(super) fn test_value_or_guard_async() {
     tasks_load_until_one_succeeds(async |cache, entered, succeeds| {
         loop {
             let load = async { (entered.fetch_add(1, SeqCst) == succeeds).then_some(1) };
-            // Whoever waits too long drops the future and asks again.
+            // A task that waits too long drops the future and requests again.
             match within(3, cache.get_value_or_guard_async(&1, load)).await {
                 Some(GuardResult::Value(value)) => return assert_eq!(value, 1),
                 Some(GuardResult::Guard(_)) => return,
@@ -114,7 +114,7 @@ pub(super) fn test_value_or_guard_async() {
     });
 }
 
-/// A thread that holds the guard of key 1, and what it does when it may go on.
+/// A thread that holds the guard of key 1, and fills or abandons it when it may continue.
 fn holder(cache: &Arc<Numbers>, fills: Option<u64>) -> (Gate, JoinHandle<()>) {
     let (held, may_go_on) = (Gate::default(), Gate::default());
     let thread = {
@@ -136,7 +136,7 @@ fn look(value: &mut u64) -> EntryAction<u64> {
     EntryAction::Retain(*value)
 }
 
-/// What an entry comes to that had to wait for a guard.
+/// The result of an entry that had to wait for a guard.
 fn after_guard(
     cache: &Arc<Numbers>,
     fills: Option<u64>,
@@ -209,7 +209,7 @@ fn holds_tenfold(cache: &Numbers) {
     assert!((0..KEYS).all(|key| cache.get(&key).is_none_or(|value| value == key * 10)));
 }
 
-/// Without their timeout of 10 ms, after which they go on to the next key.
+/// Without their timeout of 10 ms, after which they continue with the next key.
 pub(super) fn test_entry_concurrent_stress() {
     let cache = Numbers::new(1_000);
     let barrier = Barrier::new(8);
@@ -258,8 +258,8 @@ pub(super) fn test_entry_async_concurrent_stress() {
     holds_tenfold(&cache);
 }
 
-/// A task that is polled with another waker while what it waits for comes. Theirs is under a
-/// checker of interleavings, as are ours of the same: `crates/frazil/tests/interleavings`.
+/// A task that is polled with another waker while its value arrives. Their test runs under a
+/// checker of interleavings, as do ours of this: `crates/frazil/tests/interleavings`.
 pub(super) fn test_waker_change_race() {
     for _ in 0..ROUNDS {
         let cache = Arc::new(Numbers::new(100));
@@ -278,7 +278,7 @@ pub(super) fn test_waker_change_race() {
 }
 
 /// Threads and tasks that hold guards, give up, time out, insert and remove, until all have seen
-/// the value. Theirs is under a checker too.
+/// the value. Their test runs under a checker too.
 pub(super) fn test_guard_works() {
     const PAIRS: u64 = 10;
     for round in 0..ROUNDS {
@@ -286,7 +286,7 @@ pub(super) fn test_guard_works() {
         let (entered, barrier) = (AtomicU64::new(0), Barrier::new(1 + PAIRS as usize));
         let solves = round * 37 % 100;
         let enter = || (entered.fetch_add(1, SeqCst) >= solves).then_some(1);
-        // Whether it has seen the value; if it has seen another, that goes now and then.
+        // Whether it has seen the value; another value is removed sometimes.
         let seen = |chance: u64, result| match result {
             GuardResult::Value(1) => true,
             GuardResult::Value(_) => {
@@ -365,7 +365,7 @@ pub(super) fn test_entry_async_concurrent_guard_abandoned() {
     holder.join().expect("no panic");
 }
 
-/// As `test_waker_change_race`, of a computation.
+/// As `test_waker_change_race`, for a computation.
 pub(super) fn test_entry_waker_change_race() {
     for _ in 0..ROUNDS {
         let cache = Arc::new(Numbers::new(100));
@@ -378,8 +378,8 @@ pub(super) fn test_entry_waker_change_race() {
     }
 }
 
-/// As `test_guard_works`, with computations that look, remove and give way, until all have seen
-/// the value.
+/// As `test_guard_works`, with computations that look up, remove and yield, until all have seen the
+/// value.
 pub(super) fn test_entry_works() {
     const PAIRS: u64 = 10;
     for round in 0..ROUNDS {
@@ -393,7 +393,7 @@ pub(super) fn test_entry_works() {
                 _ => EntryAction::ReplaceWithGuard,
             }
         };
-        // Whether it has seen the value. Who finds none fills the place at last.
+        // Whether it has seen the value. A task that finds none finally fills the place.
         let seen = |chance: u64, result| match result {
             EntryResult::Retained(1) => true,
             EntryResult::Retained(_) => {
@@ -433,7 +433,7 @@ pub(super) fn test_entry_works() {
                 let (cache, seen) = (&cache, &seen);
                 tasks.spawn(async move {
                     for chance in task.. {
-                        // Given up now and then, while it waits.
+                        // Sometimes dropped while it waits.
                         let result = within(chance as u32 % 5, cache.entry_async(&0, act(chance)));
                         if result.await.is_some_and(|result| seen(chance, result)) {
                             break;

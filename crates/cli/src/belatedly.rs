@@ -1,4 +1,4 @@
-//! `belatedly` in tables of policies. It is not a policy, but a bound and a schedule for one trace.
+//! `belatedly` in tables of policies. It is no policy, but a bound and a schedule for one trace.
 
 use anyhow::anyhow;
 use frazil_policy::{PolicySpec, SpecError};

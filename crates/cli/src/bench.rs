@@ -20,20 +20,20 @@ use crate::output::{self, Output, Row, row};
 use crate::trace_args::{TraceArgs, Wanted};
 
 const SECONDS: f64 = 2.0;
-/// Operations of the streams that are generated for all threads together,
+/// Operations of the generated streams of all threads together.
 const OPERATIONS: usize = 8_000_000;
-/// and at least so many for each, because a thread that runs for a time slice while others wait
-/// should not return to keys that it has just requested.
+/// Least operations for each thread: a thread that runs for a time slice while others wait should
+/// not return to keys that it has just requested.
 const THREAD_OPERATIONS: usize = 500_000;
-/// Memory is not measured of a cache that would take more bytes than about this.
+/// The memory of a cache above about this number of bytes is not measured.
 const MEMORY_MAX: u64 = 2 << 30;
 /// Bytes of an entry beside its value, estimated generously, for that check.
 const ENTRY_BYTES: u64 = 64;
-/// Threads look whether to stop only after some operations, each of which may wait so long.
+/// Threads check whether to stop only after some operations, each of which may wait this long.
 const BACKEND_MAX_US: f64 = 1e5;
 /// Requests in flight on a thread whose misses wait.
 const MPL_A_THREAD: usize = 16;
-/// A share of a core below this says that the machine had other work.
+/// A share of a core below this means that the machine had other work.
 const LEAST_SHARE: f64 = 0.9;
 
 /// Measure the concurrent cache with threads.
@@ -285,7 +285,8 @@ impl Plan<'_> {
                 }
             }
         }
-        // Streams are made once for a number of threads, but that is the last to vary.
+        // Streams are made once for each number of threads, although that varies fastest in the
+        // output.
         lines.sort_by_key(|&(place, _)| place);
         Ok(lines.into_iter().map(|(_, line)| line).collect())
     }
@@ -363,7 +364,7 @@ impl Plan<'_> {
     }
 }
 
-/// Bytes an entry, where that is not too much to measure.
+/// Bytes an entry, unless the cache is too large to measure.
 fn memory_of(args: &Args, policy: Setup, capacity: u64) -> anyhow::Result<Option<f64>> {
     let entry = ENTRY_BYTES + u64::from(args.value_bytes.unwrap_or(0));
     if capacity.saturating_mul(entry) > MEMORY_MAX {
@@ -376,8 +377,8 @@ fn memory_of(args: &Args, policy: Setup, capacity: u64) -> anyhow::Result<Option
     measured_entry_bytes(policy, capacity, args.value_bytes)
 }
 
-/// Bytes an entry, key and value among them, measured in a process that has used no memory before.
-/// `None` where the system does not tell.
+/// Bytes an entry, including key and value, measured in a process that has used no memory before.
+/// `None` if the system does not report it.
 pub(crate) fn measured_entry_bytes(
     policy: Setup,
     capacity: u64,
@@ -396,7 +397,7 @@ pub(crate) fn measured_entry_bytes(
         let problem = String::from_utf8_lossy(&output.stderr);
         bail!("memory of {policy} at {capacity} entries: {} {problem}", output.status);
     }
-    // Nothing is printed where the system does not tell.
+    // The process prints nothing if the system does not report it.
     Ok(String::from_utf8_lossy(&output.stdout).trim().parse().ok())
 }
 

@@ -45,18 +45,18 @@ pub(crate) fn offering<P>(names: impl IntoIterator<Item = &'static str>, parser:
     Offering { parser, names: names.into_iter().collect() }
 }
 
-/// Policies as they are typed, which the verb reads; the names of all.
+/// Parses a policy as text, for the verb to read; offers the names of all policies.
 pub(crate) fn policies() -> impl TypedValueParser<Value = String> {
     offering(PolicySpec::NAMES, StringValueParser::new())
 }
 
-/// The same of those that need no future.
+/// The same for online policies.
 pub(crate) fn online_policies() -> impl TypedValueParser<Value = String> {
     let online = |name: &&str| name.parse().is_ok_and(|spec: PolicySpec| !spec.is_offline());
     offering(PolicySpec::NAMES.into_iter().filter(online), StringValueParser::new())
 }
 
-/// The same of those that the cache has.
+/// The same for the cache's policies.
 #[cfg(feature = "full")]
 pub(crate) fn cached_policies() -> impl TypedValueParser<Value = String> {
     offering(frazil_policy::Online::NAMES, StringValueParser::new())

@@ -1,13 +1,13 @@
 //! Today's date, for files that may be read much later.
 
-/// The day, in universal time.
+/// Today's date in UTC.
 pub(crate) fn today() -> String {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let days = since.map_or(0, |since| since.as_secs() / 86_400);
     date(days)
 }
 
-/// The day so many days after the first of 1970, by Hinnant's `civil_from_days`.
+/// The date `days` days after 1 January 1970, by Hinnant's `civil_from_days`.
 fn date(days: u64) -> String {
     let days = days + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);

@@ -1,7 +1,8 @@
 //! The verbs whose results are rows, for a program that has the command inside it, as the Python
 //! package does.
 //!
-//! The words are those of the command line, so options, their defaults and their checks exist once.
+//! The arguments are those of the command line, so options, their defaults and their checks exist
+//! once.
 
 use std::ffi::OsString;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::{Cli, Verb, Watch, advise, mrc, simulate, trace_command};
 /// Why a verb has no rows.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// The words ask for something that makes no sense.
+    /// The arguments are invalid.
     #[error("{0}")]
     Usage(String),
     /// A trace could not be read.
@@ -25,7 +26,7 @@ pub enum Problem {
     /// Something else went wrong.
     #[error("{0}")]
     Failed(String),
-    /// The watch was told to stop it.
+    /// The watch stopped it.
     #[error("stopped")]
     Stopped,
 }
@@ -43,10 +44,10 @@ impl From<Failure> for Problem {
     }
 }
 
-/// A trace in memory, which stands for a file of its name.
+/// A trace in memory, used instead of a file of its name.
 #[derive(Clone, Debug)]
 pub enum InMemory {
-    /// Its records, which are taken in as those of a file are.
+    /// Its records, which are read like those of a file.
     Records(Arc<Records>),
     /// The result of [`decode`] for words with the same options.
     Decoded(Arc<Loaded>),
@@ -66,7 +67,7 @@ pub enum InMemory {
 /// ```
 ///
 /// # Errors
-/// Where the command would fail, and when it is stopped.
+/// If the command would fail, or is stopped.
 pub fn rows(
     words: &[OsString],
     memory: &[(String, InMemory)],
@@ -93,8 +94,9 @@ pub fn rows(
     Ok(rows?)
 }
 
-/// The trace of the words of `simulate`, with all that their policies and options need of it: one
-/// decoding for many calls of [`rows`], each with one of the policies and one of the capacities.
+/// The trace named by arguments of `simulate`, with all data that their policies and options need:
+/// one decoding for many calls of [`rows`], each with one of the policies and one of the
+/// capacities.
 ///
 /// ```
 /// use frazil_cli::{InMemory, decode, rows};
@@ -108,7 +110,7 @@ pub fn rows(
 /// ```
 ///
 /// # Errors
-/// As [`rows`]; and if the words name more traces than one, or none.
+/// As [`rows`]; and if the arguments name several traces or none.
 pub fn decode(
     words: &[OsString],
     memory: &[(String, InMemory)],

@@ -8,15 +8,15 @@ use crate::Watch;
 
 /// Why a verb did not succeed.
 pub(crate) enum Failure {
-    /// The command line asks for something that makes no sense: exit code 2.
+    /// The command line is invalid: exit code 2.
     Usage(anyhow::Error),
     /// A trace could not be read or written: exit code 2 if that is due to the command line, else 1.
     Trace(TraceError),
     /// Something else went wrong: exit code 1.
     Failed(anyhow::Error),
-    /// The program around the command wanted no more.
+    /// The program around the command stopped it.
     Stopped,
-    /// The reader of our output has left, as `head` does: exit code 0, no word.
+    /// The reader of our output has closed it, as `head` does: exit code 0, no message.
     ReaderLeft,
 }
 
@@ -26,7 +26,7 @@ impl Failure {
         Failure::Usage(error.into())
     }
 
-    /// The error, if other work can go on beside it.
+    /// The error, if other work can continue.
     #[cfg(feature = "full")]
     pub(crate) fn error(self) -> Result<anyhow::Error, Failure> {
         match self {
@@ -65,7 +65,7 @@ impl Failure {
     }
 }
 
-/// Tells people something beside the results.
+/// Prints a note for people beside the results.
 pub(crate) fn note(text: &str) {
     match Watch::current() {
         Some(watch) => watch.note(printable(text)),
@@ -73,9 +73,9 @@ pub(crate) fn note(text: &str) {
     }
 }
 
-/// One line on standard error, with nothing in it that a terminal would obey.
+/// One line on standard error, without control characters for a terminal.
 fn say(line: &str) {
-    // If even this cannot be written, there is no way to report it.
+    // If this cannot be written, it cannot be reported.
     let _ = writeln!(std::io::stderr(), "{}", printable(line));
 }
 

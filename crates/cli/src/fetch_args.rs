@@ -1,4 +1,4 @@
-//! The flags for delayed hits: the latency of fetches, and the clock that it is measured by.
+//! The flags for delayed hits: the latency of fetches, and its clock.
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
@@ -34,7 +34,7 @@ enum Clock {
 }
 
 impl FetchArgs {
-    /// Whether fetches take time. Bad usage where it cannot be read how much.
+    /// The latency of fetches, if they take time. Bad usage if it cannot be parsed.
     pub(crate) fn latency(&self) -> Result<Option<FetchLatency>, Failure> {
         let Some(text) = &self.fetch_latency else { return Ok(None) };
         let latency = FetchLatency::parse(text, self.clock())

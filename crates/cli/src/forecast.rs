@@ -17,18 +17,17 @@ use crate::profile;
 
 /// Measured by `frazil calibrate` on the machine that the documents' figures are from.
 const REFERENCE: &str = include_str!("reference.toml");
-/// Policies that `frazil advise` compares unless told otherwise, and `frazil calibrate` measures.
+/// Policies that `frazil advise` compares, and `frazil calibrate` measures, by default.
 pub(crate) const COMPARED: &str = "fifo,lru,clock,mobius,s3-fifo,two-queue,arc,lirs,w-tinylfu";
 /// Default of the requests in flight for each core: a server that does not block on misses.
 const MPL_A_CORE: usize = 16;
 /// The other settings of a report beside the requested one.
 const CORES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 const BACKENDS_US: [f64; 5] = [1.0, 10.0, 100.0, 1_000.0, 10_000.0];
-/// p* is looked for from this hit ratio on, as in paper 1.
+/// p* is searched from this hit ratio on, as in paper 1.
 const LEAST_HIT_RATIO: f64 = 0.4;
-/// Requests that are simulated for latencies: so many for each request in flight, within these
-/// bounds, but always at least so many rounds of all requests in flight; the first so many rounds
-/// do not count.
+/// Requests simulated for latencies: a number for each request in flight, within bounds, but at
+/// least a number of rounds of all requests in flight; the first rounds do not count.
 const TIMED_EACH: u64 = 50;
 const TIMED: [u64; 2] = [50_000, 1_000_000];
 const ROUNDS: u64 = 4;
@@ -66,7 +65,7 @@ pub(crate) struct Setting {
     pub(crate) mpl: usize,
 }
 
-/// The model with all that does not change from cell to cell.
+/// The model with all data common to the cells.
 pub(crate) struct Forecast {
     profile: Profile,
     /// By policy, its figures in the profile.
@@ -77,10 +76,10 @@ pub(crate) struct Forecast {
     mpl: Option<usize>,
 }
 
-/// The profile's entry by whose costs a policy is predicted.
+/// The profile's entry that gives a policy its costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Costs<'p> {
-    /// It was measured itself. Where its chance starts does not matter.
+    /// The policy itself was measured. Its seed does not matter.
     Own(&'p str),
     /// Costs of a policy that promotes on another random share of the hits, so the factor of turns
     /// per hit is known.
@@ -96,7 +95,7 @@ impl<'p> Costs<'p> {
         }
     }
 
-    /// How they were come by, in a word for scripts.
+    /// The origin of the costs, as a word for scripts.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Costs::Own(_) => "measured",
@@ -110,7 +109,7 @@ impl<'p> Costs<'p> {
     }
 }
 
-/// Share of its hits that a policy promotes, where it is known beforehand.
+/// Share of its hits that a policy promotes, if known beforehand.
 fn promoting(policy: &PolicySpec) -> Option<f64> {
     match policy {
         PolicySpec::Online(Online::Lru) => Some(1.0),
@@ -136,19 +135,19 @@ fn without_seed(policy: &PolicySpec) -> PolicySpec {
 pub(crate) struct Predicted {
     pub(crate) throughput_mops: f64,
     /// The range of this figure if the machine is calibrated again: the prediction with all times
-    /// longer, and shorter, by the calibration's error on so many cores, or by the spread in a
-    /// profile without that error.
+    /// longer, and shorter, by the calibration's error on this number of cores, or by the spread in
+    /// a profile without that error.
     pub(crate) range_mops: [f64; 2],
     /// Mean time from a request to its answer.
     pub(crate) response_us: f64,
     /// The limit of the throughput.
     pub(crate) bottleneck: String,
-    /// Between which hit ratios the throughput would be highest, all else being equal.
+    /// The range of hit ratios with the highest throughput, all else being equal.
     pub(crate) p_star: [f64; 2],
 }
 
 impl Predicted {
-    /// Between how many times the predicted throughput it may be.
+    /// The range as factors of the predicted throughput.
     pub(crate) fn doubt(&self) -> [f64; 2] {
         self.range_mops.map(|mops| mops / self.throughput_mops.max(f64::MIN_POSITIVE))
     }
@@ -158,7 +157,7 @@ fn alone(profile: &Profile) -> BTreeMap<String, Profile> {
     profile.networks.keys().map(|name| (name.clone(), profile.only(name))).collect()
 }
 
-/// The profile with all times as long, and as short, as another calibration may find them.
+/// The profile with all times as long, and as short, as another calibration may measure them.
 fn longer_and_shorter(
     profile: &Profile,
     name: &str,
@@ -236,12 +235,12 @@ impl Forecast {
         self.profile.machine.cores
     }
 
-    /// Whether the profile was measured with as many cores.
+    /// Whether the profile was measured with the requested number of cores.
     pub(crate) fn is_measured(&self) -> bool {
         self.setting.cores <= self.profile.machine.cores
     }
 
-    /// Whether ranges are made of how far calibrations differ.
+    /// Whether ranges come from the difference between calibrations.
     pub(crate) fn knows_errors(&self) -> bool {
         self.profile.networks.values().any(|network| network.errors.is_some())
     }
@@ -251,8 +250,7 @@ impl Forecast {
         self.profile.think.contains_key(Profile::FROZEN_HIT)
     }
 
-    /// Bytes that an entry of a policy takes beside key and value. `None` where the profile does
-    /// not say it.
+    /// Bytes of a policy's entry beside key and value. `None` if the profile lacks them.
     pub(crate) fn entry_bytes(&self, policy: &PolicySpec) -> Option<f64> {
         let name = self.costs_of(policy)?.name();
         self.profile.networks.get(name)?.entry_bytes
@@ -271,7 +269,7 @@ impl Forecast {
             return Some(Costs::Own(name));
         }
         if let Some(promoting) = promoting(policy) {
-            // The nearest has most of its costs in common.
+            // The nearest network shares most of its costs.
             let near = networks()
                 .filter_map(|(name, other)| Some((name, self::promoting(&other)?)))
                 .filter(|(_, other)| *other > 0.0)
@@ -309,7 +307,7 @@ impl Forecast {
         {
             *mops = throughput(&profile, &conditions)?;
         }
-        // One, because a copy for each of hundreds of hit ratios takes as long as their networks.
+        // One copy: a copy for each of hundreds of hit ratios would take as long as their networks.
         let mut moved = conditions;
         let best = peak((LEAST_HIT_RATIO.min(hit_ratio), 1.0), |hit_ratio| {
             moved.hit_ratio = hit_ratio;
@@ -331,9 +329,9 @@ impl Forecast {
         }))
     }
 
-    /// How long requests take that hit, and how long others, of what [`Forecast::predict`] gives
-    /// the means: simulated, always with the same chance. `None` if the profile does not know the
-    /// policy.
+    /// Distribution of the response times of hits and of other requests, whose means
+    /// [`Forecast::predict`] gives: simulated, always with the same seed. `None` if the profile
+    /// lacks the policy.
     pub(crate) fn response_times(
         &self,
         setting: &Setting,
@@ -370,7 +368,7 @@ fn conditions(
     conditions
 }
 
-/// The frozen entries' share of the hits, since entries were frozen. `None` if none were.
+/// The share of the hits on frozen entries since the freezing. `None` if nothing was frozen.
 pub(crate) fn frozen_hits(outcome: &Outcome) -> Option<f64> {
     let WorkSplit { on_hits, elsewhere } = &outcome.work;
     let (found, passed) = (on_hits.get(Work::FrozenHit), on_hits.get(Work::FrozenMiss));
@@ -378,7 +376,7 @@ pub(crate) fn frozen_hits(outcome: &Outcome) -> Option<f64> {
     (looks > 0).then(|| found as f64 / (found + passed).max(1) as f64)
 }
 
-/// By name, how often a hit and a miss did each work, without hits of frozen entries.
+/// How often a hit and a miss did each work, by its name, without hits on frozen entries.
 fn work(outcome: &Outcome) -> BTreeMap<String, [f64; 2]> {
     let hits = outcome.hits - outcome.work.on_hits.get(Work::FrozenHit);
     let of = |times: u64, requests: u64| times as f64 / requests.max(1) as f64;
@@ -432,7 +430,7 @@ mod tests {
         let own = |policy: &Online| matches!(of(*policy), Some(Costs::Own(_)));
         let others: Vec<String> =
             Online::ALL.iter().filter(|it| !own(it)).map(ToString::to_string).collect();
-        // The extra cost of two bits over one is counted: items skipped. Policies that weigh delays
+        // The extra cost of two bits over one is counted: skipped items. Policies that weigh delays
         // have not been timed.
         let mads = ["mad", "mad:base=arc", "mad:base=lhd", "guarded-mad"];
         let untimed = [&mads[..], &["la-cache", "delay-rank"]].concat();

@@ -1,4 +1,5 @@
-//! Verbs that a build without the feature `full` lacks. It lists them, and says how to build them.
+//! Verbs that a build without the feature `full` lacks. The build lists them, and prints how to get
+//! them.
 
 use anyhow::anyhow;
 use clap::Subcommand;

@@ -1,11 +1,11 @@
-//! The `frazil` command, all of it: the binary calls [`main`], and a program that has the command
-//! inside it calls [`rows`].
+//! The `frazil` command, all of it: the binary calls [`main`], and a program that embeds the
+//! command calls [`rows`].
 //!
 //! It is a library because Cargo compiles a binary only after all its dependencies, but a library
-//! beside them: a build after a change of a policy takes 21 s instead of 39 (2 cores, 2026-11-23).
+//! in parallel: a build after a change of a policy takes 21 s instead of 39 (2 cores, 2026-11-23).
 //!
-//! Standard output has results only, complete or not at all. Notes, progress and errors go to
-//! standard error. Exit codes: 0 for success, 1 for a failure (a file, a trace), 2 for bad usage.
+//! Standard output has only results, all or none. Notes, progress and errors go to standard error.
+//! Exit codes: 0 for success, 1 for a failure (a file, a trace), 2 for bad usage.
 
 mod advise;
 mod belatedly;

@@ -18,7 +18,7 @@ pub(crate) struct LifetimeArgs {
     ttl: Option<Lifetimes>,
 }
 
-/// The lifetimes with which a trace is replayed, for people.
+/// A text for people: the lifetimes with which a trace is replayed.
 pub(crate) type Told = Option<String>;
 
 impl LifetimeArgs {
@@ -27,7 +27,7 @@ impl LifetimeArgs {
         self.ttl.unwrap_or(Lifetimes::OfTrace)
     }
 
-    /// Whether anything may expire because the command line says so.
+    /// Whether the command line sets a lifetime.
     pub(crate) fn is_asked_for(&self) -> bool {
         self.ttl.is_some_and(|rule| rule != Lifetimes::Ignored)
     }
@@ -52,7 +52,7 @@ impl LifetimeArgs {
     }
 
     /// The lifetimes with which a trace is replayed, given whether it `has_times`: `None` if
-    /// nothing expires. Prints on standard error which lifetimes of it are ignored.
+    /// nothing expires. Prints on standard error which of its lifetimes are ignored.
     ///
     /// # Errors
     /// Bad usage if `--ttl` needs data that the trace lacks.

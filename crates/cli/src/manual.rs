@@ -65,11 +65,11 @@ fn find<'c>(command: &'c Command, words: &[String]) -> Result<&'c Command, Failu
     })
 }
 
-/// Shows a page by `man`. False: there is none that reads standard input.
+/// Shows a page by `man`. False: there is no `man` that reads standard input.
 fn show(page: &str) -> std::io::Result<bool> {
     let mut man =
         std::process::Command::new("man").args(["-l", "-"]).stdin(Stdio::piped()).spawn()?;
-    // A reader may quit before it has read all.
+    // `man` may quit before it has read all.
     let _ = man.stdin.take().map(|mut stdin| stdin.write_all(page.as_bytes()));
     Ok(man.wait()?.success())
 }

@@ -1,8 +1,8 @@
-//! Medians, by which runs on a shared machine are reported.
+//! Medians, for reports of runs on a shared machine.
 
 use std::borrow::Borrow;
 
-/// The median; of an even number of them the mean of the middle two. 0 of none.
+/// The median; for an even count the mean of the middle two. 0 for none.
 pub(crate) fn median(numbers: impl IntoIterator<Item = impl Borrow<f64>>) -> f64 {
     let mut sorted: Vec<f64> = numbers.into_iter().map(|number| *number.borrow()).collect();
     sorted.sort_by(f64::total_cmp);

@@ -206,8 +206,8 @@ impl HitRatios {
         if (to - from) / step > MOST_ROWS {
             return Err(format!("more than {MOST_ROWS} hit ratios: expected a larger step"));
         }
-        // Multiples of the step, so that errors do not add up; a last one that rounding has
-        // put beyond the end is the end.
+        // Multiples of the step, so that errors do not add up. A last one that rounding has put
+        // beyond the end becomes the end.
         let count = ((to - from) / step + 1e-9).floor() as usize;
         let at = |number: usize| {
             let ratio: f64 = from + step * number as f64;
@@ -221,7 +221,7 @@ impl HitRatios {
     }
 }
 
-/// The prefix of a frozen share before the name of a network; and the rest of the name.
+/// Whether a network's name has the prefix of a frozen share, and the rest of the name.
 fn unfrozen(name: &str) -> Result<(bool, &str), Failure> {
     let Some((overlay, base)) = name.split_once('+') else { return Ok((false, name)) };
     let share = match overlay.split_once(":share=") {
@@ -229,7 +229,7 @@ fn unfrozen(name: &str) -> Result<(bool, &str), Failure> {
         Some(("frozen", share)) => share,
         _ => return Ok((false, name)),
     };
-    // Which can be frozen, and how much of it, is the policies' to say.
+    // The parser of policies checks which policy can freeze, and which share.
     let frozen = format!("frozen:share={share}+{base}").parse::<PolicySpec>();
     frozen.map(|_| (true, base)).map_err(Failure::usage)
 }
@@ -250,9 +250,9 @@ fn frozen_part(args: &Args) -> Result<(&str, Option<f64>), Failure> {
     }
 }
 
-/// Where networks come from.
+/// The source of networks.
 enum Source {
-    /// With the share of the hits that is frozen.
+    /// With the share of frozen hits.
     Paper(PaperNetwork, Option<f64>),
     Profile(Box<Profile>, String, Conditions),
 }
@@ -279,7 +279,7 @@ impl Source {
         }
         conditions.cores = args.threads.map(usize::from);
         let parsed = crate::profile::read(profile)?;
-        // A name that is not there is bad usage; all else in the file is its own fault.
+        // An unknown name is bad usage; all other errors are the file's.
         match parsed.network_under(network, &conditions) {
             Err(error @ ModelError::Unknown(_)) => {
                 let mut text = error.to_string();
@@ -323,7 +323,7 @@ struct Line {
     stations: Vec<StationLoad>,
 }
 
-/// The model and how to ask it.
+/// The model and its arguments.
 struct Model<'a> {
     args: &'a Args,
     source: Source,
@@ -339,8 +339,8 @@ impl Model<'_> {
         self.source.network(hit_ratio, self.args.backend, made)
     }
 
-    /// The highest exact throughput without a bypass: a property of the network, so it is looked
-    /// for at all hit ratios.
+    /// The highest exact throughput without a bypass: a property of the network, so it is searched
+    /// over all hit ratios.
     fn peak_mops(&self) -> Result<f64, ModelError> {
         let network = |p| self.source.network(p, self.args.backend, Use::Exact);
         let throughput = |p| throughput(&network(p)?, self.mpl());
@@ -366,7 +366,7 @@ impl Model<'_> {
     fn line(&self, hit_ratio: f64, peak_mops: Option<f64>) -> Result<Line, ModelError> {
         let bypassed = self.bypassed(hit_ratio, peak_mops)?;
         let network = self.network(hit_ratio, bypassed)?;
-        // The station with the greatest demand gives the name; that needs no solver.
+        // The bottleneck is the station with the greatest demand; that needs no solver.
         let bound = bounds(&network, self.mpl())?;
         let mut line = Line {
             hit_ratio,
@@ -384,7 +384,7 @@ impl Model<'_> {
                     name: station.name.clone(),
                     demand_us,
                     utilisation: demand_us * bound.upper_mops,
-                    // Bounds say nothing about queues.
+                    // Bounds do not give queues.
                     queue_length: f64::NAN,
                 };
                 line.stations = demands.map(load).collect();
@@ -423,7 +423,7 @@ impl Model<'_> {
         };
         let (least, _) = self.args.hit_ratio.range();
         let (low, high) = match (self.args.solver, self.args.bypass) {
-            // Each point of a curve with such a bypass is a search, so only the rows are drawn.
+            // Each point of a curve with such a bypass is a search, so only the rows are used.
             (Solver::Simulation, _) | (_, Some(Bypass::Best | Bypass::Flat)) => highest_rows(lines),
             _ => {
                 let peak = peak((least.min(0.4), 1.0), curve)?;
@@ -433,7 +433,7 @@ impl Model<'_> {
         let demand = |p| {
             let network = self.source.network(p, self.args.backend, Use::Bound)?;
             let bound = bounds(&network, self.mpl())?;
-            // Also of the cores, if they are fewer than the requests.
+            // Includes the demand on cores, if they are fewer than the requests.
             Ok(network.max_demand_us().max(bound.core_demand_us))
         };
         Ok(row! {
@@ -444,7 +444,7 @@ impl Model<'_> {
     }
 }
 
-/// From the first to the last row around the best that cannot be told from it.
+/// The first and the last row around the best that cannot be distinguished from it.
 fn highest_rows(lines: &[Line]) -> (f64, f64) {
     let mut best = 0;
     for (at, line) in lines.iter().enumerate() {
@@ -566,7 +566,7 @@ fn table(args: &Args, lines: &[Line], verdict: &Row) -> String {
 fn sentence(args: &Args, verdict: &Row) -> String {
     let p_star = |end: usize| verdict["p_star"][end].as_f64().unwrap_or(f64::NAN);
     let (low, high) = (p_star(0), p_star(1));
-    // Where p* is one of the rows, nothing is known beyond the last.
+    // If p* comes from the rows, nothing is known beyond the last.
     let of_rows = args.solver == Solver::Simulation
         || matches!(args.bypass, Some(Bypass::Best | Bypass::Flat));
     let class = verdict["class"].as_str().unwrap_or_default();

@@ -19,7 +19,7 @@ use crate::trace_files::TraceFiles;
 
 /// Default for the records that a sample keeps.
 const RECORDS: usize = 40_000_000;
-/// The smallest capacity of a curve, of all there is.
+/// The smallest capacity of a curve, as a share of everything.
 const LEAST: f64 = 1e-4;
 
 /// Print miss ratios by capacity: a curve for each policy.
@@ -85,7 +85,7 @@ struct Point<'a> {
     requests: u64,
     miss_ratio: f64,
     byte_miss_ratio: Option<f64>,
-    /// Standard error of the miss ratio, where it is known.
+    /// Standard error of the miss ratio, if known.
     error: Option<f64>,
     rate: f64,
     requests_per_second: f64,
@@ -148,7 +148,7 @@ fn curves<'a>(
 ) -> Result<Vec<Point<'a>>, Failure> {
     let stacked = |policy: &PolicySpec| matches!(policy, PolicySpec::Online(Online::Lru));
     args.lifetimes.ignored(&args.reading, trace);
-    // A pipe can be read once. LRU is replayed then as the others are.
+    // A pipe can be read only once, so LRU is then replayed like the others.
     let once = trace == "-" && !policies.iter().all(|(it, _)| stacked(it));
     let replayed = once || args.lifetimes.is_asked_for();
     let (lru, others): (Vec<_>, Vec<_>) =
@@ -166,7 +166,7 @@ fn curves<'a>(
     Ok(points)
 }
 
-/// Capacities to print, for so many objects or bytes.
+/// Capacities to print, for `all` objects or bytes.
 fn capacities(args: &Args, all: u64) -> Result<Vec<u64>, Failure> {
     if args.capacity.is_empty() {
         let steps = f64::from(args.points - 1);
@@ -198,7 +198,7 @@ fn stack_curve<'a>(
     let unit = args.replaying.unit;
     let sample = args.sample.unwrap_or(SampleArg::All).of_curve();
     let (curve, origin) = args.reading.lru_curve(trace, unit, sample, args.lifetimes.rule())?;
-    // No fixed lifetime comes here, and of others it is known with them whether there are times.
+    // No fixed lifetime comes here; the trace's own lifetimes are known to have times or not.
     if args.lifetimes.told(trace, &origin, true)?.is_some() {
         if trace != "-" {
             return Ok(None);
@@ -208,7 +208,7 @@ fn stack_curve<'a>(
               them",
         );
     }
-    // Says what of a recording should be known.
+    // Prints notes about a recording.
     Sample::of(trace, &origin, curve.requests);
     if curve.requests == 0 {
         return Err(no_requests(trace));

@@ -79,8 +79,8 @@ fn csv_field(value: Option<&Value>) -> String {
 const WIDEST: usize = 100;
 
 /// An aligned table; columns named in `left` are flushed left, all others right. If it would be too
-/// wide, columns with equal cells stand above it as one line each; if that is not enough, each row
-/// is a block of lines.
+/// wide, each column with equal cells becomes a line above it; if that is not enough, each row
+/// becomes a block of lines.
 pub(crate) fn table(headers: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
     let fits = |table: &str| table.lines().all(|line| line.chars().count() <= WIDEST);
     let whole = aligned(headers, left, &rows);
@@ -109,7 +109,7 @@ pub(crate) fn table(headers: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> 
     if above.is_empty() { rest } else { format!("{above}\n{rest}") }
 }
 
-/// A line a cell, and a blank one between rows.
+/// One line for each cell, and a blank one between rows.
 fn blocks(headers: &[&str], rows: &[Vec<String>]) -> String {
     let widest = headers.iter().map(|header| header.chars().count()).max().unwrap_or_default();
     let block = |row: &Vec<String>| -> String {
@@ -134,8 +134,8 @@ fn aligned(headers: &[&str], left: &[&str], rows: &[Vec<String>]) -> String {
     table.trim_fmt() + "\n"
 }
 
-/// By what lifetimes traces were replayed, a line each, below a table; the lines come in the
-/// order of the traces.
+/// The lifetimes with which traces were replayed, for below a table: a line each, in the order of
+/// the traces.
 pub(crate) fn lifetimes(told: &[(&str, &str)]) -> String {
     let mut told = told.to_vec();
     told.dedup();
@@ -152,7 +152,7 @@ pub(crate) fn wrapped(text: &str, first: &str, rest: &str) -> String {
     let mut is_empty = true;
     let mut words = text.split(' ').peekable();
     while let Some(word) = words.next() {
-        // A number and its % stay together.
+        // Keeps a number and its % together.
         let unit = words.next_if(|next| next.starts_with('%'));
         let word = unit.map_or_else(|| word.to_owned(), |unit| format!("{word} {unit}"));
         if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDEST {
@@ -200,7 +200,7 @@ pub(crate) fn percent(ratio: f64) -> String {
     format!("{:.2} %", ratio * 100.0)
 }
 
-/// A number with so many decimals, or with more if they would show fewer than two digits.
+/// A number with `decimals` decimals, or more if fewer than two digits would show.
 pub(crate) fn number(value: f64, decimals: usize) -> String {
     let first = if value > 0.0 { -value.log10().floor() } else { 0.0 };
     let least = if first > 0.0 { first as usize + 1 } else { 0 };

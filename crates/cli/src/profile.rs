@@ -1,4 +1,4 @@
-//! Profiles in files: reads and checks them, and tells how good they are.
+//! Profiles in files: reads and checks them, and reports their quality.
 
 use anyhow::{Context, bail};
 use frazil_policy::Work;
@@ -7,10 +7,10 @@ use frazil_queueing::Profile;
 use crate::failure::note;
 use crate::output::{grouped, percent};
 
-/// From such a share of disturbed measurements, or distance of the two halves, a profile is not
-/// reliable: each figure is the median of several.
+/// A profile is not reliable from this share of disturbed measurements, or distance of the two
+/// halves, on: each figure is the median of several.
 const FEW: f64 = 0.05;
-/// Names that are enough of a list.
+/// Most names listed in a warning.
 const ENOUGH: usize = 3;
 
 /// Reads a profile, and warns if it is not reliable.
@@ -25,7 +25,7 @@ pub(crate) fn read(file: &str) -> anyhow::Result<Profile> {
     Ok(profile)
 }
 
-/// The profile that a text is, with no work in it that policies do not count.
+/// Parses a profile. Its work must be work that policies count.
 pub(crate) fn parse(text: &str) -> anyhow::Result<Profile> {
     let profile = Profile::parse(text)?;
     let thinks = profile.think.iter().map(|(name, it)| ("think time", name, &it.work));
@@ -62,7 +62,7 @@ fn disagreement(profile: &Profile) -> Option<String> {
     ))
 }
 
-/// Figures of which a profile has hardly any data.
+/// A warning about figures with little data in a profile.
 pub(crate) fn doubts(profile: &Profile) -> Option<String> {
     let doubtful = profile.doubtful();
     let more = if doubtful.len() > ENOUGH { ", …" } else { "" };

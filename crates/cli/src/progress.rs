@@ -1,4 +1,4 @@
-//! Progress: a bar on a terminal once something takes over a second; elsewhere a line now and then.
+//! Progress: a bar on a terminal after a second; otherwise a line every 15 s.
 
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
@@ -12,17 +12,17 @@ use crate::Watch;
 use crate::failure::{Failure, note};
 
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Seconds between two lines where there is no terminal.
+/// Seconds between two lines without a terminal.
 const PERIOD_S: u64 = 15;
 
-/// A bar that shows itself after a second.
+/// A bar that appears after a second.
 pub(crate) struct Progress {
     bar: ProgressBar,
     started: Instant,
     shown: AtomicBool,
-    /// Lines told where there is no terminal; `None` on one.
+    /// Number of lines printed without a terminal; `None` with one.
     lines: Option<AtomicU64>,
-    /// Told instead of people, and asked whether to go on.
+    /// Receives the progress instead of people, and decides whether to continue.
     watch: Option<Arc<Watch>>,
 }
 
@@ -37,7 +37,7 @@ impl Progress {
         Self::new(what, total, "{msg} {wide_bar} {percent} % of {human_len} records {eta}")
     }
 
-    /// A bar for `total` steps that take about as long as one another.
+    /// A bar for `total` steps of about equal duration.
     pub(crate) fn of_steps(what: String, total: u64) -> Self {
         Self::new(what, total, "{msg} {wide_bar} {human_pos} of {human_len} {eta}")
     }
@@ -68,7 +68,7 @@ impl Progress {
         ControlFlow::Continue(())
     }
 
-    /// Moves the bar on by `steps`.
+    /// Advances the bar by `steps`.
     pub(crate) fn advance(&self, steps: u64) {
         if let Some(watch) = &self.watch {
             return watch.advance(steps);
@@ -77,7 +77,7 @@ impl Progress {
         self.show();
     }
 
-    /// As [`Progress::advance`]; returns whether to go on.
+    /// As [`Progress::advance`]; returns whether to continue.
     pub(crate) fn step(&self, steps: u64) -> ControlFlow<()> {
         self.advance(steps);
         self.watch.as_ref().map_or(ControlFlow::Continue(()), |watch| watch.go_on())
@@ -94,7 +94,7 @@ impl Progress {
     fn show(&self) {
         if let Some(lines) = &self.lines {
             let due = self.started.elapsed().as_secs() / PERIOD_S;
-            // With several threads, the one that counts it prints it.
+            // With several threads, the one that counts the line prints it.
             if lines.fetch_max(due, Relaxed) < due {
                 note(&self.line());
             }

@@ -23,7 +23,7 @@ pub(crate) struct ReplayArgs {
 }
 
 impl ReplayArgs {
-    /// Options of a sweep as these flags have it, and else the defaults.
+    /// Options of a sweep: these flags, and defaults for the rest.
     pub(crate) fn sweep_options(&self) -> SweepOptions {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         SweepOptions {

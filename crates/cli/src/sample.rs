@@ -9,13 +9,13 @@ use frazil_simulator::{CapacitySpec, CurveSample, Outcome, Unit, full_capacity, 
 use crate::failure::note;
 use crate::output::percent;
 
-/// Default for the objects that a sample keeps: so many that W-TinyLFU's climber moves almost as it
-/// does among all objects.
+/// Default for the objects that a sample keeps: enough that W-TinyLFU's climber moves almost as
+/// among all objects.
 pub(crate) const OBJECTS: usize = 500_000;
 /// The most records for each object of such a sample.
 const RECORDS_PER_OBJECT: usize = 200;
 
-/// Which objects.
+/// The objects to replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum SampleArg {
     All,
@@ -39,7 +39,7 @@ impl std::str::FromStr for SampleArg {
         }
         let capacity: CapacitySpec = text.parse().map_err(|_| wrong())?;
         let objects = capacity.known(Unit::Objects).ok().flatten().ok_or_else(wrong)?;
-        // A few groups of a few objects each are needed for an error to be told.
+        // An error estimate needs a few groups of a few objects each.
         let objects = u32::try_from(objects).ok().filter(|&objects| objects >= 100);
         objects.map(SampleArg::Objects).ok_or_else(|| format!("`{text}`: from 100 to 4,000M"))
     }
@@ -78,7 +78,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// For a trace with so many gets; prints on standard error if it is a sample.
+    /// For a trace with `gets` gets; prints a note on standard error if it is a sample.
     pub(crate) fn of(name: &str, origin: &Origin, gets: u64) -> Self {
         let rate = origin.rate();
         let known = origin.recording.is_none_or(|it| it.rate >= 1.0 || it.gets.is_some());

@@ -106,7 +106,7 @@ pub(crate) struct Args {
     pub(crate) reading: TraceArgs,
 }
 
-/// Capacities without those that were written before.
+/// Capacities without repetitions.
 fn distinct(capacities: &[CapacitySpec]) -> Vec<&CapacitySpec> {
     let mut all: Vec<&CapacitySpec> = Vec::new();
     for capacity in capacities {
@@ -141,7 +141,7 @@ struct Line<'a> {
     least: Option<u64>,
     /// Frozen hits, if the policy may freeze.
     frozen_hits: Option<u64>,
-    /// By which its latencies are, if fetches took time.
+    /// The clock of its latencies, if fetches took time.
     clock: Option<ReplayClock>,
     /// The lifetimes of entries, if any may expire.
     lifetimes: Told,
@@ -203,8 +203,8 @@ fn simulate<'a>(
     check_lifetimes(args, policies)?;
     args.lifetimes.ignored(&args.reading, trace);
     let (cells, lifetimes) = match (policies, capacities.as_slice()) {
-        // Nothing about the trace needs to be known first, so it need not be kept. (Where
-        // fetches take time, the time of a record can depend on the next one's.)
+        // No property of the trace is needed first, so it need not be kept. (If fetches take time,
+        // the time of a record can depend on the next one's.)
         (&[Choice::Policy(policy)], &[Some(capacity)])
             if !policy.wants_trace()
                 && latency.is_none()
@@ -214,7 +214,7 @@ fn simulate<'a>(
             let (outcome, origin) = args.reading.replay_stream(trace, cell, &options)?;
             let sample = Sample::of(trace, &origin, outcome.requests + args.warmup);
             let outcome = sample.corrected(&outcome);
-            // Without times that were needed it would have failed.
+            // It would have failed without required times.
             let told = args.lifetimes.told(trace, &origin, true)?;
             (vec![Cell { choice: Choice::Policy(policy), capacity, outcome, least: None }], told)
         }
@@ -299,7 +299,7 @@ fn sweep_cells(
     for (cell, outcome) in replayed.zip(&outcomes) {
         cell.outcome = sample.corrected(outcome);
     }
-    // The sum stops there, and a mean of it would be wrong.
+    // The sum saturates there, and its mean would be wrong.
     let is_full = |cell: &Cell| cell.outcome.latency.is_some_and(|it| it.total == u64::MAX);
     if cells.iter().any(is_full) {
         return Err(Failure::usage(anyhow!(
@@ -319,7 +319,7 @@ fn wanted(args: &Args, policies: &[Choice]) -> Result<Wanted, Failure> {
     Ok(Wanted { times, sizes, latencies, lifetimes: args.lifetimes.rule() })
 }
 
-/// The one trace, with all that the cells need of it.
+/// The one trace, with all data that the cells need.
 pub(crate) fn decode(args: &Args) -> Result<Arc<Loaded>, Failure> {
     let (_, policies) = Choice::parse(&args.policy)?;
     match args.traces.some()?.as_slice() {
@@ -341,7 +341,7 @@ fn check_lifetimes(args: &Args, policies: &[Choice]) -> Result<(), Failure> {
     check_future(policies)
 }
 
-/// Fails if a policy knows the future, in which entries are to expire.
+/// Fails if entries may expire and a policy is offline.
 fn check_future(policies: &[Choice]) -> Result<(), Failure> {
     let mut policies = policies.iter().filter_map(|choice| choice.policy());
     match policies.find(PolicySpec::is_offline) {

@@ -202,7 +202,7 @@ pub(crate) struct Wanted {
     pub(crate) lifetimes: Lifetimes,
 }
 
-/// Records that are looked at to know whether a trace says lifetimes.
+/// Records examined to see whether a trace has lifetimes.
 const LOOKED_AT: u64 = 10_000;
 
 impl TraceArgs {
@@ -217,7 +217,7 @@ impl TraceArgs {
         Ok(Arc::new(loaded))
     }
 
-    /// As [`TraceArgs::load`], but of no more objects than the bounds allow.
+    /// As [`TraceArgs::load`], within bounds on the objects.
     pub(crate) fn load_sample(
         &self,
         spec: &str,
@@ -308,7 +308,7 @@ impl TraceArgs {
         })
     }
 
-    /// Calls `read` with the options that the flags ask for, and a progress bar.
+    /// Calls `read` with the options from the flags, and a progress bar.
     fn read<T>(
         &self,
         spec: &str,
@@ -352,7 +352,7 @@ impl TraceArgs {
         let told = self.separator.is_some() && !self.columns.is_empty();
         note_oddities(spec, &origin.oddities, told);
         match origin.recording.map(|recording| recording.lost) {
-            // A limit may end the reading before the end.
+            // A limit may stop the reading before the end.
             Some(None) if self.limit.is_none() => note(&format!(
                 "{spec}: has no end mark: the recording was cut short or goes on; read up to its \
                  last record"
@@ -376,7 +376,7 @@ impl TraceArgs {
                 return Err(Failure::usage(anyhow!("--columns gives one role to two columns")));
             }
         }
-        // Where all are names there is a header, which may name the ids too.
+        // If all columns are names, there is a header, which may name the ids too.
         let numbered = self.columns.iter().any(|(_, place)| matches!(place, CsvColumn::Number(_)));
         if numbered && column(Column::Id).is_none() {
             return Err(Failure::usage(anyhow!("--columns names no id column, such as id=2")));

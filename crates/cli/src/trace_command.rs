@@ -77,7 +77,7 @@ fn parse_format(text: &str) -> Result<Format, String> {
     text.parse().map_err(|error| format!("{error}"))
 }
 
-/// All that a trace can hold but how long fetches take.
+/// All columns except the durations of fetches.
 const WANTED: Wanted =
     Wanted { times: true, sizes: true, latencies: None, lifetimes: Lifetimes::OfTrace };
 
@@ -233,7 +233,7 @@ fn convert(args: &ConvertArgs) -> Done {
     let recording = loaded.origin.recording;
     if args.out.as_os_str() == "-" {
         return match trace::write(&loaded.trace, recording, args.to, &mut std::io::stdout()) {
-            // It tells apart a reader that has left.
+            // This conversion recognises a reader that has left.
             Err(TraceError::Output { error }) => Err(error.into()),
             written => Ok(written?),
         };

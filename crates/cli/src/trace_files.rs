@@ -28,12 +28,12 @@ pub(crate) fn names() -> impl TypedValueParser<Value = String> {
 }
 
 impl TraceFiles {
-    /// All of them; none if none were given.
+    /// All traces, possibly none.
     pub(crate) fn all(&self) -> Vec<&str> {
         self.files.iter().chain(&self.trace).map(String::as_str).collect()
     }
 
-    /// At least one.
+    /// All traces, at least one.
     pub(crate) fn some(&self) -> Result<Vec<&str>, Failure> {
         let all = self.all();
         if all.is_empty() {

@@ -1,7 +1,7 @@
 //! Notes and progress of a running verb, for a program that embeds the command, and how it stops a verb.
 //!
-//! Notes are told and progress is counted in some twenty places. Each finds the watch of its thread
-//! here, if there is one, instead of getting it through all functions above.
+//! Some twenty places print notes or count progress. Each finds the watch of its thread here, if
+//! there is one, instead of getting it through all its callers.
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
@@ -58,7 +58,7 @@ impl Watch {
         verb()
     }
 
-    /// That of this thread.
+    /// The watch of this thread.
     pub(crate) fn current() -> Option<Arc<Watch>> {
         CURRENT.with_borrow(Clone::clone)
     }

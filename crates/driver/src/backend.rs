@@ -1,18 +1,17 @@
 //! The latency of a miss: none, or a backend that answers after a fixed time.
 //!
-//! No backend is called; only its latency is simulated. Each thread has a number of requests in
-//! flight, its part of the MPL, like a server that does not block on a miss. A request that hits
+//! The driver calls no backend; it only simulates the latency. Each thread has a number of requests
+//! in flight, its part of the MPL, like a server that does not block on a miss. A request that hits
 //! frees its place at once. One that misses keeps its place until the latency is over, and then
 //! inserts. A thread whose requests all wait polls the clock, so its core is busy either way. Two
 //! requests for one absent key both wait: there is no single flight.
 //!
-//! Or each place is a client's, as in a closed queueing network: it has its thread until it must
-//! wait, and then whoever is due has it. The first way inserts all that are due and then asks for
-//! as many keys at once, which are due together again.
+//! Alternatively each place is a client's, as in a closed queueing network: a client has its thread
+//! until it must wait, and then the client that is due has it. The first way inserts all entries
+//! that are due and then requests as many keys at once, which are due together again.
 //!
-//! A share of the gets may pass the cache by and go straight to the backend, which is what
-//! paper 1 (§5.2) proposes where hits are what limits the throughput; how many is said beforehand,
-//! or by the cache itself.
+//! A share of the gets may bypass the cache and go straight to the backend, as paper 1 (§5.2)
+//! proposes if hits limit the throughput. The share is fixed, or the cache chooses it.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -23,7 +22,7 @@ use crate::engine::Session;
 use crate::little::{Pace, Timed};
 use crate::run::BATCH;
 
-/// Where misses are sent, and how many requests there are at a time.
+/// The latency of misses, and the number of requests in flight.
 ///
 /// ```
 /// use std::time::Duration;
@@ -34,13 +33,12 @@ use crate::run::BATCH;
 pub struct Backend {
     /// Time from a miss to the insertion.
     pub latency: Duration,
-    /// The multiprogramming level: requests of all threads that are in flight at a time.
-    /// Less than one a thread counts as one.
+    /// The multiprogramming level: requests in flight of all threads, at least one a thread.
     pub mpl: usize,
-    /// Share of the gets that do not ask the cache, by chance.
+    /// Share of the gets that bypass the cache, at random.
     pub bypass: f64,
-    /// Whether a place that has a thread keeps it until it must wait. If not, all that are due are
-    /// seen to once in a batch of operations.
+    /// Whether a place keeps its thread until it must wait. If not, all entries that are due are
+    /// inserted once in a batch of operations.
     pub keeps_thread: bool,
 }
 
@@ -75,17 +73,17 @@ impl Backend {
 pub(crate) trait Misses {
     /// Operations between two updates of the state shared with other threads.
     const BATCH: usize;
-    /// Whether operations may wait, and others are done in the meantime.
+    /// Whether operations may wait while others run.
     const WAITS: bool;
 
-    /// Called before each operation, which may have to wait.
+    /// Called before each operation; may wait.
     fn make_room(&mut self, session: &mut impl Session, timed: &mut Timed);
 
     /// A request that missed, with its start if it is timed. Returns whether it is finished; if
     /// not, its latency is recorded when it is.
     fn miss(&mut self, session: &mut impl Session, key: u64, asked: Option<Instant>) -> bool;
 
-    /// Whether a get is to go straight to the backend.
+    /// Whether a get goes straight to the backend.
     fn bypasses(&mut self, session: &mut impl Session) -> bool;
 
     /// A get that hit, with its start if it is timed. Returns whether it is finished.
@@ -94,13 +92,13 @@ pub(crate) trait Misses {
     /// Called once a batch.
     fn look(&mut self, session: &mut impl Session, timed: &mut Timed);
 
-    /// Waits for all that is in flight.
+    /// Waits for all requests in flight.
     fn drain(&mut self, session: &mut impl Session, timed: &mut Timed);
 
-    /// Begins to measure how many requests are in flight.
+    /// Begins to measure the number of requests in flight.
     fn restart(&mut self);
 
-    /// The thread's work since then: so many operations in so much processor time.
+    /// The thread's work since then: `operations` in the processor time `on_core`.
     fn pace(&mut self, timed: &Timed, on_core: Duration, operations: u64) -> Pace;
 }
 
@@ -158,9 +156,9 @@ pub(crate) struct Fetching {
     bypass: f64,
     keeps_thread: bool,
     chance: Rng,
-    /// In the order in which they are due: all wait equally long.
+    /// In the order in which they are due, because all wait equally long.
     waiting: VecDeque<Waiting>,
-    /// Time that requests have waited since the last restart, summed up to a moment, in ns.
+    /// Time that requests have waited from the last restart to `until`, in ns.
     waited_ns: f64,
     until: Instant,
 }
@@ -172,7 +170,7 @@ impl Fetching {
         self.waiting.push_back(Waiting { key, due: now + self.latency, asked });
     }
 
-    /// Called before the number of those that wait changes.
+    /// Called before the number of waiting requests changes.
     fn sum_up(&mut self, now: Instant) {
         let passed = now.duration_since(self.until);
         self.waited_ns += passed.as_nanos() as f64 * self.waiting.len() as f64;
@@ -185,7 +183,7 @@ impl Fetching {
         while self.finish_first(session, timed) {}
     }
 
-    /// Inserts the first, if it is due. Whether it was.
+    /// Inserts the first entry if it is due; returns whether it was.
     fn finish_first(&mut self, session: &mut impl Session, timed: &mut Timed) -> bool {
         let Some(first) = self.waiting.front().filter(|first| Instant::now() >= first.due) else {
             return false;
@@ -233,8 +231,8 @@ impl Misses for Fetching {
         false
     }
 
-    /// Between two looks a request that is due waits; but then the thread has others to
-    /// serve, and nothing is lost but its latency, by some microseconds.
+    /// Between two calls a request that is due waits. The thread serves others then, so the only
+    /// loss is some microseconds of latency.
     fn look(&mut self, session: &mut impl Session, timed: &mut Timed) {
         if !self.keeps_thread {
             self.finish(session, timed);
@@ -251,7 +249,7 @@ impl Misses for Fetching {
         (self.waited_ns, self.until) = (0.0, Instant::now());
     }
 
-    /// The thread has one operation in flight, but while it polls.
+    /// The thread has one operation in flight, except while it polls.
     fn pace(&mut self, timed: &Timed, on_core: Duration, operations: u64) -> Pace {
         self.sum_up(Instant::now());
         let idle_ns = on_core.as_nanos() as f64;

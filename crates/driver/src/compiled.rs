@@ -1,9 +1,9 @@
-//! Our cache as the driver uses it, compiled here for its users.
+//! Instances of our cache for the driver, compiled here for its users.
 //!
-//! Generic code is compiled in the crate that uses it, unless a dependency has compiled it already;
-//! rustc looks for that at optimisation levels 0 and 1, which tests are built with. So tests need
-//! not optimise the command, the benchmarks and the cache's tests, which have more code than this.
-//! A release build would compile it a second time for nothing.
+//! rustc compiles generic code in the crate that uses it, unless a dependency has compiled it
+//! already; it checks that at optimisation levels 0 and 1, those of tests. So tests need not
+//! optimise the command, the benchmarks and the cache's tests, which have more code than this. A
+//! release build would compile it twice for nothing.
 #![cfg(all(debug_assertions, not(test)))]
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{
     WorkloadError, bytes_per_entry, one_pass, preload, run, run_with_backend,
 };
 
-/// All that is done with an engine.
+/// All uses of an engine.
 #[expect(dead_code, reason = "what is named is compiled, and called by other crates")]
 struct Driven<E> {
     run: fn(&E, &[Stream], u64, &Schedule) -> Measured,
@@ -52,7 +52,7 @@ type New<V> = fn(Setup, u64, usize) -> Ours<V>;
 #[used]
 static MADE: (New<u64>, New<Arc<[u8]>>) = (Ours::new, Ours::new);
 
-/// A cache that misses as often as a replay.
+/// A cache with the misses of a replay.
 type Replayed = Cache<u64, u64, Simulated>;
 
 /// Requests to it.

@@ -20,8 +20,8 @@ mod system {
     pub(crate) fn stay_on(cpu: usize) {
         let mut set = CpuSet::new();
         set.set(cpu);
-        // A core that disappeared since it was listed is no error: the share of the processor will
-        // show it.
+        // A core that disappeared since it was listed is no error: the processor share will show
+        // it.
         let _ = sched_setaffinity(None, &set);
     }
 
@@ -58,14 +58,14 @@ pub fn cores() -> usize {
     }
 }
 
-/// Keeps the calling thread on the core of its turn.
+/// Pins the calling thread to its core of `allowed`, in turn.
 pub(crate) fn take_turn(thread: usize, allowed: &[usize]) {
     if !allowed.is_empty() {
         system::stay_on(allowed[thread % allowed.len()]);
     }
 }
 
-/// The calling thread's time in the queue for a core, where the system keeps it.
+/// The calling thread's time in the queue for a core, if the system counts it.
 #[derive(Debug)]
 pub(crate) struct Queueing(Option<File>);
 
@@ -75,7 +75,7 @@ impl Queueing {
         Queueing(File::open("/proc/thread-self/schedstat").ok())
     }
 
-    /// Since the thread began; some 0.7 µs. By its thread alone.
+    /// The time since the thread began; costs some 0.7 µs. Only for its own thread.
     #[cfg(target_os = "linux")]
     pub(crate) fn so_far(&self) -> Option<Duration> {
         use std::os::unix::fs::FileExt;
@@ -95,7 +95,7 @@ impl Queueing {
 
 pub(crate) use system::allowed;
 
-/// Processor time of the calling thread so far; `None` where it is not known.
+/// Processor time of the calling thread so far; `None` if it is unknown.
 ///
 /// ```
 /// let before = frazil_driver::thread_time();

@@ -5,7 +5,7 @@
 //! lazy engine can skip reading it. The loop is compiled anew for each engine, without calls
 //! through a pointer.
 
-/// A cache that many threads use.
+/// A cache for many threads.
 ///
 /// ```
 /// use std::collections::HashMap;
@@ -46,9 +46,9 @@ pub trait Engine: Sync {
     fn warmed(&self) {}
 }
 
-/// A cache as one thread uses it.
+/// One thread's view of a cache.
 pub trait Session {
-    /// Looks a key up, and says a number read out of its value.
+    /// Looks a key up, and returns a number read out of its value.
     fn get(&mut self, key: u64) -> Option<u64>;
 
     /// Inserts or replaces.
@@ -57,7 +57,7 @@ pub trait Session {
     /// Removes the key if it is there.
     fn remove(&mut self, key: u64);
 
-    /// Whether the engine would have the next get go to the backend instead.
+    /// Whether the engine sends the next get to the backend instead.
     #[inline]
     fn bypasses(&mut self) -> bool {
         false

@@ -1,20 +1,19 @@
-//! Little's law as a check of the instrument: mean latency × throughput = operations in flight.
+//! Little's law as a check of the measurement: mean latency × throughput = operations in flight.
 //!
-//! A thread without a backend has one operation in flight at any time. So what one operation takes
-//! is known twice: the mean of those that were timed, and the time of all threads over the
-//! operations of all threads, for which nothing is timed. Where the two disagree the latencies are
-//! the instrument's and not the cache's: what is timed is not what is done, or something else is
-//! timed with it.
+//! A thread without a backend has one operation in flight at any time. So the time of an operation
+//! is known twice: as the mean of the timed operations, and as the time of all threads over the
+//! operations of all threads, without timing any. If the two disagree, the latencies are wrong: the
+//! timed operations differ from the others, or the timing includes something else.
 //!
 //! A processor has more than one of a thread's operations in flight: it begins the next while lines
-//! of this one come from memory. The clock waits for all that was begun before, so a timed
-//! operation stands alone. How many overlap is measured: now and then some operations in a row are
-//! made to stand alone, with the clock read between them as around a timed one, and all of them are
-//! timed by one interval. What one takes then, over what one takes otherwise, is the overlap, and
-//! operations in flight are the threads times that.
+//! of this one come from memory. The clock waits for all operations begun before, so a timed
+//! operation stands alone. The overlap is measured. Sometimes several operations in a row are made
+//! to stand alone, by reading the clock between them as around a timed one, and one interval times
+//! all of them. The ratio of the time of one operation then to that otherwise is the overlap, and
+//! the operations in flight are the threads times the overlap.
 //!
-//! The mean is allowed to be off by a fifth, by three times the standard errors of what is
-//! compared, and by what the clock can't resolve.
+//! The mean may be off by a fifth, by three standard errors of the compared times, and by the
+//! resolution of the clock.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -25,11 +24,11 @@ use crate::run::Latencies;
 const TOLERANCE: f64 = 0.2;
 /// Resolution of the clock, in ns.
 const RESOLUTION_NS: f64 = 10.0;
-/// Standard errors that chance is allowed.
+/// Standard errors of tolerance for chance.
 const ERRORS: f64 = 3.0;
-/// With fewer timed operations there is no statement.
+/// With fewer timed operations the check has no result.
 const LEAST_TIMED: u64 = 10;
-/// Empty intervals that are timed to know the clock.
+/// Empty intervals timed to measure the clock.
 const READS: usize = 64;
 
 /// Latencies of the operations of one thread that were timed.
@@ -40,7 +39,7 @@ pub(crate) struct Timed {
     alone: Sums,
 }
 
-/// Count, sum and sum of squares of what timed operations took while their thread had a core.
+/// Count, sum and sum of squares of the times of operations while their thread had a core.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sums {
     count: u64,
@@ -59,35 +58,35 @@ impl Timed {
         (self.sums, self.alone) = (Sums::default(), Sums::default());
     }
 
-    /// Adds one. For a part of it its thread waited for a core.
+    /// Adds an operation. Its thread waited for a core for `queued` of it.
     pub(crate) fn record(&mut self, latency: Duration, queued: Duration) {
         self.latencies.record(latency);
         self.sums.record(latency.saturating_sub(queued).as_nanos() as f64);
     }
 
-    /// Adds so many operations in a row, each followed by a look at the clock, in one interval.
+    /// Adds `operations` in a row, each followed by a read of the clock, in one interval.
     pub(crate) fn record_alone(&mut self, operations: usize, took: Duration, queued: Duration) {
         if operations > 0 {
-            // One more look ends the interval.
+            // One more read ends the interval.
             let looks = (operations + 1) as f64 * clock_ns();
             let ns = took.saturating_sub(queued).as_nanos() as f64 - looks;
             self.alone.record(ns.max(0.0) / operations as f64);
         }
     }
 
-    /// Adds the thread's total work: so many operations, in flight for that time.
+    /// Adds the thread's total work: `operations`, in flight for `in_flight_ns`.
     pub(crate) fn pace(&self, in_flight_ns: f64, idle_ns: f64, operations: u64) -> Pace {
         Pace { in_flight_ns, idle_ns, operations, timed: self.sums, alone: self.alone }
     }
 }
 
-/// The work of threads in an interval: the time of an operation from the timed ones, and from all.
+/// The work of threads in an interval: the time of an operation, from the timed ones and from all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
-    /// Time of each operation in flight, summed: of threads that had a core, and of requests that
-    /// waited for a backend.
+    /// Total time of operations in flight: of threads that had a core, and of requests that waited
+    /// for a backend.
     in_flight_ns: f64,
-    /// The part of that in which a thread with a backend may have had nothing to do.
+    /// The part of `in_flight_ns` in which a thread with a backend may have been idle.
     idle_ns: f64,
     operations: u64,
     timed: Sums,
@@ -123,7 +122,8 @@ impl Pace {
         let mean_ns = (mean_ns - clock_ns()).max(0.0);
         let expected_ns = mean_ns.clamp(least_ns, most_ns);
         let (alone_ns, alone_error_ns) = self.alone.mean_and_error();
-        // No thread has less than one in flight; and nothing is known where nothing stood alone.
+        // A thread has at least one operation in flight; without operations that stood alone it is
+        // unknown.
         let overlap = if self.alone.count > 0 { (alone_ns / expected_ns).max(1.0) } else { 1.0 };
         let chance_ns = RESOLUTION_NS + ERRORS * error_ns.hypot(alone_error_ns);
         let is_known = self.timed.count >= LEAST_TIMED;
@@ -153,24 +153,24 @@ impl Sums {
     }
 }
 
-/// Times of operations by two ways that Little's law makes equal.
+/// Two times of an operation that are equal by Little's law.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Little {
-    /// Mean of those that were timed, without the clock, in ns.
+    /// Mean of the timed operations, without the clock's own time, in ns.
     pub mean_ns: f64,
-    /// Threads, or requests of a backend, over throughput, in ns.
+    /// Threads, or requests in flight with a backend, over throughput, in ns.
     pub expected_ns: f64,
     /// Number of a thread's operations that the processor has in flight: the time of an operation
     /// that stands alone, divided by `expected_ns`. 1 with a backend.
     pub overlap: f64,
-    /// Possible difference of these by random error and the clock, in ns.
+    /// Possible difference of the two by random error and the clock, in ns.
     chance_ns: f64,
     is_known: bool,
 }
 
 impl Little {
-    /// Mean latency × throughput over the operations in flight, those that overlap included: 1
-    /// where the law holds exactly.
+    /// Mean latency × throughput over the operations in flight, those that overlap included: 1 if
+    /// the law holds exactly.
     ///
     /// ```
     /// assert!(frazil_driver::Pace::default().little().ratio().is_nan());
@@ -223,7 +223,7 @@ fn clock_ns() -> f64 {
 mod tests {
     use super::*;
 
-    /// A thread that was busy for so many operations, and timed some of them.
+    /// A thread with `each_ns` an operation that timed some of them.
     fn little(each_ns: u64, timed: &[u64]) -> Little {
         let mut all = Timed::new();
         for &ns in timed.iter().cycle().take(timed.len().max(30)) {
@@ -235,13 +235,13 @@ mod tests {
     #[test]
     fn what_is_timed_has_to_be_what_is_done() {
         assert!(little(2_000, &[2_000, 2_100, 2_400]).holds());
-        // Only what an engine does once in a while was timed.
+        // Only an engine's occasional work was timed.
         let beat = little(885, &[19_400, 19_500, 19_600]);
         assert!(!beat.holds() && beat.ratio() > 20.0, "{beat}");
         assert!(beat.to_string().ends_with(" not valid"), "{beat}");
-        // Or only its other work.
+        // Only its other work was timed.
         assert!(!little(2_000, &[300, 301, 302]).holds());
-        // Few say little: one in a hundred takes long.
+        // A small sample says little: one operation in a hundred takes long.
         let mut rare = vec![100; 100];
         rare.push(100_000);
         assert!(little(500, &rare).holds());
@@ -258,7 +258,7 @@ mod tests {
                 let queued = Duration::from_millis(4);
                 timed.record_alone(16, took + queued, queued);
             }
-            // 80 ns each, as the processor begins the next ones in the meantime.
+            // 80 ns each, because the processor begins the next ones in the meantime.
             let mut pace = timed.pace(80e6, 0.0, 1_000_000);
             pace.add(&timed.pace(80e6, 0.0, 1_000_000));
             pace.little()
@@ -270,7 +270,7 @@ mod tests {
         assert!(!overlapped(200, 260).holds());
         assert!(!overlapped(80, 120).holds());
         assert!(!overlapped(200, 140).holds());
-        // More would be served if it were true.
+        // The throughput would be higher if the latencies were right.
         assert!(!overlapped(40, 40).holds());
         let mut none = Timed::new();
         none.record_alone(0, clock, Duration::ZERO);
@@ -306,7 +306,7 @@ mod tests {
     fn a_thread_that_polls_may_have_had_nothing_to_do() {
         let mut timed = Timed::new();
         (0..10).for_each(|_| timed.record(Duration::from_micros(150), Duration::ZERO));
-        // Requests waited for 10 ms, and the thread was there for as long.
+        // Requests waited for 10 ms, and the thread was busy for as long.
         let little = timed.pace(2e7, 1e7, 100).little();
         assert!((little.ratio() - 1.0).abs() < 1e-9, "{little:?}");
         assert!(!timed.pace(2e7, 0.0, 100).little().holds());

@@ -1,15 +1,15 @@
 //! The processor time that other work takes from this process.
 //!
-//! Linux says how long processors were idle and how long each process had them, to 10 ms. What is
-//! left others had: other processes, interrupts, and the host of a virtual machine. (It says too
-//! how long processors were *busy*, but that is sampled: of parts that sleep and wake a thousand
-//! times a second it saw less than they had.) Elsewhere nothing is known.
+//! Linux counts the time that processors were idle and that each process ran, to 10 ms. The rest is
+//! that of others: other processes, interrupts, and the host of a virtual machine. (Linux also
+//! counts the time that processors were *busy*, but by sampling, which misses work of threads that
+//! sleep and wake a thousand times a second.) On other systems nothing is known.
 
 use std::time::{Duration, Instant};
 
 /// Other work counts above this share of the processors.
 const NOTICED: f64 = 0.05;
-/// The system rounds these to 10 ms: idle time, our own time, and each processor's.
+/// Rounding error: the system rounds idle time, our own time, and each processor's to 10 ms.
 const ROUNDING: Duration = Duration::from_millis(40);
 
 /// Times of the processors that this process may use, so far.
@@ -24,7 +24,7 @@ pub struct Processors {
 }
 
 impl Processors {
-    /// Now; this process and `children` are ours. `None` where it is not known.
+    /// The times now; this process and `children` are ours. `None` if they are unknown.
     ///
     /// ```
     /// use frazil_driver::Processors;
@@ -40,7 +40,7 @@ impl Processors {
         Some(Processors { at: Instant::now(), count, idle: time(idle), ours })
     }
 
-    /// The share of the processors' time since then that others had, the host among them.
+    /// The share of the processors' time since `before` that others used, including the host.
     ///
     /// ```
     /// use frazil_driver::Processors;
@@ -50,12 +50,12 @@ impl Processors {
     /// ```
     pub fn others_since(&self, before: &Processors) -> f64 {
         let all = self.all_since(before);
-        // All three are rounded, each in its own way.
+        // All three are rounded separately.
         if all > 0.0 { self.others_time(before) / all } else { 0.0 }
     }
 
-    /// Whether others had over 5 % of the processors' time since then, and more than the 40 ms that
-    /// rounding may pretend.
+    /// Whether others used over 5 % of the processors' time since `before`, and more than the 40 ms
+    /// of rounding error.
     pub fn were_disturbed_since(&self, before: &Processors) -> bool {
         let noticed = (NOTICED * self.all_since(before)).max(ROUNDING.as_secs_f64());
         self.others_time(before) > noticed
@@ -66,7 +66,7 @@ impl Processors {
         self.at.saturating_duration_since(before.at).as_secs_f64() * self.count as f64
     }
 
-    /// Seconds that others had.
+    /// Processor seconds of others.
     fn others_time(&self, before: &Processors) -> f64 {
         let idle = self.idle.saturating_sub(before.idle);
         let ours = self.ours.saturating_sub(before.ours);
@@ -74,7 +74,7 @@ impl Processors {
     }
 }
 
-/// Processor time of a process so far, of all its threads; `None` where it is not known.
+/// Processor time of a process so far, of all its threads; `None` if it is unknown.
 ///
 /// ```
 /// let before = frazil_driver::process_time(std::process::id());
@@ -84,8 +84,8 @@ pub fn process_time(id: u32) -> Option<Duration> {
     process(&std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?).map(time)
 }
 
-/// Processor time so far of all processes that this one has started and waited for; `None` where it
-/// is not known.
+/// Processor time so far of all processes that this one has started and waited for; `None` if it is
+/// unknown.
 ///
 /// ```
 /// let before = frazil_driver::children_time();
@@ -109,7 +109,7 @@ fn ticks_per_second() -> f64 {
     1.0
 }
 
-/// Which processors this process may use.
+/// Whether this process may use a processor.
 #[cfg(target_os = "linux")]
 fn is_allowed() -> Option<impl Fn(usize) -> bool> {
     let allowed = rustix::thread::sched_getaffinity(None).ok()?;
@@ -129,7 +129,7 @@ fn machine(text: &str, is_allowed: impl Fn(usize) -> bool) -> Option<(u64, usize
         if !is_allowed(fields.next()?.strip_prefix("cpu")?.parse().ok()?) {
             continue;
         }
-        // After user, nice and system time. The second is idle while a disk is waited for.
+        // After user, nice and system time: idle time, and idle time while waiting for a disk.
         let mut fields = fields.skip(3);
         let mut next = || fields.next()?.parse::<u64>().ok();
         ticks += next()? + next()?;
@@ -138,17 +138,17 @@ fn machine(text: &str, is_allowed: impl Fn(usize) -> bool) -> Option<(u64, usize
     (count > 0).then_some((ticks, count))
 }
 
-/// Ticks that a process had, of its `stat`: user and system time are fields 14 and 15.
+/// Ticks that a process ran, from its `stat`: user and system time are fields 14 and 15.
 fn process(text: &str) -> Option<u64> {
     sum_of_two(text, 14)
 }
 
-/// Ticks that those had that it has waited for: fields 16 and 17.
+/// Ticks of the children that it has waited for: fields 16 and 17.
 fn children(text: &str) -> Option<u64> {
     sum_of_two(text, 16)
 }
 
-/// The sum of a field of `stat`, counted from 1, and the next.
+/// The sum of two successive fields of `stat`; `field`, counted from 1, is the first.
 fn sum_of_two(text: &str, field: usize) -> Option<u64> {
     // The second is a name in brackets, and may hold anything.
     let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace().skip(field - 3);

@@ -1,21 +1,21 @@
-//! Bytes an entry, as the operating system counts them.
+//! Bytes an entry, from the operating system.
 //!
-//! It is the growth of the resident set while a cache is built and filled several times, divided by
-//! its capacity. An engine's own count would leave out its tables, the allocator's overhead, and
-//! what eviction leaves behind. Memory that the process freed before is reused without growth, so
-//! it must be measured in a process that has done nothing else.
+//! The figure is the growth of the resident set while a cache is built and filled several times,
+//! divided by its capacity. An engine's own count would leave out its tables, the allocator's
+//! overhead, and what eviction leaves behind. Memory that the process freed before is reused
+//! without growth, so it must be measured in a process that has done nothing else.
 
 use crate::engine::{Engine, Session};
 use crate::stream::key;
 
 /// Rotations of the whole cache, so that queues used alternately have all been touched.
 const ROTATIONS: u64 = 5;
-/// Prefix of keys that no workload asks for.
+/// Prefix of keys that no workload requests.
 const PREFIX: u32 = u32::MAX;
 
-/// Builds a cache, inserts new keys five times its capacity, and says how many bytes the
-/// process has grown by for each of `capacity` entries. `None` where the resident set
-/// can't be read. At most 2³² keys are inserted.
+/// Builds a cache, inserts new keys five times its capacity, and returns the growth of the process
+/// in bytes for each of `capacity` entries. `None` if the resident set can't be read. At most 2³²
+/// keys are inserted.
 ///
 /// ```
 /// use frazil::Policy;

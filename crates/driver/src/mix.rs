@@ -1,5 +1,5 @@
-//! Workloads with known parts: resident keys, new keys, and new keys requested again. Costs are
-//! calibrated on them, because there the cost of a request is the sum of chosen shares.
+//! Workloads with known parts: resident keys, new keys, and new keys requested again. Calibration
+//! uses them, because they make the cost of a request a sum of chosen shares.
 
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -10,7 +10,7 @@ use crate::WorkloadError;
 use crate::engine::{Engine, Session};
 use crate::stream::{Ask, MAX_OBJECTS, Operation, Stream, key};
 
-/// Popularity of the keys that are there.
+/// Exponent of the popularity of resident keys.
 const ALPHA: f64 = 1.0;
 
 /// The requests of each thread: some keys repeatedly, by Zipf 1.0, and new keys.
@@ -30,8 +30,8 @@ pub struct Mix {
     pub resident: u32,
     /// Share of new keys among the randomly chosen requests; without `again`, among all.
     pub newcomers: f64,
-    /// If not 0, then after every second new key, at random, one of the last so many is requested
-    /// four times. A processor cannot predict which of them an eviction skips.
+    /// If not 0, then after every second new key, at random, one of the last `again` keys is
+    /// requested four times. A processor cannot predict which of them an eviction skips.
     pub again: usize,
 }
 
@@ -80,7 +80,7 @@ impl Mix {
     /// The streams of [`numbers`](Self::numbers).
     ///
     /// # Errors
-    /// As there.
+    /// As [`numbers`](Self::numbers).
     pub fn streams(&self, length: usize, threads: usize) -> Result<Vec<Stream>, WorkloadError> {
         let stream = |numbers| stream(numbers, 0);
         Ok(self.numbers(length, threads)?.into_iter().map(stream).collect())
@@ -94,8 +94,8 @@ impl Mix {
         Ok(stream(self.numbers(length, 1)?.concat(), prefix))
     }
 
-    /// Inserts the residents in an order of chance: popular keys are no neighbours then, as
-    /// they are none in a cache that has been in use.
+    /// Inserts the residents in random order, so that popular keys are no neighbours, as in a cache
+    /// that has been in use.
     ///
     /// # Errors
     /// When there are more than can be numbered.
@@ -137,7 +137,7 @@ mod tests {
                 asked[(newest - number) as usize] += 1;
             }
         }
-        // Two of three requests, of each distance a third.
+        // Two of three requests, a third of them at each distance.
         assert!(asked.iter().all(|times| (12_900..13_800).contains(times)), "{asked:?}");
         assert!(Mix { resident: 0, ..mix }.numbers(10, 1).is_err());
         assert!(Mix { resident: u32::MAX, ..mix }.streams(10, 1).is_err());

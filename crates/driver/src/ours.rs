@@ -13,8 +13,8 @@ use thiserror::Error;
 
 use crate::engine::{Engine, Session, Shared};
 
-/// A value of a key: the key itself, or bytes behind a reference count, as values that
-/// are too big to be copied are kept.
+/// A value of a key: the key itself, or bytes behind a reference count, as for values that are too
+/// big to copy.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::engine::{Engine, Session, Shared};
 /// assert_eq!(<Arc<[u8]>>::of(7, 100).len(), 100);
 /// ```
 pub trait Value: Clone + Send + Sync + 'static {
-    /// The value of a key; of `bytes` bytes if it has a choice.
+    /// The value of a key; of `bytes` bytes if the type has a variable size.
     fn of(key: u64, bytes: usize) -> Self;
 
     /// A number read out of the value.
     fn read(&self) -> u64;
 
-    /// A cache of such values that freezes: with copies of them, where they are small enough.
+    /// A cache of such values that freezes, with copies of them if they are small enough.
     fn freezing(builder: Builder<u64, Self>, freezing: Freezing) -> Builder<u64, Self> {
         builder.freezing(freezing)
     }
@@ -79,11 +79,11 @@ impl Value for Arc<[u8]> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setup {
-    /// Which entry goes.
+    /// The policy that chooses the entry to evict.
     pub policy: Policy,
     /// The work of a hit; the policy's own by default.
     pub promotion: Option<Promotion>,
-    /// Parts with a lock each, of a policy that takes one.
+    /// Number of shards, each with a lock, for a policy with one.
     pub shards: u32,
     /// Its frozen share.
     pub frozen: Frozen,
@@ -105,7 +105,7 @@ pub enum Frozen {
     /// queues does not show the hottest entries; there the entries with the most hits while the
     /// cache learned are frozen.
     Share(f64),
-    /// The share that the cache's own controller chooses, in a thread of its own.
+    /// The share that the cache's own controller chooses, in its own thread.
     Learned,
 }
 
@@ -127,10 +127,10 @@ pub enum SetupError {
 const FROZEN: &str = "frozen:share=";
 const LEARNED: &str = "frozen+";
 
-/// The longest that a run waits for a controller to make up its mind.
+/// The longest wait of a run for a controller's decision.
 const SETTLING_MAX: Duration = Duration::from_secs(20);
 
-/// Before a policy's name, by which they are chosen.
+/// Prefixes of a policy's name that choose promotions.
 const PROMOTIONS: [(&str, Promotion); 3] = [
     ("every-hit+", Promotion::EveryHit),
     ("try-lock+", Promotion::TryLock),
@@ -144,8 +144,7 @@ impl From<Policy> for Setup {
 }
 
 impl Setup {
-    /// Whether the policy runs without a lock, so that neither promotions nor shards mean
-    /// anything to it.
+    /// Whether the policy runs without a lock, so that promotions and shards have no meaning.
     ///
     /// ```
     /// use frazil_driver::Setup;
@@ -203,7 +202,7 @@ fn frozen(frozen: Frozen, name: &str) -> Result<Setup, SetupError> {
     Err(PolicyError::CannotFreeze(setup.policy.to_string()).into())
 }
 
-/// The setup of a name that says nothing of freezing.
+/// The setup of a name without freezing.
 fn unfrozen(name: &str) -> Result<Setup, SetupError> {
     for (prefix, promotion) in PROMOTIONS {
         if let Some(name) = name.strip_prefix(prefix) {
@@ -232,7 +231,7 @@ impl fmt::Display for Setup {
 
 /// Our cache, looked up by `get`, which clones the value.
 pub struct Ours<V> {
-    /// Before the cache, so that the thread ends while that is there.
+    /// Declared before the cache, so that the thread ends first.
     control: Option<FreezingControl>,
     cache: Arc<Cache<u64, V>>,
     value_bytes: usize,
@@ -253,8 +252,7 @@ impl<V: Value> Ours<V> {
         Ours { value_bytes, ..Ours::built(setup, setup.builder(capacity)) }
     }
 
-    /// A cache with settings that a setup does not know; values take no bytes that they could
-    /// choose.
+    /// A cache with settings that a setup lacks; values of variable size have no bytes.
     ///
     /// ```
     /// use frazil_driver::{Ours, Setup};
@@ -295,7 +293,7 @@ impl<V: Value> Ours<V> {
         state.is_none_or(|state| matches!(state.phase, Frozen | Sleeping))
     }
 
-    /// Has a cache that learns, and is not controlled, learn which entries are hit most.
+    /// Starts learning which entries are hit most, in a cache that learns without a controller.
     fn learn(&self) {
         use FreezingPhase::{Learning, Waiting};
         let began = Instant::now();
@@ -419,7 +417,7 @@ impl<V: Value> Session for PinnedSession<'_, V> {
 
     #[inline]
     fn rest(&mut self) {
-        // The old pin goes first: one inside the other would hold as long as both.
+        // Drops the old pin first: nested pins would hold as long as both.
         self.pin = None;
         self.pin = Some(self.ours.cache.pin());
     }

@@ -10,7 +10,7 @@ use crate::stream::Stream;
 pub struct Pass {
     /// Gets that found their key.
     pub hits: u64,
-    /// Gets that did not.
+    /// Gets that did not find their key.
     pub misses: u64,
 }
 
@@ -25,9 +25,9 @@ impl Pass {
     }
 }
 
-/// Asks for all of a stream once, from a cache as it is. O(operations).
+/// Requests all of a stream once, from a cache in its current state. O(operations).
 ///
-/// Never inlined, so that a profiler can count what happens in here alone.
+/// Never inlined, so that a profiler can count this function alone.
 ///
 /// ```
 /// use frazil::Policy;

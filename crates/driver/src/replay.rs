@@ -1,4 +1,4 @@
-//! A trace replayed from its beginning on an empty cache by several threads: the simulator's
+//! A replay of a trace from its beginning on an empty cache by several threads: the simulator's
 //! replay, but timed.
 //!
 //! A short trace is replayed on several caches one after the other, each empty, so that threads
@@ -19,12 +19,12 @@ use crate::stream::Stream;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Replay {
     /// Million operations a second of all threads, from the first that begins to the last that
-    /// ends. Fetches are waited for.
+    /// ends. Includes the wait for fetches.
     pub mops: f64,
     /// Share of the gets that found their key; 0 without one.
     pub hit_ratio: f64,
-    /// Processor time over wall-clock time of the thread that got least; `None` where it is not
-    /// known, or threads are more than cores.
+    /// Processor time over wall-clock time of the thread that got least; `None` if it is unknown,
+    /// or there are more threads than cores.
     pub cpu_share: Option<f64>,
 }
 
@@ -80,10 +80,10 @@ fn all<E: Engine, M: Misses>(
     summary(&reports)
 }
 
-/// Looks at the others before a thread lets one of them have its core.
+/// Polls of the other threads before a thread yields its core.
 const LOOKS: u32 = 10_000;
 
-/// A meeting of threads. They poll: a thread that slept would begin tens of microseconds after the
+/// A meeting of threads. They poll: a sleeping thread would begin tens of microseconds after the
 /// others, and some passes take no longer than that.
 struct Meeting<'a> {
     arrived: &'a AtomicUsize,
@@ -95,7 +95,7 @@ struct Meeting<'a> {
 impl Meeting<'_> {
     fn wait(&mut self) {
         self.wanted += self.threads;
-        // Only when to go on hangs on it; caches are shared by borrowing.
+        // It orders nothing but the start; threads share caches by borrowing.
         self.arrived.fetch_add(1, Relaxed);
         let mut looks = 0;
         while self.arrived.load(Relaxed) < self.wanted {
@@ -106,7 +106,7 @@ impl Meeting<'_> {
 }
 
 impl Drop for Meeting<'_> {
-    /// A thread that panics is not waited for.
+    /// The others do not wait for a thread that panics.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.arrived.store(usize::MAX / 2, Relaxed);

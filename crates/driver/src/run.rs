@@ -1,14 +1,14 @@
-//! The loop: threads that ask one cache for their streams, and what they saw.
+//! The loop: threads that request their streams from one cache, and their results.
 //!
-//! All threads start together, each on a core of its own as long as there are enough.
-//! After a warm-up the time is cut into slices; the speed is the median of the slices,
-//! so that a hiccup of the machine costs one slice. Threads never wait for one another
-//! or for the measuring thread: each adds up for itself, and once a batch of operations
-//! shows its sums in a cache line of its own and looks whether to go on.
+//! All threads start together, each on its own core if there are enough. After a warm-up the time
+//! is cut into slices; the speed is the median of the slices, so that a hiccup of the machine costs
+//! one slice. Threads never wait for one another or for the measuring thread: each has its own
+//! sums. Once a batch of operations it publishes them in its own cache line, and checks whether to
+//! continue.
 //!
-//! One operation of each batch is timed, at random: what an engine does once in so many operations
-//! would otherwise fall on those that are timed always, or never. Reading the clock twice takes
-//! some 30 to 50 ns, which are part of every latency; 0.2 ns an operation in the speed.
+//! One operation of each batch is timed, at random: an engine's periodic work would otherwise fall
+//! on the timed operations always, or never. Reading the clock twice takes some 30 to 50 ns, which
+//! are part of every latency; in the speed they are 0.2 ns an operation.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
@@ -28,15 +28,15 @@ use crate::undisturbed::{Marks, Undisturbed, undisturbed};
 /// Operations between two updates of the state shared with other threads, unless they wait.
 pub(crate) const BATCH: usize = 256;
 
-/// One in so many batches has operations that are forced to stand alone,
+/// One batch in this number has operations that are forced to stand alone.
 const ALONE_EVERY: u32 = 64;
-/// so many in a row: a thousandth of all.
+/// Operations in a row that stand alone: a thousandth of all.
 const ALONE: usize = 16;
 
 /// How long to measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Schedule {
-    /// Time of warming, before anything counts. It is repeated, ten times at most, until the
+    /// Time of the warm-up, which does not count. It is repeated, ten times at most, until the
     /// streams were requested once or the number of insertions given to [`run`] is reached.
     pub warmup: Duration,
     /// Time that is measured.
@@ -46,8 +46,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// This many seconds after a warm-up of a quarter of that, in ten slices, or fewer:
-    /// a slice shorter than 20 ms says more about the scheduler.
+    /// This many seconds after a warm-up of a quarter of that, in at most ten slices: a slice
+    /// shorter than 20 ms says more about the scheduler.
     ///
     /// ```
     /// let schedule = frazil_driver::Schedule::seconds(2.0);
@@ -71,20 +71,20 @@ pub struct Measured {
     pub mops_max: f64,
     /// Share of the gets of the cache that found their key; 0 without one.
     pub hit_ratio: f64,
-    /// Latency that half of the operations stayed below.
+    /// Median latency.
     pub p50_ns: u64,
-    /// Latency that 99 % stayed below.
+    /// 99th percentile of the latencies.
     pub p99_ns: u64,
-    /// Latency that 99.9 % stayed below.
+    /// 99.9th percentile of the latencies.
     pub p999_ns: u64,
-    /// All latencies that were timed.
+    /// All timed latencies.
     pub latencies: Latencies,
-    /// Processor time over wall-clock time: of the thread that got least if there is a
-    /// core for each, else of all cores together. `None` where it is not known.
+    /// Processor time over wall-clock time: of the thread that got least if there is a core for
+    /// each, else of all cores together. `None` if it is unknown.
     pub cpu_share: Option<f64>,
-    /// The part of the time in which every thread had a core, and the speed in it.
+    /// The part of the time in which every thread had a core, and its speed.
     pub undisturbed: Undisturbed,
-    /// Times of operations, without a timed one.
+    /// Times of operations by Little's law.
     pub pace: Pace,
 }
 
@@ -129,7 +129,7 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// None yet; for latencies from a nanosecond to 100 s.
+    /// An empty histogram, for latencies from a nanosecond to 100 s.
     ///
     /// ```
     /// assert_eq!(frazil_driver::Latencies::new().quantile_ns(0.5), 0);
@@ -148,11 +148,11 @@ impl Latencies {
     /// assert_eq!(latencies, frazil_driver::Latencies::new());
     /// ```
     pub fn add(&mut self, others: &Latencies) {
-        // Both were made by `new`, so every value of one fits in the other.
+        // `new` made both, so every value of one fits in the other.
         self.0.add(&others.0).expect("histograms of equal bounds add up");
     }
 
-    /// The latency that a share of the operations stayed below; 0 if there was none.
+    /// The quantile `share` of the latencies; 0 if there are none.
     ///
     /// ```
     /// assert_eq!(frazil_driver::Latencies::new().quantile_ns(0.999), 0);
@@ -161,12 +161,12 @@ impl Latencies {
         self.0.value_at_quantile(share)
     }
 
-    /// Forgets all.
+    /// Removes all latencies.
     pub(crate) fn clear(&mut self) {
         self.0.reset();
     }
 
-    /// Adds one.
+    /// Adds a latency.
     ///
     /// ```
     /// let mut latencies = frazil_driver::Latencies::new();
@@ -183,7 +183,7 @@ impl Latencies {
 pub(crate) struct Tally {
     pub(crate) hits: u64,
     pub(crate) misses: u64,
-    /// Gets that passed the cache by.
+    /// Gets that bypassed the cache.
     pub(crate) bypassed: u64,
     /// Requested insertions and removals, without insertions after a miss.
     pub(crate) others: u64,
@@ -240,7 +240,7 @@ const WARMING: u8 = 0;
 const MEASURING: u8 = 1;
 const STOPPED: u8 = 2;
 
-/// A thread's published state, in a cache line (and its neighbour) of its own.
+/// A thread's published state, in its own cache line and the neighbour.
 #[derive(Default)]
 #[repr(align(128))]
 struct Shown {
@@ -267,7 +267,7 @@ struct Report {
 }
 
 /// Drives `engine` with a thread for each stream. It is warm when `fill` entries have been
-/// inserted; none for an engine that was filled before.
+/// inserted; 0 for an engine that was filled before.
 ///
 /// ```
 /// use frazil::Policy;
@@ -284,7 +284,7 @@ pub fn run<E: Engine>(engine: &E, streams: &[Stream], fill: u64, schedule: &Sche
     drive(engine, streams, fill, schedule, |_| Immediate)
 }
 
-/// As [`run`], with a backend that misses wait for. Operations count when they begin.
+/// As [`run`], with a backend for which misses wait. Operations count when they begin.
 ///
 /// ```
 /// use std::time::Duration;
@@ -459,8 +459,8 @@ fn do_batch<M: Misses>(
     }
 }
 
-/// Does operations so that none overlaps another: a look at the clock waits for all that was begun.
-/// How long they took.
+/// Does operations so that none overlaps another: a read of the clock waits for all begun before.
+/// Returns their time.
 #[inline(never)]
 fn stand_alone(
     session: &mut impl Session,
@@ -539,7 +539,8 @@ fn cpu_share(reports: &[Report], cores: usize) -> Option<f64> {
     Some(if reports.len() <= cores {
         processor.zip(walls).map(|(processor, wall)| processor / wall).fold(1.0, f64::min)
     } else {
-        // A thread that waits for a core is late to start the clock, so not its own one.
+        // A thread that waits for a core starts its clock late, so its own wall-clock time is not
+        // used.
         processor.sum::<f64>() / walls.fold(1e-9, f64::max) / cores as f64
     })
 }
@@ -575,12 +576,12 @@ mod tests {
         assert_eq!(measured.hit_ratio, 0.75);
         assert_eq!((measured.p50_ns, measured.p99_ns), (100, 1_000));
         assert!((50_000..50_050).contains(&measured.p999_ns), "{}", measured.p999_ns);
-        // The least of three threads on four cores, the sum of them on two.
+        // The least of three threads on four cores, their sum on two.
         assert_eq!(measured.cpu_share, Some(0.5));
         assert_eq!(summary(vec![], &reports, 2).cpu_share, Some(0.875));
     }
 
-    /// Misses until a time has passed, and counts its requests.
+    /// An engine that misses until a time has passed, and counts its requests.
     struct Late {
         started: Instant,
         patience: Duration,
@@ -626,7 +627,7 @@ mod tests {
         let measured = run(&late, &[gets(0), Stream::new([], 0), gets(1)], 0, &schedule);
         assert_eq!(measured.hit_ratio, 1.0);
         assert!(!late.wrong.load(Relaxed));
-        // The measured third of the time cannot have more than all requests.
+        // The measured third of the time cannot have more requests than the whole.
         let most = late.asked.load(Relaxed) as f64 / 0.2 / 1e6;
         assert!(measured.mops > 0.0 && measured.mops_min < most, "{measured:?}, {most}");
         assert!(measured.mops_min <= measured.mops && measured.mops <= measured.mops_max);
@@ -645,7 +646,7 @@ mod tests {
         assert_eq!((measured.mops, measured.hit_ratio, measured.p50_ns), (0.0, 0.0, 0));
     }
 
-    /// Takes long for one get in each batch.
+    /// An engine that takes long for one get in each batch.
     struct Periodic;
 
     impl Engine for Periodic {
@@ -680,7 +681,7 @@ mod tests {
         assert!(u128::from(measured.p50_ns) < LONG.as_nanos(), "{}", measured.p50_ns);
     }
 
-    /// Panics once it is warm.
+    /// An engine that panics once it is warm.
     struct Panics;
 
     impl Shared for Panics {

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use frazil_policy::object_hash;
 use frazil_simulator::HASH_SEED;
 
-/// The simulator's hash of a 64-bit id, with which a cache misses exactly as often as a replay,
+/// The simulator's hash of a 64-bit id. With it a cache misses exactly as often as a replay,
 /// because ghosts and sketches use hashes.
 ///
 /// ```

@@ -2,14 +2,14 @@
 //!
 //! An operation is 4 bytes: two bits for its kind, the others for the object's number. The key is a
 //! bijective hash of that number, computed on the fly in about a nanosecond: keys of 8 bytes, made
-//! beforehand, would take twice the space in the processor's caches. A stream that ends begins
-//! again.
+//! beforehand, would take twice the space in the processor's caches. A stream repeats from its
+//! beginning.
 
 use std::sync::Arc;
 
 use frazil_policy::object_hash;
 
-/// Seed of the hash that makes keys of numbers.
+/// Seed of the hash from numbers to keys.
 const KEY_SEED: u64 = 0x4b45_5953; // "KEYS"
 
 const KIND_SHIFT: u32 = 30;
@@ -76,7 +76,7 @@ pub fn key(number: u32, prefix: u32) -> u64 {
 /// The operations of one thread.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// Shared by the threads that ask for the same under different prefixes.
+    /// Shared by threads that request the same operations under different prefixes.
     pub(crate) operations: Arc<[Operation]>,
     pub(crate) prefix: u32,
 }
@@ -93,7 +93,7 @@ impl Stream {
         Stream { operations: operations.into(), prefix }
     }
 
-    /// The same stream, beginning after so many of its operations.
+    /// The same stream, beginning after the first `operations` operations.
     ///
     /// ```
     /// use frazil_driver::{Ask, Operation, Stream};
@@ -110,7 +110,7 @@ impl Stream {
         Stream { operations: [after, before].concat().into(), prefix: self.prefix }
     }
 
-    /// Operations until it begins again.
+    /// Operations until the stream repeats.
     ///
     /// ```
     /// assert_eq!(frazil_driver::Stream::new([], 0).len(), 0);
@@ -119,7 +119,7 @@ impl Stream {
         self.operations.len()
     }
 
-    /// Whether there is nothing to ask for.
+    /// Whether there are no operations.
     ///
     /// ```
     /// assert!(frazil_driver::Stream::new([], 0).is_empty());

@@ -1,10 +1,10 @@
 //! The latency of a cache line from one core to another.
 //!
 //! The cores of a virtual machine are threads of its host, which may move them. At one moment they
-//! share a cache and a line takes 25 ns from one to the other; at the next they are on different
-//! dies and it takes 190. Everything that threads share is then several times slower, although each
-//! of them has its core all the time. So a comparison of runs with several threads must measure
-//! this latency.
+//! share a cache, and a line takes 25 ns from one to the other; at the next they are on different
+//! dies, and it takes 190 ns. All shared data are then several times slower, although each thread
+//! has its core all the time. So a comparison of runs with several threads must measure this
+//! latency.
 
 use std::sync::atomic::{
     AtomicU32,
@@ -20,11 +20,11 @@ const FIGURES: u32 = 25;
 
 /// Cores count as equally far from each other up to this factor.
 const SAME: f64 = 1.5;
-/// How long it is watched how far they are.
+/// Time of watching the distance of cores.
 const LOOK: Duration = Duration::from_secs(3);
-/// Between two looks.
+/// Time between two measurements.
 const STEP: Duration = Duration::from_millis(20);
-/// How long all runs together wait for cores that are as far as they should be.
+/// Total time that all runs wait for cores at the required distance.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A line that two threads write alternately.
@@ -46,8 +46,8 @@ impl Line {
 }
 
 /// Nanoseconds until one core reads a line that another has written, for the first two cores that
-/// this process may use: the median of 25 figures. It takes some 0.2 ms, or as long as it takes to
-/// get both cores. `None` if there is one core, or the cores are not known.
+/// this process may use: the median of 25 figures. It takes some 0.2 ms, plus the wait for both
+/// cores. `None` if there is one core, or the cores are unknown.
 ///
 /// ```
 /// assert!(frazil_driver::transfer_ns().is_none_or(|ns| ns > 1.0));
@@ -87,7 +87,7 @@ pub fn transfer_ns() -> Option<f64> {
     figures.get(figures.len() / 2).copied()
 }
 
-/// How far cores should be from each other in runs that are compared.
+/// The distance of cores in runs that are compared.
 ///
 /// ```
 /// use frazil_driver::Distance;
@@ -107,7 +107,7 @@ impl Distance {
         Distance { wanted_ns, patience: PATIENCE }
     }
 
-    /// The same; runs wait for it no longer than that, all together.
+    /// The same distance; all runs together wait for it at most `patience`.
     ///
     /// ```
     /// use std::time::Duration;
@@ -119,7 +119,7 @@ impl Distance {
         Distance { patience, ..self }
     }
 
-    /// The least that is seen within three seconds.
+    /// The least distance within three seconds.
     pub fn least() -> Self {
         let began = Instant::now();
         let mut least: Option<f64> = None;
@@ -136,14 +136,14 @@ impl Distance {
         self.wanted_ns
     }
 
-    /// Whether it is so now, to half of it.
+    /// Whether the latency now is the required one, to a factor of 1.5.
     pub fn is_kept(&self) -> bool {
         let seen = self.wanted_ns.and_then(|_| transfer_ns());
         let same = |(seen, wanted)| (wanted / SAME..=wanted * SAME).contains(&seen);
         seen.zip(self.wanted_ns).is_none_or(same)
     }
 
-    /// Waits until it is so; five minutes in all.
+    /// Waits until the latency is the required one; five minutes in all.
     pub fn wait(&mut self) {
         let began = Instant::now();
         let patience = self.patience;

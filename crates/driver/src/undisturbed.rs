@@ -1,28 +1,27 @@
-//! The undisturbed part of a run, and how fast that part was.
+//! The undisturbed part of a run, and its speed.
 //!
 //! On a machine that others use too, a thread loses its core for some milliseconds at a time.
-//! Threads that wait for one another are slower then, or faster; the share of the processor
-//! of a whole run says that it was disturbed, and no more. So each thread notes, every
-//! millisecond, how far it has come, how much of the processor it got and how long it waited
-//! for a core that another had; what counts are the moments in which *all* threads had their
-//! cores whenever they wanted them. A thread that sleeps until a lock is free is not disturbed.
-//! Reading both clocks takes some 1 µs.
+//! Threads that wait for one another are slower then, or faster; the processor share of a whole run
+//! shows only that it was disturbed. So each thread notes, every millisecond, its operations, its
+//! processor time, and its wait for a core that another had. Only the moments count in which *all*
+//! threads had their cores whenever they needed them. A thread that sleeps until a lock is free is
+//! not disturbed. Reading both clocks takes some 1 µs.
 
 use std::time::{Duration, Instant};
 
 use crate::cores::{self, Queueing};
 
-/// Time between two notes, at least.
+/// Least time between two notes.
 const STEP: Duration = Duration::from_millis(1);
-/// A thread that got less of the processor was disturbed,
+/// A thread with a smaller share of its core was disturbed, unless [`QUEUED`] holds.
 const SHARE: f64 = 0.95;
-/// unless it waited for a core for no more than this: for the rest of the time it slept.
+/// A thread that waited for a core for no larger share than this was not disturbed: it slept.
 const QUEUED: f64 = 0.1;
 
-/// An operation that took less did not lose its core on the way.
+/// A shorter operation did not lose its core meanwhile.
 const QUEUED_LEAST: Duration = Duration::from_micros(20);
 
-/// The part of a run in which every thread had a core to itself.
+/// The part of a run in which every thread had its own core.
 ///
 /// ```
 /// use frazil_driver::{Ours, Schedule, Workload, run};
@@ -34,19 +33,19 @@ const QUEUED_LEAST: Duration = Duration::from_micros(20);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Undisturbed {
-    /// Million operations a second of all threads in half of that time or more; 0 if there was
+    /// Million operations a second of all threads, as the median over that time; 0 if there was
     /// none.
     pub mops: f64,
-    /// How long that was, in seconds; 0 where processor time is not known.
+    /// Length of that time in seconds; 0 if processor time is unknown.
     pub seconds: f64,
 }
 
-/// How far a thread was at a time.
+/// A thread's progress at a time.
 #[derive(Clone, Copy, Debug)]
 struct Mark {
     at: Instant,
     processor: Duration,
-    /// Time in the queue for a core, if that is known.
+    /// Time in the queue for a core, if known.
     queued: Option<Duration>,
     operations: u64,
 }
@@ -72,7 +71,7 @@ impl Marks {
         self.marks.clear();
     }
 
-    /// Notes how far the calling thread is, if it is time to.
+    /// Notes the progress of the calling thread, if a note is due.
     #[inline]
     pub(crate) fn note(&mut self, at: Instant, operations: u64) {
         if self.marks.last().is_none_or(|last| at.duration_since(last.at) >= STEP) {
@@ -80,14 +79,14 @@ impl Marks {
         }
     }
 
-    /// For how long of a latency, up to now, the calling thread waited for a core. Asks the
-    /// system only if it was so long that it may have.
+    /// The part of a latency, which ends now, that the calling thread waited for a core. Asks the
+    /// system only for a latency long enough.
     #[inline]
     pub(crate) fn queued_in(&mut self, latency: Duration) -> Duration {
         if latency < QUEUED_LEAST { Duration::ZERO } else { self.queued_since_mark().min(latency) }
     }
 
-    /// For how long since the last mark.
+    /// The wait for a core since the last mark.
     #[cold]
     fn queued_since_mark(&mut self) -> Duration {
         let last = self.marks.last().and_then(|last| last.queued);
@@ -95,14 +94,14 @@ impl Marks {
         now.zip(last).map_or(Duration::ZERO, |(now, last)| now.saturating_sub(last))
     }
 
-    /// For how long from the first mark to the last.
+    /// The wait for a core from the first mark to the last.
     pub(crate) fn queued(&self) -> Duration {
         let of = |mark: Option<&Mark>| mark.and_then(|mark| mark.queued);
         let ends = of(self.marks.last()).zip(of(self.marks.first()));
         ends.map_or(Duration::ZERO, |(last, first)| last.saturating_sub(first))
     }
 
-    /// Notes it now.
+    /// Notes the progress now.
     #[cold]
     pub(crate) fn push(&mut self, at: Instant, operations: u64) {
         let Some(processor) = cores::thread_time() else { return };
@@ -152,7 +151,7 @@ pub(crate) fn undisturbed<'m>(threads: impl Iterator<Item = &'m Marks>) -> Undis
     middle(pieces)
 }
 
-/// The speed that was reached in half of the time, so that a hiccup costs no more than itself.
+/// The median speed over the time, so that a hiccup has little effect.
 fn middle(mut pieces: Vec<Piece>) -> Undisturbed {
     let seconds = |piece: &Piece| piece.to.duration_since(piece.from).as_secs_f64();
     let time: f64 = pieces.iter().map(seconds).sum();
@@ -171,7 +170,7 @@ fn middle(mut pieces: Vec<Piece>) -> Undisturbed {
 mod tests {
     use super::*;
 
-    /// Marks at milliseconds, each with the processor time and the operations up to there.
+    /// Marks at milliseconds, each with the processor time and the operations so far.
     fn marks(began: Instant, noted: &[(u64, u64, u64)]) -> Marks {
         let mark = |&(at, processor, operations): &(u64, u64, u64)| Mark {
             at: began + Duration::from_millis(at),
@@ -198,7 +197,7 @@ mod tests {
         assert_eq!(undisturbed(std::iter::empty()), Undisturbed::default());
         let mut never = marks(began, &[(0, 0, 0), (10, 5, 100)]);
         assert_eq!(undisturbed([&one, &never].into_iter()), Undisturbed::default());
-        // It slept for most of the five milliseconds that it was off its core.
+        // The thread slept for most of its five milliseconds without a core.
         never.marks[0].queued = Some(Duration::from_millis(7));
         never.marks[1].queued = Some(Duration::from_millis(8));
         assert_eq!(undisturbed([&never].into_iter()).seconds, 0.01);

@@ -1,10 +1,9 @@
-//! Workloads by name, and the streams that they give each thread.
+//! Workloads by name, and their streams for each thread.
 //!
-//! Streams of generated workloads have 8 M operations in all. Popularity follows ranks,
-//! so a stream that begins again is no easier: between two requests for a rare key lie
-//! as many others as before. Every thread draws with a seed of its own from the same
-//! keys; a trace is asked for by every thread under a prefix of its own, or dealt out
-//! among them.
+//! Streams of generated workloads have 8 M operations in all. Popularity follows ranks, so a
+//! repeated stream is no easier: as many other requests as before lie between two for a rare key.
+//! Every thread draws from the same keys, with its own seed. For a trace every thread requests all
+//! of it under its own prefix, or its share of the records.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -18,7 +17,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::engine::{Engine, Session};
 use crate::stream::{Ask, MAX_OBJECTS, Operation, Stream, key};
 
-/// Exponent of the popularity where half of the operations write.
+/// Exponent of the popularity if half of the operations write.
 const WRITE_ALPHA: f64 = 1.0;
 /// Keys are numbered with 30 bits.
 const MAX_KEYS: u64 = MAX_OBJECTS;
@@ -42,7 +41,7 @@ pub enum Workload {
     },
     /// `hit`: gets of keys that are all resident, all equally likely.
     Hit,
-    /// `write`: Zipf 1.0, half of it gets, half inserts without a look-up.
+    /// `write`: Zipf 1.0, half gets, half inserts without a look-up.
     Write,
     /// A trace: a file, or a generator's specification as the simulator takes it.
     File(PathBuf),
@@ -51,7 +50,7 @@ pub enum Workload {
 /// Why there is no such workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkloadError {
-    /// The exponent can't be used.
+    /// The exponent is invalid.
     #[error("workload `{0}`: expected an exponent from 0 to 10, as in zipf:1.0")]
     Alpha(String),
     /// Too few or too many keys.
@@ -69,7 +68,7 @@ impl FromStr for Workload {
         Ok(match text {
             "hit" => Workload::Hit,
             "write" => Workload::Write,
-            // With more parameters it is a trace that the simulator generates.
+            // With more parameters the simulator generates it, as a trace.
             _ => match text.strip_prefix("zipf:").filter(|alpha| !alpha.contains(':')) {
                 Some(alpha) => match alpha.parse() {
                     Ok(alpha) if (0.0..=10.0).contains(&alpha) => Workload::Zipf { alpha },
@@ -169,8 +168,8 @@ pub fn preload<E: Engine>(engine: &E, keys: u64) {
     }
 }
 
-/// The streams of a trace: every thread gets all records under a prefix of its own, or, with
-/// `split`, its share, dealt record by record. O(records) and 4 bytes a record.
+/// The streams of a trace: every thread gets all records under its own prefix, or, with `split`,
+/// its share, dealt record by record. O(records) and 4 bytes a record.
 ///
 /// ```
 /// use frazil_simulator::trace::load;

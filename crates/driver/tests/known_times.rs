@@ -1,7 +1,7 @@
-//! A cache whose operations take a known time, driven as any other: the driver has to find it.
+//! Drives a cache whose operations take a known time, which the driver has to find.
 //!
-//! The cache notes what its operations really took. A thread that loses its core in one takes
-//! longer, and the cache knows that as well as the driver should.
+//! The cache notes the real times of its operations. An operation takes longer if its thread loses
+//! its core; the cache knows that, and the driver should.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,14 +11,14 @@ use frazil_driver::{Ask, Engine, Latencies, Measured, Operation, Schedule, Sessi
 const SERVICE: Duration = Duration::from_micros(2);
 const THREADS: u32 = 2;
 const MEASURED: Duration = Duration::from_millis(300);
-/// Attempts at most, undisturbed ones that are enough, and of how many the majority says something.
+/// Most attempts, sufficient undisturbed ones, and the least number with a meaningful majority.
 const ATTEMPTS: usize = 12;
 const ENOUGH: usize = 5;
 const LEAST: usize = 3;
-/// An attempt is undisturbed if the driver says so of this much of its time.
+/// An attempt is undisturbed if, by the driver, this share of its time is.
 const SHARE: f64 = 0.95;
 
-/// Answers each get after the same time, on the thread that asks.
+/// Answers each get after the same time, on the calling thread.
 #[derive(Default)]
 struct Known {
     took: Mutex<Latencies>,
@@ -33,7 +33,7 @@ struct Timed<'a> {
 impl Session for Timed<'_> {
     fn get(&mut self, key: u64) -> Option<u64> {
         let began = Instant::now();
-        // Within the time of this one, so that no operation takes longer for it.
+        // Within the time of this operation, so that it makes none longer.
         self.took.record(self.last);
         loop {
             self.last = began.elapsed();
@@ -62,7 +62,7 @@ impl Engine for Known {
     }
 }
 
-/// How far a figure is from the time that every operation takes, as a share of it.
+/// The relative error of a figure against the time of every operation.
 fn off(ns: f64) -> f64 {
     (ns / SERVICE.as_nanos() as f64 - 1.0).abs()
 }
@@ -89,8 +89,8 @@ fn the_driver_finds_what_operations_take() {
             break;
         }
     }
-    // Whoever else uses the machine: fewer than one in a hundred operations loses its core. On a
-    // core that is shared the rest may take longer too, which the cache notes.
+    // With any other use of the machine, fewer than one in a hundred operations loses its core. On
+    // a shared core the rest may take longer too, which the cache notes.
     let took = cache.took.lock().unwrap_or_else(PoisonError::into_inner);
     for share in [0.05, 0.5, 0.95] {
         let [ns, known] = [&all, &took].map(|it| it.quantile_ns(share));
@@ -103,7 +103,7 @@ fn the_driver_finds_what_operations_take() {
     }
     let p50 = all.quantile_ns(0.5);
     assert!(off(p50 as f64) <= 0.05, "half are timed at {p50} ns or less");
-    // A sample has more of the rare long ones by chance: ten times as many are allowed.
+    // A sample may have more of the rare long operations by chance: ten times as many are allowed.
     let (p999, longest) = (all.quantile_ns(0.999), took.quantile_ns(0.9999));
     let most = 1.2 * longest as f64;
     assert!(p999 as f64 <= most, "99.9 % are timed at {p999} ns or less, and take {longest}");

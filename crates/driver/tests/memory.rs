@@ -31,7 +31,7 @@ impl Engine for Hoard {
 #[test]
 #[cfg(target_os = "linux")]
 fn growth_is_divided_by_the_capacity() {
-    // What was there before does not count.
+    // Memory allocated before does not count.
     let before = std::hint::black_box(vec![1u8; 40_000_000]);
     let build = || Hoard(Mutex::new(vec![vec![1; 8_000_000]]));
     // 5 × 1,000 bytes of insertions, 400 of the start, some of allocator and vector.

@@ -1,5 +1,5 @@
-//! Our cache as it is driven: one pass misses as often as the simulator says, and what is to be
-//! frozen is when the cache is warm.
+//! Our cache in the driver: one pass has the simulator's misses, and a warm cache has its frozen
+//! share.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ fn simulated_misses(trace: &Trace, policy: &str, capacity: u64) -> u64 {
     sweep(trace, &[cell], &SweepOptions::default(), &|_| ())[0].misses()
 }
 
-/// S3-FIFO is left out: what its ghosts forget depends on the hashes, which differ.
+/// Without S3-FIFO: the objects that its ghosts forget depend on the hashes, which differ.
 const POLICIES: [&str; 5] = ["fifo", "clock", "clock:bits=2", "mobius", "sieve"];
 
 #[test]
@@ -74,7 +74,7 @@ fn what_is_to_be_frozen_is_when_warm() {
 #[test]
 fn what_freezes_by_itself_is_frozen_when_warm() {
     let ours = Ours::<u64>::new("frozen+lru".parse::<Setup>().unwrap(), 1_000, 0);
-    // Twice as many as fit, one after the other: LRU never hits, what is frozen does.
+    // Twice as many objects as fit, one after the other: LRU never hits, the frozen entries do.
     let asked = (0..2_000).map(|number| Operation::new(Ask::Get, number));
     let streams = [Stream::new(asked.collect::<Vec<_>>(), 0)];
     let schedule = Schedule::seconds(0.2);

@@ -1,12 +1,12 @@
-//! A lower bound that holds whatever the solver returned.
+//! A lower bound that is valid for any result of the solver.
 //!
-//! Let a place in the cache have a price at each moment, and let every object take the path
-//! that is cheapest for it alone. What all paths cost, without what all places cost, is no more
-//! than any schedule's cost: the schedule pays for no more places than there are. That is so
-//! for *any* prices that are not negative (Lagrange), so the solver's are taken, rounded to
-//! fractions of a power of two, and all sums are made in whole numbers. Costs are whole, so
-//! the bound may be rounded up. The paths of one object have no gap (its flows are a network's),
-//! so at the best prices the bound is the relaxation's optimum.
+//! Let a place in the cache have a price at each moment, and let every object take the path that is
+//! cheapest for it alone. The cost of all paths, minus the price of all places, is at most any
+//! schedule's cost: a schedule pays for at most the existing places. That holds for *any* prices
+//! that are not negative (Lagrange). So the bound uses the solver's prices, rounded to fractions of
+//! a power of two, and adds whole numbers. Costs are whole, so the bound may be rounded up. The
+//! paths of one object have no gap (its flows are a network's), so at the best prices the bound is
+//! the relaxation's optimum.
 
 use crate::program::{At, Program};
 
@@ -47,6 +47,6 @@ pub(crate) fn lower_bound(program: &Program, prices: &[f64]) -> u64 {
     }
     let exact = (paths - places).max(0);
     let up = (exact + (1 << SHIFT) - 1) >> SHIFT;
-    // Without any room nothing is cheaper, and that many fit.
+    // The cost without capacity is at least the bound, and fits 64 bits.
     u64::try_from(up).unwrap_or(0)
 }

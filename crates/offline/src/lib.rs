@@ -1,10 +1,10 @@
-//! What a cache that knows the future could do where fetches take time: BELATEDLY (paper 5,
-//! §4; `docs/design/belatedly.md`).
+//! The best that a cache with knowledge of the future could do if fetches take time: BELATEDLY
+//! (paper 5, §4; `docs/design/belatedly.md`).
 //!
-//! Which object to keep for how long is a program of flows, one for each object, that share the
-//! room. With flows that may split it is a linear program, and its optimum a **lower bound** of
-//! what requests wait under any schedule. Rounded to a schedule and replayed, it is an **upper
-//! bound** of what the best one does.
+//! The choice of the objects to keep, and for how long, is a program of flows, one for each object,
+//! that share the capacity. If flows may split, it is a linear program, and its optimum is a
+//! **lower bound** on the total wait of requests under any schedule. Rounded to a schedule and
+//! replayed, it gives an **upper bound** on the best schedule's wait.
 //!
 //! ```
 //! use frazil_offline::belatedly;
@@ -35,16 +35,16 @@ use crate::program::Program;
 use crate::relaxation::{Relaxation, Solution};
 use crate::schedule::Schedule;
 
-/// The requests of a trace, at most. The solver's time grows faster than they, and with the
-/// objects that are live at once: `docs/design/belatedly.md` has figures.
+/// Most requests of a trace. The solver's time grows faster than their number, and with the number
+/// of objects live at once: `docs/design/belatedly.md` has figures.
 pub const MOST_REQUESTS: usize = 10_000;
-/// The ticks of a fetch, at most: all sums stay far below 2^63.
+/// Most ticks of a fetch: all sums stay far below 2^63.
 pub const LONGEST_FETCH: u64 = 1_000_000_000;
 
 /// Why there is no bound.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BelatedlyError {
-    /// Lengths of fetches differ.
+    /// Durations of fetches differ.
     #[error("belatedly is for fetches of one length, as `--fetch-latency fixed:100`")]
     NotFixed,
     /// The fetch is too long.
@@ -53,10 +53,10 @@ pub enum BelatedlyError {
     /// Ticks are not requests.
     #[error("belatedly counts time in requests: `--clock request`")]
     Clock,
-    /// Capacities are of bytes.
+    /// Capacities are in bytes.
     #[error("belatedly is for objects of one size: `--unit objects`")]
     Sizes,
-    /// Some requests are not to be counted.
+    /// Some requests are a warm-up, not counted.
     #[error("belatedly counts every request: leave out `--warmup`")]
     WarmUp,
     /// There are sets or deletes.
@@ -78,7 +78,8 @@ pub enum BelatedlyError {
 pub struct Belatedly {
     /// No schedule has a lower [`Latency::total`](frazil_simulator::Latency::total).
     pub latency_total_least: u64,
-    /// Whether no object's flow was split, to five digits: then some schedule reaches it.
+    /// Whether no object's flow was split, to five digits: then some schedule reaches the lower
+    /// bound.
     pub whole: bool,
     /// The result of the schedule found: its total is the upper bound.
     pub outcome: Outcome,
@@ -86,8 +87,8 @@ pub struct Belatedly {
 
 /// Bounds the waits of requests under every schedule.
 ///
-/// The schedule is replayed by the simulator's own loop. Where the rounding turned out no better
-/// than `belady-mad`, it is that policy's. `waiting` is called between the steps.
+/// The schedule is replayed by the simulator's own loop. If the rounded one is no better than
+/// `belady-mad`, the result is that policy's. `waiting` is called between the steps.
 ///
 /// # Errors
 /// Traces that the program cannot express or solve in acceptable time: see [`BelatedlyError`].
@@ -99,11 +100,12 @@ pub fn belatedly(
     waiting: &(dyn Fn() + Sync),
 ) -> Result<Belatedly, BelatedlyError> {
     let fetch = check(trace, fetching, options)?;
-    // More than that never are in it.
+    // The cache never holds more objects.
     let places = u32::try_from(capacity).unwrap_or(u32::MAX);
     let program = Program::new(&trace.ids, trace.objects.len(), places, fetch);
     let relaxation = Relaxation::new(&program);
-    // Where room is never short there is nothing to solve, and the solver takes no empty program.
+    // If the capacity is never exceeded there is nothing to solve, and the solver refuses an empty
+    // program.
     let solution = match program.moments {
         0 => Solution::free(&relaxation.linear),
         _ => solver::solve(&relaxation.linear).map_err(BelatedlyError::Solver)?,
@@ -123,7 +125,7 @@ pub fn belatedly(
     Ok(Belatedly { latency_total_least: least, whole, outcome })
 }
 
-/// The length of fetches, if the program can express it.
+/// The duration of fetches, if the program can express it.
 fn check(
     trace: &Trace,
     fetching: &Fetching,

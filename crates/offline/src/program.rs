@@ -1,9 +1,9 @@
-//! What can happen to each object of a trace, as paths through a small graph of its own.
+//! The possible histories of each object of a trace, as paths through the object's own small graph.
 //!
-//! Slots are positions in the trace, from 0. A request is a *hit* or a *miss*, or a delayed
-//! hit, which belongs to the miss before it. From either the object is *held* up to the next
-//! request that it could be held for, which then is a hit, or let go, and then that request is
-//! a miss. So a request has two nodes and four edges, of which two take room:
+//! Slots are positions in the trace, from 0. A request is a *hit* or a *miss*, or a delayed hit,
+//! which belongs to the miss before it. From either the object is *held* up to the next request
+//! that it could be held for, which is then a hit, or released, and then that request is a miss. So
+//! a request has two nodes and four edges, of which two take capacity:
 //!
 //! | from | held in the slots | up to |
 //! |---|---|---|
@@ -25,14 +25,14 @@ pub(crate) enum At {
     Miss,
 }
 
-/// The graph of a trace of gets, and the moments at which room may be short.
+/// The graph of a trace of gets, and the moments at which the capacity may be exceeded.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(crate) capacity: u32,
     pub(crate) fetch: u64,
     /// By request: the next for the same object.
     pub(crate) next: Vec<u32>,
-    /// By request: the first for the same object that comes when its fetch is back.
+    /// By request: the first for the same object after the end of its fetch.
     pub(crate) after: Vec<u32>,
     /// By request: its aggregate delay, the sum of all waits if it is a miss.
     pub(crate) delay: Vec<u64>,
@@ -40,9 +40,9 @@ pub(crate) struct Program {
     pub(crate) object: Vec<u32>,
     /// The requests of each object, in order.
     pub(crate) objects: Vec<Vec<u32>>,
-    /// How many moments there are.
+    /// Number of moments.
     pub(crate) moments: usize,
-    /// By slot: how many moments lie before it. There is one more than slots.
+    /// By slot: the number of moments before it. It has one element more than there are slots.
     moments_before: Vec<u32>,
 }
 
@@ -74,7 +74,8 @@ impl Program {
     /// Fills `next`, `after` and `delay` for one object. O(its requests).
     fn look_ahead(&mut self, object: usize) {
         let requests = &self.objects[object];
-        // The requests from `place` to `end` come within a fetch begun at `place`; their sum.
+        // The requests from `place` to `end` come during a fetch begun at `place`; `sum` adds their
+        // slots.
         let (mut end, mut sum) = (0, 0u64);
         for (place, &request) in requests.iter().enumerate() {
             let back = u64::from(request).saturating_add(self.fetch);
@@ -85,16 +86,16 @@ impl Program {
             let request = request as usize;
             self.next[request] = requests.get(place + 1).copied().unwrap_or(NONE);
             self.after[request] = requests.get(end).copied().unwrap_or(NONE);
-            // Each waits from its own slot to when the fetch is back.
+            // Each waits from its own slot to the end of the fetch.
             self.delay[request] = (back * (end - place) as u64) - sum;
             sum -= request as u64;
         }
     }
 
-    /// The moments at which the capacity may be exceeded. Everything held in a slot is also held in
-    /// the next slot at which an interval ends, or in the last such slot since which none has
-    /// begun. So only slots count at which an interval ends, and before which one began since the
-    /// last slot that counts; and of these only slots in which more objects than fit can be held.
+    /// The moments at which the capacity may be exceeded. All that is held in a slot is also held
+    /// in the next slot at which an interval ends, or in the last such slot, if no interval has
+    /// begun since. So a slot counts only if an interval ends there, another began since the last
+    /// slot that counts, and more objects than fit can be held.
     fn find_moments(&mut self) {
         let slots = self.next.len();
         let (mut begins, mut ends) = (vec![false; slots], vec![false; slots]);
@@ -136,7 +137,7 @@ impl Program {
         (target != NONE).then_some(target)
     }
 
-    /// The slots in which it then takes room.
+    /// The slots in which it is then held.
     pub(crate) fn slots(&self, request: u32, at: At) -> Option<Range<usize>> {
         let target = self.target(request, at)?;
         let wait = if at == At::Hit { 1 } else { self.fetch as usize };

@@ -1,14 +1,14 @@
 //! The program with paths that may split: a linear program.
 //!
-//! Unknowns are flows, by request: `held[Hit]` and `held[Miss]`, what of its object is held
-//! from there on, and `missed`, how much of a miss the request is. How much of a hit it is
-//! follows: what was held up to it. How full the cache is at a moment is an unknown of its own,
-//! the one of the moment before with what begins and without what has ended, so that each
-//! flow is in a handful of rows whatever it spans: without that, `O(requests × peak)` numbers.
+//! Unknowns are flows, by request: `held[Hit]` and `held[Miss]`, the share of its object held from
+//! there on, and `missed`, the share of the request that misses. The share that hits follows: it is
+//! the share held up to the request. The content of the cache at a moment is an unknown too: that
+//! of the moment before, plus flows that begin, minus flows that have ended. So each flow is in a
+//! handful of rows, however long it is; otherwise there would be `O(requests × peak)` numbers.
 
 use crate::program::{At, NONE, Program};
 
-/// Minimise `costs · x`, where each row's sum is equal to or at most its bound.
+/// Minimise `costs · x`, with each row's sum equal to its bound or at most its bound.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Linear {
     pub(crate) costs: Vec<f64>,
@@ -27,28 +27,28 @@ pub(crate) struct Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Solution {
     pub(crate) columns: Vec<f64>,
-    /// By row of `at_most`: how much less it costs if the bound is one higher.
+    /// By row of `at_most`: the saving if the bound is one higher.
     pub(crate) prices: Vec<f64>,
 }
 
 impl Solution {
-    /// Nothing held, and no price: of a program without moments.
+    /// The solution of a program without moments: nothing held, and no price.
     pub(crate) fn free(linear: &Linear) -> Self {
         let columns = vec![0.0; linear.costs.len()];
         Solution { columns, prices: vec![0.0; linear.at_most.len()] }
     }
 }
 
-/// The linear program, and where in it everything is.
+/// The linear program, and the places of its unknowns and rows.
 pub(crate) struct Relaxation {
     pub(crate) linear: Linear,
-    /// By request, from a hit and from a miss; [`NONE`] where nothing can be held.
+    /// By request, from a hit and from a miss; [`NONE`] if nothing can be held.
     held: Vec<[u32; 2]>,
     /// By request; [`NONE`] for the first of an object, which is a miss.
     missed: Vec<u32>,
     /// The row of the first moment in `at_most`; the others follow.
     moments: usize,
-    /// Costs are of fetches, so that they lie near 1.
+    /// The unit of costs: a fetch, so that they are near 1.
     unit: f64,
 }
 
@@ -146,7 +146,7 @@ impl Relaxation {
         }
     }
 
-    /// How full the cache is.
+    /// The content of the cache at each moment.
     fn add_moments(&mut self, program: &Program) {
         let mut changes = vec![Sum::default(); program.moments + 1];
         for (request, columns) in (0u32..).zip(&self.held) {
@@ -185,7 +185,7 @@ impl Relaxation {
         solution.columns.get(column as usize).copied().unwrap_or(0.0)
     }
 
-    /// How many flows are neither 0 nor 1.
+    /// Number of flows that are neither 0 nor 1.
     pub(crate) fn split(&self, solution: &Solution) -> usize {
         let columns = self.held.iter().flatten().filter(|&&column| column != NONE);
         let flows = columns.map(|&column| solution.columns[column as usize]);

@@ -1,12 +1,11 @@
 //! A schedule: an unsplit path for each object, such that all fit into the cache.
 //!
-//! First each object, in the order of how little its flow is split, gets the path of the
-//! greatest flow for which there is room. Then, with the others as they are, the cheapest path
-//! of one object that finds room is found exactly, in one pass over its requests from the last
-//! to the first; and a few objects that are asked for at about the same time are taken out
-//! together and put back one after the other, in an order and with a regard for prices that
-//! chance chooses. What is worse is undone. All has a seed, and is bounded by steps and not by
-//! time.
+//! First each object, least split flow first, gets the path of the greatest flow that fits. Then
+//! one pass over the requests of an object, from the last to the first, finds its cheapest path
+//! that fits, with the others fixed. A few objects that are requested at about the same time are
+//! taken out together and put back one after the other, in a random order and with a random weight
+//! of prices. A worse result is undone. All randomness is seeded, and steps, not time, bound the
+//! work.
 
 use frazil_policy::Rng;
 
@@ -15,9 +14,9 @@ use crate::relaxation::{Relaxation, Solution};
 
 /// How often objects are taken out and put back, for each object that has a choice.
 const TRIES_AN_OBJECT: usize = 60;
-/// How many at a time, at most.
+/// Most objects taken out at a time.
 const TOGETHER: u64 = 8;
-/// How far apart their requests are, at most.
+/// Greatest distance of their requests.
 const NEAR: u64 = 64;
 
 /// A node of an object's path.
@@ -25,7 +24,7 @@ const NEAR: u64 = 64;
 pub(crate) struct Step {
     pub(crate) request: u32,
     pub(crate) at: At,
-    /// Whether the object is held from here to its next request that it can be held for.
+    /// Whether the object is held from here to the next request that it can be held for.
     pub(crate) held: bool,
 }
 
@@ -41,7 +40,7 @@ struct Rest {
 pub(crate) struct Schedule<'p> {
     program: &'p Program,
     paths: Vec<Vec<Step>>,
-    /// By moment: how many objects are held.
+    /// By moment: the number of objects held.
     full: Vec<u32>,
     total: u64,
     /// The rest from each node of the current object, and whether it is held there.
@@ -49,8 +48,8 @@ pub(crate) struct Schedule<'p> {
 }
 
 impl<'p> Schedule<'p> {
-    /// The schedule nearest to the relaxation's flows, improved until nothing is found or
-    /// `least` is reached, which no schedule is below.
+    /// The schedule nearest to the relaxation's flows, improved until no improvement is found or
+    /// `least`, a lower bound on any schedule, is reached.
     pub(crate) fn round(
         program: &'p Program,
         relaxation: &Relaxation,
@@ -77,7 +76,7 @@ impl<'p> Schedule<'p> {
         order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
         let prices = relaxation.prices(solution);
         for &(_, object) in &order {
-            // A path that follows the flow gains more by that than delays can cost.
+            // The reward for following the flow exceeds any cost of delays.
             let unit = program.fetch as f64;
             schedule.route(object, &sums(&prices, 1.0), |request, at| flow(request, at) * unit);
         }
@@ -125,7 +124,7 @@ impl<'p> Schedule<'p> {
         }
     }
 
-    /// Takes out a few objects and puts them back, and undoes that if it is worse.
+    /// Takes out a few objects and puts them back, and undoes that if the result is worse.
     fn put_back_otherwise(&mut self, rng: &mut Rng, weighed: &[Vec<f64>]) {
         let requests = self.program.object.len() as u64;
         let middle = rng.below(requests);
@@ -156,8 +155,8 @@ impl<'p> Schedule<'p> {
         }
     }
 
-    /// Gives an object the cheapest path for which there is room, where a place costs the
-    /// difference of `prices` and holding is rewarded by `bonus`.
+    /// Gives an object the cheapest path that fits. A place costs the difference of `prices`, and
+    /// `bonus` rewards holding.
     fn route(&mut self, object: usize, prices: &[f64], bonus: impl Fn(u32, At) -> f64) {
         self.take_out(object);
         let program = self.program;

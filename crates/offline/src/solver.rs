@@ -66,7 +66,7 @@ mod tests {
     /// The optimum by the simplex method.
     fn simplex(linear: &Linear) -> f64 {
         let mut problem = Problem::new(OptimizationDirection::Minimize);
-        // Which columns are not negative, the rows say.
+        // The rows state which columns are not negative.
         let anything = (f64::NEG_INFINITY, f64::INFINITY);
         let columns: Vec<_> =
             linear.costs.iter().map(|&cost| problem.add_var(cost, anything)).collect();

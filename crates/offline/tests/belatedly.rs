@@ -1,5 +1,5 @@
-//! Both bounds against every schedule there is, on traces so small that all can be tried;
-//! against the greedy policy on many traces; and on the sample trace of paper 5's authors.
+//! Compares both bounds with every schedule, on traces so small that all can be tried; with the
+//! greedy policy on many traces; and on the sample trace of paper 5's authors.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -38,17 +38,18 @@ fn upper(found: &Belatedly) -> u64 {
     found.outcome.latency.expect("fetches take time").total
 }
 
-/// A slot, who is resident, and what is in flight with the slot in which it is back.
+/// A slot, the residents, and the objects in flight with the slots in which their fetches end.
 type State = (usize, u32, Vec<(usize, u32)>);
 
-/// The least total latency of any schedule: each slot by each way, as the simulator goes.
+/// The least total latency of any schedule: tries every choice in each slot, in the simulator's
+/// order.
 struct EverySchedule<'a> {
     ids: &'a [u32],
     capacity: u32,
     ticks: usize,
-    /// Whether an object may be let go, or refused, where there is room.
+    /// Whether an object may be evicted, or refused, while there is free capacity.
     at_will: bool,
-    /// What is still waited from there on.
+    /// The remaining wait from each state.
     known: HashMap<State, u64>,
 }
 
@@ -58,7 +59,7 @@ impl EverySchedule<'_> {
         every.from(0, 0, Vec::new())
     }
 
-    /// What is still waited from `slot` on, before what is back by then is committed.
+    /// The remaining wait from `slot` on, before the fetches that end by then are committed.
     fn from(&mut self, slot: usize, residents: u32, flights: Vec<(usize, u32)>) -> u64 {
         if slot == self.ids.len() {
             return 0;
@@ -71,7 +72,7 @@ impl EverySchedule<'_> {
         let back = flights.iter().position(|&(ready, _)| ready == slot);
         let newcomer = back.map(|place| flights.remove(place).1);
         let mut ways = vec![];
-        // Who stays: a subset of those that are there.
+        // The objects that stay: a subset of the residents.
         let mut staying = residents;
         loop {
             let gone = (residents & !staying).count_ones();
@@ -111,7 +112,7 @@ impl EverySchedule<'_> {
 }
 
 fn random_ids(rng: &mut Rng, len: u64, objects: u64) -> Vec<u32> {
-    // Now and then the same again, so that there are bursts.
+    // Sometimes the same object again, so that there are bursts.
     let mut ids: Vec<u32> = Vec::new();
     for _ in 0..len {
         match ids.last() {
@@ -138,7 +139,7 @@ fn the_best_of_all_schedules_lies_between() {
         if found.whole {
             assert_eq!(found.latency_total_least, best, "{told}");
         }
-        // A cache that lets go only when it must does no better.
+        // A cache that evicts only when it must does no better.
         let keeping = EverySchedule::least(&ids, capacity, ticks, false);
         assert!(best <= keeping, "{told}, {keeping}");
         cost_of_keeping += usize::from(best < keeping);
@@ -184,7 +185,7 @@ fn with_one_tick_it_is_belady() {
     }
 }
 
-/// The authors' trace, or `None`, told loudly.
+/// The authors' trace, or `None` with a message.
 fn authors_trace() -> Option<Trace> {
     let folder = match std::env::var_os("FRAZIL_TRACES") {
         Some(folder) => PathBuf::from(folder),

@@ -1,4 +1,4 @@
-//! How long the analysis takes for ten thousand requests: run with `--release`.
+//! Time of the analysis for ten thousand requests: run with `--release`.
 
 use std::time::Instant;
 

@@ -1,9 +1,9 @@
 //! Confidence intervals from one run: the method of batch means.
 //!
-//! The run is cut into batches long enough that their means hardly depend on one another;
-//! these are then samples of a normal distribution, nearly, and Student's t gives the interval.
+//! The run is cut into batches so long that their means hardly depend on one another. The means are
+//! then nearly samples of a normal distribution, and Student's t gives the interval.
 
-/// A mean and how far it may be off.
+/// A mean and its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Estimate {
     pub(crate) mean: f64,
@@ -11,7 +11,7 @@ pub(crate) struct Estimate {
     pub(crate) half: f64,
 }
 
-/// The mean of batches and its 95 % interval; infinite of fewer than two batches.
+/// The mean of batches and its 95 % interval, which is infinite for fewer than two batches.
 pub(crate) fn estimate(batches: &[f64]) -> Estimate {
     let count = batches.len() as f64;
     let mean = batches.iter().sum::<f64>() / count;
@@ -23,8 +23,8 @@ pub(crate) fn estimate(batches: &[f64]) -> Estimate {
     Estimate { mean, half }
 }
 
-/// The 0.975 quantile of Student's t: of few degrees of freedom from the table, of more by
-/// Cornish and Fisher's expansion about the normal quantile, good to three decimals.
+/// The 0.975 quantile of Student's t: from the table for few degrees of freedom, for more by
+/// Cornish and Fisher's expansion about the normal quantile, accurate to three decimals.
 fn student_t(freedom: usize) -> f64 {
     const Z: f64 = 1.959_963_984_540_054;
     let v = freedom as f64;

@@ -6,26 +6,26 @@
 //! *Quantitative System Performance*, ch. 5) are tighter, and hold for networks of single
 //! servers and delays with exponential service.
 //!
-//! The asymptotic upper bound also holds for other stations, with their own two numbers: a
-//! visit takes at least min j t(j) µs (a station with j present and t(j) µs between departures
-//! holds each for j t(j) µs on average, by Little), and departures are at least min t(j) apart.
+//! The asymptotic upper bound also holds for other stations, with two numbers of each. A visit
+//! takes at least min j t(j) µs: a station with j present and t(j) µs between departures holds each
+//! for j t(j) µs on average, by Little. Departures are at least min t(j) apart.
 
 use crate::cores::{CORES, least_us, work_us};
 use crate::mva::{bottleneck, check_mpl, check_time};
 use crate::{ModelError, Network, Service};
 
-/// Between which throughputs a network lies, in requests per µs (Mops).
+/// Bounds on a network's throughput, in requests per µs (Mops).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bounds {
-    /// Asymptotic upper bound: the paper's.
+    /// Asymptotic upper bound, as in the paper.
     pub upper_mops: f64,
-    /// Asymptotic lower bound N / (Z + N D): every request waits for all others everywhere.
+    /// Asymptotic lower bound N / (Z + N D): every request waits for all others at every station.
     pub lower_mops: f64,
-    /// Upper bound of balanced jobs; the asymptotic one where it does not apply.
+    /// Upper bound of balanced jobs, or the asymptotic one if that does not apply.
     pub balanced_upper_mops: f64,
-    /// Lower bound of balanced jobs; the asymptotic one where it does not apply.
+    /// Lower bound of balanced jobs, or the asymptotic one if that does not apply.
     pub balanced_lower_mops: f64,
-    /// µs of each core that a request takes up, where there are fewer cores than requests.
+    /// µs of each core that a request uses, if there are fewer cores than requests.
     pub core_demand_us: f64,
     /// The station with the greatest demand, if any has one.
     pub bottleneck: Option<String>,
@@ -73,13 +73,13 @@ pub fn bounds(network: &Network, mpl: usize) -> Result<Bounds, ModelError> {
     let mut names: Vec<&str> = network.stations().iter().map(|it| it.name.as_str()).collect();
     let mut core_demand_us = 0.0;
     if let Some(cores) = network.cores().filter(|&cores| cores < mpl) {
-        // The work is least where the fewest are in each other's way, or, rarely, the most.
+        // The work is least with the fewest requests that slow each other, or, rarely, the most.
         let work = (1..=cores).map(|running| work_us(network, running)).reduce(f64::min);
         core_demand_us = work.unwrap_or(0.0) / cores as f64;
         demands.push(core_demand_us);
         names.push(CORES);
         fastest = fastest.max(core_demand_us);
-        // A request that thinks may wait for a core as well.
+        // A request that thinks may also wait for a core.
         slowest += longest - network.wait_us();
         plain = false;
     }
@@ -107,7 +107,7 @@ pub fn bounds(network: &Network, mpl: usize) -> Result<Bounds, ModelError> {
 fn extreme(service: &Service, choose: fn(f64, f64) -> f64) -> f64 {
     match service {
         Service::LoadDependent(times) => times.iter().copied().reduce(choose).unwrap_or(0.0),
-        // The fewer are present, the fewer servers work.
+        // With fewer requests present, fewer servers work.
         _ => choose(service.time_us(1), service.saturated_us()),
     }
 }

@@ -1,15 +1,15 @@
-//! From measured throughputs to costs: the time a request computes by itself, and the time it
-//! occupies a place where requests take turns.
+//! Derives costs from measured throughputs: the time that a request computes by itself, and the
+//! time that it holds a place where requests take turns.
 //!
 //! A cache is driven at *endpoints*: all requests hit, and a mix with misses, with 1, 2, … threads
 //! that do nothing else. One thread gives the sum of thinking and holding. FIFO's hit takes no
 //! turn, so it gives the thinking time, and the rest of another policy's hit is holding. With more
 //! threads, the holding time is the one with which the exact solution of the network gives the
 //! measured throughput. So it includes the cost of a hand-over, of the cache lines that move with
-//! it, and of what threads do instead of waiting. It is given by the number of threads at work, not
-//! of those present: a line written by another core must come from there, whether that core waits
-//! or not. (By the number present it cannot be derived from the endpoints of a queue: two threads
-//! hardly ever meet there, and the time when they do came out as a hundred times that of one.)
+//! it, and of work that threads do instead of waiting. It depends on the number of threads at work,
+//! not of those present: a line written by another core must come from there, whether that core
+//! waits or not. (The number present gives no usable time for a queue: two threads hardly ever meet
+//! there, and the time when they do came out as a hundred times that of one.)
 
 use crate::{Kind, ModelError, Network, Route, Service, Station, Step, solve};
 
@@ -20,7 +20,7 @@ pub enum Turns {
     Queue,
     /// Misses, under a lock.
     Misses,
-    /// Hits too.
+    /// Hits and misses.
     All,
 }
 
@@ -29,15 +29,15 @@ pub enum Turns {
 pub struct Endpoints {
     /// µs from one request of a thread to its next, all hits, with 1, 2, … threads.
     pub hits_us: Vec<f64>,
-    /// The same of a mix.
+    /// The same with a mix of hits and misses.
     pub mixed_us: Vec<f64>,
     /// Share of the hits in the mix, with 1, 2, … threads.
     pub mixed_hit_ratio: Vec<f64>,
-    /// As the mix, of one with few misses; may be empty.
+    /// The same with few misses; may be empty.
     pub rare_us: Vec<f64>,
-    /// Share of the hits in that.
+    /// Share of the hits with few misses.
     pub rare_hit_ratio: Vec<f64>,
-    /// µs of a miss of the mix that other figures account for (items skipped).
+    /// µs of a miss of the mix that other figures include (items skipped).
     pub elsewhere_us: f64,
     /// µs at the shared lines of a [`Turns::Queue`] for a miss of one thread.
     pub queue_us: f64,
@@ -59,13 +59,13 @@ pub struct Costs {
     pub meet_us: Vec<f64>,
 }
 
-/// The shortest turn, µs: smaller differences are noise, and a time of 0 is no station.
+/// The shortest turn, µs: smaller differences are noise, and a station needs a time above 0.
 const LEAST_US: f64 = 1e-3;
 /// The longest turn, µs.
 const MOST_US: f64 = 1e4;
 
 impl Endpoints {
-    /// µs of a miss with one thread, without the part that other figures account for.
+    /// µs of a miss with one thread, without the part that other figures include.
     fn miss_us(&self) -> Result<f64, ModelError> {
         let (hit, mixed) = (first(&self.hits_us)?, first(&self.mixed_us)?);
         let p = first(&self.mixed_hit_ratio)?;
@@ -74,7 +74,7 @@ impl Endpoints {
             return Err(ModelError::Malformed(text));
         }
         let miss = (mixed - p * hit) / (1.0 - p) - self.elsewhere_us;
-        // A miss looks up as a hit does.
+        // A miss includes a look-up, as a hit does.
         Ok(miss.max(hit))
     }
 }
@@ -159,8 +159,8 @@ fn slowdown(hits_us: &[f64], at: usize) -> f64 {
     }
 }
 
-/// A think time with so many threads: the expected one, or less if with it even a station that
-/// serves all at once would give less than the measured throughput.
+/// A think time with this number of threads: the expected one, or less if that, even with a station
+/// that serves all at once, gives less than the measured throughput.
 fn fit_think(
     foreseen: f64,
     costs: &Costs,
@@ -185,7 +185,7 @@ fn fit_think(
     bisect(alone.min(foreseen), foreseen, measured, of)
 }
 
-/// The time of a turn that gives the measured throughput with so many threads.
+/// The time of a turn that gives the measured throughput with this number of threads.
 fn fit_hold(costs: &Costs, it: &Endpoints, (p, at): (f64, usize)) -> Result<f64, ModelError> {
     let of = |held: f64| {
         let mut costs = costs.clone();
@@ -225,7 +225,7 @@ fn measured(it: &Endpoints, p: f64, at: usize) -> f64 {
     (at + 1) as f64 / us
 }
 
-/// Where a falling function has a value; the nearer end if nowhere.
+/// The argument at which a falling function has a value; the nearer end if there is none.
 fn bisect(
     low: f64,
     high: f64,
@@ -233,17 +233,17 @@ fn bisect(
     of: impl Fn(f64) -> Result<f64, ModelError>,
 ) -> Result<f64, ModelError> {
     let (mut low, mut high) = (low, high);
-    // Enough for any two numbers between the ends.
+    // Enough to separate any two numbers between the ends.
     for _ in 0..80 {
         let middle = if high > 4.0 * low { (low * high).sqrt() } else { f64::midpoint(low, high) };
-        // The root of 0 would never leave it.
+        // A geometric mean with 0 would stay at 0.
         let middle = if middle > 0.0 { middle } else { high / 1024.0 };
         if of(middle)? > value { low = middle } else { high = middle }
     }
     Ok(f64::midpoint(low, high))
 }
 
-/// Throughput of the network of these costs with so many threads.
+/// Throughput of the network with these costs and this number of threads.
 fn throughput(costs: &Costs, p: f64, threads: usize) -> Result<f64, ModelError> {
     let at = |times: &[f64], at: usize| times.get(at).or(times.last()).copied().unwrap_or_default();
     let mean =
@@ -306,12 +306,12 @@ mod tests {
         close(&found.hold_miss_us, &fifo.hold_miss_us);
         close(&found.think_hit_us, &fifo.think_hit_us);
         assert!(found.hold_hit_us.is_empty());
-        // All of it is accounted for; the rest is contention.
+        // The costs explain all of it; no contention is left.
         assert!(found.meet_us.iter().all(|us| *us < 1e-9), "{found:?}");
         let mut slower = reference.clone();
         slower.rare_us[1] += 0.02;
         let found = costs(&slower, &reference, Turns::Queue).unwrap();
-        // A little more than was added: a thread that computes does not wait.
+        // A little more than the added time: a thread that computes does not wait.
         assert!((0.02..0.021).contains(&found.meet_us[1]), "{found:?}");
 
         let lru = Costs {
@@ -358,7 +358,7 @@ mod tests {
             ..Endpoints::default()
         };
         let fifo = of([0.03, 0.04], [0.05, 0.06]);
-        // Faster than FIFO; faster with two threads than can be; a miss that costs nothing.
+        // Faster than FIFO; impossibly fast with two threads; a miss that costs nothing.
         for strange in [of([0.02, 0.01], [0.04, 0.01]), of([0.04, 1e3], [0.01, 1e3])] {
             for turns in [Turns::Queue, Turns::Misses, Turns::All] {
                 let found = costs(&strange, &fifo, turns).unwrap();

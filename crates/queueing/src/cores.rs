@@ -1,4 +1,4 @@
-//! Fewer cores than requests: which of them runs.
+//! Networks with fewer cores than requests.
 //!
 //! A request holds a core while it computes and while it is at a station. So it holds two resources
 //! at once, for which there is no product form. The usual solution is a flow-equivalent station
@@ -7,8 +7,8 @@
 //! represents it beside the backend. Without other stations that is exactly a multi-server station
 //! with as many servers as cores.
 //!
-//! The error is small where requests enter and leave that part rarely against how often they
-//! move inside it; the simulation, which gives and takes cores one by one, is the check.
+//! The error is small if requests move inside that part much more often than they enter and leave
+//! it. The simulation, which gives and takes cores one by one, is the check.
 
 use crate::mva::{
     Last, Solution, StationLoad, last, product_form, product_form_throughput, throughputs,
@@ -48,7 +48,8 @@ pub(crate) fn throughput(network: &Network, cores: usize, mpl: usize) -> f64 {
     }
 }
 
-/// The station that stands for all that needs a core, beside the backend. `None` if nothing does.
+/// The station that represents all steps that need a core, beside the backend. `None` if there are
+/// none.
 fn on_cores(network: &Network, cores: usize, mpl: usize) -> Option<Last> {
     let times: Vec<f64> = speeds(network, cores).into_iter().map(|speed| 1.0 / speed).collect();
     if times.iter().any(|&time| time.is_nan() || time <= 0.0) {
@@ -59,8 +60,8 @@ fn on_cores(network: &Network, cores: usize, mpl: usize) -> Option<Last> {
     Some(last(&without, &times))
 }
 
-/// Throughput with 1, 2, … requests that have a core. One recursion gives it for all numbers with
-/// equal times.
+/// Throughput with 1, 2, … requests that have a core. One recursion covers all numbers with equal
+/// times.
 fn speeds(network: &Network, cores: usize) -> Vec<f64> {
     let mut speeds = Vec::with_capacity(cores);
     while speeds.len() < cores {
@@ -75,7 +76,7 @@ fn speeds(network: &Network, cores: usize) -> Vec<f64> {
 /// Name of the cores in results.
 pub(crate) const CORES: &str = "cores";
 
-/// Mean µs that a request computes if so many have a core, without waits for stations.
+/// Mean µs that a request computes if `running` requests have a core, without waits for stations.
 pub(crate) fn work_us(network: &Network, running: usize) -> f64 {
     let at = |(index, station): (usize, &crate::Station)| {
         network.visits(index) * least_us(&station.service) * network.station_crowd(index, running)
@@ -84,8 +85,7 @@ pub(crate) fn work_us(network: &Network, running: usize) -> f64 {
     network.compute_us(running) + stations
 }
 
-/// The least time that a visit keeps its request: with j present each is there for at least
-/// j of the times between departures.
+/// The least time of a visit: with j present each stays for at least j times between departures.
 pub(crate) fn least_us(service: &crate::Service) -> f64 {
     if let crate::Service::Multi { service_us, .. } = service {
         return *service_us;
@@ -94,7 +94,7 @@ pub(crate) fn least_us(service: &crate::Service) -> f64 {
     (1..=service.levels()).map(present).fold(f64::INFINITY, f64::min)
 }
 
-/// The mean of something over how many requests have a core.
+/// The mean of a figure over the number of requests with a core.
 fn expected(
     on_cores: &Last,
     inner: &[Solution],

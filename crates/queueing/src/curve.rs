@@ -1,16 +1,16 @@
-//! Throughput as a function of the hit ratio: where it peaks, and which class that makes.
+//! Throughput as a function of the hit ratio: its peak, and the class of the policy.
 
 use std::fmt;
 
 use crate::ModelError;
 
-/// Steps of a first look at a curve.
+/// Steps of the first scan of a curve.
 const STEPS: usize = 240;
 /// Halvings of an interval: 2⁻⁴⁰ of a step.
 const HALVINGS: usize = 40;
 
-/// Relative difference up to which throughputs are the same: more than what rounding makes of
-/// them for the largest MPL, and less than anyone could measure.
+/// Relative difference up to which throughputs count as equal: above rounding errors at the largest
+/// MPL, and below anything measurable.
 const FLAT: f64 = 1e-9;
 
 /// The maximum of a curve.
@@ -25,11 +25,11 @@ pub struct Peak {
 }
 
 /// Finds the maximum of a throughput between two hit ratios: the whole interval around the highest
-/// point in which it is the same to a billionth.
+/// point in which it is equal to a billionth.
 ///
-/// Bounds have flat tops. Exact solutions are round, and the interval mostly a point; where
-/// one station is saturated for most hit ratios, they are flat too. The curve is looked at in
-/// 240 steps, then refined; it should have one peak.
+/// Bounds have flat tops. Exact solutions are round, and the interval is mostly a point; if one
+/// station is saturated at most hit ratios, they are flat too. The curve is scanned in 240 steps,
+/// then refined; it should have one peak.
 ///
 /// # Errors
 ///
@@ -68,7 +68,7 @@ pub fn peak(
     let enough = highest - highest.abs() * FLAT;
     let below = (0..STEPS).rev().find(|&step| at(step) < top && values[step] < enough);
     let above = (0..=STEPS).find(|&step| at(step) > top && values[step] < enough);
-    // Where a curve has two humps, the interval stays with the one it was asked about.
+    // If a curve has two peaks, the interval stays around the higher one.
     let inside_low = below.map_or(low, |step| at(step + 1).min(top));
     let inside_high = above.map_or(high, |step| at(step - 1).max(top));
     Ok(Peak {
@@ -107,7 +107,7 @@ fn refine(
     Ok(if at_left >= at_right { (left, at_left) } else { (right, at_right) })
 }
 
-/// Where a curve crosses `enough`, between a place below and one that is not.
+/// The place where a curve crosses `enough`, between one below and one that is not.
 fn edge(
     (mut outside, mut inside): (f64, f64),
     enough: f64,
@@ -127,7 +127,7 @@ fn edge(
 /// The paper's two kinds of policy (§5.1).
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Class {
-    /// Beyond some hit ratio more hits lower the throughput.
+    /// Above some hit ratio more hits lower the throughput.
     LruLike,
     /// More hits never lower the throughput.
     FifoLike,

@@ -9,11 +9,11 @@ use crate::ModelError;
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Distribution {
-    /// Squared coefficient of variation 1: what mean value analysis supposes.
+    /// Squared coefficient of variation 1: the assumption of mean value analysis.
     Exponential,
     /// Always the mean.
     Deterministic,
-    /// Either of two exponentials, with balanced means: mostly short, at times long.
+    /// One of two exponentials, with balanced means: mostly short, sometimes long.
     HyperExponential {
         /// Squared coefficient of variation, at least 1.
         cv2: f64,

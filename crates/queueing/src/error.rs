@@ -1,4 +1,4 @@
-//! What can be wrong with a model.
+//! Errors of models.
 
 use thiserror::Error;
 

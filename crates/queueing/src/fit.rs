@@ -1,13 +1,12 @@
 //! How the paper's networks route requests, by hit ratio: functions fitted to simulation.
 //!
-//! Paper 1 defers them to its long version; they are those of its published program
-//! (CacheThputSim, `upper_bound.py` and `simulator.py`). Fits have no meaning outside the
-//! range they were made in, 0.4 to about 0.98, and some leave the range of probabilities
-//! there: see each function.
+//! Paper 1 defers them to its long version; these are the ones in its published program
+//! (CacheThputSim, `upper_bound.py` and `simulator.py`). Fits are meaningless outside their range,
+//! 0.4 to about 0.98, and some are no probabilities there: see each function.
 
 /// Mean number of further items that CLOCK examines for an eviction.
 ///
-/// An exponential, growing to 2.04 at a hit ratio of 1; it needs no care.
+/// An exponential, up to 2.04 at a hit ratio of 1, valid everywhere.
 pub(crate) fn clock_skips(hit_ratio: f64) -> f64 {
     2.43e-5 * (11.24 * hit_ratio).exp() + 0.187
 }
@@ -21,15 +20,14 @@ pub(crate) fn slru_protected(hit_ratio: f64) -> f64 {
     fitted.clamp(0.0, hit_ratio)
 }
 
-/// The highest hit ratio at which S3-FIFO's fits are taken: the last step of the paper's
-/// before 1.
+/// The highest hit ratio at which S3-FIFO's fits are evaluated: the paper's last step before 1.
 const S3_FIFO_LAST: f64 = 0.98;
 
 /// S3-FIFO: the chance that a miss is in the ghost, and so goes to the main queue.
 ///
-/// The fit is the density of a scaled χ² distribution in the miss ratio, which ends: from a
-/// hit ratio of 0.9825 on it is 0, as if a nearly perfect cache had no ghost hits. Beyond
-/// 0.98 the value at 0.98 stands.
+/// The fit is the density of a scaled χ² distribution in the miss ratio, with a bounded domain:
+/// from a hit ratio of 0.9825 on it is 0, as if a nearly perfect cache had no ghost hits. Above
+/// 0.98 the function returns its value at 0.98.
 pub(crate) fn s3_fifo_ghost(hit_ratio: f64) -> f64 {
     let miss_ratio = 1.0 - hit_ratio.min(S3_FIFO_LAST);
     let density = chi_squared(65.0 * miss_ratio, 4.4912, 1.1394, 3.595);
@@ -39,7 +37,8 @@ pub(crate) fn s3_fifo_ghost(hit_ratio: f64) -> f64 {
 /// S3-FIFO: the chance that the oldest of the small queue was requested again, and so moves to the
 /// main queue.
 ///
-/// Like [`s3_fifo_ghost`] the fit ends, at 0.9887; beyond 0.98 the value there stands.
+/// As in [`s3_fifo_ghost`] the fit ends, at 0.9887; above 0.98 the function returns its value
+/// there.
 pub(crate) fn s3_fifo_moves(hit_ratio: f64) -> f64 {
     let miss_ratio = 1.0 - hit_ratio.min(S3_FIFO_LAST);
     let density = chi_squared(400.0 * miss_ratio, 2.2870, 4.5309, 26.5874);
@@ -97,7 +96,7 @@ mod tests {
         close(steps.sum::<f64>() * step, 1.0, 1e-4);
     }
 
-    /// Values that the functions were found to have in the paper's own program.
+    /// Values of the functions in the paper's own program.
     #[test]
     fn fits_have_their_published_values() {
         let clock = [(0.4, 0.189), (0.8, 0.382), (0.9, 0.788), (0.95, 1.241), (0.99, 1.84)];

@@ -3,7 +3,7 @@
 //! shows its effect.
 //!
 //! A bypass costs a fetch that a hit would have saved; a skipped promotion only degrades the order.
-//! The paper has one sentence on the bypass, that it keeps the throughput constant beyond p*_hit:
+//! The paper has one sentence on the bypass: it keeps the throughput constant beyond p*_hit.
 //! [`flat_bypass`] is the smallest share that does. [`best_bypass`] is better.
 
 use crate::curve::peak;
@@ -15,7 +15,7 @@ use crate::{Kind, ModelError, Network, Route, Step, throughput};
 ///
 /// # Errors
 ///
-/// A share outside 0 to 1; no route of misses, from which the fetch is taken.
+/// A share outside 0 to 1; no route of misses, which gives the fetch.
 ///
 /// ```
 /// use frazil_queueing::{PaperNetwork, Use, bypass, solve};
@@ -51,7 +51,7 @@ pub struct BestBypass {
     pub throughput_mops: f64,
 }
 
-/// Searches the bypass share, from 0 to 1, with the highest exact throughput; of several the
+/// Searches the bypass share, from 0 to 1, with the highest exact throughput; of several shares the
 /// smallest. Some 400 solutions.
 ///
 /// # Errors
@@ -104,9 +104,9 @@ pub fn flat_bypass(network: &Network, mpl: usize, peak_mops: f64) -> Result<f64,
     Ok(high)
 }
 
-/// The network of a cache with a frozen part (paper 2): a share of the hits is found there in
-/// `look_us`, and visits no station. All other requests look there first, which takes as long, as
-/// in the paper's equation 1.
+/// The network of a cache with a frozen part (paper 2): a share of the hits takes `look_us` there,
+/// and visits no station. All other requests also look there first, for `look_us`, as in the
+/// paper's equation 1.
 ///
 /// Stations keep their times. For a profile, in which hits and misses may take turns of different
 /// lengths at one station, use [`Conditions::frozen_hits`](crate::Conditions::frozen_hits) instead.

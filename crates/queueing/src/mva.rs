@@ -2,9 +2,9 @@
 //! load-dependent stations.
 //!
 //! Networks of exponential first-come-first-served stations and delays have a product form
-//! (Baskett, Chandy, Muntz, Palacios 1975), whatever the think times' distributions. Single
-//! servers and think time go through the recursion of Reiser and Lavenberg (1980): each
-//! residence time is `D (1 + Q)` with the queue that one request fewer leaves.
+//! (Baskett, Chandy, Muntz, Palacios 1975), with any distribution of think times. The recursion of
+//! Reiser and Lavenberg (1980) solves single servers and think time: each residence time is `D (1 +
+//! Q)`, with Q the queue with one request fewer.
 //!
 //! **Stations whose speed depends on the queue** need the distribution of that queue. The
 //! textbook takes the chance that it is empty as 1 − the other chances, and loses all digits
@@ -16,14 +16,14 @@
 //! p(j|n) = p(j−1|n−1) · X(n) · V t(j)          and X(n) from  Σ p(j|n) = 1
 //! ```
 //!
-//! Both lines are ratios of normalisation constants (X(n) = G(n−1)/G(n), p(0|n) =
-//! G₀(n)/G(n)). Every term is positive, so nothing cancels at any N, and chances too small
-//! for a number keep their place (`wide.rs`). Where t no longer changes all
-//! chances beyond are one sum, so a station costs as many terms as it has levels.
+//! Both lines are ratios of normalisation constants (X(n) = G(n−1)/G(n), p(0|n) = G₀(n)/G(n)).
+//! Every term is positive, so nothing cancels at any N, and chances too small for a number are kept
+//! (`wide.rs`). Once t no longer changes, all further chances are one sum, so a station costs one
+//! term for each level.
 //!
-//! Of the station that is folded in last only N matters, and its chances at N follow from each
-//! other: p(j−1|N) = p(j|N) / (V t(j) X₀(N−j+1)). From all at the station down to none that is
-//! one sum of N terms ([`last`]), and the throughput is the mean of 1 / (V t(j)).
+//! For the station that is folded in last only N matters, and its chances at N follow from each
+//! other: p(j−1|N) = p(j|N) / (V t(j) X₀(N−j+1)). From j = N down to 0 that is one sum of N terms
+//! ([`last`]), and the throughput is the mean of 1 / (V t(j)).
 //!
 //! **Cost.** O(N · (K + Σ levels)) time, K single servers; levels are the servers of a
 //! multi-server station (a delay, if there are N) or the times of a load-dependent one. With
@@ -34,7 +34,7 @@ use crate::cores;
 use crate::wide::Wide;
 use crate::{ModelError, Network, Service};
 
-/// The most requests that [`solve`] and [`simulate`](crate::simulate) take on.
+/// The most requests that [`solve`] and [`simulate`](crate::simulate) accept.
 pub const MAX_MPL: usize = 1_000_000;
 
 /// Mean values of a network.
@@ -44,7 +44,7 @@ pub struct Solution {
     pub throughput_mops: f64,
     /// Mean µs from the start of a request to its end: MPL / throughput (Little).
     pub response_us: f64,
-    /// Each station, in the order of the network; last the cores, where they are a limit.
+    /// Each station, in the order of the network; last the cores, if they are a limit.
     pub stations: Vec<StationLoad>,
 }
 
@@ -70,9 +70,9 @@ pub(crate) fn bottleneck<'n>(demands: impl Iterator<Item = (&'n str, f64)>) -> O
 pub struct StationLoad {
     /// Its name.
     pub name: String,
-    /// µs of its full speed that a request takes up.
+    /// µs that a request occupies it, at its full speed.
     pub demand_us: f64,
-    /// Share of the time that it works; of several servers, their mean.
+    /// Share of the time that it works; the mean over several servers.
     pub utilisation: f64,
     /// Mean number of requests there, waiting and in service.
     pub queue_length: f64,
@@ -80,8 +80,9 @@ pub struct StationLoad {
 
 /// Solves a network for `mpl` requests, exactly for exponential service.
 ///
-/// If the MPL exceeds the network's cores it is not exact: the requests with a core form their own
-/// network, and its throughput by their number is the speed of one station (`cores.rs`).
+/// If the MPL exceeds the network's cores the solution is approximate: the requests with a core
+/// form their own network, and its throughput by their number is the speed of one station
+/// (`cores.rs`).
 ///
 /// # Errors
 ///
@@ -106,8 +107,8 @@ pub fn solve(network: &Network, mpl: usize) -> Result<Solution, ModelError> {
     })
 }
 
-/// The throughput of [`solve`] alone, millions of requests per second: for searches, which ask
-/// often. Where cores are a limit it is found in time that does not grow with their square.
+/// The throughput of [`solve`] alone, millions of requests per second: for searches, which call it
+/// often. If cores are a limit, its time does not grow with their square.
 ///
 /// # Errors
 ///
@@ -131,7 +132,7 @@ pub fn throughput(network: &Network, mpl: usize) -> Result<f64, ModelError> {
     })
 }
 
-/// Refuses what cannot be solved for.
+/// Refuses an MPL out of range.
 pub(crate) fn check_mpl(mpl: usize) -> Result<(), ModelError> {
     if (1..=MAX_MPL).contains(&mpl) {
         return Ok(());
@@ -143,17 +144,17 @@ pub(crate) fn check_mpl(mpl: usize) -> Result<(), ModelError> {
 /// Refuses a network through which requests pass in no time.
 pub(crate) fn check_time(network: &Network) -> Result<(), ModelError> {
     let time_us = network.think_us() + network.demands_us().iter().sum::<f64>();
-    // Far below it, its inverse is no number.
+    // The inverse of a time far below is infinite.
     if time_us > 1e-200 { Ok(()) } else { Err(ModelError::NoTime) }
 }
 
 /// A station in the analysis, once the number of requests is known.
 enum Center {
-    /// No queue ever: it adds to the think time.
+    /// Never a queue: adds to the think time.
     Delay(f64),
     /// One server; its demand.
     Single(f64),
-    /// Visits × time by the number present, to where it changes no more.
+    /// Visits × time by the number present, up to the last change.
     Levels(Vec<f64>),
 }
 
@@ -173,19 +174,20 @@ impl Center {
     }
 }
 
-/// Stations and a think time as the recursions take them.
+/// Stations and a think time, as input of the recursions.
 struct Parts {
     /// In the order of the network's stations.
     centers: Vec<Center>,
-    /// Visits to each station, as many times more as they take longer.
+    /// Visits to each station, times the factor by which they take longer.
     loads: Vec<f64>,
-    /// Throughput by the number of requests of all that needs no distribution of its queue.
+    /// Throughput by the number of requests, without the stations that need the distribution of
+    /// their queues.
     base: Vec<f64>,
 }
 
 impl Parts {
     fn of(network: &Network, think_us: f64, mpl: usize) -> Self {
-        // Longer visits and more of them are the same to the analysis.
+        // To the analysis longer visits equal more visits.
         let running = network.running(mpl);
         let load = |at| network.visits(at) * network.station_crowd(at, running);
         let loads: Vec<f64> = (0..network.stations().len()).map(load).collect();
@@ -204,7 +206,7 @@ impl Parts {
         Parts { centers, loads, base }
     }
 
-    /// The stations whose distribution of the queue is needed.
+    /// The stations that need the distribution of their queues.
     fn levels(&self) -> Vec<(usize, &[f64])> {
         let mut levels = Vec::new();
         for (index, center) in self.centers.iter().enumerate() {
@@ -227,13 +229,13 @@ impl Parts {
     }
 }
 
-/// Throughput by the number of requests, from 0, of stations and a think time where each
-/// request has a core, and things take as long as with `mpl` of them.
+/// Throughput by the number of requests, from 0, of stations and a think time, if each request has
+/// a core and times are those with `mpl` requests.
 pub(crate) fn throughputs(network: &Network, think_us: f64, mpl: usize) -> Vec<f64> {
     Parts::of(network, think_us, mpl).without(None)
 }
 
-/// The last of the numbers of [`throughputs`].
+/// The last throughput of [`throughputs`].
 pub(crate) fn product_form_throughput(network: &Network, think_us: f64, mpl: usize) -> f64 {
     let parts = Parts::of(network, think_us, mpl);
     match parts.levels().last() {
@@ -242,11 +244,11 @@ pub(crate) fn product_form_throughput(network: &Network, think_us: f64, mpl: usi
     }
 }
 
-/// Solves stations and a think time as if there were cores for all who have one.
+/// Solves stations and a think time as if each request had a core.
 pub(crate) fn product_form(network: &Network, think_us: f64, mpl: usize) -> Solution {
     let parts = Parts::of(network, think_us, mpl);
     let mut throughput = parts.base[mpl];
-    // The last to be folded in is the one whose queue is known.
+    // The station that is folded in last is the one whose queue is computed.
     let mut folded = Vec::new();
     for (index, times) in parts.levels() {
         let station = last(&parts.without(Some(index)), times);
@@ -279,8 +281,8 @@ pub(crate) fn product_form(network: &Network, think_us: f64, mpl: usize) -> Solu
     Solution { throughput_mops: throughput, response_us: mpl as f64 / throughput, stations }
 }
 
-/// Throughput by the number of requests, from 0, of a think time and single servers.
-/// Reiser and Lavenberg's recursion. Without either it has no limit.
+/// Throughput by the number of requests, from 0, of a think time and single servers, by Reiser and
+/// Lavenberg's recursion. Without either it is infinite.
 pub(crate) fn single_servers(think_us: f64, demands_us: &[f64], mpl: usize) -> Vec<f64> {
     let mut queues = vec![0.0; demands_us.len()];
     let mut throughput = Vec::with_capacity(mpl + 1);
@@ -290,7 +292,7 @@ pub(crate) fn single_servers(think_us: f64, demands_us: &[f64], mpl: usize) -> V
         let response: f64 = queues.iter().zip(demands_us).map(residence).sum();
         let x = n as f64 / (think_us + response);
         throughput.push(x);
-        // Without demand there is no queue, even if the throughput has no limit.
+        // Without demand there is no queue, even if the throughput is infinite.
         for (queue, &demand) in queues.iter_mut().zip(demands_us).filter(|it| *it.1 > 0.0) {
             *queue = x * demand * (1.0 + *queue);
         }
@@ -335,14 +337,14 @@ fn fold(without: &[f64], times: &[f64]) -> Vec<f64> {
     throughput
 }
 
-/// A network with one more station, for the most requests.
+/// A network with one more station, at the full number of requests.
 pub(crate) struct Last {
     pub(crate) throughput: f64,
     /// Chances of each number of requests at the station, for all numbers below its levels.
     pub(crate) chances: Vec<f64>,
-    /// Chance that the number is at least its levels,
+    /// Chance that the number is at least its levels.
     pub(crate) tail: f64,
-    /// and that chance weighted with how many.
+    /// That chance weighted with the number of requests.
     pub(crate) tail_moment: f64,
 }
 
@@ -353,7 +355,7 @@ impl Last {
     }
 }
 
-/// Adds a station as [`fold`] does, where only the most requests are of interest.
+/// Adds a station as [`fold`] does, only for the full number of requests.
 pub(crate) fn last(without: &[f64], times: &[f64]) -> Last {
     let (levels, mpl) = (times.len(), without.len() - 1);
     // Not normalised yet: multiples of the chance that all are at the station.

@@ -1,8 +1,8 @@
 //! Closed networks: stations, and the routes that requests take through them.
 //!
-//! A route has a share of the requests and an order of steps, so that one description serves
-//! the solvers that need demands alone (bounds, mean value analysis) and the simulation, which
-//! follows the steps. A request draws its route when it starts, independently of all others.
+//! A route has a share of the requests and a sequence of steps. So one description serves the
+//! solvers that need only demands (bounds, mean value analysis) and the simulation, which follows
+//! the steps. A request draws its route when it starts, independently of all others.
 
 use crate::ModelError;
 use crate::error::{at_least_0, share, time_us};
@@ -16,18 +16,18 @@ pub enum Service {
     Multi {
         /// Mean time of a visit at one server, µs.
         service_us: f64,
-        /// How many visits are served at once.
+        /// Number of servers.
         servers: usize,
     },
-    /// One server whose speed depends on how many requests are present, the one in service
-    /// included: mean µs from one departure to the next with 1, 2, … present; the last time
-    /// stands for all higher numbers too. A lock that costs more to hand over the more
-    /// threads wait for it.
+    /// One server whose speed depends on the number of requests present, the one in service
+    /// included: mean µs from one departure to the next with 1, 2, … present. The last time stands
+    /// for all higher numbers too. An example is a lock whose hand-over costs more with more
+    /// waiting threads.
     LoadDependent(Vec<f64>),
 }
 
 impl Service {
-    /// Mean µs between departures while `present` requests, at least 1, are there.
+    /// Mean µs between departures while `present` requests, at least 1, are at the station.
     ///
     /// ```
     /// use frazil_queueing::Service;
@@ -47,7 +47,7 @@ impl Service {
         }
     }
 
-    /// From how many requests on the time does not change any more.
+    /// The number of requests from which on the time is constant.
     pub(crate) fn levels(&self) -> usize {
         match self {
             Service::Single(_) => 1,
@@ -78,7 +78,7 @@ pub enum Step {
     Compute(f64),
     /// Thinks without a core: the backend.
     Wait(f64),
-    /// Visits the station of this index so often on average. The fraction is the chance of one more
+    /// Visits a station this number of times on average. The fraction is the chance of one more
     /// visit.
     Visit {
         /// Index into [`Network::stations`].
@@ -91,11 +91,11 @@ pub enum Step {
 /// The kind of request that takes a route.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
-    /// It was found in the cache.
+    /// The cache has the key.
     Hit,
-    /// It was not.
+    /// The cache does not have the key.
     Miss,
-    /// It did not ask the cache, or left no trace there.
+    /// The request did not use the cache, or changed nothing there.
     Bypass,
 }
 
@@ -129,18 +129,18 @@ pub struct Network {
     crowd: Crowd,
 }
 
-/// How many times as long things take with 1, 2, … requests that have a core; empty lists: no
-/// longer. The last factor stands for all higher numbers.
+/// Factors on times with 1, 2, … requests that have a core; an empty list means 1. The last factor
+/// stands for all higher numbers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Crowd {
     /// Computing: cores share caches and memory.
     pub compute: Vec<f64>,
-    /// A visit to each station, in their order. Data written there were last written by another
-    /// core, and must come from it first, whether a request waits or not.
+    /// A visit to each station, in their order. Another core was the last to write the data there,
+    /// so the data must come from it, whether a request waits or not.
     pub stations: Vec<Vec<f64>>,
 }
 
-/// How far shares may be from 1 in sum.
+/// Tolerance of the sum of the shares.
 const ROUNDING: f64 = 1e-9;
 
 impl Network {
@@ -148,8 +148,8 @@ impl Network {
     ///
     /// # Errors
     ///
-    /// Times, visits or shares that are negative or not finite, shares that do not add up
-    /// to 1, no server, a step at a station that is not there, two stations of one name.
+    /// Times, visits or shares that are negative or not finite, shares that do not add up to 1, no
+    /// server, a step at a station that does not exist, two stations with one name.
     pub fn new(stations: Vec<Station>, routes: Vec<Route>) -> Result<Self, ModelError> {
         for (number, station) in stations.iter().enumerate() {
             check_service(station)?;
@@ -172,8 +172,8 @@ impl Network {
         Ok(Network { stations, routes, cores: None, crowd: Crowd::default() })
     }
 
-    /// The same network on so many cores. A request needs one except while it waits
-    /// ([`Step::Wait`]), so the number matters if it is below the MPL.
+    /// The same network on `cores` cores. A request needs one except while it waits
+    /// ([`Step::Wait`]), so the number matters only below the MPL.
     ///
     /// # Errors
     ///
@@ -187,8 +187,8 @@ impl Network {
         Ok(self)
     }
 
-    /// The same network where things take longer the more requests have a core. The
-    /// simulation takes the factors of all cores at work.
+    /// The same network with times that grow with the number of requests that have a core. The
+    /// simulation uses the factors for all cores at work.
     ///
     /// # Errors
     ///
@@ -218,12 +218,12 @@ impl Network {
         Ok(self)
     }
 
-    /// Factor on computing times if so many requests have a core.
+    /// Factor on computing times if `running` requests have a core.
     pub(crate) fn crowd(&self, running: usize) -> f64 {
         factor(&self.crowd.compute, running)
     }
 
-    /// Factor on visits to a station if so many requests have a core.
+    /// Factor on visits to a station if `running` requests have a core.
     pub(crate) fn station_crowd(&self, station: usize, running: usize) -> f64 {
         self.crowd.stations.get(station).map_or(1.0, |factors| factor(factors, running))
     }
@@ -234,13 +234,13 @@ impl Network {
         lists.all(|factors| factor(factors, running) == factor(factors, other))
     }
 
-    /// The most requests with a core, of so many.
+    /// The most requests with a core, of `mpl`.
     pub(crate) fn running(&self, mpl: usize) -> usize {
         self.cores.unwrap_or(mpl).min(mpl)
     }
 
-    /// The least, or the greatest, factor of a station, or of computing, while at most so many have
-    /// a core.
+    /// The least, or the greatest, factor of a station, or of computing, while at most `running`
+    /// requests have a core.
     pub(crate) fn extreme_crowd(
         &self,
         station: Option<usize>,
@@ -266,7 +266,7 @@ impl Network {
         &self.routes
     }
 
-    /// The cores, where they may be a limit.
+    /// The cores, if they may be a limit.
     pub fn cores(&self) -> Option<usize> {
         self.cores
     }
@@ -282,12 +282,13 @@ impl Network {
         self.compute_us(1) + self.wait_us()
     }
 
-    /// The part of the think time that needs a core, without stations, if so many have one.
+    /// The part of the think time that needs a core, without stations, if `running` requests have
+    /// one.
     pub(crate) fn compute_us(&self, running: usize) -> f64 {
         self.crowd(running) * self.mean(|step| if let Step::Compute(us) = step { *us } else { 0.0 })
     }
 
-    /// The part of the think time that needs none.
+    /// The part of the think time that needs no core.
     pub(crate) fn wait_us(&self) -> f64 {
         self.mean(|step| if let Step::Wait(us) = step { *us } else { 0.0 })
     }
@@ -306,12 +307,11 @@ impl Network {
         self.routes.iter().map(route).sum()
     }
 
-    /// Each station's demand: the µs that a request keeps it from others, at its full speed
-    /// and with all cores at work.
-    /// 1 / the greatest of them bounds the throughput.
+    /// Each station's demand: the µs that a request occupies it, at its full speed and with all
+    /// cores at work. The inverse of the greatest demand bounds the throughput.
     pub fn demands_us(&self) -> Vec<f64> {
         let demand = |(index, station): (usize, &Station)| {
-            // Without visits even a station of unmeasured speed has no demand.
+            // Without visits even a station with no measured speed has no demand.
             let visits = self.visits(index);
             let crowd = self.station_crowd(index, self.cores.unwrap_or(usize::MAX));
             if visits > 0.0 { visits * station.service.saturated_us() * crowd } else { 0.0 }
@@ -344,8 +344,8 @@ fn check_service(station: &Station) -> Result<(), ModelError> {
             Err(ModelError::Malformed(text))
         }
         Service::LoadDependent(times) => {
-            // With a time of 0 at one number and not at another, a queue of that number would
-            // vanish as it forms; no measurement is like that.
+            // With a time of 0 at one number only, a queue of that length would vanish as it forms;
+            // no measurement gives that.
             let mixed = times.contains(&0.0) && times.iter().any(|&time| time > 0.0);
             if mixed {
                 let text = format!("station `{}` has service times of 0 and others", station.name);

@@ -1,16 +1,16 @@
 //! The networks of paper 1 (Qiu, Yang, Harchol-Balter 2024): §3.1 and figures 2, 4, 6, 9, 11,
 //! 13. A server each for delink, head and tail of a list; look-up and disk are think times.
 //!
-//! Service times are those that the paper measured on its machine (72 hyperthreads of a Xeon
-//! 8360Y at 3.1 GHz); a head update costs 0.59 to 0.73 µs depending on the policy, because it
-//! includes a hand-over between cores. They say nothing about another machine: that takes a
-//! [`Profile`](crate::Profile). The routing functions are in `fit.rs`, with what is wrong
-//! with them near a hit ratio of 1.
+//! Service times are the paper's measurements on its machine (72 hyperthreads of a Xeon 8360Y at
+//! 3.1 GHz); a head update costs 0.59 to 0.73 µs depending on the policy, because it includes a
+//! hand-over between cores. They do not apply to another machine, which needs a
+//! [`Profile`](crate::Profile). The routing functions are in `fit.rs`, with their errors near a hit
+//! ratio of 1.
 //!
-//! Where we differ: probabilistic LRU was measured at two values of q; for others the times
-//! are interpolated, between LRU at q = 0 and FIFO at q = 1. The text (§4.4) has SLRU move
-//! a hit of the protected list to the head of the other; its figure 11 and all sense say the
-//! head of its own, and so do we.
+//! Differences: the paper measured probabilistic LRU at two values of q; for others the times are
+//! interpolated, between LRU at q = 0 and FIFO at q = 1. In the text (§4.4) SLRU moves a hit in the
+//! protected list to the head of the other list; in its figure 11, and here, to the head of its
+//! own, which alone makes sense.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,7 +19,7 @@ use crate::error::{share, time_us};
 use crate::fit;
 use crate::{Kind, ModelError, Network, Route, Service, Station, Step};
 
-/// Index look-up, µs (paper 1, §3.1), of all networks of the paper's.
+/// Index look-up, µs (paper 1, §3.1), in all networks of the paper.
 ///
 /// ```
 /// use frazil_queueing::{LOOK_UP_US, PaperNetwork, Use};
@@ -35,7 +35,7 @@ const SKIP_US: f64 = 0.3;
 /// Probabilistic LRU's second measured q.
 const Q_HIGH: f64 = 1.0 - 1.0 / 72.0;
 
-/// One of the paper's policies, and the network that stands for it.
+/// One of the paper's policies, and its network.
 ///
 /// ```
 /// use frazil_queueing::PaperNetwork;
@@ -51,7 +51,7 @@ pub enum PaperNetwork {
     Lru,
     /// Figure 6: LRU in which a share q of the hits changes nothing.
     LruProb {
-        /// That share, 0 to 1.
+        /// The share, 0 to 1.
         q: f64,
     },
     /// Figure 9: FIFO whose tail skips objects requested since.
@@ -65,9 +65,9 @@ pub enum PaperNetwork {
 /// The conditions of a network.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Use {
-    /// Upper bounds: a time of which the paper knows only an upper limit is 0.
+    /// Upper bounds: a time for which the paper gives only an upper limit is 0.
     Bound,
-    /// Solutions and simulation: it is at its limit.
+    /// Solutions and simulation: such a time is at its limit.
     Exact,
 }
 
@@ -86,8 +86,8 @@ impl PaperNetwork {
     /// Names without parameters.
     pub const NAMES: [&str; 6] = ["fifo", "lru", "lru-prob", "clock", "slru", "s3-fifo"];
 
-    /// The network at a hit ratio, with a backend that takes `backend_us` on a miss and serves
-    /// any number at once.
+    /// The network at a hit ratio, with a backend that takes `backend_us` on a miss and serves any
+    /// number of requests at once.
     ///
     /// # Errors
     ///
@@ -135,7 +135,7 @@ impl PaperNetwork {
         Ok(ListCosts {
             delink_us,
             head_us,
-            // The excess of CLOCK's over a head operation is due to items that it skips.
+            // The excess of CLOCK's tail time over a head operation is due to skipped items.
             tail_us: tail_us.min(head_us),
             skip_us: if skips { SKIP_US } else { 0.0 },
         })
@@ -145,7 +145,7 @@ impl PaperNetwork {
 /// Times of single list operations, µs: [`PaperNetwork::list_costs`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ListCosts {
-    /// An object is taken out of the middle of a list.
+    /// An object is removed from the middle of a list.
     pub delink_us: f64,
     /// The newest end of a list changes.
     pub head_us: f64,
@@ -218,14 +218,14 @@ struct Plan {
 }
 
 impl Plan {
-    /// A single server with a time that was measured.
+    /// A single server with a measured time.
     fn station(&mut self, name: &str, service_us: f64) -> Step {
         let service = Service::Single(service_us);
         self.stations.push(Station { name: name.to_owned(), service });
         Step::Visit { station: self.stations.len() - 1, visits: 1.0 }
     }
 
-    /// A station for which the paper gives an upper limit, since it is never the bottleneck.
+    /// A station for which the paper gives an upper limit, because it is never the bottleneck.
     fn limited(&mut self, name: &str, limit_us: f64) -> Step {
         self.station(name, if self.made_for == Use::Bound { 0.0 } else { limit_us })
     }

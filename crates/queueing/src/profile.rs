@@ -1,9 +1,9 @@
 //! Profiles: costs of operations on a measured machine, as a TOML file.
 //!
-//! A profile has times, by name, and networks, which count how often a hit and a miss do what
-//! was timed. A station is a real serialisation point: a mutex, an index that all threads
-//! write, the table of fetches. What is done there may be timed apart (the work of a hit, of a
-//! miss, of an item that is skipped): operations with the same `at` take turns with each other.
+//! A profile has times, by name, and networks, which count how often a hit and a miss do the timed
+//! work. A station is a real serialisation point: a mutex, an index that all threads write, the
+//! table of fetches. Its operations may be timed apart (the work of a hit, of a miss, of an item
+//! that is skipped): operations with the same `at` take turns with each other.
 //!
 //! ```toml
 //! [machine]
@@ -81,7 +81,7 @@ pub struct Profile {
     /// Quality of the measurement, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quality: Option<Quality>,
-    /// Times that delay no other request, by name.
+    /// Times that do not delay other requests, by name.
     #[serde(default)]
     pub think: BTreeMap<String, ThinkTime>,
     /// The stations at which requests take turns, by name.
@@ -97,13 +97,13 @@ pub struct Profile {
 pub struct Machine {
     /// A description.
     pub description: String,
-    /// Hardware threads. Where there are more requests, cores are a limit too.
+    /// Hardware threads. With more requests, cores are a limit too.
     pub cores: usize,
     /// The day, as 2026-01-31.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<String>,
     /// Latency of a cache line from one core to another, ns. On a virtual machine it may be several
-    /// times as long at another moment, and so may turns.
+    /// times as long at another time, and so may turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transfer_ns: Option<f64>,
 }
@@ -114,7 +114,7 @@ pub struct Machine {
 pub struct Quality {
     /// Measurements.
     pub runs: u64,
-    /// Runs that were disturbed at every attempt and count even so.
+    /// Runs that were disturbed at every attempt and count nevertheless.
     pub disturbed: u64,
     /// Difference between the predictions of the two halves of the measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -160,7 +160,7 @@ impl Quality {
     }
 }
 
-/// A time that needs a core and no turn.
+/// A time that needs a core but no turn.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThinkTime {
@@ -169,7 +169,7 @@ pub struct ThinkTime {
     /// Standard deviation of each figure between measurements, µs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_us: Option<Times>,
-    /// Counted only if a miss waits for a backend: the start and end of a fetch.
+    /// Whether it counts only if a miss waits for a backend: the start and end of a fetch.
     #[serde(default, skip_serializing_if = "is_false")]
     pub only_with_backend: bool,
     /// As [`StationTimes::work`].
@@ -187,16 +187,17 @@ pub struct StationTimes {
     /// Standard deviation of each figure between measurements, µs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread_us: Option<Times>,
-    /// The station at which it takes turns, shared by all that name the same; its own by default.
+    /// The station at which it takes turns, shared by all operations that name it; its own by
+    /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
-    /// The times depend on the number of requests that have a core, not on the number present: data
-    /// written under a lock come from another core, whether that waits for the lock or not. All
-    /// operations at one station must be of one kind.
+    /// Whether the times depend on the number of requests that have a core, not on the number
+    /// present: data written under a lock come from another core, whether that waits for the lock
+    /// or not. All operations at one station must agree.
     #[serde(default, skip_serializing_if = "is_false")]
     pub by_cores: bool,
-    /// The work that policies count it as, such as `skip`: counts of the trace
-    /// ([`Conditions::work`]), if given, replace the visits in the profile.
+    /// The policies' name of this work, such as `skip`: counts of the trace ([`Conditions::work`]),
+    /// if given, replace the visits in the profile.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<String>,
 }
@@ -212,14 +213,13 @@ fn is_false(it: &bool) -> bool {
 pub struct NetworkCounts {
     /// A hit.
     pub hit: Counts,
-    /// A miss, the backend apart.
+    /// A miss, without the backend.
     pub miss: Counts,
-    /// Bytes of an entry beside its key and value, with all that the policy keeps about other
-    /// entries.
+    /// Bytes of an entry beside its key and value, including the policy's data about other entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry_bytes: Option<f64>,
-    /// The data of [`Profile::error_at`]: by capacity, ascending, the cores, ascending, and the
-    /// error there.
+    /// The data of [`Profile::error_at`]: for each capacity, ascending, pairs of cores, ascending,
+    /// and error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub errors: Option<Errors>,
 }
@@ -359,7 +359,7 @@ impl Profile {
     ///
     /// # Errors
     ///
-    /// Numbers that a profile cannot have, as [`parse`](Self::parse) says.
+    /// Invalid numbers, as for [`parse`](Self::parse).
     pub fn to_toml(&self) -> Result<String, ModelError> {
         self.check()?;
         toml::to_string(self).map_err(|error| ModelError::Malformed(error.to_string()))
@@ -447,7 +447,7 @@ impl Profile {
         }
         let look_us = conditions.frozen_hits.map(|_| self.look_us(conditions.capacity, alone[0]));
         if let Some(look_us) = look_us {
-            // All requests look there, hits and misses.
+            // All requests look in the frozen table, hits and misses.
             alone.iter_mut().chain(&mut computing).for_each(|us| *us += look_us);
         }
         let (mut stations, mut crowds) = (Vec::new(), Vec::new());
@@ -474,14 +474,14 @@ impl Profile {
             Route { kind: Kind::Hit, share: frozen, steps }
         });
         let routes = routes.chain(frozen_hit).collect();
-        // Computing that is faster beside other threads would be noise; only work that replaces
-        // waiting may be faster.
+        // Faster computing beside other threads would be noise; only work that replaces waiting may
+        // be faster.
         let crowd = Crowd { compute: factors(&computing, 1.0), stations: crowds };
         Network::new(stations, routes)?.on_cores(cores)?.crowded(crowd)
     }
 
-    /// The same profile with every time longer, or shorter, by so many of its spreads. Its
-    /// predictions differ from the original's about as much as the measurements from each other.
+    /// The same profile with every time changed by `spreads` times its spread. Its predictions
+    /// differ from the original's about as much as the measurements from each other.
     ///
     /// ```
     /// use frazil_queueing::{Profile, solve};
@@ -561,9 +561,9 @@ impl Profile {
         doubtful
     }
 
-    /// Difference between the throughput predicted for one of the policies, with so many entries
-    /// and cores, and the prediction of another calibration, as a logarithm, estimated from the
-    /// spread of this one's rounds. Linear over the logarithm between the known capacities and
+    /// Difference between the throughput predicted for one of the policies, at `capacity` entries
+    /// and `cores` cores, and the prediction of another calibration, as a logarithm, estimated from
+    /// the spread of this one's rounds. Linear over the logarithm between known capacities and
     /// cores; for more cores extrapolated in proportion; beyond known capacities that of the last.
     /// `None` if it was not measured.
     ///
@@ -597,8 +597,8 @@ impl Profile {
                 let points: Vec<(f64, f64)> =
                     by_cores.iter().map(|&(at, error)| (log(at), error)).collect();
                 let most = points.last().map_or(0.0, |last| last.0);
-                // No prediction was compared there: each doubling is assumed to add the same error
-                // as the others.
+                // No predictions were compared there: each doubling is assumed to add the same
+                // error.
                 let beyond = if most > 0.0 { (wanted / most).max(1.0) } else { 1.0 };
                 (log(*capacity), interpolated(wanted, &points) * beyond)
             })
@@ -616,10 +616,10 @@ impl Profile {
         look.map_or(hit_us, |it| nth(&it.mean_us.at(capacity), 0))
     }
 
-    /// More cores than this are taken to slow each other no further.
+    /// More cores than this are assumed to slow each other no further.
     const MOST_COUNTED: usize = 256;
 
-    /// That all numbers make sense, and all names are known.
+    /// Checks that all numbers are valid and all names known.
     ///
     /// # Errors
     ///
@@ -689,10 +689,10 @@ impl Profile {
     }
 }
 
-/// A prediction that may be off by a factor of e to this is none.
+/// A prediction that may be off by a factor of e to this is useless.
 const MOST_ERROR: f64 = 10.0;
 
-/// Name of a bottleneck that is no station; none if there is no bottleneck.
+/// Names of bottlenecks that are no stations, and of none.
 const RESERVED: [&str; 4] = [CORES, "backend", "none", ""];
 
 /// The conditions of a prediction.
@@ -706,7 +706,7 @@ pub struct Conditions {
     pub capacity: f64,
     /// Cores, if not all of the machine's.
     pub cores: Option<usize>,
-    /// By the name that policies have for it, how often a hit and a miss do a work.
+    /// How often a hit and a miss do a work, by the policies' name of the work.
     pub work: BTreeMap<String, [f64; 2]>,
     /// Factor on the turns of a hit in the profile, for a policy that promotes on fewer hits, or on
     /// more, than the measured one. Counted work is not scaled.
@@ -719,7 +719,7 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// A hundred thousand entries, all cores, and work and turns as the profile has them.
+    /// A hundred thousand entries, all cores, and work and turns of the profile.
     pub fn new(hit_ratio: f64, backend_us: f64) -> Self {
         let work = BTreeMap::new();
         let (capacity, hit_turns) = (1e5, 1.0);
@@ -763,12 +763,12 @@ impl Conditions {
     }
 }
 
-/// The time of a number present, counted from 0; the last stands for all beyond.
+/// The time at an index, from 0; the last stands for all beyond.
 fn nth(times: &[f64], number: usize) -> f64 {
     times.get(number).or(times.last()).copied().unwrap_or_default()
 }
 
-/// By what factors times with 1, 2, … at work exceed the first; none below `least`.
+/// Ratios of the times with 1, 2, … at work to the first; none below `least`.
 fn factors(times: &[f64], least: f64) -> Vec<f64> {
     let alone = times.first().copied().unwrap_or_default();
     let factor = |&us: &f64| if alone > 0.0 { (us / alone).clamp(least, 1000.0) } else { 1.0 };
@@ -778,7 +778,7 @@ fn factors(times: &[f64], least: f64) -> Vec<f64> {
 /// One station, and the operations there.
 #[derive(Default)]
 struct Server<'p> {
-    /// Whose operation, in a hit (0) or a miss (1), how often, and its times.
+    /// Name of the operation, whether in a hit (0) or a miss (1), its visits, and its times.
     operations: Vec<(&'p str, usize, f64, Vec<f64>)>,
     by_cores: bool,
 }
@@ -804,8 +804,8 @@ impl<'p> Server<'p> {
 
     /// The times of one mean visit by the number present, and the visits of a hit and a miss.
     /// Several operations become one, with the mean time of an operation: in a product form a
-    /// server has one service time, and demands are what counts. The mean is of operations and
-    /// not of requests, which would be next to nothing where next to none of them comes here.
+    /// server has one service time, and only demands count. The mean is over operations, not over
+    /// requests: if almost no request comes here, that would be almost 0.
     fn merged(mut self, shares: [f64; 2]) -> (Vec<f64>, [f64; 2]) {
         let mut visits = [0.0; 2];
         let (first, ..) = self.operations[0];
@@ -826,7 +826,7 @@ impl<'p> Server<'p> {
         }
         times.iter_mut().for_each(|sum| *sum /= all);
         let mean = times[0];
-        // Not a number, where no operation is ever done.
+        // Not a number, if no operation is ever done.
         if mean > 0.0 { (times, visits.map(|us| us / mean)) } else { (vec![0.0], [0.0; 2]) }
     }
 }

@@ -1,16 +1,16 @@
-//! How response times are distributed: a histogram to one part in 128, of any range, with weights,
-//! so that what hits, delayed hits and misses take can be counted apart and mixed afterwards.
+//! The distribution of response times: a histogram of any range, to one part in 128. It has
+//! weights, so that hits, delayed hits and misses can be counted apart and mixed afterwards.
 //!
-//! A bucket is a number's exponent and the first seven bits of its fraction: O(log buckets) a time
-//! that is counted, 16 bytes a bucket, of which there are 128 for each power of two between the
-//! least time and the greatest.
+//! A bucket is a number's exponent and the first seven bits of its fraction: O(log buckets) to
+//! count a time; 16 bytes a bucket, and 128 buckets for each power of two between the least time
+//! and the greatest.
 
 use std::collections::BTreeMap;
 
-/// Bits of a number that a bucket does not keep: all but seven of the fraction's 52.
+/// Bits of a number that a bucket drops: all but seven of the fraction's 52.
 const DROPPED: u32 = 45;
 
-/// Times in µs, each as often as its weight says.
+/// Times in µs, with weights.
 ///
 /// ```
 /// use frazil_queueing::ResponseTimes;
@@ -32,8 +32,8 @@ pub struct ResponseTimes {
 }
 
 impl ResponseTimes {
-    /// Counts a time so often. Times below 0, and those that are no numbers, count as 0; of no
-    /// weight nothing is counted.
+    /// Counts a time with a weight. Times below 0 and NaN count as 0; without a weight above 0
+    /// nothing is counted.
     ///
     /// ```
     /// let mut times = frazil_queueing::ResponseTimes::default();
@@ -67,7 +67,7 @@ impl ResponseTimes {
     /// assert!((times.quantile(0.99).unwrap() / 99.0 - 1.0).abs() < 0.01);
     /// ```
     pub fn quantile(&self, share: f64) -> Option<f64> {
-        // Sums of weights in another order differ by roundings.
+        // Rounding makes sums of weights depend on their order.
         let wanted = share.clamp(0.0, 1.0) * self.weight * (1.0 - 1e-12);
         let mut below = 0.0;
         let reaches = |(_, weight): &(&u64, &f64)| {
@@ -79,8 +79,8 @@ impl ResponseTimes {
         found.map(|(&bucket, _)| middle(bucket))
     }
 
-    /// The same times, each longer by one of some waits that are equally likely. O(buckets × waits
-    /// × log buckets).
+    /// The same times, each longer by one of `waits_us`, which are equally likely. O(buckets ×
+    /// waits × log buckets).
     ///
     /// ```
     /// let mut times = frazil_queueing::ResponseTimes::default();
@@ -95,7 +95,7 @@ impl ResponseTimes {
                 delayed.add(middle(bucket) + wait, weight / waits_us.len() as f64);
             }
         }
-        // The mean is known better than from the middles of the buckets.
+        // This mean is more accurate than that of the middles of the buckets.
         let waited = waits_us.iter().map(|wait| wait.max(0.0)).sum::<f64>();
         delayed.sum = (mean + waited / waits_us.len().max(1) as f64) * delayed.weight;
         delayed
@@ -139,7 +139,7 @@ mod tests {
         times[((share * times.len() as f64).ceil() as usize).max(1) - 1]
     }
 
-    /// A mixture against requests that are drawn one by one.
+    /// Compares a mixture with requests that are drawn one by one.
     #[test]
     fn a_mixture_is_what_sampling_gives() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);

@@ -1,11 +1,11 @@
 //! Discrete-event simulation of a network: for service that is not exponential, and as the
 //! check on the analysis.
 //!
-//! Events wait in a heap, so an event costs O(log MPL). Requests follow the steps of their
-//! routes; those that think are apart from those that queue, so nobody is held up by one who
-//! has not arrived (the paper's own program keeps both in one list). A station whose speed
-//! depends on its queue works on what is left of the request in service at the speed of the
-//! moment, which for exponential times is the analysis's station exactly.
+//! Events wait in a heap, so an event costs O(log MPL). Requests follow the steps of their routes.
+//! Thinking requests are kept apart from queued ones, so that none waits for one that has not
+//! arrived (the paper's own program keeps both in one list). A station whose speed depends on its
+//! queue does the remaining work of the request in service at its current speed. For exponential
+//! times that is exactly the analysis's station.
 //!
 //! Requests start at random moments, a warm-up is cut off, and the rest gives a 95 % interval
 //! by batch means (`batches.rs`). The seed decides everything.
@@ -38,16 +38,16 @@ pub struct SimulationOptions {
     pub think: Distribution,
     /// Requests that are counted.
     pub requests: u64,
-    /// Requests before those.
+    /// Requests before the counted ones.
     pub warmup: u64,
     /// Batches of the interval, 2 to 1000. Each should be many times the MPL.
     pub batches: u32,
     /// The seed of random numbers.
     pub seed: u64,
     /// Whether the core of a finished request goes to the next request of the same client, which
-    /// keeps it until it thinks. If not, it goes to the request that has waited longest. That
-    /// bunches requests: those that return together from the backend start again only when all have
-    /// been served, and leave together again.
+    /// keeps it until it waits for the backend. If not, it goes to the request that has waited
+    /// longest. That bunches requests: those that return together from the backend start again only
+    /// when all have been served, and leave together again.
     pub keeps_core: bool,
 }
 
@@ -72,7 +72,7 @@ pub struct Simulated {
     pub solution: Solution,
     /// Lower end of the throughput's 95 % interval, Mops.
     pub low_mops: f64,
-    /// Upper end of it; infinite if there are too few batches.
+    /// Upper end of the interval; infinite if there are too few batches.
     pub high_mops: f64,
     /// Response times of hits, from the start of the request.
     pub hits: ResponseTimes,
@@ -116,7 +116,7 @@ pub fn simulate(
     Ok(Run::new(network, mpl, *options).run())
 }
 
-/// Something that happens: a request has thought, or a server is done with it.
+/// An event: a request has ended its thinking, or a server its visit.
 struct Event {
     time: f64,
     /// Ties go to the event planned first, so that a seed determines the run.
@@ -130,7 +130,7 @@ enum What {
         station: usize,
         request: u32,
     },
-    /// As planned at this stamp of the station; another stamp, and the plan has changed.
+    /// Planned at this stamp of the station; invalid if the station's stamp has changed.
     WorkedOff {
         station: usize,
         stamp: u64,
@@ -138,7 +138,7 @@ enum What {
 }
 
 impl Ord for Event {
-    /// The next event is the greatest, as the heap wants it.
+    /// The next event is the greatest, because the heap is a max-heap.
     fn cmp(&self, other: &Self) -> Ordering {
         other.time.total_cmp(&self.time).then(other.number.cmp(&self.number))
     }
@@ -167,7 +167,7 @@ struct Request {
     began: f64,
 }
 
-/// Integrals over time of how many are somewhere.
+/// The integral over time of a number of requests.
 #[derive(Default)]
 struct Level {
     now: usize,
@@ -188,7 +188,7 @@ impl Level {
 
 /// A station at work.
 struct Place {
-    /// At a load-dependent station the first is in service; at others none.
+    /// The waiting requests; at a load-dependent station the first is in service.
     queue: VecDeque<u32>,
     present: Level,
     busy: Level,
@@ -209,11 +209,11 @@ struct Run<'n> {
     planned: u64,
     requests: Vec<Request>,
     places: Vec<Place>,
-    /// Cores that are free; none counted where there is one for each request.
+    /// Free cores; `None` if there is one for each request.
     free: Option<usize>,
-    /// Requests that wait for a core,
+    /// Requests that wait for a core.
     runnable: VecDeque<u32>,
-    /// and those that have just been given one.
+    /// Requests that have just got a core.
     resumed: Vec<u32>,
     inside: Level,
     completed: u64,
@@ -253,7 +253,7 @@ impl<'n> Run<'n> {
             hits: ResponseTimes::default(),
             misses: ResponseTimes::default(),
         };
-        // Not all at once: where think times are constant they would stay together for long.
+        // Not all at once: with constant think times they would stay together for long.
         let spread = network.think_us() + network.demands_us().iter().sum::<f64>();
         for request in 0..mpl as u32 {
             let route = run.draw_route();
@@ -313,11 +313,11 @@ impl<'n> Run<'n> {
                 return index;
             }
         }
-        // Rounding; the last that anyone takes.
+        // Rounding: the last route with a share.
         routes.iter().rposition(|route| route.share > 0.0).unwrap_or(0)
     }
 
-    /// Takes a request on until it thinks, queues, or waits for a core.
+    /// Advances a request until it thinks, queues, or waits for a core.
     fn proceed(&mut self, request: u32, end: u64) {
         let network = self.network;
         loop {
@@ -365,7 +365,7 @@ impl<'n> Run<'n> {
         self.network.stations()[station].service.time_us(1) * crowd
     }
 
-    /// Whether the request has a visit left; if not it is at its next step.
+    /// Whether the request has a visit left; if not, moves it to its next step.
     fn visit(&mut self, request: u32, visits: f64) -> bool {
         let more = self.rng.random::<f64>() < visits.fract();
         let it = &mut self.requests[request as usize];
@@ -397,7 +397,7 @@ impl<'n> Run<'n> {
         }
     }
 
-    /// The warm-up has ended.
+    /// Ends the warm-up.
     fn restart(&mut self) {
         self.batch_began = self.time;
         for place in &mut self.places {
@@ -466,14 +466,14 @@ impl<'n> Run<'n> {
         }
     }
 
-    /// A server of a station takes a request.
+    /// Starts a visit at a server of a station.
     fn serve(&mut self, station: usize, request: u32) {
         let mean = self.alone_us(station);
         let time = self.time + self.options.service.draw(mean, &mut self.rng);
         self.plan(time, What::Served { station, request });
     }
 
-    /// A server of a station is done with a request.
+    /// Ends a visit at a server of a station.
     fn served(&mut self, station: usize) {
         let time = self.time;
         let place = &mut self.places[station];
@@ -494,7 +494,7 @@ impl<'n> Run<'n> {
         place.left_at = self.time;
     }
 
-    /// The first in a load-dependent station's queue enters service.
+    /// Starts the service of the first in a load-dependent station's queue.
     fn begin(&mut self, station: usize) {
         let mean = self.alone_us(station);
         self.places[station].left = self.options.service.draw(mean, &mut self.rng);
@@ -510,7 +510,7 @@ impl<'n> Run<'n> {
         self.plan(time, what);
     }
 
-    /// Takes out the request that is done, unless the plan has changed meanwhile.
+    /// Removes the finished request, unless the plan has changed meanwhile.
     fn worked_off(&mut self, station: usize, stamp: u64) -> Option<u32> {
         if self.places[station].stamp != stamp {
             return None;
@@ -575,9 +575,9 @@ fn servers(service: &Service) -> usize {
     if let Service::Multi { servers, .. } = service { *servers } else { 1 }
 }
 
-/// Speed of a load-dependent station against that with one present.
+/// Speed of a load-dependent station, relative to that with one present.
 fn speed(service: &Service, present: usize) -> f64 {
     let time = service.time_us(present);
-    // All of its times are 0, or none.
+    // Either all of its times are 0, or none.
     if time > 0.0 { service.time_us(1) / time } else { 1.0 }
 }

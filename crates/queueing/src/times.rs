@@ -1,4 +1,4 @@
-//! Times as profiles have them: one, by how many are at it, and by how large the cache is.
+//! Times in profiles: constant, by the number of requests, or also by the capacity of the cache.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,13 +21,13 @@ use crate::paper::interpolated;
                  such lists by capacity, as in [[1000, [0.1]], [1e6, [0.3]]]"
 )]
 pub enum Times {
-    /// Always the same.
+    /// Constant.
     One(f64),
     /// With 1, 2, … present or at work; the last stands for all higher numbers.
     ByCount(Vec<f64>),
-    /// Pairs of a capacity in entries, rising, and times by number: powers of the capacity
-    /// between (straight lines in both logarithms; where a time is 0, in that of the capacity),
-    /// level beyond.
+    /// Pairs of a capacity in entries, rising, and times by number. Between capacities a power of
+    /// the capacity (a straight line in both logarithms; if a time is 0, only in that of the
+    /// capacity); constant beyond.
     ByCapacity(Vec<(f64, Vec<f64>)>),
 }
 
@@ -38,7 +38,7 @@ impl Default for Times {
 }
 
 impl Times {
-    /// The times with 1, 2, … present in a cache for so many entries.
+    /// The times with 1, 2, … present in a cache for `capacity` entries.
     pub fn at(&self, capacity: f64) -> Vec<f64> {
         match self {
             Times::One(us) => vec![*us],
@@ -64,8 +64,8 @@ impl Times {
         }
     }
 
-    /// Each time plus so many of its spreads, but at least a hundredth of the time: with a time of
-    /// 0 the interpolation is no longer a power of the capacity, and a shortened time could get
+    /// Each time plus `spreads` times its spread, but at least a hundredth of the time: with a time
+    /// of 0 the interpolation would not be a power of the capacity, and a shortened time could get
     /// longer.
     pub(crate) fn shifted(&self, spread: &Times, spreads: f64) -> Times {
         let moved = |times: &[f64], spread: &[f64]| -> Vec<f64> {
@@ -82,7 +82,7 @@ impl Times {
         }
     }
 
-    /// Each multiplied by this factor.
+    /// Each time multiplied by this factor.
     pub(crate) fn scaled(&self, factor: f64) -> Times {
         // Limited to the range of times; 0 stays 0.
         let scale = |us: f64| if us > 0.0 { (us * factor).clamp(1e-9, 1e15) } else { us };
@@ -96,7 +96,7 @@ impl Times {
         }
     }
 
-    /// Whether there are as many as of the others, by number and by capacity.
+    /// Whether numbers and capacities are those of `others`.
     pub(crate) fn fits(&self, others: &Times) -> bool {
         match (self, others) {
             (Times::One(_), Times::One(_)) => true,

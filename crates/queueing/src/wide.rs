@@ -1,8 +1,8 @@
-//! Chances that may be smaller than the smallest number.
+//! Chances that may be smaller than the smallest `f64`.
 //!
-//! That 2,000 servers are all idle has a chance of e⁻⁸⁰⁰ and less, and yet all other chances
-//! follow from it (`mva.rs`). So these carry an exponent of their own. Most have 0 there, and
-//! cost one comparison more than a plain number.
+//! The chance that 2,000 servers are all idle is e⁻⁸⁰⁰ or less, and all other chances follow from
+//! it (`mva.rs`). So these numbers have an additional exponent. It is mostly 0, and then costs one
+//! comparison more than a plain number.
 
 /// `mantissa` · 2^(400 · `exponent`), the mantissa 0 or from 2⁻²⁰⁰ to 2²⁰⁰.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ impl Wide {
     pub(crate) const ZERO: Wide = Wide { mantissa: 0.0, exponent: 0 };
     pub(crate) const ONE: Wide = Wide { mantissa: 1.0, exponent: 0 };
 
-    /// As a plain number, 0 where it is too small for one. It must be below 2²⁰⁰, as chances are.
+    /// As a plain number, 0 if it is too small for one. It must be below 2²⁰⁰, like all chances.
     pub(crate) fn value(self) -> f64 {
         debug_assert!(self.exponent <= 0, "{self:?} is no chance");
         match self.exponent {
@@ -29,7 +29,7 @@ impl Wide {
         }
     }
 
-    /// How many times another, which is not 0, 0 where that is too small for a number.
+    /// The ratio to another, which is not 0; 0 if that is too small for a number.
     pub(crate) fn over(self, other: Self) -> f64 {
         let ratio = self.mantissa / other.mantissa;
         match self.exponent - other.exponent {
@@ -57,7 +57,7 @@ impl Wide {
         let mantissa = match apart {
             0 => more.mantissa + less.mantissa,
             1 => more.mantissa + less.mantissa / UNIT,
-            // Beyond the digits of a number, or 0.
+            // The other is below the precision of this one, or 0.
             _ => more.mantissa,
         };
         Wide { mantissa, exponent: more.exponent }.normal()
@@ -93,7 +93,7 @@ mod tests {
             (one, two) = (one.times(1e3), two.times(1e3));
         }
         assert!((one.value() - 1.0).abs() < 1e-9 && (two.value() - 2.0).abs() < 1e-9);
-        // Far above 1 too, as long as it is compared with its like.
+        // Ratios far above 1 work too, between numbers of like size.
         let mut large = Wide::ONE;
         for _ in 0..5_000 {
             large = large.times(1e3);

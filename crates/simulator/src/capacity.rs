@@ -82,7 +82,7 @@ impl Fraction {
         self.rounded(whole, 0)
     }
 
-    /// To the nearest, and up from the middle between two.
+    /// Rounds to the nearest, halves up.
     fn nearest(self, whole: u64) -> u64 {
         self.rounded(whole, self.denominator / 2)
     }
@@ -97,15 +97,15 @@ impl Fraction {
 /// Why a capacity is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CapacityError {
-    /// It cannot be read.
+    /// The text cannot be parsed.
     #[error(
         "capacity `{0}` is not understood; write a number (1000, 10K, 1e6), a share (0.1%, 10%peak) or bytes (64MB, 64MiB)"
     )]
     Malformed(String),
-    /// It is 0.
+    /// The capacity is 0.
     #[error("capacity `{0}` is zero; a cache holds at least one object")]
     Zero(String),
-    /// It is a share of more than everything.
+    /// The share is above 100 %.
     #[error("capacity `{0}` is above 100 %")]
     AboveAll(String),
     /// Bytes were given where objects are counted.
@@ -116,7 +116,7 @@ pub enum CapacityError {
         "capacity `{0}` is a share of the peak number of objects, but bytes are counted; drop --unit bytes"
     )]
     PeakOfBytes(String),
-    /// It is in bytes or a share of a peak, where only a number of objects is known.
+    /// In bytes or a share of a peak, where only the number of objects is known.
     #[error("capacity `{0}` does not go here; write a number (1000, 10K) or a share (0.1%)")]
     NotOfCount(String),
     /// Bytes are counted, but the trace has no sizes.
@@ -168,8 +168,8 @@ impl CapacitySpec {
         }
     }
 
-    /// The capacity in `unit`: shares are rounded down, to at least 1, but those of the peak to the
-    /// nearest, as paper 5's authors round them.
+    /// The capacity in `unit`. Shares are rounded down, to at least 1; shares of the peak are
+    /// rounded to the nearest, as by paper 5's authors.
     ///
     /// O(1) for absolute capacities, O(records) for shares of bytes or of the peak.
     ///
@@ -235,7 +235,7 @@ pub fn sample_capacity(capacity: u64, rate: f64) -> u64 {
     if rate < 1.0 { ((capacity as f64 * rate).round() as u64).max(1) } else { capacity }
 }
 
-/// The inverse: the capacity for all objects.
+/// The inverse of [`sample_capacity`]: the capacity for all objects.
 ///
 /// ```
 /// use frazil_simulator::{full_capacity, sample_capacity};
@@ -336,8 +336,8 @@ fn parse_decimal(text: &str, factor: u64) -> Option<u64> {
     u64::try_from(whole).ok()
 }
 
-/// The most objects that are, at one moment, between their first and their last
-/// record (paper 5's concurrent objects).
+/// The most objects that are between their first and last record at one moment (paper 5's
+/// concurrent objects).
 fn peak_objects(trace: &Trace) -> u64 {
     let mut last = vec![0; trace.objects.len()];
     for (record, &id) in trace.ids.iter().enumerate() {

@@ -4,10 +4,10 @@
 //! and requests for it wait, as delayed hits. When the fetch ends the object is committed: admitted
 //! by the same code as in a plain replay. `docs/design/delayed-hits.md` has the order of events.
 //!
-//! What a policy remembers of an object in flight ([`Policy::Pending`]) lies with its flight.
-//! A flight takes 60 bytes beside that, and O(log flights) to begin and to end. There are at
-//! most as many as records within one fetch. The histograms of latencies take 450 KB each, one of
-//! delayed hits and one of misses.
+//! A flight holds the policy's state of its object ([`Policy::Pending`]). A flight takes 60 bytes
+//! beside that, and O(log flights) to begin and to end. The number of flights is at most that of
+//! the records during one fetch. The histograms of latencies take 450 KB each, one of delayed hits
+//! and one of misses.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -25,27 +25,27 @@ use crate::trace::{Operation, Trace};
 use crate::versatile::{Begun, Moment, VersatileCell, over_trace};
 use crate::{SweepOptions, Unit};
 
-/// How much one fetch moves the estimate of what fetches take.
+/// Weight of one fetch in the estimate of a fetch's duration.
 const LEARNING: f64 = 1.0 / 16.0;
 
 /// One object's fetch.
 struct Flight {
-    /// From this moment on it can be hit.
+    /// The time of its end: the object can be hit from then on.
     ready: u64,
-    /// Ticks from the miss to then.
+    /// Ticks from the miss to `ready`.
     took: u64,
-    /// Tells it from others of the same object, and orders those that are ready together.
+    /// Distinguishes flights of one object, and orders flights that end together.
     number: u64,
     size: u64,
     begun: Begun,
 }
 
-/// All fetches under way: by object, and by the moment when they are back.
+/// All fetches under way: by object, and by the time of their end.
 #[derive(Default)]
 struct Flights {
     by_object: HashMap<u32, Flight, RandomState>,
-    /// The earliest on top, and of equals the one begun first. Fetches that ended early stay in
-    /// here until their time.
+    /// The earliest end on top; among equals, the fetch that began first. Fetches that ended early
+    /// stay here until their time.
     landings: BinaryHeap<Reverse<(u64, u64, u32)>>,
     begun: u64,
 }
@@ -58,7 +58,7 @@ impl Flights {
         self.landings.push(Reverse((ready, number, object)));
     }
 
-    /// Takes out the next that is back at `time` or before.
+    /// Removes the next fetch that ends at `time` or before.
     fn land(&mut self, time: u64) -> Option<(u32, Flight)> {
         while let Some(&Reverse((ready, number, object))) = self.landings.peek() {
             if ready > time {
@@ -121,7 +121,7 @@ struct Counted {
 
 impl Counted {
     fn new() -> Self {
-        // It allows from one to five digits, and any bounds that are far apart.
+        // One to five digits and any bounds that are far apart are valid.
         let latencies = Histogram::new_with_bounds(1, u64::MAX, 3);
         let latencies = latencies.expect("constant bounds are valid");
         Counted { total: 0, longest: 0, latencies }
@@ -145,7 +145,7 @@ impl Counted {
     }
 }
 
-/// The histogram gives the greatest of those that are alike to three digits.
+/// The histogram returns the greatest value with the same three digits.
 fn quantile(latencies: &Histogram<u64>, share: f64, longest: u64) -> u64 {
     latencies.value_at_quantile(share).min(longest)
 }
@@ -158,10 +158,10 @@ pub(crate) struct DelayedCell<'t> {
     moment: Moment,
     flights: Flights,
     fetching: &'t Fetching,
-    /// The records before which an object is evicted, with the object; in order, and empty except
-    /// in a schedule.
+    /// `(record, object)`: the object is evicted before the record. In order; empty except in a
+    /// schedule.
     leaving: &'t [(u32, u32)],
-    /// Typical duration of a fetch, and whether all fetches have it.
+    /// Typical duration of a fetch, and whether it is that of all fetches.
     usual: f64,
     certain: bool,
     delayed_hits: Counted,
@@ -194,7 +194,7 @@ impl<'t> DelayedCell<'t> {
         }
     }
 
-    /// Sums the latency of each object's gets from now on, for so many objects.
+    /// Sums the latency of each object's gets from now on, for `objects` objects.
     pub(crate) fn note_objects(&mut self, objects: usize) {
         self.by_object = vec![0; objects];
     }
@@ -204,7 +204,7 @@ impl<'t> DelayedCell<'t> {
         self.by_object
     }
 
-    /// The same, with the evictions of a schedule ([`crate::replay_schedule`]).
+    /// This cell, with the evictions of a schedule ([`crate::replay_schedule`]).
     pub(crate) fn keeping_to(mut self, leaving: &'t [(u32, u32)]) -> Self {
         self.leaving = leaving;
         self
@@ -220,7 +220,7 @@ impl<'t> DelayedCell<'t> {
             let now = self.moment.now;
             let time = self.fetching.time(record);
             self.finish_eviction(record);
-            // A delete comes after the end of its slot, where fetches are back.
+            // A delete comes after the end of its slot, when fetches end.
             self.land(time.unwrap_or(now + 1));
             self.moment.now = time.unwrap_or(now + ticks);
             let size = trace.sizes.get(record).unwrap_or(1);

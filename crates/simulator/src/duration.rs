@@ -1,6 +1,6 @@
 //! Durations as users write them: a number and a unit, such as `100us`.
 
-/// Units, and the µs that each has. The longer of two that end alike comes first.
+/// Units, and the µs in each. Of two with the same end, the longer comes first.
 const UNITS: [(&str, f64); 9] = [
     ("ns", 1e-3),
     ("us", 1.0),

@@ -1,13 +1,13 @@
 //! A cell in which entries expire.
 //!
-//! An entry that is inserted at time t with a lifetime of L is over at t + L. It is removed then,
-//! before the first record that is not earlier, as a delete removes it: the cache of a program
-//! does so too, by a wheel, within milliseconds. So a later get misses, and room is free in
-//! between. The rules are in `docs/design/lifetimes-in-traces.md`.
+//! An entry inserted at time t with a lifetime of L expires at t + L. The cell removes it before
+//! the first record that is not earlier, as a delete does. A cache in a program does so too, by a
+//! wheel, within milliseconds. So a later get misses, and its capacity is free in between. The
+//! rules are in `docs/design/lifetimes-in-traces.md`.
 //!
-//! 24 bytes an object of a trace in memory, or about 60 one of a stream that has a lifetime, and
-//! 24 a deadline that is still to come, of which there are about as many as residents;
-//! O(log deadlines) to insert and to expire.
+//! Memory: 24 bytes an object of a trace in memory, or about 60 an object with a lifetime in a
+//! stream, and 24 a pending deadline, of which there are about as many as residents. O(log
+//! deadlines) to insert and to expire.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -20,10 +20,10 @@ use crate::replay::{Held, Outcome};
 use crate::trace::{FOR_EVER, Lifetimes, Operation, Sizes, Trace};
 use crate::versatile::{Request, VersatileCell};
 
-/// In the place of a deadline: the entry has expired, and was not requested since.
+/// Replaces the deadline of an entry that expired and was not requested since.
 const EXPIRED: u64 = u64::MAX;
 
-/// Deadlines to come, beside twice the live ones, before the others are thrown away.
+/// Pending deadlines, beyond twice the live ones, before stale ones are discarded.
 const SLACK: usize = 1024;
 
 /// State of an object.
@@ -31,9 +31,9 @@ const SLACK: usize = 1024;
 struct Life {
     /// Deadline of its entry; 0 if it has none, or there is no entry; or [`EXPIRED`].
     until: u64,
-    /// Which insertion that is of: an object that is inserted twice may end at one time.
+    /// Number of the insertion: two insertions of one object may have the same deadline.
     number: u64,
-    /// The lifetime that a record said last; 0 if none did.
+    /// The last lifetime in a record of the object; 0 without one.
     told: u64,
 }
 
@@ -68,7 +68,7 @@ impl Lives {
     }
 }
 
-/// When a request comes, and the lifetime that its record says, or 0.
+/// The time of a request, and the lifetime in its record, or 0.
 #[derive(Clone, Copy)]
 pub(crate) struct When {
     pub(crate) time_ns: u64,
@@ -78,12 +78,12 @@ pub(crate) struct When {
 /// A cell of a sweep or a stream whose entries expire.
 pub(crate) struct ExpiringCell<'t> {
     cell: Box<dyn VersatileCell + 't>,
-    /// The common lifetime, if all have the same.
+    /// The lifetime of all entries, if it is the same.
     fixed: Option<u64>,
     lives: Lives,
-    /// The earliest on top, and of those the one inserted first. Some hold no more.
+    /// The earliest on top; among equals, the first inserted. Some are stale.
     deadlines: BinaryHeap<Reverse<(u64, u64, u64)>>,
-    /// How many there may be before those that hold no more are thrown away.
+    /// The number of deadlines above which stale ones are discarded.
     room: usize,
     inserted: u64,
     /// The clock, which never goes back.
@@ -156,12 +156,11 @@ impl<'t> ExpiringCell<'t> {
         let told = match (self.fixed, when.lifetime_ns) {
             (Some(fixed), _) => fixed,
             (None, 0) if operation == Operation::Get => life.told,
-            // A set that does not say ends no time at all.
+            // A set without a lifetime never expires.
             (None, 0) => FOR_EVER,
             (None, lifetime_ns) => lifetime_ns,
         };
-        // A common lifetime need not be stored, and no lifetime is equivalent to one without an
-        // end.
+        // A common lifetime need not be stored, and an endless one is equivalent to none.
         let kept = if self.fixed.is_some() || told == FOR_EVER { 0 } else { told };
         match operation {
             Operation::Get if hit => {
@@ -202,14 +201,14 @@ impl<'t> ExpiringCell<'t> {
         Outcome { expired: self.expired, ..self.cell.outcome(seconds) }
     }
 
-    /// The end of an entry that is inserted now, 0 if it has none.
+    /// The deadline of an entry that is inserted now, 0 if it has none.
     fn end(&self, lifetime_ns: u64) -> u64 {
         let until = self.now.saturating_add(lifetime_ns);
         if lifetime_ns == 0 || until == EXPIRED { 0 } else { until }
     }
 
-    /// Adds the end of the last insertion, which the object's life must have already: deadlines
-    /// that no life has are thrown away.
+    /// Adds the deadline of the last insertion. The object's life must have it already: deadlines
+    /// that no life has are discarded.
     fn wait_for(&mut self, object: u64, until: u64) {
         self.deadlines.push(Reverse((until, self.inserted, object)));
         if self.deadlines.len() > self.room {
@@ -226,7 +225,7 @@ impl<'t> ExpiringCell<'t> {
             }
             self.deadlines.pop();
             let life = self.lives.of(object);
-            // Another was inserted since, or it was deleted.
+            // The object was inserted again since, or deleted.
             if (life.until, life.number) != (until, number) {
                 continue;
             }

@@ -1,8 +1,8 @@
 //! Durations of fetches, and the clock that measures them.
 //!
 //! The duration of a fetch is drawn from the number of the record that started it, and from nothing
-//! else: two policies that both miss a record wait equally long for it, so that chance does not
-//! decide between them. Memory: 8 bytes a record with [`ReplayClock::Trace`], and as many with
+//! else. So two policies that miss the same record wait equally long, and chance does not decide
+//! between them. Memory: 8 bytes a record with [`ReplayClock::Trace`], and 8 more with
 //! [`FetchLatency::Column`].
 
 use frazil_policy::Rng;
@@ -27,7 +27,7 @@ pub const MOST_BACKENDS: usize = 16;
 pub enum FetchLatency {
     /// All equally long.
     Fixed(u64),
-    /// Exponentially distributed about this mean.
+    /// Exponentially distributed with this mean.
     Exponential(f64),
     /// Log-normally distributed.
     LogNormal {
@@ -90,7 +90,7 @@ pub enum FetchError {
     /// The clock is the trace's, and the trace has none.
     #[error("the trace has no times, so only `--clock request` can replay it")]
     NoTimes,
-    /// Durations should come from the trace, and it has none.
+    /// The durations are those of the trace, and it has none.
     #[error("the trace has no column of latencies, which `--fetch-latency column` reads")]
     NoLatencies,
 }
@@ -100,10 +100,10 @@ pub enum FetchError {
 pub struct Fetching {
     latency: FetchLatency,
     clock: ReplayClock,
-    /// When each record comes, never backwards; empty with [`ReplayClock::Request`].
+    /// Time of each record, never decreasing; empty with [`ReplayClock::Request`].
     times: Vec<u64>,
     spread: u64,
-    /// How long the fetch takes that each record begins; empty unless the trace says so.
+    /// Duration of the fetch that each record starts; empty unless it comes from the trace.
     column: Vec<u64>,
 }
 
@@ -111,7 +111,8 @@ impl Fetching {
     /// Fetches that take `latency` over `trace`.
     ///
     /// With [`ReplayClock::Trace`] records with equal times are spread evenly up to the next time,
-    /// and a record with an earlier time gets that of the record before. O(records).
+    /// and a record with an earlier time than the record before gets that record's time.
+    /// O(records).
     ///
     /// # Errors
     /// If the trace lacks the times or the latencies needed.
@@ -174,7 +175,7 @@ impl Fetching {
         self.times.get(record).copied()
     }
 
-    /// The expected duration of a fetch before any was seen, and whether it is exact.
+    /// The expected duration of a fetch before the first, and whether it is exact.
     pub(crate) fn expected(&self) -> (u64, bool) {
         match self.latency {
             FetchLatency::Fixed(ticks) => (ticks.max(1), true),
@@ -189,7 +190,7 @@ impl Fetching {
         }
     }
 
-    /// How long the fetch takes that a miss at `record` begins, for an object with that hash.
+    /// Duration of the fetch that a miss at `record` starts, for an object with that hash.
     pub(crate) fn draw(&self, record: usize, hash: u64) -> u64 {
         let mut rng = Rng::new((record as u64).wrapping_mul(0x9e6c_63d0_876a_3f6b));
         // 1 - unit() is never 0.
@@ -209,14 +210,13 @@ impl Fetching {
     }
 }
 
-/// The nearest number of ticks, at least 1. (A cast of a number that is too large gives the
-/// largest.)
+/// The nearest number of ticks, at least 1. (The cast saturates.)
 fn ticks(exact: f64) -> u64 {
     (exact.round() as u64).max(1)
 }
 
-/// Makes times run forwards, and spreads each run of equal ones evenly up to the next time.
-/// The last run has the gap before it to spread in. How many were moved.
+/// Makes times non-decreasing, then spreads each run of equal times evenly up to the next time. The
+/// last run is spread over the gap before it. Returns the number of times moved.
 pub(crate) fn spread(times: &mut [u64]) -> u64 {
     let mut latest = 0;
     for time in times.iter_mut() {
@@ -231,7 +231,7 @@ pub(crate) fn spread(times: &mut [u64]) -> u64 {
             gap = next - time;
         }
         for (place, other) in times[start..start + len].iter_mut().enumerate().skip(1) {
-            // The end of all times may be near.
+            // The sum may overflow near the maximum.
             let later = (u128::from(gap) * place as u128 / len as u128) as u64;
             *other = time.saturating_add(later);
             moved += 1;

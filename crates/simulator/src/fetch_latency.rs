@@ -18,13 +18,13 @@ pub enum FetchLatencyError {
     /// More than [`MOST_BACKENDS`].
     #[error("at most {MOST_BACKENDS} backends")]
     TooManyBackends,
-    /// A duration by the clock of requests is not a number of them.
+    /// With the clock of requests the duration is not a number of requests.
     #[error("with --clock request D is a number of requests from 1 to 10^12")]
     BadTicks,
-    /// A duration by the trace's clock cannot be read.
+    /// With the trace's clock the duration cannot be parsed.
     #[error(transparent)]
     BadDuration(#[from] DurationError),
-    /// A duration by the trace's clock is zero.
+    /// With the trace's clock the duration is zero.
     #[error("a fetch takes at least 1ns")]
     NoTime,
 }

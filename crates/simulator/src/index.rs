@@ -8,19 +8,19 @@ use hashbrown::HashTable;
 
 use crate::trace::{Sizes, Trace};
 
-/// Seed of the hash by which policies know objects in every replay.
+/// Seed of the hash that identifies objects to policies in every replay.
 pub const HASH_SEED: u64 = 0x4652_415a_494c; // "FRAZIL"
 
 /// Finds the slots of resident objects.
 pub(crate) trait Index {
     /// How the index names an object.
     type Object: Copy;
-    /// The identity that policies know the object by.
+    /// The object's identity for policies.
     fn hash(&self, object: Self::Object) -> u64;
     fn find(&self, object: Self::Object) -> Option<Slot>;
     /// Adds an object that is not resident.
     fn insert(&mut self, object: Self::Object, slot: Slot);
-    /// Takes out a resident object.
+    /// Removes a resident object.
     fn remove(&mut self, object: Self::Object);
 }
 
@@ -44,8 +44,8 @@ impl Index for DenseIndex<'_> {
 
     #[inline]
     fn hash(&self, object: u32) -> u64 {
-        // Every object number has an id. Said this way, the look-up disappears for the
-        // policies that ask for no hash; a bounds check would stay, with 8 instructions.
+        // Every object number has an id. Without a panic the compiler removes the look-up for
+        // policies that use no hash; a bounds check would stay, with 8 instructions.
         object_hash(self.ids.get(object as usize).copied().unwrap_or(0), HASH_SEED)
     }
     #[inline]
@@ -70,7 +70,7 @@ pub(crate) struct HashedIndex {
     state: RandomState,
 }
 
-// Not inlined, and so compiled once and not once a policy: a call is little beside them.
+// Not inlined, so compiled once, not for each policy: a call costs little beside them.
 impl HashedIndex {
     #[inline(never)]
     fn find(&self, object: u64) -> Option<Slot> {
@@ -92,7 +92,7 @@ impl HashedIndex {
     }
 }
 
-/// Either of both, chosen at run time; an object of a decoded trace by its number.
+/// Either index, chosen at run time; an object of a decoded trace is its number.
 pub(crate) enum AnyIndex<'t> {
     Dense(DenseIndex<'t>),
     Hashed(HashedIndex),

@@ -1,14 +1,13 @@
 //! One cell of a sweep: a policy at a capacity, fed with a trace.
 //!
-//! The cell is the policy's host. Over a decoded trace objects are dense numbers, so
-//! the index is an array (4 bytes an object of the trace); over a stream it is a hash
-//! table of the residents. Slots are recycled, so that what the policy touches stays
-//! as small as the cache.
+//! The cell is the policy's host. Over a decoded trace objects are dense numbers, so the index is
+//! an array (4 bytes an object of the trace); over a stream it is a hash table of the residents.
+//! Slots are recycled, so that the policy's memory stays as small as the cache.
 //!
-//! The policy's type is a compile-time parameter, so the loop over records has no dynamic
-//! call. Each policy is compiled for three kinds of cells and no more, because that is most
-//! of what building this crate costs: [`Objects`] and [`Bytes`], which are as fast as can be,
-//! and [`Versatile`](crate::versatile::Versatile), which asks at run time what it is to do.
+//! The policy's type is a compile-time parameter, so the loop over records has no dynamic call.
+//! Each policy is compiled for three kinds of cells and no more, because that is most of this
+//! crate's build time: [`Objects`] and [`Bytes`], the fast ones, and
+//! [`Versatile`](crate::versatile::Versatile), which decides at run time what it does.
 
 use std::ops::Range;
 
@@ -67,9 +66,9 @@ pub struct Held {
     pub looks: u64,
     /// Resident objects, summed over the samples.
     pub objects: u64,
-    /// Their bytes, summed too.
+    /// Bytes of these objects, summed over the samples.
     pub bytes: u64,
-    /// The most of the capacity used in a sample.
+    /// The largest used capacity in a sample.
     pub most: u64,
 }
 
@@ -85,7 +84,7 @@ impl Held {
         (self.objects > 0).then(|| self.bytes as f64 / self.objects as f64)
     }
 
-    /// The looks of both.
+    /// The samples of both.
     pub(crate) fn and(self, other: Held) -> Held {
         Held {
             looks: self.looks + other.looks,
@@ -203,12 +202,12 @@ pub struct WorkSplit {
     pub elsewhere: WorkCounts,
 }
 
-/// The work of a kind of cells beside finding, admitting and evicting. Work that a kind does not do
-/// costs it nothing.
+/// The work of a kind of cell beside look-ups, admissions and evictions. A kind pays nothing for
+/// work that it does not do.
 pub(crate) trait Kind {
     /// Whether an object weighs its size; 1 if not.
     fn weighs_bytes(&self) -> bool;
-    /// A get that hits begins, or anything else.
+    /// Called when a get that hits begins (`true`), or any other work.
     #[inline(always)]
     fn enter(&mut self, _hit: bool) {}
     /// [`Host::count`].
@@ -231,7 +230,7 @@ impl Kind for Objects {
     }
 }
 
-/// As [`Objects`], but that an object weighs its size.
+/// As [`Objects`], but an object weighs its size.
 pub(crate) struct Bytes;
 
 impl Kind for Bytes {
@@ -245,15 +244,14 @@ impl Kind for Bytes {
 pub(crate) struct Residents<I: Index, M, K> {
     pub(crate) index: I,
     meta: Vec<M>,
-    /// Object by slot.
+    /// Object of each slot.
     object: Vec<I::Object>,
-    /// Hash by slot, for policies that remember; else empty. Found by way of the
-    /// object it would be a second miss in the processor's cache, on every hit of
-    /// W-TinyLFU.
+    /// Hash of each slot, for policies that remember evicted objects; else empty. A look-up through
+    /// the object would be a second miss in the processor's cache, on every hit of W-TinyLFU.
     hash: Vec<u64>,
-    /// Bytes by slot; empty where objects are counted.
+    /// Bytes of each slot; empty where objects are counted.
     weight: Sizes,
-    /// Records so far; if fetches take time, the time of their clock.
+    /// Records so far; if fetches take time, the time on their clock.
     pub(crate) now: u64,
     pub(crate) kind: K,
 }
@@ -295,7 +293,7 @@ pub(crate) struct Cell<I: Index, P: Policy, K> {
     free: Vec<Slot>,
     capacity: u64,
     pub(crate) used: u64,
-    /// Whether a get that finds another size than the resident's applies it.
+    /// Whether a hit with a different size changes the resident's size.
     resize_on_get: bool,
     pub(crate) outcome: Outcome,
 }
@@ -408,8 +406,8 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
         self.commit(object, size, hash, pending);
     }
 
-    /// Reports a miss to the policy. Returns the object's hash, and what the policy keeps for its
-    /// admission.
+    /// Reports a miss to the policy. Returns the object's hash, and the policy's pending data for
+    /// its admission.
     #[inline(always)]
     pub(crate) fn miss(&mut self, object: I::Object, size: u64) -> (u64, P::Pending) {
         self.residents.kind.enter(false);
@@ -454,7 +452,7 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
         self.policy.insert(&mut self.residents, slot, incoming);
     }
 
-    /// A slot never used before.
+    /// Adds a slot.
     fn grow(&mut self, object: I::Object) -> Slot {
         let slot = Slot(self.residents.object.len() as u32);
         self.residents.object.push(object);
@@ -468,7 +466,7 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
         slot
     }
 
-    /// Takes an object that the policy has evicted out of its slot.
+    /// Empties the slot of an object that the policy has evicted.
     #[inline]
     fn vacate(&mut self, slot: Slot) {
         let object = self.residents.object[slot.index()];
@@ -487,7 +485,7 @@ impl<I: Index, P: Policy, K: Kind> Cell<I, P, K> {
         self.used = self.used - old + size;
         self.policy.reweigh(&mut self.residents, slot, old);
         if size > self.capacity {
-            // It can never fit: evicting all the others first would be no use.
+            // The object can never fit: evicting all others first would be useless.
             self.policy.remove(&mut self.residents, slot);
             self.release(slot);
         }

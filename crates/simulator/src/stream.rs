@@ -1,9 +1,8 @@
 //! One cell over a stream: for traces that do not fit in memory.
 //!
-//! The records are replayed as they are decoded and then forgotten, so memory is
-//! that of the cache: 14 to 27 bytes a resident for the index, 12 to 16 for the
-//! slots, and the policy's own; with lifetimes some 50 bytes an object that says one, or that
-//! has expired, come to it.
+//! The records are replayed as they are decoded and not kept, so memory is that of the cache: 14 to
+//! 27 bytes a resident for the index, 12 to 16 for the slots, and the policy's own. Each object
+//! with a lifetime, or that has expired, adds some 50 bytes.
 
 use std::time::Instant;
 
@@ -32,7 +31,7 @@ pub enum StreamError {
     /// All entries have one lifetime, and the trace has no times.
     #[error("the trace has no times, without which nothing can expire")]
     NoTimes,
-    /// More objects than a stack has room for.
+    /// More objects than a stack can hold.
     #[error("more than a billion distinct objects; take a sample of them")]
     TooManyObjects,
 }
@@ -100,7 +99,7 @@ pub fn replay_stream(
 /// A cell that is fed batch by batch.
 struct Replay {
     cell: ExpiringCell<'static>,
-    /// Whether anything may: from the first batch on in which a record says a lifetime.
+    /// Whether entries may expire: from the first batch on with a lifetime in a record.
     expires: bool,
     warmup_left: u64,
     seconds: f64,

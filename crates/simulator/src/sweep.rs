@@ -1,9 +1,8 @@
 //! Sweeps: many cells (policy × capacity) over one decoded trace, in parallel.
 //!
-//! Each thread takes the next cell and replays the whole trace: a pass a cell
-//! keeps one cell's state in the processor's cache, and beats interleaving cells
-//! chunk by chunk by 5 to 26 %. Memory: the trace once, and per live cell 4 bytes
-//! an object of the trace plus its slots.
+//! Each thread takes the next cell and replays the whole trace. So one cell's state stays in the
+//! processor's cache, which beats interleaving cells chunk by chunk by 5 to 26 %. Memory: the trace
+//! once, and per live cell 4 bytes an object of the trace plus its slots.
 
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -25,8 +24,8 @@ use crate::replay::{Bytes, Cell, Held, Kind, Objects, Outcome};
 use crate::trace::{Lifetimes, Operation, Sizes, Trace};
 use crate::versatile::{Make, Request, VersatileCell, over_trace};
 
-/// Records between two reports of progress: so few that a replay by a slow policy can be stopped
-/// within a tenth of a second, and so many that the reports take none of a fast one's time.
+/// Records between two reports of progress: few enough to stop a replay by a slow policy within a
+/// tenth of a second, and enough that the reports take no time of a fast one.
 const CHUNK: usize = 1 << 14;
 /// Number of times that a cell's residents are summed. Each takes about as long as a record for
 /// every 20 objects.
@@ -37,7 +36,7 @@ const LOOKS: usize = 8;
 pub struct CellSpec {
     /// The policy.
     pub policy: PolicySpec,
-    /// Its capacity in objects or bytes, as [`SweepOptions::unit`] says.
+    /// Its capacity in [`SweepOptions::unit`].
     pub capacity: u64,
 }
 
@@ -46,10 +45,10 @@ pub struct CellSpec {
 pub struct SweepOptions {
     /// Unit of capacities.
     pub unit: Unit,
-    /// Requests at the front that are replayed but not counted, with the sets and
-    /// deletes among them.
+    /// Requests at the start that are replayed but not counted, with the sets and deletes among
+    /// them.
     pub warmup: u64,
-    /// Whether a get whose record has another size than the resident object changes that object's
+    /// Whether a get whose record differs in size from the resident object changes that object's
     /// size, as a set does. By default a hit is served from the resident object at any size.
     pub resize_on_get: bool,
     /// Cells replayed at once; at least 1.
@@ -74,7 +73,7 @@ impl Default for SweepOptions {
     }
 }
 
-/// What a function returns that is told of progress: nothing, or whether to go on.
+/// The result of a progress function: nothing, or whether to continue.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -83,7 +82,7 @@ impl Default for SweepOptions {
 /// assert!(!ControlFlow::Break(()).goes_on());
 /// ```
 pub trait GoOn {
-    /// Whether to.
+    /// Whether to continue.
     fn goes_on(&self) -> bool;
 }
 
@@ -100,11 +99,11 @@ impl GoOn for ControlFlow<()> {
 }
 
 /// Replays `trace` through every cell and returns the outcomes in the order of `cells`. Any thread
-/// calls `progress` for each batch of some ten thousand records replayed. If that returns
-/// [`ControlFlow::Break`], all cells end at the next batch, and the outcomes are to be thrown away.
+/// calls `progress` for each batch of some ten thousand records replayed. If it returns
+/// [`ControlFlow::Break`], all cells end at the next batch, and the outcomes are invalid.
 ///
-/// O(records × cells). Memory beside the trace: 4 bytes an object of the trace and
-/// 9 to 60 a resident object, for each cell that is alive, one a thread.
+/// O(records × cells). Memory beside the trace: for each live cell, one a thread, 4 bytes an object
+/// of the trace and 9 to 60 a resident object.
 ///
 /// # Panics
 /// If a policy is offline ([`PolicySpec::is_offline`]) and entries may expire, because it cannot
@@ -130,7 +129,7 @@ pub fn sweep<R: GoOn>(
 /// As [`sweep`], and also samples the resident objects ([`Outcome::held`]). `bytes` has the size of
 /// each object of the trace, by its number, and counts even if capacities count objects.
 ///
-/// O(records × cells), and a few looks at all objects of the trace for each cell.
+/// O(records × cells), and a few passes over all objects of the trace for each cell.
 ///
 /// ```
 /// use frazil_simulator::{CellSpec, SweepOptions, sweep_held, trace::Trace};
@@ -252,11 +251,11 @@ pub fn replay_schedule(
     replay.run(&mut cell.keeping_to(leaving))
 }
 
-/// The work of cells beside replaying.
+/// The work of a cell beside the replay.
 #[derive(Clone, Copy)]
 enum Extra<'a> {
     None,
-    /// They sum their residents, from the bytes of each object.
+    /// Sums the residents, from the bytes of each object.
     Held(&'a Sizes),
     Fetches(&'a Fetching),
 }
@@ -296,7 +295,7 @@ pub fn feature_importance(
     cell.policy.importance()
 }
 
-/// Told of records replayed; returns whether to go on.
+/// Receives the number of records replayed; returns whether to continue.
 type Report<'a> = &'a (dyn Fn(u64) -> bool + Sync);
 
 fn run_cells(
@@ -349,7 +348,7 @@ fn run_cells(
     };
     thread::scope(|scope| {
         for _ in 1..options.threads.clamp(1, cells.len().max(1)) {
-            // A system that allows no more threads leaves more work to those there are.
+            // If the system allows no more threads, the existing ones do the work.
             if thread::Builder::new().spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -359,7 +358,7 @@ fn run_cells(
     outcomes.into_inner().unwrap_or_default()
 }
 
-/// Whether anything may expire where fetches take no time.
+/// Whether entries may expire if fetches take no time.
 fn expires(trace: &Trace, options: &SweepOptions) -> bool {
     let some = match options.lifetimes {
         Lifetimes::Ignored => false,
@@ -378,7 +377,7 @@ struct Replay<'a> {
     progress: Report<'a>,
 }
 
-/// A cell as a replay feeds it.
+/// A cell that a replay feeds.
 trait Replayable {
     fn replay(&mut self, trace: &Trace, range: Range<usize>);
     fn reset_counts(&mut self);
@@ -515,14 +514,14 @@ impl PolicyVisitor for &Replay<'_> {
     }
 }
 
-/// Number of records, of `len`, after which residents are summed next, with `at` replayed.
+/// Number of records, of `len`, after which residents are summed next, if `at` are replayed.
 fn next_look(at: usize, len: usize) -> Option<usize> {
     let half = len - len / 2;
     (0..LOOKS).rev().map(|left| len - half * left / LOOKS).find(|&look| look > at)
 }
 
-/// How many of `len` records at the front hold `requests` gets; all of them if there
-/// are fewer.
+/// Number of records at the start, of `len`, that hold `requests` gets; `len` if there are fewer
+/// gets.
 fn records_of(operations: &[Operation], len: usize, requests: u64) -> usize {
     let requests = usize::try_from(requests).unwrap_or(usize::MAX);
     if operations.is_empty() || requests == 0 {
@@ -532,7 +531,7 @@ fn records_of(operations: &[Operation], len: usize, requests: u64) -> usize {
     gets.nth(requests - 1).map_or(len, |(last, _)| last + 1)
 }
 
-/// The trace as policies may know it beforehand; made for the first policy that needs it.
+/// Offline knowledge of the trace; made for the first policy that needs it.
 struct Known<'a> {
     trace: &'a Trace,
     next: OnceLock<Arc<[u32]>>,
@@ -560,7 +559,7 @@ impl KnownTrace for Known<'_> {
     }
 }
 
-/// The time of each get and set, in order: those that share one are spread evenly.
+/// The time of each get and set, in order; equal times are spread evenly.
 fn times_of_requests(trace: &Trace) -> Arc<[u64]> {
     let mut times = trace.times_ns.clone();
     spread(&mut times);

@@ -1,12 +1,11 @@
 //! The cell for everything rarer: it counts work, replays streams, lets fetches take time or
 //! entries expire, and runs policies with an overlay.
 //!
-//! What it is to do it asks at run time, and whoever drives it does not know the policy: the code
-//! for a policy is the same for all those uses, compiled once. Against a cell compiled for one of
-//! them only that costs a counting replay some branches that are always taken alike, a stream a
-//! call for each record beside its hash table, and a delayed replay four calls a miss beside its
-//! heap. What is asked for most has cells of its own: [`Objects`](crate::replay::Objects) and
-//! [`Bytes`](crate::replay::Bytes).
+//! It decides its work at run time, and its driver does not know the policy. So the code for a
+//! policy is compiled once, for all these uses. Compared with a cell compiled for one use, that
+//! costs a counting replay some predictable branches, a stream a call for each record beside its
+//! hash table, and a delayed replay four calls a miss beside its heap. The most frequent uses have
+//! their own cells: [`Objects`](crate::replay::Objects) and [`Bytes`](crate::replay::Bytes).
 
 use frazil_policy::{Incoming, KnownTrace, Policy, PolicySpec, PolicyVisitor, Work, WorkCounts};
 
@@ -60,7 +59,7 @@ pub(crate) struct Begun {
     pub(crate) place: u32,
 }
 
-/// One record as an index knows its object.
+/// One record, with the index's name of its object.
 #[derive(Clone, Copy)]
 pub(crate) struct Request {
     pub(crate) object: u64,
@@ -89,7 +88,7 @@ pub(crate) trait VersatileCell {
     /// Replays requests of objects that the index knows.
     fn feed(&mut self, requests: &[Request]);
 
-    /// Replays one. True if its object was resident, or is deleted.
+    /// Replays one request. True if its object was resident, or is deleted.
     fn step(&mut self, request: Request) -> bool;
 
     /// Whether an object is resident.
@@ -98,7 +97,7 @@ pub(crate) trait VersatileCell {
     /// The resident objects at this moment, from the bytes of each object of the trace.
     fn held(&self, bytes: &Sizes) -> Held;
 
-    /// Removes an object if it is resident, and says whether it was.
+    /// Removes an object if it is resident, and returns whether it was.
     fn expire(&mut self, object: u64) -> bool;
 
     /// Resets the counts: the end of a warm-up. The pending data of fetches under way are dropped
@@ -114,7 +113,7 @@ pub(crate) trait VersatileCell {
     /// Reports a miss to the policy, and keeps its pending data.
     fn begin(&mut self, at: Moment, object: u64, size: u64) -> Begun;
 
-    /// Tells the policy of a request for an object in flight.
+    /// Reports a request for an object in flight to the policy.
     fn delayed_hit(&mut self, at: Moment, place: u32);
 
     /// Ends a fetch, and admits the object.

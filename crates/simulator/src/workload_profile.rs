@@ -1,10 +1,10 @@
-//! Profile of a workload: popularity, reuse, working set and sizes. It has points to draw;
+//! Profile of a workload: popularity, reuse, working set and sizes. It has points to plot;
 //! [`crate::trace::info`] has single numbers.
 //!
-//! For a sample of the objects everything is scaled to all of them: each object counts as many as
-//! the rate says, and so does each request between two of its own. If the sample has more requests
-//! than a fair one, or fewer, the difference is hits of the hottest objects, as for miss ratios
-//! (SHARDS-adj). The most popular objects themselves cannot be corrected.
+//! For a sample of the objects everything is scaled to all objects: each object counts as 1 / rate
+//! objects, and so does each request between two requests of one object. If the sample has more
+//! requests than a fair one, or fewer, the difference counts as hits of the hottest objects, as for
+//! miss ratios (SHARDS-adj). The most popular objects themselves cannot be corrected.
 //!
 //! One pass, and a sort of the objects. 20 bytes an object while it runs, 8 for each size.
 
@@ -12,7 +12,7 @@ use crate::trace::{Operation, Trace, info};
 
 /// Points of the working set over time.
 const STEPS: usize = 60;
-/// Points of popularity and of sizes, evenly by the logarithm.
+/// Points of popularity and of sizes, at even logarithmic distances.
 const POINTS: u32 = 48;
 
 /// Number of distinct objects after a number of requests.
@@ -44,7 +44,7 @@ pub struct WorkloadProfile {
     pub popularity: Vec<(u64, u64)>,
     /// [`crate::trace::TraceInfo::zipf_alpha`].
     pub zipf_alpha: Option<f64>,
-    /// Share of the requests whose object was requested at most so many requests before.
+    /// `(n, share)`: share of the requests whose object was requested at most `n` requests before.
     pub reuse: Vec<(u64, f64)>,
     /// At even distances, from the beginning to the end.
     pub working_set: Vec<WorkingSet>,
@@ -57,7 +57,7 @@ pub struct WorkloadProfile {
 }
 
 impl WorkloadProfile {
-    /// Profiles a trace with the records for a share of all objects, `rate`. `correction` is the
+    /// Profiles a trace with the records of a share `rate` of all objects. `correction` is the
     /// factor between its requests and those of a fair sample
     /// ([`crate::trace::Origin::correction`]).
     ///
@@ -99,7 +99,7 @@ fn times(number: u64, factor: f64) -> u64 {
 /// The result of a pass over the gets.
 struct Seen {
     counts: Vec<u32>,
-    /// Requests by how many there were since the object's last, in half octaves.
+    /// Requests by the number of requests since the object's last one, in half octaves.
     gaps: [u64; 128],
     working_set: Vec<WorkingSet>,
 }
@@ -151,7 +151,7 @@ fn largest(half: usize) -> u64 {
     if octave == 0 { 1 } else { ((1 << octave) + ((half as u64 % 2 + 1) << (octave - 1))) - 1 }
 }
 
-/// `fair` are the requests that a fair sample has, and `each` is how many a record stands for.
+/// `fair` is the number of requests of a fair sample, and `each` that which a record stands for.
 fn shares(gaps: &[u64; 128], requests: u64, fair: f64, each: f64) -> Vec<(u64, f64)> {
     let end = gaps.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1);
     let mut sum = 0;
@@ -164,7 +164,7 @@ fn shares(gaps: &[u64; 128], requests: u64, fair: f64, each: f64) -> Vec<(u64, f
     points
 }
 
-/// Some of `count` places, the first and the last among them, evenly by their logarithms.
+/// Some of `count` places, the first and last included, at even logarithmic distances.
 fn spread(count: usize) -> impl Iterator<Item = usize> {
     let last = count.saturating_sub(1) as f64;
     let place = move |step| (last + 1.0).powf(f64::from(step) / f64::from(POINTS)) as usize - 1;
@@ -198,7 +198,7 @@ fn sizes(trace: &Trace) -> Vec<UpToSize> {
         next = end;
         let Some(&bytes) = end.checked_sub(1).and_then(|last| sizes.get(last)) else { continue };
         let (objects, footprint) = (end as f64 / count as f64, sum as f64 / all.max(1) as f64);
-        // Of steps of the same size the last has their number.
+        // Steps with the same size become one point: the last.
         points.pop_if(|point| point.bytes == bytes);
         points.push(UpToSize { bytes, objects, footprint });
     }

@@ -1,5 +1,5 @@
-//! Hits, through a pin and by `get`, and an insertion, as functions of their own: what
-//! `cargo xtask hit` reads and counts the instructions of.
+//! Hits, through a pin and by `get`, and an insertion, as separate functions. `cargo xtask hit`
+//! reads their instructions and counts them.
 
 #[cfg(feature = "core")]
 type Numbers = frazil::BareCache<u64, u64>;
@@ -16,14 +16,14 @@ pub fn pinned_hit(pin: &frazil::Pin<'_, u64, u64>, key: u64) -> Option<u64> {
     pin.get(&key).copied()
 }
 
-/// Looks `key` up by itself.
+/// Looks `key` up by `get`.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub fn get_hit(cache: &Numbers, key: u64) -> Option<u64> {
     cache.get(&key)
 }
 
-/// Puts `key` in.
+/// Inserts `key`.
 #[unsafe(no_mangle)]
 #[inline(never)]
 pub fn insert_new(cache: &Numbers, key: u64) {
@@ -44,7 +44,7 @@ fn main() {
     let cache = numbers();
     // Not counted.
     (0..ENTRIES).for_each(|key| cache.insert(key, key));
-    // The first hit of each entry raises its mark.
+    // The first hit of each entry sets its mark.
     let keys = (0..10 * ENTRIES).map(|key| key % ENTRIES);
     let gets = keys.filter(|&key| get_hit(&cache, key) == Some(key)).count();
     println!("{gets} hits by get");

@@ -13,17 +13,17 @@ use crate::{others, step, tools};
 const TEST_TOOLS: [&str; 3] = ["pytest==9.2.0", "pytest-asyncio==1.5.0", "pytest-timeout==2.4.0"];
 
 pub(super) struct Fetched {
-    /// Everything that was fetched.
+    /// The folder of everything fetched.
     place: PathBuf,
     manifests: PathBuf,
 }
 
 impl Fetched {
-    /// Fetches what is not there yet, and compiles the programs.
+    /// Fetches missing packages, and compiles the programs.
     ///
     /// # Errors
     ///
-    /// A package or program is lacking, or a program does not compile.
+    /// A package or program is missing, or a program does not compile.
     pub(super) fn fetch(root: &Path) -> anyhow::Result<Fetched> {
         let place = root.join("target/clients");
         std::fs::create_dir_all(&place).context("a folder for clients")?;
@@ -53,7 +53,7 @@ impl Fetched {
         Ok(found.to_owned())
     }
 
-    /// The same, short: a module of Go's without versions is known by its commit.
+    /// The same, short: a Go module without versions is identified by its commit.
     pub(super) fn shown_version(
         &self,
         language: Language,
@@ -64,7 +64,7 @@ impl Fetched {
         Ok(commit.map_or_else(|| version.clone(), str::to_owned))
     }
 
-    /// The words that start a program.
+    /// The command that starts a program.
     pub(super) fn program(&self, root: &Path, language: Language, name: &str) -> Vec<OsString> {
         let source = |folder: &str| root.join("xtask/clients").join(folder).join(name).into();
         match language {
@@ -77,7 +77,7 @@ impl Fetched {
         }
     }
 
-    /// Where programs find their packages, and leave nothing in the sources.
+    /// Sets the paths of packages, and keeps programs from writing into the sources.
     pub(super) fn set_environment(&self, command: &mut Command) {
         let nodes = ["ioredis", "redis"].iter().filter_map(|name| self.node_place(name).ok());
         let nodes: Vec<PathBuf> = nodes.map(|place| place.join("node_modules")).collect();
@@ -89,12 +89,12 @@ impl Fetched {
         self.place.join("python/bin/python")
     }
 
-    /// The folder of Go's manifest, from which its packages are known.
+    /// The folder of Go's manifest, which names its packages.
     pub(super) fn go_place(&self) -> PathBuf {
         self.manifests.join("go")
     }
 
-    /// The source of a Python package as it was published, unpacked.
+    /// The published source of a Python package, unpacked.
     pub(super) fn python_source(&self, package: &str) -> anyhow::Result<PathBuf> {
         let named =
             format!("{}-{}", package.to_lowercase(), self.version(Language::Python, package)?);
@@ -183,7 +183,7 @@ impl Fetched {
     }
 }
 
-/// The word after this.
+/// The word after `before`.
 fn after<'t>(text: &'t str, before: &str) -> Option<&'t str> {
     let (_, rest) = text.split_once(before)?;
     rest.split(|c: char| c.is_whitespace() || "\"<".contains(c)).next()

@@ -1,8 +1,9 @@
 //! `cargo xtask check clients`: clients of memcached and Redis, unchanged, on `frazil serve`.
 //!
-//! Each client has a small program in `xtask/clients`, which uses it as an application would and prints a line for each check.
-//! The program gets a new server with each store, or with `--against` memcached or Redis, to see whether an odd reply is ours or
-//! the client's doing. Then some clients' own tests run.
+//! Each client has a small program in `xtask/clients`, which uses it as an application would and
+//! prints a line for each check. The program gets a new server with each store, or with `--against`
+//! memcached or Redis, to see whether our server or the client causes an odd reply. Then some
+//! clients' own tests run.
 
 mod fetch;
 mod own_tests;
@@ -95,7 +96,7 @@ const CLIENTS: [Row; 14] = {
 ///
 /// # Errors
 ///
-/// A client finds a difference, or a package or program is lacking.
+/// A client finds a difference, or a package or program is missing.
 pub(crate) fn run(root: &Path, options: &Options) -> anyhow::Result<()> {
     let meant =
         |client: &Client| client.name.to_lowercase().contains(&options.client.to_lowercase());

@@ -1,7 +1,7 @@
-//! Clients' own tests, as they were published, on a server of ours.
+//! Clients' own published tests, on our server.
 //!
-//! Tests that fail are excepted by a part of their name or message, with the reason. Any other failure is an error, and so
-//! are too few that pass.
+//! Tests that fail are excepted by a part of their name or message, with the reason. Any other
+//! failure is an error, and so is a number of passes below the minimum.
 
 use std::path::Path;
 use std::process::Command;
@@ -163,11 +163,11 @@ const REDIS_PY: [(&str, &[&str]); 13] = [
     ),
 ];
 
-/// Runs the tests of clients whose name contains this, and returns the clients with failures.
+/// Runs the tests of clients whose name contains `wanted`, and returns the clients with failures.
 ///
 /// # Errors
 ///
-/// A source or program is lacking.
+/// A source or program is missing.
 pub(super) fn run(root: &Path, fetched: &Fetched, wanted: &str) -> anyhow::Result<Vec<String>> {
     let mut failed = Vec::new();
     let meant = |suite: &&Suite| suite.name.to_lowercase().contains(&wanted.to_lowercase());
@@ -230,12 +230,12 @@ fn tail(text: &str) -> String {
     lines[lines.len().saturating_sub(30)..].join("\n")
 }
 
-/// pytest in a folder, without the project's own options for it, which want more packages.
+/// pytest in a folder, without the project's own options, which need more packages.
 fn pytest_in(place: &Place<'_>, folder: &Path) -> Command {
     let mut command = Command::new(place.fetched.python_program());
     command.current_dir(folder).args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=no"]);
     command.args(["-o", "addopts=", "-W", "ignore", "--timeout", "60"]);
-    // The summary is cut to the width of a terminal.
+    // pytest cuts the summary to the width of a terminal.
     command.env("COLUMNS", "300");
     command
 }
@@ -302,22 +302,22 @@ fn gomemcache(place: &Place<'_>) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// How tests ended.
+/// The results of tests.
 #[derive(Debug, Default, PartialEq)]
 struct Tally {
     passed: usize,
     skipped: usize,
-    /// A line for each, with its name and perhaps its message.
+    /// A line for each failed test, with its name and perhaps its message.
     failed: Vec<String>,
 }
 
-/// Lines that begin so, without that.
+/// Lines that begin with one of `marks`, without the mark.
 fn lines_after(text: &str, marks: &[&str]) -> Vec<String> {
     let cut = |line: &str| marks.iter().find_map(|mark| line.strip_prefix(mark)).map(str::to_owned);
     text.lines().filter_map(cut).collect()
 }
 
-/// The number before this word, in the last line that has one.
+/// The number before `word`, in the last line that has one.
 fn number_before(text: &str, word: &str) -> usize {
     let in_line = |line: &str| {
         let words: Vec<&str> = line.split([' ', ',']).filter(|word| !word.is_empty()).collect();

@@ -11,7 +11,7 @@ use super::Protocol;
 use crate::serving::Serving;
 use crate::tools;
 
-/// The passwords of the users `default` and `app`, as the programs know them.
+/// The passwords of the users `default` and `app`, also in the programs.
 const PASSWORDS: [&str; 2] = ["secret", "word"];
 
 /// A kind of server: `frazil serve` with one of its stores, or another program.
@@ -49,11 +49,11 @@ pub(super) struct Servers {
 }
 
 impl Servers {
-    /// Starts them, empty.
+    /// Starts empty servers.
     ///
     /// # Errors
     ///
-    /// One does not start.
+    /// A server does not start.
     pub(super) fn start(
         root: &Path,
         server: Server,
@@ -66,7 +66,7 @@ impl Servers {
         })
     }
 
-    /// As programs take them: 0 if there is no server with users.
+    /// The ports as arguments of programs: 0 if there is no server with users.
     pub(super) fn ports(&self) -> [String; 2] {
         let secured = self.secured.as_ref().map_or(0, |(_, port)| *port);
         [self.open.1.to_string(), secured.to_string()]
@@ -119,7 +119,7 @@ fn redis(address: SocketAddr, has_users: bool) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// The file of users, written.
+/// Writes the file of users.
 fn users(root: &Path) -> anyhow::Result<std::path::PathBuf> {
     let file = root.join("target/clients/users.toml");
     let [default, app] = PASSWORDS.map(|password| hash(root, password));

@@ -1,4 +1,4 @@
-//! Interpreters of Python on this machine, and virtual environments of theirs.
+//! Python interpreters on this machine, and their virtual environments.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,22 +7,22 @@ use anyhow::{Context as _, bail};
 
 use crate::step;
 
-/// What an interpreter says of itself: its version, and a `t` if it has no global lock.
+/// Prints an interpreter's version, and a `t` if it has no global lock.
 const VERSION: &str = "import sys, sysconfig; \
                        print('%d.%d' % sys.version_info[:2] + \
                        ('t' if sysconfig.get_config_var('Py_GIL_DISABLED') else ''))";
 
-/// A version that the package supports, as its programs are named: `3.11`, or `3.13t`.
+/// A version that the package supports, in the form of programs' names: `3.11`, or `3.13t`.
 pub(super) type Version = &'static str;
 
-/// An interpreter that was found.
+/// An installed interpreter.
 pub(super) struct Interpreter {
     pub(super) version: Version,
     pub(super) program: PathBuf,
 }
 
 impl Interpreter {
-    /// Looks among `given`, on the path, among pyenv's, and below `/opt`.
+    /// Searches `given`, the path, pyenv's interpreters, and `/opt`.
     pub(super) fn find(version: Version, given: &[PathBuf]) -> Option<Self> {
         let name = format!("python{version}");
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -34,20 +34,20 @@ impl Interpreter {
         folders.extend(programs_below(Path::new("/opt")));
         let found = folders.into_iter().map(|folder| folder.join(&name));
         let mut candidates = given.iter().cloned().chain(found.filter(|path| path.exists()));
-        // Each is asked: pyenv has programs on the path that only say which versions there are.
+        // Each candidate is run: pyenv has programs on the path that only list versions.
         let program = candidates.find(|program| is(program, version))?;
         Some(Interpreter { version, program })
     }
 
-    /// A new environment in a folder, empty.
+    /// A new empty environment in a folder.
     pub(super) fn environment(&self, place: PathBuf) -> anyhow::Result<Environment> {
         let mut venv = Command::new(&self.program);
         quiet(venv.args(["-m", "venv", "--clear"]).arg(&place))?;
         Ok(Environment { place })
     }
 
-    /// An environment with these packages, made unless it is there with exactly these. Those in
-    /// `perhaps` are left out, and returned, if the interpreter has no wheel of them.
+    /// An environment with these packages, made unless it exists with exactly these. Packages in
+    /// `perhaps` without a wheel for the interpreter are omitted, and returned.
     pub(super) fn environment_with(
         &self,
         place: PathBuf,
@@ -62,7 +62,7 @@ impl Interpreter {
             return Ok((Environment { place }, lacking.lines().map(str::to_owned).collect()));
         }
         let environment = self.environment(place)?;
-        // Nothing is built: the newest version that has a wheel for this interpreter is taken.
+        // Nothing is built: pip installs the newest version with a wheel for this interpreter.
         let install = || {
             let mut pip = environment.pip("install");
             pip.args(["--only-binary", ":all:"]);
@@ -115,7 +115,7 @@ impl Environment {
         pip
     }
 
-    /// Installs a wheel in the place of what is there, and nothing else.
+    /// Installs a wheel, replacing the installed one, without dependencies.
     pub(super) fn install(&self, wheel: &Path) -> anyhow::Result<()> {
         let mut pip = self.pip("install");
         pip.args(["--no-index", "--no-deps", "--force-reinstall"]).arg(wheel);
@@ -123,11 +123,11 @@ impl Environment {
     }
 }
 
-/// Runs a program, and returns what it printed.
+/// Runs a program, and returns its output.
 ///
 /// # Errors
 ///
-/// It can't be started, or fails; what it printed then goes to the terminal.
+/// The program can't be started, or fails; its output then goes to the terminal.
 pub(super) fn quiet(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().display().to_string();
     let output = command.output().with_context(|| format!("cannot start {name}"))?;

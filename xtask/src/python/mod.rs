@@ -1,9 +1,9 @@
 //! `cargo xtask check python`: the package for Python, built, installed and tested with each
 //! interpreter that it supports and that is on this machine.
 //!
-//! `crates/python` is outside the workspace, because it needs an interpreter: neither `test` nor
-//! `lint` see it, and this command does for it what they do. All that it makes is in
-//! `target/python` and in the package's own `target`.
+//! `crates/python` is outside the workspace, because it needs an interpreter: `test` and `lint` do
+//! not cover it, and this command does their work for it. All its files are in `target/python` and
+//! in the package's own `target`.
 
 mod interpreters;
 
@@ -27,22 +27,22 @@ pub(crate) struct Options {
     interpreters: Vec<PathBuf>,
 }
 
-/// Those that wheels are built for.
+/// Versions for which wheels are built.
 const VERSIONS: [Version; 3] = ["3.11", "3.13", "3.13t"];
 
 const MATURIN: &str = "maturin==1.16.0";
 const MYPY: &str = "mypy==2.4.1";
-/// What tests need. The newest hypothesis has no wheel for free-threaded CPython 3.13.
+/// Packages that tests need. The newest hypothesis has no wheel for free-threaded CPython 3.13.
 const TEST_PACKAGES: [&str; 2] = ["pytest==9.2.0", "hypothesis"];
-/// What some tests are about: without them they are skipped.
+/// Packages that some tests use; without them these tests are skipped.
 const TESTED_WITH: [&str; 5] = ["numpy", "pandas", "pyarrow", "polars", "tqdm"];
-/// The same, with `--long`.
+/// The same, only with `--long`.
 const RAY: &str = "ray==2.60.0";
-/// Those that benchmarks compare with.
+/// Packages that benchmarks compare with.
 const RIVALS: [&str; 5] =
     ["cachebox==6.2.10", "cachetools==8.0.1", "lru-dict==1.4.1", "moka-py==0.5.0", "theine==2.0.0"];
 
-/// Types as users see them.
+/// A user's program, for the type checker.
 const PROGRAM: &str = "\
 import frazil
 cache: frazil.Cache[str, int] = frazil.Cache(10, 'lru', ttl=5)
@@ -56,14 +56,14 @@ kept: int = frazil.sweep({'id': [1, 2]}, 'lru', [5]).stats['kept']
 
 const WHEEL_BYTES_MAX: u64 = 10_000_000;
 const IMPORT_MS_MAX: f64 = 50.0;
-/// Fresh processes that import, and as many that do not.
+/// Number of fresh processes that import, and of those that do not.
 const IMPORTS: usize = 15;
 
 /// Runs all steps, a line for each.
 ///
 /// # Errors
 ///
-/// There is no interpreter, or steps have failed: they are named.
+/// There is no interpreter, or steps have failed; the error names them.
 pub(crate) fn run(root: &Path, options: &Options, long: bool) -> anyhow::Result<()> {
     let find = |version| Interpreter::find(version, &options.interpreters);
     let found: Vec<Interpreter> = VERSIONS.into_iter().filter_map(find).collect();
@@ -78,7 +78,7 @@ pub(crate) fn run(root: &Path, options: &Options, long: bool) -> anyhow::Result<
     let clippy = ["clippy", "--locked", "--all-targets", "--", "-D", "warnings"];
     steps.step("python: clippy", || cargo(root, first, &clippy));
     steps.step("python: cargo test", || cargo(root, first, &["test", "--locked", "--quiet"]));
-    // The tests compare with it.
+    // The tests compare with the command.
     let mut build = step::cargo(root, ["build", "--release", "--locked", "--quiet"]);
     build.args(["-p", "frazil-cli", "--features", "full"]);
     steps.step("build frazil", || quiet(&mut build));
@@ -96,7 +96,7 @@ struct Steps<'r> {
 }
 
 impl Steps<'_> {
-    /// Does something, and prints its last line.
+    /// Does `work`, and prints its last line.
     fn step(&mut self, name: &str, work: impl FnOnce() -> anyhow::Result<String>) {
         let begun = spent::begin();
         match work() {
@@ -149,7 +149,7 @@ impl Steps<'_> {
             let step = format!("{name}: {script}");
             self.step(&step, || quiet(environment.python().arg(path)));
         }
-        // Types are the same for all.
+        // Types are the same for all versions.
         if interpreter.version == VERSIONS[0] {
             self.step(&format!("{name}: types"), || types(root, interpreter, &wheel));
         }
@@ -160,7 +160,7 @@ fn place(root: &Path, interpreter: &Interpreter, purpose: &str) -> PathBuf {
     root.join("target/python").join(format!("{}-{purpose}", interpreter.version))
 }
 
-/// Runs cargo in the package, which asks an interpreter how to link.
+/// Runs cargo in the package, whose build asks an interpreter for the link options.
 fn cargo(root: &Path, interpreter: &Interpreter, arguments: &[&str]) -> anyhow::Result<String> {
     let mut cargo = step::cargo(&root.join("crates/python"), arguments);
     quiet(cargo.env("PYO3_PYTHON", &interpreter.program)).map(|_| "ok".to_owned())
@@ -183,12 +183,12 @@ fn build_wheel(root: &Path, interpreter: &Interpreter) -> anyhow::Result<PathBuf
     built.next().context("maturin has built no wheel")
 }
 
-/// How much longer a process takes that imports the package than one that does not.
+/// Additional time of a process that imports the package over one that does not.
 fn import_time(environment: &Environment) -> anyhow::Result<String> {
     let run = |program: &str| -> anyhow::Result<f64> {
         let mut python = environment.python();
         let begun = Instant::now();
-        // Away from the sources, so that what is installed is imported.
+        // Outside the sources, so that Python imports the installed package.
         let status = python.current_dir("/").args(["-c", program]).stdin(Stdio::null()).status()?;
         step::succeeded("import frazil", status)?;
         Ok(begun.elapsed().as_secs_f64() * 1e3)
@@ -225,7 +225,7 @@ fn tests(root: &Path, environment: &Environment, long: bool) -> anyhow::Result<S
     quiet(&mut pytest)
 }
 
-/// A program that users write, with the wheel as installed, and the stubs by themselves.
+/// Checks the types of a user's program, with the installed wheel, and the stubs alone.
 fn types(root: &Path, interpreter: &Interpreter, wheel: &Path) -> anyhow::Result<String> {
     let place = place(root, interpreter, "types");
     let (environment, _) = interpreter.environment_with(place, &[MYPY], &[])?;

@@ -9,7 +9,7 @@ use super::crowd::{self, Asking};
 use super::{Bench, Server};
 
 const MEMORY_MIB: u64 = 128;
-/// Bytes of values, one after the other, and how many keys are set: each time more than there is room for.
+/// Successive value sizes, and numbers of keys set: each time more than fit.
 const SIZES: [(&str, &str); 8] = [
     ("32", "2500K"),
     ("100", "1500K"),
@@ -24,7 +24,7 @@ const IDLE: usize = 10_000;
 const UNREAD: usize = 1000;
 const UNREAD_FOR: Duration = Duration::from_secs(5);
 
-/// The most resident memory beyond what the server was told to take, through each of the three in turn.
+/// The most resident memory beyond the server's limit, with each of the three in turn.
 pub(super) fn clients(bench: &Bench) -> anyhow::Result<()> {
     crowd::allow(IDLE + UNREAD)?;
     let memory = format!("{MEMORY_MIB}MiB");
@@ -65,13 +65,15 @@ fn row(bench: &Bench, server: &Server) -> anyhow::Result<String> {
     {
         begin_again(server)?;
         let idle = crowd::connect(server.address()?, IDLE)?;
-        // This connection is accepted after all idle ones, so its reply shows that they are accepted.
+        // The server accepts this connection after all idle ones, so its reply shows that they are
+        // accepted.
         items(server, is_resp)?;
         anyhow::ensure!(crowd::open(&idle) == IDLE, "{}: idle connections closed", server.name);
         row += &format!("{:>10.1}", beyond(server)?);
     }
     begin_again(server)?;
-    // Keys of the load have 16 bytes; that this one is there matters less than that it has the largest reply.
+    // Keys of the load have 16 bytes; this key need not exist before, but must have the largest
+    // reply.
     let mut asking = Asking::connect(server.address()?)?;
     let value = "x".repeat(10_000);
     let (set, get) = match is_resp {
@@ -102,13 +104,13 @@ fn items(server: &Server, is_resp: bool) -> anyhow::Result<u64> {
     items.with_context(|| format!("{}: the number of items", server.name))
 }
 
-/// Forgets the most resident memory so far.
+/// Resets the maximum of resident memory.
 fn begin_again(server: &Server) -> anyhow::Result<()> {
     let path = format!("/proc/{}/clear_refs", server.child.id());
     std::fs::write(&path, "5").context(path)
 }
 
-/// MiB of the most resident memory since, less what it was told to take.
+/// MiB of the maximum since, minus the server's limit.
 fn beyond(server: &Server) -> anyhow::Result<f64> {
     let most = server.status_bytes("VmHWM:")?;
     Ok((most as f64 - (MEMORY_MIB << 20) as f64) / (1u64 << 20) as f64)

@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// How long a server may take for a reply.
+/// Longest time for a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Raises the limit of open files of this process, and of servers that it starts, for so many connections.
+/// Raises the limit of open files of this process, and of servers that it starts, for
+/// `connections`.
 pub(super) fn allow(connections: usize) -> anyhow::Result<()> {
     // The program has some other files open.
     let wanted = connections as u64 + 200;
@@ -27,7 +28,7 @@ pub(super) fn allow(connections: usize) -> anyhow::Result<()> {
         .with_context(|| format!("{wanted} open files (`ulimit -n`)"))
 }
 
-/// A connection that asks for one line after another.
+/// A connection for requests with replies of one line.
 pub(super) struct Asking(BufReader<TcpStream>);
 
 impl Asking {
@@ -75,7 +76,7 @@ pub(super) fn connect(address: SocketAddr, count: usize) -> anyhow::Result<Vec<T
     (0..count).map(connect).collect::<io::Result<_>>().context("a connection of many")
 }
 
-/// How many of them the server has not closed.
+/// The number of connections that the server has not closed.
 pub(super) fn open(streams: &[TcpStream]) -> usize {
     let is_open = |stream: &&TcpStream| {
         stream.set_nonblocking(true).is_ok()
@@ -84,8 +85,8 @@ pub(super) fn open(streams: &[TcpStream]) -> usize {
     streams.iter().filter(is_open).count()
 }
 
-/// Has so many connections send a request again and again, and read nothing, for so long. One that the server closes
-/// connects again. Returns how often it has closed one.
+/// Has a number of connections send a request repeatedly, and read nothing, for a time. A
+/// connection that the server closes connects again. Returns the number of closed connections.
 pub(super) fn never_read(
     address: SocketAddr,
     count: usize,
@@ -99,7 +100,7 @@ pub(super) fn never_read(
         Ok(stream)
     };
     let streams: io::Result<Vec<TcpStream>> = (0..count).map(|_| connect()).collect();
-    // Of each, how much of the piece is sent.
+    // Each with the bytes of the piece sent so far.
     let mut clients: Vec<(TcpStream, usize)> =
         streams.context("a client that does not read")?.into_iter().map(|it| (it, 0)).collect();
     let (begun, mut closed) = (Instant::now(), 0);
@@ -122,7 +123,7 @@ pub(super) fn never_read(
     Ok(closed)
 }
 
-/// Connections of which each sends a byte a second, on a thread of their own.
+/// Connections that each send a byte a second, from a separate thread.
 pub(super) struct Slow {
     is_sending: Arc<AtomicBool>,
     stops: Arc<AtomicBool>,
@@ -130,8 +131,8 @@ pub(super) struct Slow {
 }
 
 impl Slow {
-    /// Connects, and sends a byte of `request` on each, which has to be longer than all this takes. They send on while
-    /// [`Slow::send`] says so.
+    /// Connects, and sends `request` byte by byte on each; it must last longer than the
+    /// measurement. They send while [`Slow::send`] is set.
     pub(super) fn start(
         address: SocketAddr,
         count: usize,
@@ -153,7 +154,7 @@ impl Slow {
         self.is_sending.store(is_sending, Relaxed);
     }
 
-    /// Ends them all, and returns how many the server had not closed.
+    /// Ends all connections, and returns the number that the server had not closed.
     pub(super) fn end(mut self) -> anyhow::Result<usize> {
         self.stops.store(true, Relaxed);
         match self.thread.take().map(JoinHandle::join) {
@@ -169,7 +170,7 @@ impl Drop for Slow {
     }
 }
 
-/// Goes round the connections once a second, in steps of a millisecond.
+/// Serves all connections once a second, in steps of a millisecond.
 fn send_slowly(streams: &[TcpStream], request: &[u8], is_sending: &AtomicBool, stops: &AtomicBool) {
     let mut sent = 0;
     let mut due = 0.0;
@@ -178,14 +179,14 @@ fn send_slowly(streams: &[TcpStream], request: &[u8], is_sending: &AtomicBool, s
         std::thread::sleep(Duration::from_millis(1));
         let now = Instant::now();
         if is_sending.load(Relaxed) || sent < streams.len() {
-            // One that could not keep up does not catch up in one go.
+            // A delayed thread does not catch up at once.
             let passed = (now - before).as_secs_f64().min(0.01);
             due += passed * streams.len() as f64;
         }
         before = now;
         while due >= 1.0 {
             let byte = request[sent / streams.len() % request.len()];
-            // One that the server has closed is counted at the end.
+            // Connections closed by the server are counted at the end.
             let _ = (&streams[sent % streams.len()]).write(&[byte]);
             sent += 1;
             due -= 1.0;

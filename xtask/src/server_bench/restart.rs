@@ -12,7 +12,8 @@ use crate::step;
 const ITEMS: u64 = 1_000_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// From the start of the process, by store: until the first reply, and until all items are there.
+/// Times from the start of the process, by store: to the first reply, and to the last restored
+/// item.
 pub(super) fn restart(bench: &Bench) -> anyhow::Result<()> {
     let place = std::env::temp_dir().join(format!("frazil-restart-{}", std::process::id()));
     let shown = place.display().to_string();
@@ -20,7 +21,7 @@ pub(super) fn restart(bench: &Bench) -> anyhow::Result<()> {
     for (name, store) in [("frazil serve", "segment"), ("frazil serve, objects", "objects")] {
         let flags = ["--memory", "512MiB", "--store", store, "--snapshot", &shown];
         let measured = rounds(bench, name, &flags);
-        // There is none if the server did not come so far.
+        // There is no file if the server did not get that far.
         let _ = std::fs::remove_file(&place);
         let taken = measured?;
         let first = median(taken.iter().map(|it| it.0));
@@ -46,7 +47,7 @@ fn rounds(bench: &Bench, name: &'static str, flags: &[&str]) -> anyhow::Result<V
         .collect()
 }
 
-/// Milliseconds until the first reply and until all items are there.
+/// Milliseconds to the first reply, and to the last restored item.
 fn wait(server: &Server, begun: Instant) -> anyhow::Result<(f64, f64)> {
     let address = server.address()?;
     let mut asking = loop {
@@ -59,7 +60,8 @@ fn wait(server: &Server, begun: Instant) -> anyhow::Result<(f64, f64)> {
     asking.ask("mn\r\n")?;
     let first = begun.elapsed();
     loop {
-        // The store of objects counts those that have expired out for this, so it is not asked all the time.
+        // The store of objects first subtracts expired ones, which takes time, so the polls are
+        // rare.
         let items = asking.stat("curr_items")?.context("the number of items")?;
         let all = begun.elapsed();
         if items == ITEMS {
@@ -72,7 +74,7 @@ fn wait(server: &Server, begun: Instant) -> anyhow::Result<(f64, f64)> {
     }
 }
 
-/// Has it write its snapshot.
+/// Stops the server, which writes its snapshot.
 fn end(mut server: Server) -> anyhow::Result<()> {
     let mut command = std::process::Command::new("kill");
     step::succeeded("kill", command.arg(server.child.id().to_string()).status()?)?;

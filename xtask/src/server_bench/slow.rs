@@ -13,12 +13,12 @@ const SLOW: usize = 5000;
 /// The other clients.
 const LOAD: [&str; 6] = ["--workload", "zipf:0.99", "--keys", "1K", "--connections", "20"];
 
-/// The load's latency on a server with such connections and on one without, in turn.
+/// The load's latency on a server with such connections, and on one without, in turn.
 pub(super) fn slow(bench: &Bench) -> anyhow::Result<()> {
     crowd::allow(SLOW + 100)?;
     let origin = format!("http://{}", origin()?);
     let connections = (SLOW + 100).to_string();
-    // Longer than all this takes; by default such a request ends after 60 s, and its connection with it.
+    // Longer than the measurement; by default such a request ends after 60 s, with its connection.
     let flags = ["--connections", &connections, "--request-timeout", "600"];
     let http = [&flags[..], &["--origin", &origin]].concat();
     let protocols: [(&str, &[&str], &str); 3] = [
@@ -70,7 +70,7 @@ fn p99_us(bench: &Bench, server: &Server) -> anyhow::Result<f64> {
     Ok(row["p99_ns"].as_f64().context("no p99")? / 1e3)
 }
 
-/// Answers each request by HTTP with what may be kept, on a thread for each connection.
+/// Answers each HTTP request with a cacheable response, on a thread for each connection.
 fn origin() -> io::Result<SocketAddr> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;

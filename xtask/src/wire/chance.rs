@@ -1,4 +1,4 @@
-//! Numbers by chance from a seed (splitmix64), and bytes damaged by them.
+//! Random numbers from a seed (splitmix64), and random damage to bytes.
 
 pub(super) struct Chance(u64);
 
@@ -14,7 +14,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// Below `count`, which is not 0.
+    /// A number below `count`, which is not 0.
     pub(super) fn below(&mut self, count: u64) -> u64 {
         self.next() % count
     }
@@ -27,8 +27,8 @@ impl Chance {
         those[self.below(those.len() as u64) as usize]
     }
 
-    /// Changes a few bytes, never to 0: there a line ends for memcached, though not for what follows; nor to a vertical tab
-    /// or a form feed, which Valkey takes for the end of a word, and Redis does not everywhere.
+    /// Changes a few bytes, never to 0: memcached ends a line there for some purposes, but not for
+    /// others. Nor to a vertical tab or a form feed: Valkey ends a word there, Redis not everywhere.
     pub(super) fn damage(&mut self, bytes: &mut Vec<u8>) {
         for _ in 0..=self.below(3) {
             let at = self.below(bytes.len() as u64 + 1) as usize;

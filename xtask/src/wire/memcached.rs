@@ -91,13 +91,13 @@ fn text_of_key(chance: &mut Chance) -> String {
     }
 }
 
-/// Flags of a meta request, of those in `letters`.
+/// Flags of a meta request, from `letters`.
 fn flags(chance: &mut Chance, letters: &[&str]) -> String {
     let mut line = String::new();
     for _ in 0..chance.below(5) {
         let letter = chance.of(letters);
         let argument = match letter {
-            // memcached 1.6.18 takes -1 as a lifetime that never ends here.
+            // memcached 1.6.18 reads -1 as an endless lifetime here.
             "T" | "N" | "R" => chance.of(&["1000", "1000", "0", "30", "x", ""]),
             "F" | "D" | "J" => chance.of(&["5", "1", "4294967295", "x", "-1"]),
             "C" | "E" => chance.of(&["9999999999", "x"]),
@@ -125,7 +125,7 @@ fn meta(chance: &mut Chance) -> String {
         0..=3 => {
             let letters =
                 ["v", "f", "t", "s", "k", "O", "q", "c", "b", "N", "R", "T", "h", "l", "E", "z"];
-            // memcached 1.6.18 shows a key that it has just made as bytes.
+            // memcached 1.6.18 returns a key that it has just created as raw bytes.
             let flags = without(flags(chance, &letters), 'b', 'N');
             format!("mg {key}{flags}")
         }
@@ -144,19 +144,20 @@ fn meta(chance: &mut Chance) -> String {
 fn meta_set(chance: &mut Chance) -> (String, Option<&'static str>) {
     let value = chance.of(&VALUES);
     let letters = ["b", "c", "C", "F", "I", "k", "O", "q", "s", "T", "M", "E", "N", "z"];
-    // With `I` ours takes any number for `cas` but the present one as an older one, which is documented.
+    // With `I` our server treats any `cas` number except the current one as older, which is
+    // documented.
     let (key, flags) = (chance.of(&KEYS), without(flags(chance, &letters), 'I', 'C'));
     let grows = [" MA", " MP", " I"].iter().any(|flag| flags.contains(flag));
     let key = if grows { chance.of(&GROWING) } else { key };
     (format!("ms {key} {}{flags}", value.len()), Some(value))
 }
 
-/// Leaves out, repeats or replaces a word.
+/// Removes, repeats or replaces a word.
 fn nearly(chance: &mut Chance, line: &str) -> String {
     let mut words: Vec<&str> = line.split(' ').collect();
     let at = chance.below(words.len() as u64) as usize;
     match chance.below(4) {
-        // Another key would be another sequence's as well.
+        // Another key might belong to another sequence.
         0 | 2 if words[at].contains('@') => {}
         0 => drop(words.remove(at)),
         1 => words.insert(at, words[at]),
@@ -166,8 +167,8 @@ fn nearly(chance: &mut Chance, line: &str) -> String {
     words.join(" ")
 }
 
-/// Each line with its value, and numbers that are documented to differ replaced: those of `cas`, ages, hits, lifetimes in
-/// seconds that may have passed.
+/// Each line with its value. Numbers that may differ by the documents are replaced: `cas`, ages,
+/// hits, lifetimes in seconds that may have passed.
 pub(super) fn units(mut replies: &[u8]) -> Vec<String> {
     let mut units = Vec::new();
     while !replies.is_empty() {
@@ -186,7 +187,7 @@ pub(super) fn units(mut replies: &[u8]) -> Vec<String> {
         } else if is("VERSION") {
             words.truncate(1);
         } else if is("VA") || is("HD") || is("EX") || is("NF") || is("NS") {
-            // Of an entry that was just made, memcached tells no lifetime.
+            // memcached reports no lifetime for an entry that was just created.
             let is_won = words.last().is_some_and(|last| last == "W");
             words[1..].iter_mut().for_each(|word| plain(word, is_won));
         }
@@ -201,8 +202,8 @@ pub(super) fn units(mut replies: &[u8]) -> Vec<String> {
     units
 }
 
-/// A line with its value. If there are digits in it, without spaces and length: memcached does not pad a shorter number where
-/// the entry was looked up before.
+/// A line with its value; for a value with digits, without spaces and length: memcached does not
+/// pad a shorter number if the entry was looked up before.
 fn with_value(line: &str, value: &[u8]) -> String {
     let mut words: Vec<&str> = line.split(' ').collect();
     let place = if words[0] == "VALUE" { 3 } else { 1 };

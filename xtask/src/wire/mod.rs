@@ -1,8 +1,8 @@
 //! `cargo xtask check wire`: the same requests to frazil and to memcached, and to frazil and Valkey; replies must be the same.
 //!
-//! Requests are made from a grammar: valid, nearly valid, and with bytes changed. Sequences of them go out in one piece each,
-//! with keys of their own. What may differ is named in [`allowed`], with the reason. A sequence whose replies differ
-//! is shortened before it is shown.
+//! Requests come from a grammar: valid, nearly valid, and with bytes changed. Each sequence of them
+//! is sent in one piece, with its own keys. [`allowed`] lists permitted differences, with reasons.
+//! A sequence whose replies differ is shortened before it is printed.
 
 mod allowed;
 mod chance;
@@ -27,20 +27,21 @@ use chance::Chance;
 pub(crate) const RUNS: u64 = 1_000_000;
 /// Requests of a sequence.
 const LENGTH: u64 = 24;
-/// Stands for the name of the sequence, which has as many bytes, in requests and in what is compared.
+/// Placeholder for the name of the sequence, of the same length, in requests and in compared
+/// replies.
 const NAME: &[u8] = b"@@@@@@@@";
-/// Differences that are shown, each of another kind.
+/// Most differences that are printed, each of another kind.
 const SHOWN_MAX: usize = 20;
 /// Time limit of a server for one sequence, and for its start.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A protocol that another server speaks as well.
+/// A protocol that another server also speaks.
 struct Wire {
     rival: &'static str,
     /// Requests before each sequence.
     begin: &'static [u8],
     make: fn(&mut Chance) -> Vec<u8>,
-    /// Replies as they are compared, one by one.
+    /// Splits replies for the comparison.
     units: fn(&[u8]) -> Vec<String>,
     allowed: &'static [allowed::Difference],
 }
@@ -66,7 +67,7 @@ const WIRES: [Wire; 2] = [
 ///
 /// # Errors
 ///
-/// Replies differ that may not, or a server cannot be started or ends.
+/// Replies differ beyond the permitted differences, or a server cannot be started or ends.
 pub(crate) fn run(root: &Path, runs: u64, seed: u64) -> anyhow::Result<()> {
     let mut build = step::cargo(root, ["build", "--release", "--locked", "-p", "frazil-cli"]);
     step::run("build frazil", build.args(["--features", "full"]))?;
@@ -108,7 +109,7 @@ fn rival(root: &Path, name: &str, socket: &Path) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// A server that runs for as long as this lives.
+/// A running server, stopped on drop.
 struct Peer {
     child: Child,
     socket: PathBuf,
@@ -116,7 +117,7 @@ struct Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = std::fs::remove_file(&self.socket);
@@ -145,7 +146,7 @@ impl Peer {
     }
 }
 
-/// All replies until the server closes the connection, which it does when the client has closed its half.
+/// All replies until the server closes the connection, after the client has closed its half.
 fn said(stream: &mut UnixStream) -> anyhow::Result<Vec<u8>> {
     let mut replies = Vec::new();
     match stream.read_to_end(&mut replies) {
@@ -156,7 +157,7 @@ fn said(stream: &mut UnixStream) -> anyhow::Result<Vec<u8>> {
     }
 }
 
-/// Sends requests to both under a name that none has had, and takes the replies apart.
+/// Sends requests to both servers under an unused name, and splits the replies.
 fn exchange(
     wire: &Wire,
     peers: [&Peer; 2],
@@ -249,7 +250,7 @@ fn is_a_second_later(our: &str, their: &str) -> bool {
     time(our).zip(time(their)).is_some_and(|(our, their)| (our - their).abs() == 1)
 }
 
-/// Kinds of differences found.
+/// Compares the servers; returns the kinds of differences found.
 fn compare(wire: &Wire, peers: [&Peer; 2], runs: u64, seed: u64) -> anyhow::Result<usize> {
     let (mut name, mut sent, mut clean) = (0, 0, 0);
     let mut shown: BTreeMap<(String, String), ()> = BTreeMap::new();
@@ -282,7 +283,7 @@ fn compare(wire: &Wire, peers: [&Peer; 2], runs: u64, seed: u64) -> anyhow::Resu
     Ok(shown.len())
 }
 
-/// Leaves requests out as long as the same replies differ.
+/// Removes requests while the same replies differ.
 fn shorten(
     wire: &Wire,
     peers: [&Peer; 2],

@@ -21,9 +21,10 @@ const NUMBERS: [&str; 14] = [
 ];
 const VALUES: [&str; 8] = ["", "1", "10", "-5", "3.25", "value", "a longer value", "foobar"];
 
-/// Lifetimes are below 70 minutes, up to which ours keeps them exactly.
-/// Commands with the kinds of their arguments: `k` a key, `v` a value, `n` a number, `i` a small number, `t` seconds, `p` milliseconds, `f` a
-/// fraction, `S` options of SET, `X` options of GETEX, `E` those of EXPIRE, `B` 0 or 1, `U` BYTE or BIT.
+/// Lifetimes are below 70 minutes, because our server keeps only those exactly. Commands with the
+/// kinds of their arguments: `k` a key, `v` a value, `n` a number, `i` a small number, `t` seconds,
+/// `p` milliseconds, `f` a fraction, `S` options of SET, `X` options of GETEX, `E` those of EXPIRE,
+/// `B` 0 or 1, `U` BYTE or BIT.
 const COMMANDS: [(&str, &str); 53] = [
     ("SET", "kv"),
     ("SET", "kvS"),

@@ -6,14 +6,14 @@ use super::memory::Memory;
 use super::recommend::{Measured, Winner, winner};
 use super::worth::{Gap, HOPELESS, Point};
 
-/// Policies that are replayed between two sizes, of those that do well at these.
+/// Number of policies replayed between two sizes: those that do well at these.
 const CONTENDERS: usize = 2;
 
-/// The figures of a policy at a size: for each figure the worst of all traces.
+/// The figures of a policy at a size, each from the trace on which it is worst.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Kept {
     pub(crate) miss_ratio: f64,
-    /// Fetched requests, of all: of simultaneous misses of one object only the first.
+    /// Share of requests that are fetched; of simultaneous misses of one object only the first is.
     pub(crate) fetched: f64,
     /// Byte miss ratio, if capacities are in bytes.
     pub(crate) byte_miss_ratio: Option<f64>,
@@ -30,23 +30,23 @@ pub(crate) struct Kept {
 /// A policy at a size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Entry {
-    /// As it is judged beside the others.
+    /// The figures by which policies compete.
     pub(crate) measured: Measured,
     pub(crate) kept: Kept,
 }
 
 impl Entry {
-    /// The memory that it takes, where that is known.
+    /// Its memory, if known.
     pub(crate) fn bytes(&self) -> Option<f64> {
         self.kept.bytes_each.map(|each| each * self.measured.capacity as f64)
     }
 }
 
-/// All that is known of a size.
+/// The results of a size.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) capacity: u64,
-    /// In order of the policies; between the sizes of the first grid not of all.
+    /// In order of the policies; sizes between those of the first grid lack some policies.
     pub(crate) entries: Vec<Entry>,
     pub(crate) winner: Winner,
     /// The winner's figures.
@@ -77,7 +77,8 @@ pub(crate) struct Board {
     /// The sizes, with the share of the avoidable misses that their winners do not avoid; with
     /// several traces, the share on the worst.
     pub(crate) curve: Vec<Point>,
-    /// Misses avoided by a cache for all objects, of all requests; with several traces the most.
+    /// Misses avoided by a cache for all objects, of all requests; with several traces the largest
+    /// share.
     pub(crate) avoidable: f64,
     pub(crate) everything: u64,
     /// By trace, the lowest miss ratio of any size.
@@ -116,7 +117,7 @@ impl Board {
         self.floors.iter().copied().fold(0.0, f64::max)
     }
 
-    /// Whether nothing is gained even where all fits.
+    /// Whether even a cache for all objects gains nothing.
     pub(crate) fn is_hopeless(&self) -> bool {
         self.avoidable < HOPELESS
     }
@@ -125,8 +126,8 @@ impl Board {
         self.rows.iter().find(|row| row.capacity == capacity)
     }
 
-    /// The policies to replay between two sizes: who wins at either, and who comes next by
-    /// `rank`, the least first.
+    /// The policies to replay between two sizes: the winners at both, then the others by `rank`,
+    /// least first.
     pub(crate) fn contenders(&self, gap: Gap, rank: impl Fn(&Entry) -> f64) -> Vec<usize> {
         let mut found = Vec::new();
         let mut add = |policy: usize| {

@@ -1,5 +1,5 @@
-//! The answer for several traces: what it delivers on each, beside the best choice for that trace.
-//! In rows for scripts, the trace of each figure.
+//! The answer for several traces: its figures on each, beside the best choice for that trace. Rows
+//! for scripts also name the trace of each figure.
 
 use serde_json::{Value, json};
 
@@ -19,16 +19,16 @@ pub(super) struct OnTrace<'a> {
     case: &'a Case<'a>,
     cell: &'a Replayed,
     there: &'a Beside,
-    /// Whether the answer is judged by this one, of several.
+    /// Whether this trace, of several, decides the answer.
     is_worst: bool,
-    /// Whether it is as fast there as the best, by the rule for ties.
+    /// Whether it ties with the fastest there.
     ties: bool,
     /// The recommendation if this were the only trace, among the sizes compared; or the reason for
     /// none.
     alone: Result<Measured, &'static str>,
 }
 
-/// The choice, on each trace. None if the answer is no cache, or no size comes near the target.
+/// The choice, on each trace. Empty if the answer is no cache, or no size comes near the target.
 pub(super) fn by_trace<'a>(advice: &'a Advice<'a>) -> Vec<OnTrace<'a>> {
     if matches!(advice.choice.verdict, Verdict::Hopeless | Verdict::Dear) {
         return Vec::new();
@@ -141,7 +141,7 @@ pub(super) fn by_trace_title(advice: &Advice<'_>) -> String {
     )
 }
 
-/// How far the answer is behind the fastest, in words.
+/// The distance of the answer from the fastest, in words.
 fn behind(it: &OnTrace<'_>) -> String {
     match it.there.share_of_best() {
         Some(_) if it.there.best.policy == it.there.chosen.policy => "it is that".to_owned(),
@@ -157,7 +157,7 @@ fn told_alone(advice: &Advice<'_>, it: &OnTrace<'_>) -> String {
     })
 }
 
-/// The rows as the report has them, in its order of columns.
+/// The rows for the report, in its order of columns.
 pub(super) fn by_trace_report(advice: &Advice<'_>) -> Value {
     let rows = if advice.cases.len() > 1 { by_trace(advice) } else { Vec::new() };
     let row = |it: OnTrace<'_>| {

@@ -1,8 +1,8 @@
 //! The candidates of `frazil advise`: policies, and caches that freeze part of their entries.
 //!
 //! `frozen+POLICY` is a cache that learns which share to freeze. It learns by the clock, and a
-//! replay has no clock. So a few shares are replayed, a share of 0 among them, and the share counts
-//! for which the model predicts the highest throughput.
+//! replay has no clock. So a few shares, 0 included, are replayed, and the one with the highest
+//! predicted throughput counts.
 
 use std::fmt;
 
@@ -75,7 +75,7 @@ impl Candidate {
         }
     }
 
-    /// Whether anything may be frozen of it.
+    /// Whether it may freeze entries.
     pub(crate) fn freezes(&self) -> bool {
         !matches!(self, Candidate::Fixed(PolicySpec::Online(_)))
     }

@@ -1,4 +1,4 @@
-//! One of the traces: what is kept of it, and the result of each policy and size on it.
+//! One of the traces: its data, and the result of each policy and size on it.
 
 use anyhow::{Context, anyhow};
 use frazil_policy::PolicySpec;
@@ -18,8 +18,8 @@ use crate::lifetime_args::Told;
 use crate::progress::Progress;
 use crate::sample::Sample;
 
-/// The share of its room from which on a cache counts as filled: the last objects of a trace may
-/// come at any time.
+/// The used share of the capacity from which on a cache counts as filled: the last objects of a
+/// trace may come at any time.
 const FILLED: f64 = 0.95;
 
 /// The settings common to all traces.
@@ -27,14 +27,14 @@ pub(crate) struct Question {
     pub(crate) policies: Vec<Candidate>,
     pub(crate) forecast: Forecast,
     pub(crate) options: SweepOptions,
-    /// Whether it must be known of all cells how long requests take, and not of the answer's alone.
+    /// Whether latencies are needed of all cells, not only of those in the answer.
     pub(crate) times_all: bool,
 }
 
-/// One cell with all that was counted.
+/// One cell with all its counts.
 pub(crate) struct Replayed {
     pub(crate) measured: Measured,
-    /// Of all keys, as [`Sample::corrected`] has it.
+    /// Counts for all keys, by [`Sample::corrected`].
     pub(crate) outcome: Outcome,
     /// Counts of the sample.
     raw: Outcome,
@@ -43,11 +43,11 @@ pub(crate) struct Replayed {
     /// Waits of requests for fetches, if delayed hits matter.
     waiting: Option<Waiting>,
     pub(crate) resident: Option<Resident>,
-    /// The cell replayed.
+    /// The replayed policy.
     spec: PolicySpec,
-    /// `None` where the profile does not know the policy.
+    /// `None` if the profile does not have the policy.
     pub(crate) predicted: Option<Predicted>,
-    /// `None` where nothing may be frozen.
+    /// `None` if the policy freezes nothing.
     pub(crate) frozen: Option<FrozenPart>,
     /// `None` unless requested, or if the profile lacks the policy.
     pub(crate) latencies: Option<Latencies>,
@@ -72,9 +72,9 @@ impl Replayed {
 /// The frozen part of a cell.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct FrozenPart {
-    /// Of the entries; 0 if freezing does not pay.
+    /// Share of the entries; 0 if freezing does not pay.
     pub(crate) share: f64,
-    /// Of the hits since it was frozen. `None` if the trace ended before.
+    /// Share of the hits since the freezing. `None` if the trace ended before.
     pub(crate) hits: Option<f64>,
 }
 
@@ -94,20 +94,20 @@ pub(crate) struct Case<'a> {
     unit: Unit,
     /// Distinct objects of all keys, or their summed sizes in bytes.
     pub(crate) everything: u64,
-    /// By size, then in the order of the policies; some sizes have not all of them.
+    /// By size, then in the order of the policies; some sizes lack some policies.
     pub(crate) cells: Vec<Replayed>,
     /// LRU's miss ratio by capacity. With a sample it also has its likely error.
     pub(crate) curve: Curve,
-    /// LRU's miss ratio where all fits.
+    /// LRU's miss ratio if all objects fit.
     first_requests: f64,
     /// Mean size of an object, if the trace has sizes.
     pub(crate) value_bytes: Option<f64>,
     /// Size of each object, if the trace has sizes.
     object_bytes: Sizes,
     requests_per_second: Option<f64>,
-    /// When requests come, and how long fetches take.
+    /// Times of requests and durations of fetches.
     pub(crate) fetches: Fetches,
-    /// Whether delayed hits may change the prediction, and so are part of it.
+    /// Whether delayed hits may change the prediction; if so, it includes them.
     pub(crate) delays: bool,
     /// Gets a second of all keys: the request rate to serve, at which fetches are replayed. Given
     /// by the user, or by a recorded trace.
@@ -132,7 +132,7 @@ fn rate(loaded: &Loaded) -> Option<f64> {
 
 impl<'a> Case<'a> {
     /// # Errors
-    /// Bad usage where a trace without sizes should be counted in bytes.
+    /// Bad usage if the unit is bytes and the trace has no sizes.
     pub(crate) fn new(
         name: &'a str,
         mut loaded: Loaded,
@@ -169,7 +169,7 @@ impl<'a> Case<'a> {
         }
         let curve = lru_curve_of(&loaded, unit).with_context(|| name.to_owned());
         let curve = curve.map_err(Failure::Usage)?;
-        // One pass knows nothing of what expires.
+        // A single pass cannot follow expiries.
         let whole = curve.points(&[everything]).into_iter().find(|_| lifetimes.is_none());
         let first_requests = whole.map_or(1.0, |it| it.miss_ratio);
         let delays = fetches.may_matter(&loaded.trace, first_requests);
@@ -204,16 +204,16 @@ impl<'a> Case<'a> {
         cells.fold(self.first_requests, f64::min)
     }
 
-    /// The share of the trace until 19/20 of this capacity is filled; 1 if it never is.
+    /// The share of the trace after which 19/20 of this capacity is filled; 1 if it never is.
     pub(crate) fn until_filled(&self, capacity: u64) -> f64 {
         let ids = &self.loaded.trace.ids;
         let full = self.entries(capacity) * self.loaded.origin.rate() * FILLED;
-        // Objects are numbered as they come.
+        // Objects are numbered in order of appearance.
         let at = ids.iter().position(|&id| f64::from(id) + 1.0 >= full);
         at.map_or(1.0, |at| (at + 1) as f64 / ids.len().max(1) as f64)
     }
 
-    /// The capacity next to this that a sample can tell from others.
+    /// The nearest capacity that a sample can distinguish from others.
     pub(crate) fn of_sample(&self, capacity: u64) -> u64 {
         self.sample.up(self.sample.down(capacity))
     }
@@ -223,7 +223,7 @@ impl<'a> Case<'a> {
         self.curve.points(&[capacity]).first()?.error
     }
 
-    /// All that is known of a size.
+    /// The results of a size.
     pub(crate) fn of_size(&self, capacity: u64) -> impl Iterator<Item = Measured> {
         let all = self.cells.iter().map(|cell| cell.measured);
         all.filter(move |cell| cell.capacity == capacity)
@@ -236,7 +236,7 @@ impl<'a> Case<'a> {
         cells.find(|(measured, _)| same(measured)).map(|(_, cell)| cell)
     }
 
-    /// A size as it was written: a number is for all keys, a share is of this trace.
+    /// A size from the command line: a number is for all keys, a share is of this trace.
     pub(crate) fn resolve(&self, capacity: &CapacitySpec) -> Result<u64, Failure> {
         let resolved = capacity.resolve(&self.loaded.trace, self.unit);
         let known = |resolved| {
@@ -247,18 +247,18 @@ impl<'a> Case<'a> {
         resolved.map_err(Failure::Usage)
     }
 
-    /// As it is named in sentences.
+    /// Its name in sentences.
     pub(crate) fn title(&self) -> String {
         if self.name == "-" { "standard input".to_owned() } else { printable(self.name) }
     }
 
-    /// Gets of all keys, and how many objects those are for, as far as the trace says.
+    /// Gets of all keys, as far as the trace has them.
     pub(crate) fn requests(&self) -> u64 {
         let replayed = self.cells.first().map_or(0, |cell| cell.outcome.requests);
         self.loaded.origin.sampled.map_or(replayed, |sampled| sampled.gets)
     }
 
-    /// Distinct objects, of all keys where it is a sample that was taken here.
+    /// Distinct objects; of all keys, if this command took the sample.
     pub(crate) fn objects(&self) -> u64 {
         let objects = self.loaded.trace.objects.len() as f64;
         (objects / self.loaded.origin.sampled.map_or(1.0, |sampled| sampled.rate)).round() as u64
@@ -374,7 +374,7 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// Replays cells with fetches that take time, where that is known and was not done yet.
+    /// Replays cells with fetches that take time, if the times are known, and only once.
     fn replay_fetches(
         &self,
         question: &Question,
@@ -401,7 +401,7 @@ impl<'a> Case<'a> {
         Ok(())
     }
 
-    /// All that was counted of a cell.
+    /// All counts of a cell.
     fn counted<'c>(&'c self, question: &Question, cell: &'c Replayed) -> Counted<'c> {
         Counted {
             plain: &cell.outcome,
@@ -412,7 +412,7 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// Finds out how long requests take at some cells, where it is not known yet.
+    /// Simulates the latencies of some cells, if not known yet.
     pub(crate) fn time_cells(
         &mut self,
         question: &Question,
@@ -460,7 +460,7 @@ impl<'a> Case<'a> {
         spec: &PolicySpec,
         raw: Outcome,
     ) -> Result<Replayed, Failure> {
-        // The work is that of the hits counted.
+        // The work is that of the counted hits.
         let work_per_hit = raw.work_per_hit();
         let outcome = self.sample.corrected(&raw);
         let miss_ratio = outcome.miss_ratio();
@@ -504,7 +504,7 @@ impl<'a> Case<'a> {
         let value_bytes = self.value_bytes.and_then(|_| held.mean_bytes());
         let capacity_there = self.sample.down(capacity).max(1) as f64;
         let used = held.most as f64 / capacity_there;
-        // The content of a cache that is not full yet is unknown.
+        // The final content of a cache that is not full yet is unknown.
         let is_filling = used < 1.0 && self.until_filled(capacity) >= 1.0;
         let filled = if is_filling { 1.0 } else { used };
         let objects = match value_bytes {
@@ -519,13 +519,13 @@ impl<'a> Case<'a> {
         self.object_bytes.iter().min().map(|bytes| bytes as f64)
     }
 
-    /// The share of all bytes that a cell misses, where bytes are counted.
+    /// The share of all bytes that a cell misses, if the unit is bytes.
     pub(crate) fn byte_miss_ratio(&self, cell: &Replayed) -> Option<f64> {
         (self.unit == Unit::Bytes).then(|| cell.outcome.byte_miss_ratio())
     }
 
-    /// The prediction for a cell in a setting. Waits for the fetches of others are known for the
-    /// requested backend, and left out for others.
+    /// The prediction for a cell in a setting. Waits for the fetches of others are included only
+    /// for the requested backend, because only those are known.
     pub(crate) fn predict(
         &self,
         forecast: &Forecast,
@@ -544,7 +544,7 @@ impl<'a> Case<'a> {
         Ok(predicted.context("the prediction of a cell")?)
     }
 
-    /// How many objects a capacity holds, if they are of the mean size.
+    /// Number of objects of the mean size that fit a capacity.
     fn entries(&self, capacity: u64) -> f64 {
         let objects = self.sample.up(self.loaded.trace.objects.len() as u64) as f64;
         match self.unit {

@@ -14,19 +14,19 @@ pub(crate) enum Verdict {
     Goal,
     /// None: no size compared meets the target.
     Unmet,
-    /// None: at these prices no cache is cheaper than any.
+    /// None: at these prices every cache costs more than none.
     Dear,
     /// None: even a cache for all objects avoids no misses.
     Hopeless,
 }
 
-/// The answer. If it recommends no size, it still has one for the figures beside it.
+/// The answer. If it recommends no size, it still has one, for the figures.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Choice {
     pub(crate) verdict: Verdict,
     pub(crate) winner: Winner,
     pub(crate) kept: Kept,
-    /// Three sizes by their numbers on the board. `None` where no cache helps.
+    /// Three sizes by their numbers on the board. `None` if no cache helps.
     pub(crate) sizes: Option<Sizes>,
 }
 
@@ -54,7 +54,7 @@ impl Choice {
         matches!(self.verdict, Verdict::Balanced | Verdict::Goal)
     }
 
-    /// The capacities that the answer speaks of.
+    /// The capacities in the answer.
     pub(crate) fn capacities(&self, board: &Board) -> Vec<u64> {
         let named = self.sizes.into_iter().flat_map(|sizes| {
             [sizes.frugal, Some(sizes.balanced), sizes.ample].into_iter().flatten()

@@ -5,7 +5,7 @@ use super::board::{Kept, Row};
 use super::recommend::Measured;
 use super::told::{price, prices, request_rate};
 
-/// A month of the cheapest policy at a size.
+/// Monthly costs of the cheapest policy at a size.
 pub(super) struct Cost {
     pub(super) capacity: u64,
     pub(super) policy: usize,
@@ -19,13 +19,13 @@ impl Cost {
     }
 }
 
-/// All that a chart of costs shows.
+/// The data of a chart of costs.
 pub(super) struct Costs {
     /// Prices of a GiB and of misses.
     pub(super) prices: String,
-    /// Number of requests.
+    /// The request rate.
     pub(super) rate: String,
-    /// A month in which all is missed.
+    /// Monthly costs if all requests miss.
     pub(super) without_cache: f64,
     /// By size.
     pub(super) all: Vec<Cost>,

@@ -1,4 +1,4 @@
-//! The advice as data for a report: everything that the page shows, for every setting it offers.
+//! The advice as data for a report: everything on the page, for every setting that it offers.
 
 use std::collections::BTreeMap;
 use std::thread;
@@ -21,9 +21,10 @@ use crate::{date, progress::Progress};
 
 /// Points of LRU's curve.
 const POINTS: u16 = 120;
-/// The smallest capacity of that curve, of all there is, where no smaller one was replayed.
+/// The smallest capacity of that curve, as a share of everything, unless a smaller one was
+/// replayed.
 const LEAST: f64 = 1e-4;
-/// Limits with their own words; in those for others `%` stands for the station.
+/// Limits with their own texts; in the text for others `%` stands for the station.
 const LIMITS: [&str; 4] = ["backend", "cores", "none", "%"];
 
 /// The data of a report.
@@ -105,7 +106,7 @@ fn of_size(advice: &Advice<'_>, size: &Named) -> Value {
         "byte_miss_ratio": kept.byte_miss_ratio,
         "avoided": size.avoided,
         "mops": kept.mops,
-        // With delayed hits, where they are known.
+        // With delayed hits, if they are known.
         "response_us": known.map_or(kept.response_us, |it| Some(it.all.mean_us)),
         "latency": latencies_json(known),
     })
@@ -158,7 +159,7 @@ fn of_case(
     }))
 }
 
-/// From the smallest to everything, evenly by the logarithm.
+/// From the smallest to everything, at even logarithmic distances.
 fn capacities(case: &Case<'_>) -> Vec<u64> {
     let everything = case.everything;
     let smallest = case.cells.first().map_or(everything, |cell| cell.measured.capacity);
@@ -259,7 +260,7 @@ fn assumptions(advice: &Advice<'_>) -> Vec<String> {
              backend of {backend_us} µs, and left out for other backends."
         ));
     }
-    // For samples taken here, and not by a recording, `sure` tells more.
+    // `sure` has more on samples taken here, not by a recording.
     let recorded = |case: &&Case<'_>| case.loaded.origin.sampled.is_none();
     for case in advice.cases.iter().filter(|case| case.loaded.origin.rate() < 1.0).filter(recorded)
     {

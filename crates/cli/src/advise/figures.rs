@@ -12,11 +12,11 @@ use super::told::named;
 use crate::draw::{self, Look, Panel, Series, lines};
 use crate::failure::{Failure, note};
 
-/// More lines are named in a legend: beside the plot there is no room for their names.
+/// With more lines their names are in a legend, because they do not fit beside the plot.
 const MOST_ENDS: usize = 12;
 
-/// Writes them into a folder, which is created if needed: the costs by size, if there are prices;
-/// for each trace the results of each policy at each size, and the workload's properties.
+/// Writes them into a folder, created if needed: the costs by size, if there are prices; for each
+/// trace the results of each policy at each size, and the workload's properties.
 pub(super) fn write(advice: &Advice<'_>, folder: &Path) -> Result<(), Failure> {
     std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     if let Some(costs) = costs(advice) {

@@ -16,7 +16,8 @@ use crate::failure::Failure;
 const GIB: f64 = (1u64 << 30) as f64;
 /// A twelfth of a year.
 pub(crate) const MONTH_SECONDS: f64 = 365.25 * 86_400.0 / 12.0;
-/// A budget in bytes counts as used up from this share on: another replay does not pay.
+/// A budget in bytes counts as used up from this share on, because another replay would gain
+/// little.
 const USED_UP: f64 = 0.98;
 
 /// The target. Without any of these it is the balance of memory and misses.
@@ -76,12 +77,12 @@ fn parse_percent(text: &str) -> Result<f64, String> {
     share.map(|percent| percent / 100.0).ok_or_else(|| "write a share from 0% to 100%".to_owned())
 }
 
-/// How long requests may take, in µs.
+/// The longest acceptable latency, in µs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum LatencyTarget {
-    /// In the mean.
+    /// The mean.
     Mean(f64),
-    /// 99 % of them.
+    /// The 99th percentile.
     P99(f64),
 }
 
@@ -113,7 +114,7 @@ fn parse_price(text: &str) -> Result<f64, String> {
 }
 
 impl GoalArgs {
-    /// Whether it must be known of all cells how long requests take.
+    /// Whether the latencies of all cells are needed.
     pub(crate) fn wants_latencies(&self) -> bool {
         self.target_latency.is_some()
     }
@@ -140,7 +141,7 @@ impl GoalArgs {
         Err(Failure::usage(anyhow!("{problem}")))
     }
 
-    /// How much memory capacities are.
+    /// The conversion of capacities to memory.
     pub(crate) fn memory(&self, question: &Question, unit: Unit, cases: &[Case<'_>]) -> Memory {
         let largest = cases.iter().max_by_key(|case| case.everything);
         let said = self.value_bytes.map(f64::from);
@@ -210,11 +211,11 @@ fn no_sizes(flag: &str) -> Failure {
     ))
 }
 
-/// The most that there may be of a cache.
+/// The largest acceptable cache.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Budget {
     Capacity(u64),
-    /// Memory, and the approximate capacity that it holds by the means of the trace.
+    /// Memory, and the approximate capacity that fits it, by the means of the trace.
     Bytes {
         bytes: u64,
         about: u64,
@@ -222,7 +223,7 @@ pub(crate) enum Budget {
 }
 
 impl Budget {
-    /// A share is of the largest trace. Bytes are memory, also where the trace's are counted.
+    /// A share is of the largest trace. Bytes are memory, even if the unit of capacities is bytes.
     fn new(
         spec: &CapacitySpec,
         unit: Unit,
@@ -255,24 +256,24 @@ impl Budget {
         Ok(Budget::Bytes { bytes, about: memory.about(bytes).unwrap_or_default() })
     }
 
-    /// The memory, if that was said.
+    /// The memory, if the budget is in bytes.
     pub(crate) fn bytes(&self) -> Option<u64> {
         if let Budget::Bytes { bytes, .. } = self { Some(*bytes) } else { None }
     }
 
-    /// A capacity near its end.
+    /// A capacity near the budget.
     pub(crate) fn about(&self) -> u64 {
         match *self {
             Budget::Capacity(capacity) | Budget::Bytes { about: capacity, .. } => capacity,
         }
     }
 
-    /// Whether a capacity may be within it, before its content is known.
+    /// Whether a capacity may be within the budget, before its content is known.
     pub(crate) fn may_hold(&self, capacity: u64) -> bool {
         self.bytes().is_some() || capacity <= self.about()
     }
 
-    /// The largest capacity within it, with so many bytes for each unit.
+    /// The largest capacity within the budget, with `bytes_each` for each unit.
     pub(crate) fn room(&self, bytes_each: Option<f64>) -> u64 {
         match (self, bytes_each) {
             (Budget::Bytes { bytes, .. }, Some(each)) => (*bytes as f64 / each) as u64,
@@ -285,13 +286,13 @@ impl Budget {
     }
 
     /// The capacity that may use up the bytes, interpolated between a policy's known points in
-    /// order of size. `None` if a known one nearly does, or none can come nearer.
+    /// order of size. `None` if a known one nearly does, or no other can come nearer.
     fn next(&self, of_policy: &[&Entry], everything: u64) -> Option<u64> {
         let within = of_policy.iter().rfind(|entry| self.holds(entry));
         let low = within.map_or(0, |entry| entry.measured.capacity);
         let above = of_policy.iter().find(|it| it.measured.capacity > low && !self.holds(it));
         let high = above.map_or(everything.saturating_add(1), |it| it.measured.capacity);
-        // A little below the end, as the residents of the next capacity are others.
+        // A little below the budget, because the residents of the next capacity differ.
         let room = |entry: &&&Entry| self.room(entry.kept.bytes_each.map(|it| it / USED_UP.sqrt()));
         let used = |entry: &&&Entry| Some(entry.bytes()? / self.bytes()? as f64);
         if within.is_some_and(|entry| used(&entry).is_some_and(|used| used >= USED_UP)) {
@@ -310,26 +311,26 @@ pub(crate) struct Money {
     pub(crate) memory_price: f64,
     pub(crate) miss_price: f64,
     pub(crate) requests_per_second: f64,
-    /// Whether the user did not give it.
+    /// Whether the request rate is the trace's, not the user's.
     pub(crate) rate_of_trace: bool,
     /// Source of the prices that the user did not give.
     pub(crate) sources: Vec<String>,
 }
 
 impl Money {
-    /// A month without a cache.
+    /// Monthly costs without a cache.
     pub(crate) fn without_cache(&self) -> f64 {
         self.requests_per_second * MONTH_SECONDS / 1e6 * self.miss_price
     }
 
-    /// A month of memory, and one of misses.
+    /// Monthly costs of memory, and of misses.
     pub(crate) fn a_month(&self, capacity: u64, kept: &Kept) -> [f64; 2] {
         let each = kept.bytes_each.unwrap_or_default();
         let memory = self.memory_price * each / GIB * capacity as f64;
         [memory, self.without_cache() * kept.fetched]
     }
 
-    /// The cheapest of several policies at a size; of equals the fastest.
+    /// The cheapest of several policies at a size; among equals the fastest.
     pub(crate) fn cheapest<'e>(
         &self,
         entries: impl Iterator<Item = &'e Entry>,
@@ -349,7 +350,7 @@ impl Money {
     /// more, which [`Money::point`] counts as misses.
     fn least_prices(&self, rows: &[Row]) -> Prices {
         let entries = rows.iter().flat_map(|row| &row.entries);
-        // A cache that can hold nothing takes none.
+        // A cache that can hold no object takes no memory.
         let each = entries.filter_map(|entry| entry.kept.bytes_each).filter(|&each| each > 0.0);
         let each = each.reduce(f64::min);
         let size = self.memory_price * each.unwrap_or_default() / GIB;
@@ -363,7 +364,7 @@ impl Money {
     }
 }
 
-/// The requested figure.
+/// The targets and the limits.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Goal {
     pub(crate) budget: Option<Budget>,
@@ -377,9 +378,9 @@ pub(crate) struct Goal {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Reached {
     By(Winner),
-    /// Nothing costs less than any cache.
+    /// No cache is cheapest.
     ByNone(Winner),
-    /// Nothing reaches it; this is nearest.
+    /// No size reaches the target; this one is nearest.
     Not(Winner),
 }
 
@@ -430,7 +431,7 @@ impl Goal {
         } else if let Some(target) = self.latency {
             let known = match target {
                 LatencyTarget::Mean(_) => kept.response_us,
-                // If misses decide it, it is equally long at every size, within the model's
+                // If misses decide the percentile, it is equal at every size, within the model's
                 // resolution.
                 LatencyTarget::P99(_) => kept.p99_us.map(|us| us * (1.0 + 1e-6 * kept.miss_ratio)),
             };
@@ -446,7 +447,7 @@ impl Goal {
         &board.rows[..board.rows.iter().rposition(any).map_or(0, |last| last + 1)]
     }
 
-    /// The size that reaches it. `None` if no size is within the budget.
+    /// The size that reaches the goal. `None` if no size is within the budget.
     pub(crate) fn reached(&self, board: &Board) -> Option<Reached> {
         let rows = self.within(board);
         let mut fitting = rows.iter().filter_map(|row| Some((row, self.winner_at(row)?)));
@@ -468,7 +469,7 @@ impl Goal {
         reached.or_else(|| self.nearest(rows).map(Reached::Not))
     }
 
-    /// If no size is enough, the best by the first target.
+    /// The best size by the first target, for goals that no size reaches.
     fn nearest(&self, rows: &[Row]) -> Option<Winner> {
         let entries = rows.iter().flat_map(|row| row.entries.iter().map(move |it| (row, it)));
         let known =
@@ -529,8 +530,8 @@ impl Goal {
 /// The best of the winners of several sizes, by the rule for policies: more throughput wins, and
 /// within a tie fewer misses.
 fn best_of(mut fitting: Vec<(&Row, Winner)>) -> Option<Winner> {
-    // Throughputs of several traces are shares of the best of each size, which sizes do not have
-    // in common.
+    // Throughputs of several traces are shares of each size's best, so they do not compare between
+    // sizes.
     let kept = |(row, Winner { chosen, .. }): &(&Row, Winner)| {
         let kept = row.entry(chosen.policy)?.kept;
         Some(Measured { miss_ratio: kept.miss_ratio, mops: kept.mops, ..*chosen })
@@ -577,7 +578,7 @@ mod tests {
         }
     }
 
-    /// The fewer bytes there are, the smaller are the residents.
+    /// In fewer bytes the residents are smaller.
     #[test]
     fn a_budget_is_used_up_by_what_is_resident() {
         let each = |capacity: u64| 1.0 + 50.0 / (10.0 + capacity as f64 / 100.0);

@@ -1,9 +1,9 @@
 //! Latencies of a cell: means and percentiles of hits, delayed hits, misses and all requests
 //! (`docs/design/latency.md`).
 //!
-//! The queueing model, simulated, gives the time of a request at the cache. A replay gives how many
-//! requests wait for a fetch that another request began, and how long. Fetches in it take as long
-//! as the backend, by the times in the trace or at the request rate that the user gave.
+//! The queueing model, simulated, gives the time of a request at the cache. A replay gives the
+//! number of requests that wait for a fetch of another request, and their waits. Fetches in it take
+//! as long as the backend, by the times in the trace or at the request rate that the user gave.
 
 use frazil_queueing::{ResponseTimes, Simulated};
 use frazil_simulator::trace::{Loaded, Operation, Trace};
@@ -17,28 +17,28 @@ use super::{Advice, Beside};
 use crate::output::{grouped, percent};
 use crate::sample::Sample;
 
-/// Parts of a twentieth of the delayed hits, which are taken to lie evenly in it.
+/// Parts of a twentieth of the delayed hits, which are assumed to be evenly spread in it.
 const PARTS: u32 = 5;
-/// Above this share of records with the same time as the previous record, the output says so.
+/// Above this share of records with the same time as the previous record, the output mentions it.
 const COARSE: f64 = 0.05;
-/// Of the fewest misses: fewer waits than this change no prediction by a hundredth.
+/// Share of the fewest misses: fewer waits change no prediction by a hundredth.
 const FEW_DELAYED: f64 = 0.01;
-/// Change of the number of misses by fetches, as a share, from which the output mentions it.
+/// Relative change of the misses by fetches from which on the output mentions it.
 const FETCHED_APART: f64 = 0.05;
 
 /// Whether a replay counts delayed hits.
 pub(crate) enum Fetches {
-    /// It does: fetches take time.
+    /// Yes: fetches take time.
     Timed(Box<Fetching>),
-    /// The backend answers at once, so there are none.
+    /// The backend answers at once, so there are no delayed hits.
     Instant,
-    /// It does not: nothing says when requests come, or entries expire, which they do not there.
+    /// No: the times of requests are unknown, or entries expire, which that replay does not
+    /// support.
     Untimed,
 }
 
 impl Fetches {
-    /// The times of a trace. `said` is the request rate for all keys that the user gave, and `own`
-    /// that of the trace.
+    /// The times of a trace. `said` is the user's request rate for all keys, and `own` the trace's.
     pub(crate) fn of(
         loaded: &mut Loaded,
         backend_us: f64,
@@ -66,8 +66,8 @@ impl Fetches {
     }
 
     /// Whether delayed hits may change the prediction for a trace on which every policy misses at
-    /// least `fewest`. A request that waits for the fetch of another comes during it, so within the
-    /// time of a fetch after the object's previous get: such requests are counted. O(records).
+    /// least `fewest`. A request that waits for another's fetch comes within the duration of a
+    /// fetch after the object's previous get; this counts such requests. O(records).
     pub(crate) fn may_matter(&self, trace: &Trace, fewest: f64) -> bool {
         let Fetches::Timed(fetching) = self else { return false };
         let ticks = fetching.fixed().unwrap_or(u64::MAX);
@@ -85,7 +85,7 @@ impl Fetches {
         near as f64 > FEW_DELAYED * fewest * gets as f64
     }
 
-    /// The same where nothing can be counted with fetches.
+    /// The same, for a trace that cannot be replayed with fetches.
     pub(crate) fn unknown(self) -> Fetches {
         match self {
             Fetches::Instant => Fetches::Instant,
@@ -94,18 +94,18 @@ impl Fetches {
     }
 }
 
-/// A time of a replay that begins at 0: no later than a century and a half, to which fetches and
-/// waits can be added.
+/// A time of a replay that begins at 0: at most a century and a half, so that adding fetches and
+/// waits does not overflow.
 fn far(ns: f64) -> u64 {
     (ns as u64).min(u64::MAX / 4)
 }
 
-/// Times for records without them: gets come evenly, so many a second for all keys.
+/// Times for records without them: gets come evenly, `rate` a second for all keys.
 fn evenly(Loaded { trace, origin }: &Loaded, rate: f64) -> Vec<u64> {
     let is_get =
         |record: usize| trace.operations.get(record).is_none_or(|&it| it == Operation::Get);
     let gets = (0..trace.len()).filter(|&record| is_get(record)).count() as u64;
-    // A sample is as many gets as `correction` says less than a fair one.
+    // `correction` is the ratio of the gets of a fair sample to those of this one.
     let each_ns = 1e9 / (rate * origin.rate()) * origin.correction(gets);
     let mut before = 0u64;
     let time = |record| {
@@ -115,7 +115,7 @@ fn evenly(Loaded { trace, origin }: &Loaded, rate: f64) -> Vec<u64> {
     (0..trace.len()).map(time).collect()
 }
 
-/// How long requests of a kind take.
+/// Latencies of one kind of requests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Figures {
     /// Share of all requests.
@@ -137,37 +137,37 @@ impl Figures {
     }
 }
 
-/// How long requests take at a cell.
+/// Latencies of a cell.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Latencies {
     pub(crate) hits: Option<Figures>,
-    /// `None` where there are none, or none are known of.
+    /// `None` if there are none, or they are unknown.
     pub(crate) delayed_hits: Option<Figures>,
     pub(crate) misses: Option<Figures>,
     pub(crate) all: Figures,
-    /// Whether it is known how many hits are delayed.
+    /// Whether the number of delayed hits is known.
     pub(crate) delays_known: bool,
 }
 
 /// Waits of a cell's requests for fetches. A delayed hit is a request in flight while it waits. In
-/// the queueing model only misses wait, so each miss waits for its own fetch and for all delayed
-/// hits that come meanwhile. The distribution of waits over requests does not change throughput,
-/// because any number may wait at once.
+/// the queueing model only misses wait, so each miss has the wait for its own fetch and those of
+/// all delayed hits that come meanwhile. The distribution of waits over requests does not change
+/// throughput, because any number may wait at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Waiting {
-    /// Hits, the delayed ones among them.
+    /// Hits, delayed ones included.
     pub(crate) hit_ratio: f64,
-    /// For each miss.
+    /// The wait for each miss.
     pub(crate) a_miss_us: f64,
 }
 
 /// The counts of a cell.
 pub(crate) struct Counted<'a> {
-    /// Without fetches that take time.
+    /// From a replay without fetches that take time.
     pub(crate) plain: &'a Outcome,
-    /// With them, of the sample, if it is known when requests come.
+    /// From one with them, of the sample, if the times of requests are known.
     pub(crate) delayed: Option<&'a Outcome>,
-    /// Whether it is known how many hits are delayed.
+    /// Whether the number of delayed hits is known.
     pub(crate) delays_known: bool,
     pub(crate) sample: &'a Sample,
     pub(crate) backend_us: f64,
@@ -190,7 +190,7 @@ impl Counted<'_> {
         })
     }
 
-    /// `None` where it is not known how many hits are delayed, or nothing is fetched.
+    /// `None` if the number of delayed hits is unknown, or nothing is fetched.
     pub(crate) fn waiting(&self) -> Option<Waiting> {
         let [_, delayed, misses] = self.shares();
         let a_miss_us = self.backend_us + delayed * self.wait_us() / misses;
@@ -203,8 +203,7 @@ impl Counted<'_> {
         self.longer_us().abs() > FEW_DELAYED * self.plain.miss_ratio() * self.backend_us
     }
 
-    /// The addition to the mean latency of a request by waits for the fetches of others, beside the
-    /// waits of misses.
+    /// The mean wait of a request for the fetches of others, in addition to the waits of misses.
     pub(crate) fn longer_us(&self) -> f64 {
         let [_, delayed, misses] = self.shares();
         delayed * self.wait_us() + (misses - self.plain.miss_ratio()) * self.backend_us
@@ -231,7 +230,7 @@ impl Latencies {
             hits,
             delayed_hits,
             misses,
-            // The exact solution's mean, not the simulation's.
+            // The mean of the exact solution, not of the simulation.
             all: Figures { mean_us, ..all },
             delays_known: counted.delays_known,
         })
@@ -249,7 +248,7 @@ impl Latencies {
     }
 }
 
-/// Waits that are about equally likely, in µs: straight lines between twentieths.
+/// Waits that are about equally likely, in µs, interpolated linearly between twentieths.
 fn points_us(waits: &Waits) -> Vec<f64> {
     let between = |pair: &[u64]| {
         let (low, high) = (pair[0] as f64 / 1e3, pair[1] as f64 / 1e3);
@@ -258,7 +257,7 @@ fn points_us(waits: &Waits) -> Vec<f64> {
     waits.twentieths.windows(2).flat_map(between).collect()
 }
 
-/// The latencies of a policy at a size, of several traces where the 99th percentile is longest.
+/// The latencies of a policy at a size, on the trace with the longest 99th percentile.
 pub(super) fn latencies<'a>(
     advice: &'a Advice<'_>,
     policy: usize,
@@ -269,7 +268,7 @@ pub(super) fn latencies<'a>(
     all.max_by(|one, other| one.all.p99_us.total_cmp(&other.all.p99_us))
 }
 
-/// For scripts. `null` where they are not known.
+/// For scripts. `null` if they are unknown.
 pub(super) fn latencies_json(latencies: Option<&Latencies>) -> Value {
     latencies.map_or(Value::Null, Latencies::json)
 }
@@ -333,7 +332,7 @@ fn pace(case: &Case<'_>) -> String {
     )
 }
 
-/// For each trace whose request rate exceeds the throughput, a sentence that says so.
+/// For each trace whose request rate exceeds the throughput, a sentence about it.
 pub(super) fn overrun(advice: &Advice<'_>) -> Vec<String> {
     let of = |there: &Beside| {
         let case = &advice.cases[there.case];

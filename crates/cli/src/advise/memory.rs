@@ -1,15 +1,15 @@
 //! The memory of a capacity: keys, values, and an entry's overhead with each policy.
 //!
-//! The mean size of resident objects is not the mean size of objects in the trace: where small
-//! objects are popular, the cache holds more of them in the same bytes. So the estimate uses the
-//! objects that a replay found resident at a cell.
+//! The mean size of resident objects is not the mean size of objects in the trace: if small objects
+//! are popular, the cache holds more of them in the same bytes. So the estimate uses the resident
+//! objects of a cell's replay.
 
 use frazil_simulator::Unit;
 
 /// Bytes of an entry beside key and value, if the profile does not have them.
 const OVERHEAD_BYTES: f64 = 64.0;
 
-/// The objects that a replay found resident at a cell.
+/// The resident objects of a cell's replay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Resident {
     /// Mean bytes of an object's value; `None` if the trace has no sizes.
@@ -17,8 +17,8 @@ pub(crate) struct Resident {
     /// The share of the capacity that is used: less than 1 if large objects do not fit into the
     /// rest, while objects still come and go.
     pub(crate) filled: f64,
-    /// Objects for each byte of the capacity, where bytes are counted: of values without any there
-    /// is room for any number.
+    /// Objects for each byte of the capacity, if the unit is bytes: any number of empty values
+    /// fits.
     pub(crate) objects: f64,
 }
 
@@ -35,8 +35,8 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// `said` are the bytes of every value that the user gave, `mean` the mean of the trace's;
-    /// `entries` are by policy the profiles' bytes of an entry.
+    /// `said` is the user's size of every value in bytes, `mean` the trace's mean size; `entries`
+    /// has the profile's bytes of an entry by policy.
     pub(crate) fn new(
         unit: Unit,
         (said, mean): (Option<f64>, Option<f64>),
@@ -47,7 +47,7 @@ impl Memory {
         Memory { unit, said, mean, beside: entries.into_iter().map(beside).collect() }
     }
 
-    /// Whether values are known, without which nothing else is.
+    /// Whether the size of values is known; without it no memory is.
     pub(crate) fn is_known(&self) -> bool {
         self.said.or(self.mean).is_some()
     }
@@ -70,7 +70,7 @@ impl Memory {
         self.said.or(smallest).or(self.mean).map(|value| value + beside)
     }
 
-    /// The largest capacity in so many bytes, by the means of the trace.
+    /// The largest capacity in `bytes` bytes, by the means of the trace.
     pub(crate) fn about(&self, bytes: u64) -> Option<u64> {
         let each = (0..self.beside.len()).filter_map(|policy| self.bytes_each(policy, None));
         each.reduce(f64::min).map(|each| (bytes as f64 / each) as u64)

@@ -51,7 +51,7 @@ use text::{TOLD, json, table};
 /// The workload without a trace: Zipf with a drifting hot set, scans and one-hit
 /// wonders.
 const DEFAULT_TRACE: &str = "mix:objects=200K:requests=4M:seed=1";
-/// Default for the records of all traces together: with so many, a replay of nine policies at eight
+/// Default for the records of all traces together: a replay of as many with nine policies at eight
 /// sizes takes half a minute on two cores.
 const RECORDS: usize = 16_000_000;
 
@@ -160,10 +160,10 @@ pub(crate) struct Args {
     pub(crate) words: Option<Vec<OsString>>,
 }
 
-/// Everything that the answer is printed from.
+/// All data of the output.
 pub(crate) struct Advice<'a> {
     pub(crate) unit: Unit,
-    /// Distinct objects of the largest trace, or their summed sizes in bytes: what 100 % is.
+    /// Distinct objects of the largest trace, or their summed sizes in bytes: 100 %.
     pub(crate) everything: u64,
     pub(crate) policies: &'a [Candidate],
     pub(crate) forecast: &'a Forecast,
@@ -171,9 +171,9 @@ pub(crate) struct Advice<'a> {
     /// All sizes. With several traces, throughputs are shares of each trace's best.
     pub(crate) board: Board,
     pub(crate) choice: Choice,
-    /// Whether sizes were looked for, and not given.
+    /// Whether sizes were searched, not given.
     pub(crate) searched: bool,
-    /// Capacities that tables have.
+    /// Capacities in tables.
     pub(crate) shown: Vec<u64>,
     /// The target.
     pub(crate) goal: Option<Goal>,
@@ -181,13 +181,13 @@ pub(crate) struct Advice<'a> {
     /// Gain of throughput by the step, as a share of the present one; `None` if the size already
     /// holds every object.
     pub(crate) marginal_gain: Option<f64>,
-    /// The next step, whose gain the output has: twice the recommended size, or all objects.
+    /// The next step, whose gain is printed: twice the recommended size, or all objects.
     pub(crate) step: u64,
     /// The recommended cell on each trace.
     pub(crate) on_each: Vec<Beside>,
-    /// The trace by which it is judged.
+    /// The trace that decides.
     pub(crate) worst: Beside,
-    /// Policies that more memory makes slower, on the worst of the traces.
+    /// Policies that more memory makes slower, on the worst trace.
     pub(crate) limits: Vec<Limit>,
 }
 
@@ -226,7 +226,7 @@ pub(crate) fn run(args: &Args) -> Done {
     let question = question(args)?;
     let advice = answer(args, &question)?;
     let written = write_files(args, &question, &advice);
-    // Even if files fail: a stream cannot be read again.
+    // Printed even if files fail: a stream cannot be read again.
     let printed = output::print(&match args.replaying.output {
         Output::Table => table(&advice),
         Output::Json => output::json(&json(&advice)),
@@ -293,8 +293,7 @@ fn check_places(args: &Args) -> Result<(), Failure> {
     problem.map_or(Ok(()), failed)
 }
 
-/// The command line that repeats this, for a shell: with the cores, which are not everywhere as
-/// many.
+/// The command line that repeats this, for a shell: with the cores, which differ between machines.
 fn command(args: &Args, setting: &Setting) -> String {
     let quoted = |word: String| {
         let plain = |it: char| it.is_alphanumeric() || "-_./:,=+%@".contains(it);
@@ -316,7 +315,7 @@ fn command(args: &Args, setting: &Setting) -> String {
     words.join(" ")
 }
 
-/// Fails if the costs of all policies are unknown. If those of some are, the answer says which.
+/// Fails if the costs of all policies are unknown. If those of some are, the answer names them.
 fn check_known(policies: &[Candidate], forecast: &Forecast) -> Result<(), Failure> {
     let policies = || policies.iter().map(Candidate::policy);
     if policies().any(|policy| forecast.costs_of(&policy).is_some()) {
@@ -346,7 +345,7 @@ fn cases(args: &Args, backend_us: f64) -> Result<Vec<Case<'_>>, Failure> {
         },
         SampleArg::bounds,
     );
-    // Sizes are not kept where objects are counted: only their mean is.
+    // If the unit is objects, only the mean of the sizes is kept.
     let lifetimes = args.lifetimes.rule();
     let wanted = Wanted { times: true, sizes: true, latencies: None, lifetimes };
     let case = |name| {
@@ -377,7 +376,7 @@ fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Fail
     let limits = {
         let cells = || cases[worst.case].cells.iter().map(|cell| cell.measured);
         let of_policy = |policy| cells().filter(move |cell| cell.policy == policy);
-        // Its misses make the recommended size larger.
+        // Misses of expired entries make the recommended size larger.
         let is_advised =
             |it: &Limit| it.best.policy == chosen.policy && it.best.capacity < chosen.capacity;
         let all = (0..policies.len()).filter_map(|policy| limit(of_policy(policy)));
@@ -415,8 +414,8 @@ fn on_each(cases: &[Case<'_>], chosen: &Measured) -> Vec<Beside> {
     cases.iter().enumerate().filter_map(of).collect()
 }
 
-/// Where it is furthest behind; where it is as good as the best on several, that on which it is
-/// slowest.
+/// The trace on which it is furthest behind; if it equals the best on several, the one on which it
+/// is slowest.
 fn worst(on_each: &[Beside]) -> Option<Beside> {
     let share = |it: &Beside| {
         let share = it.share_of_best().unwrap_or(0.0);
@@ -433,7 +432,7 @@ fn worst(on_each: &[Beside]) -> Option<Beside> {
 /// The gain of twice the recommended size, with the same policy.
 struct Doubling<'a> {
     cases: &'a [Case<'a>],
-    /// By trace: the cell of twice the size, if it is not among those that were compared.
+    /// By trace: the cell of twice the size, if it is not among those compared.
     probes: Vec<Vec<Replayed>>,
     chosen: Measured,
     step: u64,

@@ -1,4 +1,4 @@
-//! Prices from vendors' lists, for some pairs of a cache and a backend.
+//! Vendors' list prices, for some pairs of a cache and a backend.
 
 use clap::ValueEnum;
 
@@ -16,7 +16,7 @@ pub(crate) enum PriceList {
     Ec2S3,
 }
 
-/// A machine that is paid by the hour.
+/// A machine with a price by the hour.
 struct Machine {
     name: &'static str,
     an_hour: f64,
@@ -40,7 +40,7 @@ const EC2: Machine = Machine {
     source: "https://aws.amazon.com/ec2/pricing/on-demand/",
 };
 
-/// Reads of a backend, which a miss is one of.
+/// Reads of a backend: one for each miss.
 struct Reads {
     name: &'static str,
     a_million: f64,
@@ -81,7 +81,7 @@ impl PriceList {
         self.parts().1.a_million
     }
 
-    /// From where the price of memory is.
+    /// Source of the price of memory.
     pub(crate) fn memory_source(self) -> String {
         let Machine { name, an_hour, gib, read, source } = self.parts().0;
         format!("memory is {name} at USD {an_hour} an hour for {gib} GiB ({read}, {source})")

@@ -1,18 +1,18 @@
-//! The rule that chooses the policy at a size, apart from how its inputs are measured and
-//! its answer is printed. The choice of the size is [`super::worth`]'s.
+//! The rule that chooses the policy at a size, independent of measurement and printing. The choice
+//! of the size is [`super::worth`]'s.
 //!
 //! The policy with the highest predicted throughput wins a size. Policies within 5 % of it tie,
 //! because the model is no more exact than that. The policy with the fewest misses wins the tie,
 //! because it loads the backend least. Among those within half a point of it, the fastest wins.
 
-/// Miss ratios this close are as good as each other: 0.5 percentage points.
+/// Miss ratios this close count as equal: 0.5 percentage points.
 const AS_FEW: f64 = 0.005;
 /// Rounding error of the difference of two ratios: exactly half a point apart still counts as
 /// equal.
 const ROUNDING: f64 = 1e-12;
 /// Throughputs this close are a tie.
 pub(crate) const TIE: f64 = 0.05;
-/// More memory that costs less than this is not said to make a cache slower.
+/// The output mentions that more memory makes a cache slower only from this loss on.
 pub(crate) const SLOWER: f64 = 0.01;
 
 /// One policy at one size, as measured.
@@ -25,8 +25,8 @@ pub(crate) struct Measured {
     pub(crate) work_per_hit: f64,
     /// Predicted; `None` if the costs of the policy are unknown.
     pub(crate) mops: Option<f64>,
-    /// The range of the true throughput, as factors. 1 if the profile was measured with as many
-    /// cores: [`TIE`] covers the remaining error.
+    /// The range of the true throughput, as factors. 1 if the profile was measured with this number
+    /// of cores: [`TIE`] covers the remaining error.
     pub(crate) doubt: [f64; 2],
 }
 
@@ -38,7 +38,7 @@ impl Measured {
         self.mops.unwrap_or(0.0)
     }
 
-    /// The least and the most that it may deliver.
+    /// The least and the greatest possible throughput.
     fn range_mops(&self) -> [f64; 2] {
         self.doubt.map(|times| times * self.known_mops())
     }
@@ -64,7 +64,7 @@ pub(crate) struct Limit {
     pub(crate) largest: Measured,
 }
 
-/// The winner among the cells of one size; `None` if no speed is known of any.
+/// The winner among the cells of one size; `None` if no speed is known.
 pub(crate) fn winner(cells: &[Measured]) -> Option<Winner> {
     let mut by_speed = cells.to_vec();
     by_speed.sort_by(|a, b| b.known_mops().total_cmp(&a.known_mops()));
@@ -81,7 +81,7 @@ pub(crate) fn winner(cells: &[Measured]) -> Option<Winner> {
     });
     let fewest = ties.first()?.miss_ratio;
     let as_few = ties.partition_point(|cell| cell.miss_ratio - fewest <= AS_FEW + ROUNDING);
-    // The last of equals is the most: looked at from behind, the one with the fewest misses.
+    // `max_by` returns the last of equals: in reverse order, the one with the fewest misses.
     let chosen =
         (0..as_few).rev().max_by(|&a, &b| ties[a].known_mops().total_cmp(&ties[b].known_mops()))?;
     let chosen = ties.remove(chosen);

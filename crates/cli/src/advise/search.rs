@@ -15,20 +15,20 @@ use crate::failure::Failure;
 
 /// The default sizes to compare: each twice the one before, and all objects.
 const GRID: [&str; 9] = ["0.5%", "1%", "2%", "4%", "8%", "16%", "32%", "64%", "100%"];
-/// Sizes that may be added to those: three halvings of the gap around each of three sizes, and
+/// Sizes that may be added to [`GRID`]: three halvings of the gap around each of three sizes, and
 /// some for a curve that bends more than once.
 const EXTRA: usize = 12;
-/// The resident objects at a capacity give a better capacity for a budget in bytes; so many such
-/// steps are made.
+/// Steps towards a budget in bytes: the resident objects at a capacity give a better one.
 const NEARER: usize = 6;
-/// Policies of the answer's own sizes that were not replayed there may win, and so move it.
+/// Rounds that replay the remaining policies at the answer's own sizes: these may win, and so
+/// change the sizes.
 const ROUNDS: usize = 4;
 
 /// The known sizes, and the recommendation.
 pub(super) struct Found {
     pub(super) board: Board,
     pub(super) choice: Choice,
-    /// The capacities that people are shown in tables; the others only led to them.
+    /// The capacities in tables for people; the others only led to them.
     pub(super) shown: Vec<u64>,
 }
 
@@ -106,7 +106,7 @@ fn capacities(args: &Args, goal: Option<&Goal>, cases: &[Case<'_>]) -> Result<Ve
     Ok(capacities)
 }
 
-/// Adds sizes where the answer may lie between two, with the policies that are good there.
+/// Adds sizes between two that may enclose the answer, with the policies that are good there.
 fn look_closer(
     question: &Question,
     goal: Option<&Goal>,
@@ -132,7 +132,7 @@ fn look_closer(
     Ok(())
 }
 
-/// The next sizes to look at, with their policies: those that a goal asks for first.
+/// The next sizes to replay, with their policies: first those for a goal.
 fn cells_between(
     goal: Option<&Goal>,
     cases: &[Case<'_>],
@@ -161,7 +161,7 @@ fn cells_between(
     sizes.into_iter().flat_map(with_policies).collect()
 }
 
-/// The cells not replayed yet of the sizes in the answer.
+/// The cells of the answer's sizes that were not replayed yet.
 fn unknown(question: &Question, board: &Board, choice: &Choice) -> Vec<(usize, u64)> {
     let missing = |capacity| {
         let row = board.at(capacity);

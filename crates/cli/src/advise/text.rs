@@ -20,18 +20,18 @@ use super::told::{
 use crate::forecast::{Costs, Predicted, Setting};
 use crate::output::{self, Row, grouped, percent, row};
 
-/// Beyond this hit ratio a peak is one at 1.
+/// A peak above this hit ratio counts as one at 1.
 const NEVER: f64 = 0.9995;
 /// Below this hit ratio a cache does not pay for its memory.
 const WORTHWHILE: f64 = 0.02;
-/// A loss of throughput above the rounding of the output.
+/// The least loss of throughput that the rounded output shows.
 pub(super) const TOLD: f64 = 5e-4;
 
 /// One `cell` row per policy × size, then the `recommendation`.
 pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     let name = |cell: &Measured| advice.policies[cell.policy].to_string();
     let winner = &advice.choice.winner;
-    // Where no cache helps there is nothing to configure by mistake.
+    // If no cache helps, the row has none that a script could configure by mistake.
     let chosen = advice.choice.is_size().then_some(&winner.chosen);
     let Setting { cores, backend_us, mpl } = advice.forecast.setting;
     let limit = |limit: &Limit| {
@@ -44,7 +44,7 @@ pub(crate) fn json(advice: &Advice<'_>) -> Vec<Row> {
     };
     let others = |cells: &[Measured]| -> Vec<_> {
         let other = |cell: &Measured| {
-            // With several traces, each figure is that of the worst.
+            // With several traces, each figure is from the trace on which it is worst.
             let row = advice.board.at(cell.capacity);
             let kept = row.and_then(|row| row.entry(cell.policy)).map(|entry| entry.kept);
             json!({
@@ -119,7 +119,7 @@ fn cell_row(advice: &Advice<'_>, case: &Case<'_>, cell: &Replayed) -> Row {
         "throughput_mops" => predicted(|it| json!(it.throughput_mops)),
         "throughput_low_mops" => predicted(|it| json!(it.range_mops[0])),
         "throughput_high_mops" => predicted(|it| json!(it.range_mops[1])),
-        // With delayed hits if they are known, as in targets.
+        // Includes delayed hits if they are known, as in targets.
         "response_us" => cell.mean_us(),
         "p50_us" => cell.latencies.as_ref().map(|it| it.all.p50_us),
         "p99_us" => cell.latencies.as_ref().map(|it| it.all.p99_us),
@@ -135,12 +135,12 @@ fn cell_row(advice: &Advice<'_>, case: &Case<'_>, cell: &Replayed) -> Row {
     }
 }
 
-/// The trace that the recommendation is judged by, if there are several.
+/// The trace that decides the recommendation, if there are several.
 fn worst_trace<'a>(advice: &Advice<'a>) -> Option<&'a str> {
     (advice.cases.len() > 1).then(|| advice.cases[advice.worst.case].name)
 }
 
-/// Where figures are from, if there are several traces.
+/// The trace of the figures, if there are several.
 pub(super) fn on_worst(advice: &Advice<'_>) -> String {
     if advice.cases.len() == 1 {
         return String::new();
@@ -156,7 +156,7 @@ fn by_size(advice: &Advice<'_>, case: &Case<'_>, cell: impl Fn(&Replayed) -> Str
     headers.extend(advice.shows_memory().then_some("memory"));
     headers.extend(names.iter().map(String::as_str));
     headers.push(last);
-    // Cells replayed only to find the sizes are for scripts.
+    // Cells replayed only to find the sizes are printed only for scripts.
     let shown = advice.board.rows.iter().filter(|row| advice.shown.contains(&row.capacity));
     let rows = shown.map(|of_size| {
         let capacity = of_size.capacity;
@@ -247,7 +247,7 @@ pub(super) fn answer(advice: &Advice<'_>) -> String {
     )
 }
 
-/// A size, and its share of everything, with no more digits than a hint has.
+/// A size, and its share of everything, with the few digits of an estimate.
 fn rough(advice: &Advice<'_>, capacity: u64) -> (String, String) {
     let of_all = capacity as f64 / advice.everything.max(1) as f64 * 100.0;
     // Two digits.
@@ -256,7 +256,7 @@ fn rough(advice: &Advice<'_>, capacity: u64) -> (String, String) {
     (format!("about {size}"), format!("about {:.0} %", of_all.max(1.0)))
 }
 
-/// A share in a sentence, with no more digits than a hint has where it is one.
+/// A share in a sentence, with the few digits of an estimate if figures are rough.
 pub(super) fn told_share(advice: &Advice<'_>, share: f64) -> String {
     if is_rough(advice) { format!("some {:.0} %", share * 100.0) } else { percent(share) }
 }
@@ -299,7 +299,7 @@ pub(super) fn reasons(advice: &Advice<'_>) -> Vec<String> {
     sentences
 }
 
-/// The most that any policy hits at any size of any trace.
+/// The highest hit ratio of any policy at any size on any trace.
 fn most_hits(advice: &Advice<'_>) -> f64 {
     let cells = advice.cases.iter().flat_map(|case| &case.cells);
     1.0 - cells.map(|cell| cell.measured.miss_ratio).fold(1.0, f64::min)
@@ -389,7 +389,7 @@ pub(super) fn frozen_assumptions(advice: &Advice<'_>) -> String {
     )
 }
 
-/// The policy whose costs stand for those of a policy that was not measured.
+/// The policy whose costs represent those of a policy that was not measured.
 fn whose_costs(advice: &Advice<'_>, policy: &PolicySpec) -> Option<String> {
     let given = match advice.forecast.costs_of(policy) {
         Some(Costs::Own(_)) => return None,
@@ -467,7 +467,7 @@ fn why_alone(advice: &Advice<'_>, winner: &Winner) -> &'static str {
     }
 }
 
-/// Why a policy, of several traces.
+/// The reason for the policy, for several traces.
 fn why_for_all(advice: &Advice<'_>, winner: &Winner) -> String {
     let name = |cell: &Measured| &advice.policies[cell.policy];
     let worst = &advice.worst;
@@ -506,7 +506,7 @@ fn why_for_all(advice: &Advice<'_>, winner: &Winner) -> String {
     text + "."
 }
 
-/// Why a cache of twice the size is slower, which misses no more.
+/// The reason why a cache of twice the size, with no more misses, is slower.
 pub(super) fn why_slower(advice: &Advice<'_>, chosen: &Measured) -> &'static str {
     let cell = advice.cases[advice.worst.case].cell(chosen.policy, chosen.capacity);
     match cell.and_then(|cell| cell.predicted.as_ref()) {
@@ -514,7 +514,7 @@ pub(super) fn why_slower(advice: &Advice<'_>, chosen: &Measured) -> &'static str
             ", because slower requests in a larger cache outweigh the added hits"
         }
         Some(it) if it.p_star[1] < 1.0 - chosen.miss_ratio => ", because more hits are slower here",
-        // Some of both.
+        // Partly both.
         _ => "",
     }
 }
@@ -525,7 +525,7 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     let Predicted { range_mops: [low, high], response_us, bottleneck, p_star, .. } =
         cell.predicted.as_ref()?;
     let limit = limit_name(bottleneck);
-    // Where more hits are never slower a larger cache may be all the same: that is not said.
+    // If more hits are never slower, a larger cache still may be; the output does not mention that.
     let peak = match p_star {
         [_, high] if *high > NEVER => String::new(),
         [_, high] => {
@@ -550,7 +550,7 @@ fn what_limits(advice: &Advice<'_>, chosen: &Measured) -> Option<String> {
     Some(format!("Throughput{there}: {range}{sure}. A request takes {takes}; {limit}{peak}."))
 }
 
-/// Where the range of a throughput is from.
+/// The source of a throughput's range.
 pub(super) fn range_source(advice: &Advice<'_>) -> &'static str {
     if advice.forecast.knows_errors() {
         "as calibrations of one machine differ"

@@ -17,17 +17,17 @@ use frazil_simulator::{CurvePoint, Unit};
 
 /// With fewer requests than these, the random error of a miss ratio exceeds a hundredth.
 const FEW: u64 = 10_000;
-/// More of a trace than this should not pass before a cache is filled.
+/// The output warns if a cache is filled only after a larger share of the trace.
 const FILLING: f64 = 0.5;
 
-/// The output points out a size with so many times the throughput.
+/// The output mentions a size whose throughput is larger by this factor.
 const FASTER: f64 = 1.25;
 /// From this gain on the output has a factor, not percent.
 const MANY_TIMES: f64 = 2.0;
 
 const CLIFF_NAME: &str = "cliff";
-/// Steps between the two sizes where a loop's cliff is looked for. A cliff falls within two of
-/// them; objects that come in any order fall over all.
+/// Steps between the two sizes between which a loop's cliff is searched. A cliff falls within two
+/// of them; with objects in random order the curve falls over all.
 const CLIFF_STEPS: u64 = 16;
 
 /// One of the sizes on the table, with its names.
@@ -41,18 +41,18 @@ pub(super) struct Named {
 }
 
 impl Named {
-    /// Whether most is gained there at once.
+    /// Whether the size is at the end of a cliff.
     pub(super) fn is_cliff(&self) -> bool {
         self.names.contains(&CLIFF_NAME)
     }
 
-    /// A month of memory and misses.
+    /// Monthly costs of memory and misses.
     pub(super) fn a_month(&self, money: &Money) -> f64 {
         money.a_month(self.capacity, &self.kept).iter().sum()
     }
 }
 
-/// The sizes, smallest first and each once. None where no cache helps.
+/// The sizes, smallest first and each once. Empty if no cache helps.
 pub(super) fn named(advice: &Advice<'_>) -> Vec<Named> {
     let Some(sizes) = advice.choice.sizes else { return Vec::new() };
     let three =
@@ -113,7 +113,7 @@ pub(super) fn sizes_json(advice: &Advice<'_>) -> Value {
     })
 }
 
-/// The capacities of the curve's knees, for scripts. None where no cache helps.
+/// The capacities of the curve's knees, for scripts. Empty if no cache helps.
 pub(super) fn knees_json(advice: &Advice<'_>) -> Vec<u64> {
     let curve = if advice.board.is_hopeless() { &[][..] } else { &advice.board.curve };
     knees(curve).into_iter().map(|at| curve[at].size).collect()
@@ -212,7 +212,7 @@ pub(super) fn worth_title(advice: &Advice<'_>) -> String {
     )
 }
 
-/// The memory that a cell takes.
+/// The memory of a cell.
 pub(super) fn bytes(advice: &Advice<'_>, cell: &Measured) -> String {
     told_bytes(advice, cell.policy, cell.capacity)
 }
@@ -246,7 +246,7 @@ pub(super) fn prices(money: &Money) -> String {
     format!("at {} a GiB and {} a million misses", money.memory_price, money.miss_price)
 }
 
-/// From where prices of a vendor's list are.
+/// The source of prices from a vendor's list.
 pub(super) fn price_sources(advice: &Advice<'_>) -> Option<String> {
     let sources = &advice.money()?.sources;
     (!sources.is_empty()).then(|| {
@@ -257,7 +257,7 @@ pub(super) fn price_sources(advice: &Advice<'_>) -> Option<String> {
     })
 }
 
-/// How many requests there are to miss.
+/// The request rate.
 pub(super) fn request_rate(money: &Money) -> String {
     let rate = money.requests_per_second;
     format!(
@@ -293,7 +293,7 @@ fn of_several<'t>(advice: &Advice<'_>, which: &'t str) -> &'t str {
     if advice.cases.len() > 1 { which } else { "" }
 }
 
-/// Which size would serve the most, where that is far more.
+/// The size with the highest throughput, if that is much higher.
 fn fastest(advice: &Advice<'_>) -> String {
     let speed = |row: &&Row| row.kept.mops.unwrap_or(0.0);
     let rows = advice.board.rows.iter();
@@ -313,7 +313,7 @@ fn fastest(advice: &Advice<'_>) -> String {
     )
 }
 
-/// The rule that a goal is.
+/// The goal as a rule.
 fn asked(advice: &Advice<'_>) -> String {
     let Some(goal) = &advice.goal else { return String::new() };
     let targets = targets(goal);
@@ -347,7 +347,7 @@ fn within(advice: &Advice<'_>, goal: &Goal) -> String {
     format!(" within the budget of {size}")
 }
 
-/// The target, as a statement about a cache.
+/// The targets, as statements about a cache.
 fn targets(goal: &Goal) -> Vec<String> {
     let miss = goal.miss_ratio.map(|limit| format!("misses at most {}", percent(limit)));
     let latency = goal.latency.map(|target| match target {
@@ -429,9 +429,9 @@ fn cliff(advice: &Advice<'_>) -> String {
     })
 }
 
-/// In a loop LRU hits nothing until all of it fits, unlike other policies. Returns a size a little
-/// below the balanced one, and the share that LRU avoids there. `None` if the trace is no such
-/// loop, or LRU is not among the policies compared.
+/// In a loop LRU hits nothing until all objects fit, unlike other policies. Returns a size a little
+/// below the balanced one, and the share of misses that LRU avoids there. `None` if the trace is no
+/// such loop, or LRU is not among the policies compared.
 fn lru_below_cliff(advice: &Advice<'_>) -> Option<(u64, f64)> {
     let sizes = advice.choice.sizes.filter(|it| it.shape == Shape::Straight)?;
     advice.policies.iter().find(|policy| policy.to_string() == "lru")?;
@@ -469,7 +469,7 @@ fn straight(advice: &Advice<'_>) -> String {
                 that it is room for everything or, where memory is too dear, none"
             .to_owned();
     }
-    // A few sizes that were given show no line.
+    // A few sizes given by the user do not show a straight line.
     let row = advice.board.at(chosen.capacity);
     let avoided = row.and_then(|row| avoided(advice, row, chosen.policy)).unwrap_or_default();
     if avoided < HOPELESS {
@@ -482,7 +482,7 @@ fn straight(advice: &Advice<'_>) -> String {
     }
 }
 
-/// Which policies more memory makes slower.
+/// The policies that more memory makes slower.
 pub(super) fn growth(advice: &Advice<'_>) -> Option<String> {
     let slower = |limit: &Limit| {
         format!(
@@ -539,7 +539,7 @@ fn step(advice: &Advice<'_>) -> String {
     )
 }
 
-/// Which of the names no size bears.
+/// The names that no size has.
 fn unreached(advice: &Advice<'_>) -> String {
     let Some(sizes) = advice.choice.sizes else { return String::new() };
     let share = match (sizes.frugal, sizes.ample) {
@@ -572,7 +572,7 @@ fn requests(advice: &Advice<'_>) -> u64 {
     advice.cases.iter().map(|case| case.requests()).min().unwrap_or_default()
 }
 
-/// Warnings that the output has first.
+/// Warnings at the beginning of the output.
 pub(super) fn cautions(advice: &Advice<'_>) -> Vec<String> {
     let mut told = Vec::new();
     if is_rough(advice) {

@@ -1,6 +1,6 @@
 //! The value of memory (`docs/design/advice.md`): three sizes of a curve, the cheapest size, and
-//! the intervals to search more finely before either is told. Independent of how sizes are measured
-//! and answers printed.
+//! the intervals to search more finely before either is final. Independent of measurement and
+//! printing.
 //!
 //! The input is two numbers a size: the size itself, and its misses.
 
@@ -8,25 +8,25 @@
 pub(crate) const FRUGAL: f64 = 0.5;
 /// The same share of an ample size.
 pub(crate) const AMPLE: f64 = 0.95;
-/// Where all fits and fewer misses than this are avoided, no cache helps.
+/// If a cache for all objects avoids fewer misses than this, no cache helps.
 pub(crate) const HOPELESS: f64 = 0.01;
-/// A curve that is nowhere farther from its chord has no knee.
+/// A curve within this distance from its chord has no knee.
 const STRAIGHT: f64 = 0.05;
 /// Share of the possible gain in one step that makes the step a cliff.
 pub(crate) const CLIFF: f64 = 0.5;
-/// The two sizes around a cliff are at most so far apart.
+/// The largest ratio of the two sizes around a cliff.
 pub(crate) const CLIFF_WITHIN: f64 = 1.3;
-/// Sizes are not told from each other more exactly.
+/// The search does not separate sizes with a smaller ratio.
 const NEAR: f64 = 1.12;
-/// Nor by less than this share of the possible saving.
+/// The search ignores smaller shares of the possible saving.
 pub(crate) const SLIGHT: f64 = 0.01;
-/// Shares of all objects: smaller sizes are not considered,
+/// Share of all objects: smaller sizes are not considered.
 const LEAST: f64 = 1e-6;
-/// and from here on down steps are larger.
+/// Share of all objects below which steps are larger.
 const SMALL: f64 = 1e-3;
 
-/// A size, and the misses that it leaves of those that it could avoid: from 1, which no cache
-/// does, to 0, which room for everything does.
+/// A size, and its share of the avoidable misses that remain: from 1, without a cache, to 0, with a
+/// cache for all objects.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
     pub(crate) size: u64,
@@ -63,7 +63,7 @@ impl Prices {
         self.size * point.size as f64 + self.misses * point.left
     }
 
-    /// Number of the cheapest; of equals the smallest.
+    /// Number of the cheapest size; among equals the smallest.
     pub(crate) fn cheapest(&self, points: &[Point]) -> Option<usize> {
         let cost = |&at: &usize| self.of(&points[at]);
         (0..points.len()).min_by(|one, two| cost(one).total_cmp(&cost(two)))
@@ -101,7 +101,7 @@ pub(crate) fn knees(curve: &[Point]) -> Vec<usize> {
 pub(crate) enum Shape {
     /// It bends there: memory gains more below it, and less above.
     Knee,
-    /// Most is gained there at once.
+    /// Most of the gain comes there at once.
     Cliff,
     /// It does not bend: each percent of memory avoids about the same share of misses.
     Straight,
@@ -125,8 +125,8 @@ pub(crate) fn sizes(curve: &[Point], everything: u64) -> Option<Sizes> {
     let knee = chord.cheapest(curve)?;
     let straight = chord.of(&curve[knee]) > 1.0 - STRAIGHT;
     let balanced = if straight { straight_end(curve, everything) } else { knee };
-    // A knee may lie outside of the range of the names: a large gain in one step ends on both
-    // sides.
+    // A knee may lie outside the range of frugal and ample: a large gain in one step can end beyond
+    // either.
     Some(Sizes {
         frugal: first(FRUGAL).map(|at| at.min(balanced)),
         balanced,
@@ -164,7 +164,7 @@ pub(crate) struct Gap {
 }
 
 impl Gap {
-    /// The size to look at between the two; `None` if they are near enough to each other.
+    /// The size to replay between the two; `None` if they are close enough.
     pub(crate) fn middle(self, everything: u64) -> Option<u64> {
         let Gap { lower, upper } = self;
         let least = (everything as f64 * LEAST).max(1.0);
@@ -194,8 +194,7 @@ fn between((below, above): (Point, Point)) -> Gap {
     Gap { lower: below.size, upper: above.size }
 }
 
-/// The gap in which the first size lies for which `met` holds. There is none below a size that
-/// is met by no other.
+/// The gap below the first size for which `met` holds; `None` if it holds for no size.
 pub(crate) fn gap_to_first(curve: &[Point], met: impl Fn(usize) -> bool) -> Option<Gap> {
     let at = (0..curve.len()).find(|&at| met(at))?;
     gaps(curve).nth(at).map(between)
@@ -237,10 +236,10 @@ mod tests {
     use super::*;
 
     const EVERYTHING: u64 = 100_000;
-    /// Sizes that may be looked at beside the first.
+    /// Sizes that may be added to the first ones.
     const MORE: usize = 12;
 
-    /// The misses that a share of everything leaves.
+    /// The misses that remain with a share of everything.
     type Curve = fn(f64) -> f64;
 
     fn curves() -> [(&'static str, Curve); 5] {
@@ -268,7 +267,7 @@ mod tests {
         shares.map(|share: f64| at(curve, (share * EVERYTHING as f64) as u64)).to_vec()
     }
 
-    /// Looks closer as long as there is where; no more often than may be.
+    /// Adds sizes while there are gaps, up to [`MORE`].
     fn look(curve: Curve, closer: impl Fn(&[Point]) -> Vec<Gap>) -> Vec<Point> {
         let mut points = first_sizes(curve);
         for _ in 0..MORE {
@@ -354,7 +353,7 @@ mod tests {
             let ([frugal, balanced, ample], shape) = three(curve);
             assert!(frugal <= balanced && balanced <= ample, "{name}");
             match name {
-                // Nothing is gained but at the end.
+                // All of the gain is at the end.
                 "flat" => assert_eq!((frugal, ample), (EVERYTHING, EVERYTHING)),
                 "cliff" => {
                     assert!(frugal == ample && near(frugal, 0.43), "{frugal} {ample}");
@@ -396,12 +395,12 @@ mod tests {
 
     #[test]
     fn a_knee_outside_of_what_the_names_promise_moves_them() {
-        // Two fifths at once, and then evenly: balanced is before half is avoided.
+        // Two fifths at once, then evenly: the balanced size avoids less than half.
         let early = [(1_000, 0.6), (50_000, 0.3), (100_000, 0.0)];
         let points = early.map(|(size, left)| Point { size, left });
         let early = sizes(&points, EVERYTHING).unwrap();
         assert_eq!((early.frugal, early.balanced, early.ample), (Some(0), 0, Some(2)));
-        // Nearly all is avoided before the knee.
+        // Nearly all misses are avoided before the knee.
         let late = [(1_000, 0.05), (2_000, 0.0), (100_000, 0.0)];
         let late = sizes(&late.map(|(size, left)| Point { size, left }), EVERYTHING).unwrap();
         assert_eq!((late.frugal, late.balanced, late.ample), (Some(0), 1, Some(1)));

@@ -8,20 +8,20 @@ use std::collections::BTreeMap;
 
 use frazil_queueing::{Conditions, Errors, Halves, Profile, throughput};
 
-/// Hit ratios at which predictions are compared.
+/// Hit ratios of the compared predictions.
 const HIT_RATIOS: [f64; 3] = [0.5, 0.9, 1.0];
-/// Cores for which they are, and the machine's own.
+/// Cores of the compared predictions, besides the machine's own.
 const CORES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// The accuracy of a machine that is not measured again, in standard deviations of one round's
 /// prediction. Two calibrations, each the median of five rounds, would differ by less than 0.8 two
-/// thirds of the time, and by less than 2.2 nineteen times in twenty, with so few rounds (Student's
-/// t). The figure is larger because a machine differs from time to time, and a slow one has fewer
-/// rounds.
+/// thirds of the time, and, with so few rounds (Student's t), by less than 2.2 nineteen times in
+/// twenty. The figure is larger because a machine differs from time to time, and a slow one has
+/// fewer rounds.
 const DEVIATIONS: f64 = 3.0;
 
-/// With fewer rounds there is no statement.
+/// With fewer rounds there is no result.
 const FEWEST: usize = 3;
-/// Beyond that nothing is known.
+/// Larger errors are useless.
 const MOST: f64 = 10.0;
 
 /// The predictions of the parts.
@@ -29,15 +29,15 @@ const MOST: f64 = 10.0;
 pub(super) struct Agreement {
     /// From the odd and the even rounds, on the machine's own cores.
     pub(super) halves: Option<Halves>,
-    /// By policy, what [`Profile::error_at`] is read from.
+    /// By policy, the data of [`Profile::error_at`].
     pub(super) errors: BTreeMap<String, Errors>,
 }
 
 /// Throughputs by policy, capacity and cores, at each hit ratio.
 type Predictions = BTreeMap<(String, u64, usize), [f64; HIT_RATIOS.len()]>;
 
-/// Compares what parts of `rounds` rounds predict. `part` makes a profile of the numbered ones, if
-/// it can.
+/// Compares the predictions of parts of `rounds` rounds. `part` makes a profile of the rounds with
+/// the given numbers, if it can.
 pub(super) fn agreement(
     rounds: usize,
     own_cores: usize,
@@ -97,7 +97,7 @@ fn predictions(profile: &Profile, capacities: &[u64], cores: &[usize]) -> Predic
     predictions
 }
 
-/// How far two predictions of everything are apart.
+/// The differences between two sets of predictions.
 fn compared(one: &Predictions, other: &Predictions) -> Option<Halves> {
     let both = one.iter().filter_map(|(key, one)| Some((one, other.get(key)?)));
     let pairs = both.flat_map(|(one, other)| one.iter().zip(other));
@@ -109,8 +109,8 @@ fn compared(one: &Predictions, other: &Predictions) -> Option<Halves> {
     Some(Halves { median: beyond(0.5)?, tenth: beyond(0.1)?, worst: rounded(*apart.last()?) })
 }
 
-/// The standard deviation of the logarithms of what rounds predict: over all hit ratios, each about
-/// its own mean. `None` of fewer rounds than say anything, or with a prediction that is none.
+/// The standard deviation of the logarithms of the rounds' predictions: over all hit ratios, each
+/// about its own mean. `None` with too few rounds, or an invalid prediction.
 fn deviation(rounds: &[&[f64; HIT_RATIOS.len()]]) -> Option<f64> {
     let (mut squares, mut free, mut fewest) = (0.0, 0.0, usize::MAX);
     for place in 0..HIT_RATIOS.len() {
@@ -135,7 +135,7 @@ fn rounded(share: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// One policy, whose hits take so long on one core, and also turns on more.
+    /// One policy, with these times of a look-up on one core, and of a turn on more.
     fn profile(look_up_us: f64, turn_us: f64) -> Profile {
         let text = format!(
             "machine = {{ description = \"here\", cores = 2 }}\n\

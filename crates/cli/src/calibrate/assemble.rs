@@ -11,12 +11,12 @@ use frazil_queueing::{
 use super::measure::{Figures, Skips, Timed};
 use crate::median::median;
 
-/// Two mixes that differ by less in items skipped do not show the cost of one.
+/// Least difference between two mixes in skipped items that shows the cost of one.
 const LEAST_SKIPS: f64 = 0.2;
-/// A figure of 0 and others of more make no times by number.
+/// The least time: times by number may not be 0 for one number and more for others.
 const LEAST_US: f64 = 1e-4;
 
-/// All of one policy at one capacity.
+/// The figures of one policy at one capacity.
 pub(super) struct Point {
     pub(super) capacity: u64,
     pub(super) rounds: Vec<Figures>,
@@ -32,7 +32,7 @@ pub(super) struct Measured {
     pub(super) points: Vec<Point>,
 }
 
-/// Figures of no policy.
+/// Figures that belong to no policy.
 pub(super) struct Common {
     pub(super) write_us: f64,
     /// By round.
@@ -54,7 +54,7 @@ impl Common {
     }
 }
 
-/// Whether skipped items can be told apart at all.
+/// Whether the mixes show the cost of skipped items at all.
 pub(super) fn gives_chances(skips: Skips) -> bool {
     skips.again[1] - skips.again[0] > LEAST_SKIPS
 }
@@ -182,7 +182,7 @@ fn add(profile: &mut Profile, policy: &Measured, common: &Common) -> Result<(), 
     }
     if !skip.figures.is_empty() {
         let visits = Visits::Constant(rounded(median(&skipped)));
-        // Without a lock the item is the thread's own while it is looked at.
+        // Without a lock the thread owns the item while it examines it.
         if policy.turns == Turns::Queue {
             profile.think.insert(name("skip"), skip.think(Some("skip")));
             miss.think.insert(name("skip"), visits);
@@ -274,7 +274,7 @@ fn rounded(number: f64) -> f64 {
     format!("{number:.3e}").parse().unwrap_or(number)
 }
 
-/// The standard deviation; 0 of fewer than two.
+/// The standard deviation; 0 for fewer than two numbers.
 fn deviation(numbers: &[f64]) -> f64 {
     if numbers.len() < 2 {
         return 0.0;

@@ -2,8 +2,8 @@
 //!
 //! Each policy runs at each capacity with hits only, and with a mix of hits and new keys, with 1,
 //! 2, … threads. Policies that give second chances run two more mixes with one thread. The two
-//! differ only in which keys are requested again: resident ones, or the new ones, which the hand
-//! must then pass over.
+//! differ only in the keys that are requested again: resident ones, or new ones, which the hand
+//! must then skip.
 
 use std::time::{Duration, Instant};
 
@@ -16,23 +16,23 @@ use frazil_simulator::{CellSpec, SweepOptions, sweep};
 
 use crate::median::median;
 
-/// A disturbed run is measured again so often.
+/// Most measurements of a disturbed run.
 const TRIES: usize = 3;
-/// Undisturbed time that a run needs: a share of the measured time, and seconds that are enough in
-/// any case.
+/// Undisturbed time that a run needs: a share of the measured time, and a number of seconds that is
+/// always enough.
 const ENOUGH: (f64, f64) = (0.5, 0.008);
 /// Share of the capacity that is resident before new keys come.
 const RESIDENT: f64 = 0.9;
 /// Share of new keys in the mix.
 const NEWCOMERS: f64 = 0.5;
-/// The same in the mix of few misses.
+/// Share of new keys in the mix with few misses.
 const FEW_NEWCOMERS: f64 = 0.1;
 /// The most new keys between a new key and its next request, as a share of the capacity: enough
 /// that it has left the processor's caches.
 const AGAIN: f64 = 0.5;
-/// Requests of a stream: more than a core's own caches hold, as a program's requests are.
+/// Requests of a stream: more than a core's own caches hold, as in a program.
 const LENGTH: (usize, usize) = (1 << 21, 1 << 22);
-/// Asynchronous misses are measured with so many in flight.
+/// Requests in flight while asynchronous misses are measured.
 const IN_FLIGHT: usize = 16;
 
 /// A time and the hit ratio at which it was measured.
@@ -71,7 +71,7 @@ pub(super) struct Ground {
     hits: Vec<Stream>,
     mixed: Vec<Stream>,
     rare: Vec<Stream>,
-    /// Their own keys, more than fit.
+    /// Streams with their own keys, more than fit.
     churn: Vec<Stream>,
     again: [Vec<Stream>; 2],
     mixes: [(Mix, Mix); 3],
@@ -167,7 +167,7 @@ impl Ground {
     }
 
     /// Fills a cache as if it had been in use: neighbours in memory did not arrive one after the
-    /// other, so the processor cannot predict victims. Then come the resident keys.
+    /// other, so the processor cannot predict victims. Then inserts the resident keys.
     fn age(&self, ours: &Ours<u64>, residents: Mix) -> anyhow::Result<()> {
         let step = Duration::from_millis(5 + self.capacity / 50_000);
         let schedule = Schedule { warmup: step, measured: Duration::from_millis(1), slices: 1 };
@@ -188,8 +188,8 @@ impl Ground {
         })
     }
 
-    /// µs that it takes to begin a fetch and to end it, a miss: the mix again, by one thread,
-    /// with a backend that answers at once, and without one.
+    /// µs to begin and end a fetch, for each miss: the difference of the mix, by one thread, with a
+    /// backend that answers at once, and without one.
     pub(super) fn fetch_us(&self, schedule: &Schedule, tally: &mut Tally) -> anyhow::Result<f64> {
         let ours = Ours::<u64>::new(frazil::Policy::Fifo, self.capacity, 0);
         self.resident.preload(&ours)?;
@@ -217,7 +217,7 @@ impl Ground {
     }
 }
 
-/// The quality of runs, and the latency between cores in those that count.
+/// The quality of runs, and the required latency between cores.
 #[derive(Debug)]
 pub(crate) struct Tally {
     pub(crate) runs: u64,
@@ -225,9 +225,9 @@ pub(crate) struct Tally {
     pub(super) again: u64,
     /// Runs that count although they were disturbed every time.
     pub(crate) disturbed: u64,
-    /// How far cores should be from each other in a run of several threads.
+    /// The required distance of cores in a run of several threads.
     pub(crate) distance: Distance,
-    /// No run is measured again after that.
+    /// The end of the time in which runs are measured again.
     last_repeat: Option<Instant>,
 }
 
@@ -242,7 +242,7 @@ impl Tally {
         Quality { runs: self.runs, disturbed: self.disturbed, halves: None }
     }
 
-    /// From now on runs are measured again until then, and no longer.
+    /// From now on disturbed runs are measured again only until `last`.
     pub(super) fn repeat_until(&mut self, last: Instant) {
         self.last_repeat = Some(last);
     }
@@ -251,8 +251,8 @@ impl Tally {
         self.last_repeat.is_none_or(|last| Instant::now() < last)
     }
 
-    /// The first run that had its cores for long enough, at the right latency between them, or else
-    /// the one that had them longest.
+    /// The first run that had its cores for long enough, with the right latency between them, or
+    /// else the one that had them longest.
     pub(crate) fn least_disturbed(
         &mut self,
         schedule: &Schedule,
@@ -286,7 +286,7 @@ impl Tally {
             all += 1;
             let near = threads == 1 || self.distance.is_kept();
             if !near && self.distance.has_patience() {
-                // They were moved meanwhile.
+                // The host moved the cores meanwhile.
                 self.distance.spend(began.elapsed());
                 self.again += 1;
                 continue;
@@ -305,7 +305,7 @@ impl Tally {
             }
         }
         let Some((best, counted)) = best else { return Default::default() };
-        // Where processor time is not known nothing else can be said either.
+        // If processor time is unknown, so is disturbance.
         let shared = best.cpu_share.is_some() && best.undisturbed.seconds < enough;
         self.disturbed += u64::from(shared || far);
         let whole = best.undisturbed.seconds < enough / 4.0;

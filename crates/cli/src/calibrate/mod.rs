@@ -82,20 +82,20 @@ pub(crate) struct Args {
 
 /// Rounds in which each policy is measured once.
 const ROUNDS: usize = 5;
-/// The fewest, on a machine that is too slow for all.
+/// The fewest rounds, on a machine that is too slow for all.
 const LEAST_ROUNDS: usize = 2;
-/// Calibration may take so many times the requested time if runs are disturbed and repeated.
+/// Calibration may take this multiple of the requested time if runs are disturbed and repeated.
 const PATIENCE: f64 = 1.5;
 /// More threads than this are not measured; the last figure stands for more.
 const MOST_THREADS: usize = 8;
-/// A larger share of disturbed measurements, and there is no profile.
+/// With a larger share of disturbed measurements no profile is written.
 const MOST_DISTURBED: f64 = 0.1;
-/// Halves further apart than that are noise: in half of their predictions, in a tenth, in one.
+/// Halves with larger differences are noise: in half of their predictions, in a tenth, in one.
 const MOST_APART: [f64; 3] = [0.05, 0.25, 1.0];
-/// How many entries' memory is measured, and bytes of a key and a value in it.
+/// Entries whose memory is measured, and bytes of a key and a value in it.
 const MEMORY_ENTRIES: u64 = 1_000_000;
 const KEY_AND_VALUE: f64 = 16.0;
-/// About at how many entries the summary has its figures.
+/// The approximate capacity of the figures in the summary.
 const SHOWN: f64 = 1e5;
 /// The fewest and the most entries that make sense.
 const CAPACITIES: std::ops::RangeInclusive<u64> = 100..=100_000_000;
@@ -111,7 +111,7 @@ fn parse_seconds(text: &str) -> Result<f64, String> {
 pub(crate) fn run(args: &Args) -> Done {
     let capacities = capacities(args)?;
     let policies = setups(&args.policy)?;
-    // Before minutes are spent: whether it can be written.
+    // Checks that the file can be written before spending minutes.
     let failed = || format!("cannot write {}", args.output.display());
     let is_new = !args.output.exists();
     std::fs::OpenOptions::new()
@@ -146,7 +146,7 @@ pub(crate) fn run(args: &Args) -> Done {
     output::print(&summary(&profile, &capacities, &args.output, &tally))
 }
 
-/// A profile that is mostly noise is not written: its reader would not see how it was made.
+/// Refuses a profile that is mostly noise: its reader would not see how it was made.
 fn refuse_noise(quality: &Quality) -> anyhow::Result<()> {
     let Quality { runs, disturbed, halves } = *quality;
     let mut why = Vec::new();
@@ -211,13 +211,13 @@ fn capacities(args: &Args) -> Result<Vec<u64>, Failure> {
 fn turns(setup: Setup) -> Turns {
     match setup.policy {
         _ if setup.takes_no_lock() => Turns::Queue,
-        // Its hits raise a mark.
+        // A hit only sets a mark.
         Policy::Sieve => Turns::Misses,
         _ => Turns::All,
     }
 }
 
-/// Measures policies at rising capacities for about so many seconds.
+/// Measures policies at rising capacities for about the requested seconds.
 pub(crate) fn calibrate(
     asked: &[(String, Setup)],
     capacities: &[u64],
@@ -245,7 +245,7 @@ pub(crate) fn calibrate(
     for (name, policy) in asked {
         let bytes = measured_entry_bytes(*policy, MEMORY_ENTRIES, None)?;
         if let Some(network) = profile.networks.get_mut(name) {
-            // As many digits as two measurements share.
+            // Only the digits on which two measurements agree.
             network.entry_bytes = bytes.map(|bytes| (bytes - KEY_AND_VALUE).max(0.0).round());
         }
     }
@@ -311,10 +311,10 @@ impl Plan {
         number == 0 || gives_chances(self.skips(number, 0))
     }
 
-    /// The time of each run, such that all of them take so many seconds.
+    /// The time of each run, such that all of them take `seconds`.
     fn schedule(&self, seconds: f64) -> Schedule {
         let runs_of = |number| 3 * self.threads + if self.chances(number) { 2 } else { 0 };
-        // And one of frozen entries.
+        // One more for frozen entries.
         let runs = (0..self.policies.len()).map(runs_of).sum::<usize>() + 1;
         let runs = ROUNDS * runs * self.grounds.len();
         // A quarter goes to filling caches; warming takes a quarter of the measured time.
@@ -334,7 +334,7 @@ impl Plan {
         };
         let mut rounds = 0;
         while rounds < ROUNDS {
-            // A machine that is slow has fewer rounds, and one at least for each half.
+            // A slow machine has fewer rounds, but at least one for each half.
             let next = began.elapsed().mul_f64((rounds + 1) as f64 / rounds.max(1) as f64);
             if rounds >= LEAST_ROUNDS && next > share_of(ROUNDS) {
                 break;
@@ -378,7 +378,7 @@ impl Plan {
     }
 }
 
-/// The machine as measured with so many threads, each on its own core.
+/// The machine, measured with one thread on each of `cores`.
 fn machine(cores: usize, tally: &Tally) -> Machine {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));

@@ -1,19 +1,19 @@
-//! Places of a chart's labels, so that none covers another: lines are named at their ends, vertical
-//! marks above the plot.
+//! Places of a chart's labels, so that none covers another: names of lines are at their ends, those
+//! of vertical marks above the plot.
 
 /// Distance of labels: a line of text.
 pub(super) const LINE: f64 = 14.0;
 /// Width of a character of 12 px, a little above the mean.
 const CHARACTER: f64 = 6.9;
-/// Between two labels in a row.
+/// Space between two labels in a row.
 const APART: f64 = 8.0;
 
-/// How wide a text is, roughly.
+/// Approximate width of a text.
 pub(super) fn width(text: &str) -> f64 {
     CHARACTER * text.chars().count() as f64
 }
 
-/// Places moved apart, in the order they had, and within two ends as long as there is room.
+/// Places moved apart, in the same order, and within two ends if they fit.
 pub(super) fn spread(places: &[f64], low: f64, high: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..places.len()).collect();
     order.sort_by(|&one, &other| places[one].total_cmp(&places[other]));

@@ -1,9 +1,8 @@
 //! Charts as SVG: figures of reproduced experiments, and of advice.
 //!
-//! Written by hand, because all it takes is lines, bars, axes and a legend, and because
-//! the colours come from a style sheet inside the file that follows the reader's light or
-//! dark background, which no plotting library could be told to do. Panels stand side by
-//! side under one title and one legend. O(points).
+//! Written by hand: charts need only lines, bars, axes and a legend. The colours come from a style
+//! sheet inside the file that follows the reader's light or dark background, which no plotting
+//! library supports. Panels stand side by side under one title and one legend. O(points).
 
 mod labels;
 
@@ -11,7 +10,7 @@ use std::fmt::Write as _;
 
 const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 300.0;
-/// Around the plot itself: left for the numbers, top for titles, bottom for the axis.
+/// Margins of the plot: left for the numbers, top for titles, bottom for the axis.
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 76.0;
@@ -21,7 +20,7 @@ const ROW: f64 = 18.0;
 /// From the end of a line to its name.
 const LEAD: f64 = 16.0;
 
-/// Each can be told from a white and from a dark page: their contrast is 3 and more.
+/// Each has a contrast of 3 or more with a white and with a dark page.
 const COLOURS: [&str; 10] = [
     "#1f77d0", "#d55e00", "#0a9b72", "#c264a0", "#a88500", "#868b94", "#d0312d", "#8b5cd6",
     "#0891b2", "#8f5a3c",
@@ -37,12 +36,12 @@ text{fill:var(--ink);font:12px sans-serif}.title{font-weight:bold;font-size:14px
 .end{text-anchor:end}.mid{text-anchor:middle}polyline{stroke-width:2}\
 polyline.set{stroke-dasharray:6 3}rect.set{fill-opacity:.35}";
 
-/// How a series looks, the same in every figure.
+/// The look of a series, the same in every figure.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Look {
     /// Its number chooses one of ten colours and one of four markers.
     pub(crate) number: usize,
-    /// Set apart: a dashed line, a pale bar.
+    /// Marked as different: a dashed line, a pale bar.
     pub(crate) apart: bool,
 }
 
@@ -77,21 +76,21 @@ pub(crate) struct Panel {
     pub(crate) x_label: String,
     pub(crate) y_label: String,
     pub(crate) shape: Shape,
-    /// Names of the groups of bars; of no use to lines.
+    /// Names of the groups of bars; unused for lines.
     pub(crate) labels: Vec<String>,
     /// Whether the horizontal axis is logarithmic.
     pub(crate) logarithmic_x: bool,
     /// Whether the vertical axis is.
     pub(crate) logarithmic: bool,
-    /// Upright lines with names, in order of place.
+    /// Vertical lines with names, in order of place.
     pub(crate) marks: Vec<(f64, String)>,
-    /// Whether lines are named at their ends, and not in a legend; without a name they are not.
+    /// Whether names of lines are at their ends, not in a legend; a line without a name has none.
     pub(crate) named_at_ends: bool,
     pub(crate) series: Vec<Series>,
 }
 
 impl Panel {
-    /// Where the plot ends on the right, beside the names of its lines.
+    /// The right end of the plot, before the names of its lines.
     fn right(&self) -> f64 {
         let names = self.series.iter().map(|series| labels::width(&series.name));
         let widest = names.fold(0.0, f64::max);
@@ -140,7 +139,7 @@ pub(crate) fn figures(title: &str, groups: &[&[Panel]]) -> String {
     svg + "</svg>\n"
 }
 
-/// Panels in rows of so many, without legends.
+/// Panels in rows of `columns`, without legends.
 // Of experiments only.
 #[cfg_attr(not(feature = "full"), allow(dead_code))]
 pub(crate) fn grid(title: &str, panels: &[Panel], columns: usize) -> String {
@@ -181,7 +180,7 @@ fn shifted(svg: &mut String, (x, y): (f64, f64), draw: impl FnOnce(&mut String))
     svg.push_str("</g>\n");
 }
 
-/// Where the names of a group's series stand.
+/// The places of the names of a group's series.
 struct Legend {
     places: Vec<(f64, f64)>,
     rows: usize,
@@ -219,7 +218,7 @@ impl Legend {
     }
 }
 
-/// Where values lie on the page.
+/// The mapping of values to places on the page.
 struct Scale {
     lowest: f64,
     highest: f64,
@@ -236,8 +235,8 @@ impl Scale {
         self.start + share * (self.end - self.start)
     }
 
-    /// Round numbers within the scale: powers of ten, and 2 and 5 times those where there are
-    /// few; or steps of 1, 2 or 5.
+    /// Round numbers within the scale: powers of ten, and 2 and 5 times those if there are few; or
+    /// steps of 1, 2 or 5.
     fn ticks(&self) -> Vec<f64> {
         if self.logarithmic {
             let of = |value: f64| value.max(1e-9).log10();
@@ -263,7 +262,7 @@ fn step(span: f64) -> f64 {
     step * power
 }
 
-/// The scales of a panel's values, across and up; the plot begins below so much.
+/// The horizontal and the vertical scale of a panel's values; the plot begins at `top`.
 fn scales(panel: &Panel, top: f64) -> (Scale, Scale) {
     let values = || panel.series.iter().flat_map(|series| &series.points);
     let finite = |value: &f64| value.is_finite();
@@ -273,7 +272,7 @@ fn scales(panel: &Panel, top: f64) -> (Scale, Scale) {
         let lowest = positive.fold(highest, f64::min);
         (10f64.powf(lowest.log10().floor()), 10f64.powf(highest.log10().ceil()), true)
     } else {
-        // Where there are losses they are shown.
+        // Negative values are shown.
         let lowest = values().map(|point| point.1).filter(finite).fold(0.0, f64::min);
         (lowest * 1.05, highest * 1.05, false)
     };
@@ -290,7 +289,7 @@ fn scales(panel: &Panel, top: f64) -> (Scale, Scale) {
 }
 
 fn draw(svg: &mut String, panel: &Panel) {
-    // Across nothing depends on where the plot begins.
+    // The horizontal scale does not depend on the top of the plot.
     let marks = marks(panel, &scales(panel, TOP).0);
     let rows = marks.iter().map(|mark| mark.row + 1).max().unwrap_or(0);
     let top = TOP + labels::LINE * rows as f64;
@@ -314,7 +313,7 @@ fn draw(svg: &mut String, panel: &Panel) {
             Shape::Lines => {
                 let points: Vec<_> = points.map(|&(a, b)| (x.place(a), y.place(b))).collect();
                 polyline(svg, look, &points);
-                // Where there are few enough to be told apart.
+                // Only if there are few enough to distinguish.
                 if points.len() <= 12 {
                     points.iter().for_each(|&point| marker(svg, look, point));
                 }
@@ -339,10 +338,10 @@ fn draw(svg: &mut String, panel: &Panel) {
     }
 }
 
-/// An upright line.
+/// A vertical line.
 struct Mark<'a> {
     at: f64,
-    /// Where its name stands above the plot.
+    /// The row of its name above the plot.
     row: usize,
     left: f64,
     name: &'a str,
@@ -356,7 +355,7 @@ fn marks<'a>(panel: &'a Panel, x: &Scale) -> Vec<Mark<'a>> {
     marks.iter().zip(rows).map(mark).collect()
 }
 
-/// The name of each line beside its end, with a thin line to it where others are in the way.
+/// The name of each line beside its end, with a thin line to it if other names are in the way.
 fn name_ends(svg: &mut String, panel: &Panel, x: &Scale, y: &Scale) {
     let end = |series: &'_ Series| {
         let (at, value) = series.points.iter().rfind(|point| point.1.is_finite())?;
@@ -435,7 +434,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A tick in as few digits as it has.
+/// A tick with its significant digits.
 fn number(value: f64) -> String {
     let rounded = (value * 1e6).round() / 1e6;
     if rounded >= 1e6 {
@@ -510,7 +509,7 @@ mod tests {
         assert_eq!(Legend::new(&[panel(), panel()]).rows, 1);
     }
 
-    /// As the Web Content Accessibility Guidelines define it.
+    /// By the definition of the Web Content Accessibility Guidelines.
     fn luminance(colour: &str) -> f64 {
         let part = |at: usize| {
             let value = u8::from_str_radix(&colour[at..at + 2], 16).unwrap();

@@ -1,8 +1,8 @@
-//! The loop: one thread, many connections, and what their requests took.
+//! The loop: one thread, many connections, and the latencies of their requests.
 //!
 //! A round: every connection sends its requests in one piece, and then the replies of all are read.
-//! So the server finds many connections ready when it wakes up, as under real load, and replies that
-//! it holds back until it has seen them all come no later for that.
+//! So the server finds many connections ready when it wakes up, as under real load. If it holds
+//! replies back until it has read all of them, the latencies do not suffer.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
@@ -17,15 +17,15 @@ use super::target::{Stream, Target};
 use super::wire::{Decoder, Reply, Request, shown};
 use super::work::Work;
 
-/// Nothing is heard from the server for so long: then it is given up.
+/// Silence of the server after which the load gives up.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks at whether the user has had enough.
+/// Time between two checks for an interrupt.
 const TICK: Duration = Duration::from_millis(100);
 /// The most bytes of one read.
 const BUFFER_BYTES: usize = 64 << 10;
-/// A connection sends no more requests in one piece once these have so many bytes.
+/// Bytes of requests after which a connection adds no more to a piece.
 const PIECE_MAX: usize = 1 << 20;
-/// Different errors that are told apart.
+/// Most kinds of errors that are counted apart.
 const KINDS_MAX: usize = 16;
 const OTHER_KINDS: &str = "others";
 
@@ -36,7 +36,7 @@ pub(super) struct Counts {
     pub(super) misses: u64,
     pub(super) sets: u64,
     pub(super) deletes: u64,
-    /// Requests that the server refused, by what it said.
+    /// Requests that the server refused, by its message.
     pub(super) errors: BTreeMap<String, u64>,
     /// Connections that the server closed, or that broke.
     pub(super) closed: u64,
@@ -47,7 +47,7 @@ impl Counts {
         self.errors.values().sum()
     }
 
-    /// Requests that were answered, with an error too.
+    /// Requests with a reply, errors included.
     pub(super) fn answered(&self) -> u64 {
         self.hits + self.misses + self.sets + self.deletes + self.refused()
     }
@@ -73,12 +73,12 @@ impl Counts {
 pub(super) struct Measured {
     pub(super) counts: Counts,
     pub(super) elapsed: Duration,
-    /// Of a piece of requests, from before it is sent until its last reply is read.
+    /// Latencies of pieces of requests, from before the sending to the last reply.
     pub(super) latencies: Latencies,
     latency_sum: Duration,
     /// Pieces of requests, all replies of which were read.
     pub(super) pieces: u64,
-    /// The integral of the number of pieces under way, counted by the loop's own steps: piece-seconds.
+    /// The integral of the number of pieces in flight, by the loop's own steps, in piece-seconds.
     under_way: f64,
     /// Processor time of this thread.
     pub(super) own: Option<Duration>,
@@ -102,7 +102,7 @@ impl Measured {
         self.under_way / self.elapsed.as_secs_f64()
     }
 
-    /// Mean latency × throughput over what was in flight, 1 by Little's law.
+    /// Mean latency × throughput / pieces in flight, 1 by Little's law.
     pub(super) fn little(&self) -> f64 {
         self.latency_sum.as_secs_f64() / self.under_way
     }
@@ -120,8 +120,8 @@ struct UnderWay {
 }
 
 impl UnderWay {
-    /// Adds the time since the last step, in which the number went from `before` to `now`, one after the
-    /// other: each that changed counts for its own part of that time.
+    /// Adds the time since the last step, in which the number went from `before` to `now` one by
+    /// one: each change counts for its own part of that time.
     fn step(&mut self, before: usize, now: usize) {
         let at = Instant::now();
         let mean = (before + now + usize::from(before != now)) as f64 / 2.0;
@@ -133,12 +133,12 @@ impl UnderWay {
 struct Connection {
     stream: Stream,
     is_open: bool,
-    /// Requests of the present piece, and how many of them were answered.
+    /// Requests of the current piece, and the number of those answered.
     asked: Vec<Request>,
     answered: usize,
     sent_at: Instant,
     unsent: Vec<u8>,
-    /// Missed keys, to be written first in the next piece.
+    /// Missed keys, which the next piece writes first.
     missed: Vec<Request>,
     decoder: Decoder,
     /// The beginning of a line whose end has not arrived.
@@ -156,7 +156,7 @@ pub(super) struct Load<'t> {
     target: &'t Target,
     poll: Poll,
     events: Events,
-    /// Connections of these events, and whether the server has closed them.
+    /// Connections with events, and whether the server has closed them.
     ready: Vec<(usize, bool)>,
     connections: Vec<Connection>,
     buffer: Vec<u8>,
@@ -165,7 +165,7 @@ pub(super) struct Load<'t> {
 }
 
 impl<'t> Load<'t> {
-    /// Opens `count` connections. `stop`: set when the user has had enough.
+    /// Opens `count` connections. `stop` is set when the user interrupts.
     pub(super) fn connect(
         target: &'t Target,
         count: usize,
@@ -203,12 +203,12 @@ impl<'t> Load<'t> {
         self.connections.iter().map(|connection| &connection.stream)
     }
 
-    /// Asks for what `work` says, `depth` requests on each connection at once, until there is no more,
-    /// or `goes_on` says no after a round, or the user has had enough.
+    /// Makes the requests of `work`, `depth` on each connection at once, until they end, `goes_on`
+    /// returns false after a round, or the user interrupts.
     ///
     /// # Errors
     ///
-    /// The server sends what is no reply, closes all connections, or falls silent.
+    /// The server sends an invalid reply, closes all connections, or falls silent.
     pub(super) fn run(
         &mut self,
         work: &mut Work<'_>,
@@ -228,7 +228,7 @@ impl<'t> Load<'t> {
         Ok(measured)
     }
 
-    /// Whether anything was asked.
+    /// One round. Returns whether it made any request.
     fn round(
         &mut self,
         work: &mut Work<'_>,
@@ -299,7 +299,7 @@ impl<'t> Load<'t> {
         measured: &mut Measured,
     ) -> anyhow::Result<()> {
         let connection = &mut self.connections[number];
-        // One that waits still is one whose round was broken off.
+        // A connection that still waits is one whose round was broken off.
         if !connection.is_open || connection.waits() {
             return Ok(());
         }
@@ -331,7 +331,7 @@ impl<'t> Load<'t> {
         Ok(())
     }
 
-    /// Sends what the system did not take at once.
+    /// Sends the bytes that the system did not accept at once.
     fn push(&mut self, number: usize, measured: &mut Measured) -> anyhow::Result<()> {
         let connection = &mut self.connections[number];
         if !connection.is_open || connection.unsent.is_empty() {
@@ -377,15 +377,15 @@ impl<'t> Load<'t> {
                 Err(_) => return self.close(number, measured),
             };
             self.take(number, bytes, work, measured)?;
-            // A short read has emptied the socket: what comes later is told anew, but an end that has been told is
-            // not.
+            // A short read has emptied the socket: later bytes make a new event, but a reported end
+            // does not.
             if bytes < BUFFER_BYTES && !is_closed {
                 return Ok(());
             }
         }
     }
 
-    /// Takes the replies out of so many bytes of the buffer.
+    /// Takes the replies out of the first `bytes` bytes of the buffer.
     fn take(
         &mut self,
         number: usize,
@@ -438,7 +438,7 @@ impl<'t> Load<'t> {
     }
 }
 
-/// Writes until the system takes no more.
+/// Writes until the system accepts no more.
 fn write(stream: &mut Stream, bytes: &[u8], sent: &mut usize) -> io::Result<()> {
     while *sent < bytes.len() {
         match stream.write(&bytes[*sent..]) {
@@ -481,7 +481,7 @@ fn told(measured: &Measured) -> String {
 mod tests {
     use super::*;
 
-    /// Ten thousand seconds ago, so that what the test itself takes is nothing beside it.
+    /// Ten thousand seconds ago, so that the test's own time is negligible.
     #[test]
     fn connections_wait_for_their_own_part_of_a_step() {
         let begun = Instant::now().checked_sub(Duration::from_secs(10_000)).unwrap();

@@ -1,6 +1,6 @@
-//! The server's processes, where they are on this machine, and the processor time that they take.
+//! The server's processes, if they are on this machine, and their processor time.
 //!
-//! Linux tells. Elsewhere there are no such files, and nothing is known.
+//! The files exist only on Linux. On other systems nothing is known.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -18,7 +18,7 @@ pub(super) struct Used {
 }
 
 impl Used {
-    /// Of these processes together; `None` where it is not known, or there are none.
+    /// The total of these processes; `None` if it is unknown, or there are none.
     pub(super) fn by(processes: &BTreeSet<u32>) -> Option<Used> {
         let mut all = Used::default();
         for process in processes {
@@ -45,9 +45,9 @@ fn ticks(stat: &str) -> Option<[u32; 2]> {
     Some([fields.next()?.parse().ok()?, fields.next()?.parse().ok()?])
 }
 
-/// Processes that have the other end of one of these connections; none where that is not known.
+/// Processes that have the other end of one of these connections; none if that is unknown.
 ///
-/// Reads all descriptors of all processes that this user may look at.
+/// Reads all descriptors of all processes that this user may inspect.
 pub(super) fn behind(connections: &BTreeSet<(SocketAddr, SocketAddr)>) -> BTreeSet<u32> {
     let mut sockets = BTreeSet::new();
     for file in ["/proc/net/tcp", "/proc/net/tcp6"] {
@@ -96,7 +96,7 @@ fn row(line: &str) -> Option<(SocketAddr, SocketAddr, String)> {
     Some((local, remote, fields.nth(6)?.to_owned()))
 }
 
-/// An address as the kernel prints it: words of 32 bits as this machine reads them, and the port.
+/// An address as the kernel prints it: words of 32 bits in this machine's byte order, and the port.
 fn address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
     let mut bytes = Vec::new();
@@ -108,7 +108,7 @@ fn address(text: &str) -> Option<SocketAddr> {
         Ok(bytes) => IpAddr::V4(Ipv4Addr::from(bytes)),
         Err(_) => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(&bytes[..]).ok()?)),
     };
-    // A server that listens at both kinds of addresses sees one of four bytes in one of sixteen.
+    // A server that listens at both kinds of addresses gets a 4-byte address inside a 16-byte one.
     Some(SocketAddr::new(ip.to_canonical(), u16::from_str_radix(port, 16).ok()?))
 }
 

@@ -1,4 +1,4 @@
-//! `frazil bench --connect`: load on a server that runs.
+//! `frazil bench --connect`: load on a running server.
 
 mod drive;
 mod host;
@@ -25,16 +25,16 @@ use host::Used;
 use target::{Protocol, Target};
 use work::{VALUE_MAX, Work};
 
-/// Draws until they come again, as of the cache's own generated workloads.
+/// Draws until they repeat, as in the cache's own generated workloads.
 const DRAWS: u64 = 8_000_000;
-/// Requests that each connection sends at once to fill the server.
+/// Requests in flight on each connection while filling the server.
 const FILL_DEPTH: usize = 64;
 const WARMUP_SHARE: f64 = 0.25;
 const SECONDS: f64 = 2.0;
 const VALUE_BYTES: u32 = 100;
 const CONNECTIONS: u16 = 50;
 const SETS: f64 = 0.1;
-/// A share of a core above which the load had no time to spare.
+/// Share of a core above which the load generator is saturated.
 const SATURATED: f64 = 0.95;
 
 /// What to ask of a server that runs.
@@ -94,7 +94,7 @@ pub(crate) struct Common<'a> {
     pub(crate) reading: &'a TraceArgs,
 }
 
-/// A measurement, to be printed.
+/// A measurement to print.
 struct Outcome<'a> {
     target: &'a Target,
     workload: String,
@@ -102,12 +102,12 @@ struct Outcome<'a> {
     connections: usize,
     depth: usize,
     measured: Measured,
-    /// Of the server, while it was measured.
+    /// Processor time of the server during the measurement.
     used: Option<Used>,
 }
 
 impl Outcome<'_> {
-    /// The share of a core that this process had.
+    /// The share of a core that this process used.
     fn own_share(&self) -> Option<f64> {
         Some(self.measured.own?.as_secs_f64() / self.measured.elapsed.as_secs_f64())
     }
@@ -212,7 +212,7 @@ fn requests(
     Ok((load(&spec, &options)?.trace, sets))
 }
 
-/// How long to measure.
+/// The time to measure.
 struct Plan {
     /// Seconds that are not counted.
     warmup: Option<f64>,
@@ -236,7 +236,7 @@ impl Plan {
         }
     }
 
-    /// A trace ends by itself, after what is set for its last miss.
+    /// A trace ends by itself, after the set for its last miss.
     fn goes_on(&self, measured: &Measured) -> bool {
         let is_bounded = self.seconds.is_some() || self.operations.is_some();
         !is_bounded || self.done(measured) < self.steps()
@@ -285,7 +285,7 @@ fn fill(load: &mut Load<'_>, keys: u64, bytes: u32, stop: &AtomicBool) -> anyhow
 fn stop_at_interrupt() -> anyhow::Result<Arc<AtomicBool>> {
     use signal_hook::consts::SIGINT;
     let stop = Arc::new(AtomicBool::new(false));
-    // In this order: the first interrupt finds the flag down.
+    // In this order, so that the first interrupt finds the flag unset.
     signal_hook::flag::register_conditional_shutdown(SIGINT, 130, Arc::clone(&stop))
         .and_then(|_| signal_hook::flag::register(SIGINT, Arc::clone(&stop)))
         .context("signals")?;
@@ -315,7 +315,7 @@ fn note_disturbed(processes: &BTreeSet<u32>, before: Option<Processors>) {
 
 /// # Errors
 ///
-/// No request has succeeded.
+/// Fails if no request has succeeded.
 fn check(outcome: &Outcome<'_>) -> Done {
     let counts = &outcome.measured.counts;
     let refused = counts.refused();

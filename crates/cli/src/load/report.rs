@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::Outcome;
 use crate::output::{self, Output, Row, grouped, percent, row};
 
-/// In one of the three forms.
+/// The measurement in one of the three forms.
 pub(super) fn text(outcome: &Outcome<'_>, form: Output) -> String {
     match form {
         Output::Json => output::json(&[row(outcome)]),
@@ -17,12 +17,12 @@ pub(super) fn text(outcome: &Outcome<'_>, form: Output) -> String {
     }
 }
 
-/// Microseconds of the processor for each request that was answered.
+/// Processor time in microseconds for each answered request.
 fn each(outcome: &Outcome<'_>, seconds: f64) -> f64 {
     seconds * 1e6 / outcome.measured.counts.answered().max(1) as f64
 }
 
-/// Hits among gets that were answered with a value or a miss.
+/// Hits, as a share of the gets answered with a value or a miss.
 fn hit_ratio(outcome: &Outcome<'_>) -> Option<f64> {
     let counts = &outcome.measured.counts;
     let gets = counts.hits + counts.misses;

@@ -1,4 +1,4 @@
-//! Which server, and a connection to it.
+//! The server to measure, and connections to it.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -10,7 +10,7 @@ use std::time::Duration;
 use mio::event::Source;
 use mio::{Interest, Registry, Token};
 
-/// How long a server may take to accept a connection.
+/// The longest time for a server to accept a connection.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
 /// The protocol of a server.
@@ -20,7 +20,7 @@ pub(crate) enum Protocol {
     Memcached,
     /// RESP2.
     Redis,
-    /// HTTP/1.1, of which `GET` only: what comes before a key in a request, and behind it.
+    /// HTTP/1.1, only `GET`: the bytes before a key in a request, and behind it.
     Http { before: Vec<u8>, after: Vec<u8> },
 }
 
@@ -40,7 +40,7 @@ enum Place {
     Unix(PathBuf),
 }
 
-/// A server as the command line names it.
+/// A server, from the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Target {
     url: String,
@@ -102,14 +102,14 @@ fn http(host: &str, path: &str) -> Result<Protocol, String> {
     })
 }
 
-/// Where a server is, found once for all connections.
+/// The address of a server, found once for all connections.
 pub(super) enum Address {
     Tcp(SocketAddr),
     Unix(PathBuf),
 }
 
 impl Target {
-    /// Of a server that listens at a path.
+    /// The path of a server that listens at a Unix socket.
     pub(super) fn path(&self) -> Option<&std::path::Path> {
         match &self.place {
             Place::Tcp(_) => None,
@@ -117,11 +117,11 @@ impl Target {
         }
     }
 
-    /// Looks the host up. Of several addresses the first that accepts.
+    /// Looks the host up. Returns the first of its addresses that accepts.
     ///
     /// # Errors
     ///
-    /// No such host, or nobody accepts there.
+    /// No such host, or no address accepts.
     pub(super) fn address(&self) -> io::Result<Address> {
         let name = match &self.place {
             Place::Tcp(name) => name,
@@ -147,7 +147,7 @@ pub(super) enum Stream {
 impl Stream {
     /// # Errors
     ///
-    /// Those of the system.
+    /// Errors of the system.
     pub(super) fn connect(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => {

@@ -1,6 +1,6 @@
-//! Requests as they are written, and replies as they are read, in the three protocols.
+//! Writes requests and reads replies, in the three protocols.
 //!
-//! Of a reply no more than a line is kept, and values are counted, so a connection takes little
+//! At most a line of a reply is kept, and values are only counted, so a connection takes little
 //! memory whatever the server sends.
 
 use frazil_driver::Ask;
@@ -9,9 +9,9 @@ use super::target::Protocol;
 
 /// Bytes of a key.
 pub(super) const KEY_BYTES: usize = 16;
-/// A line may not be longer.
+/// Longest line.
 const LINE_MAX: usize = 8 << 10;
-/// Bytes of a line that are shown, or kept as the name of an error.
+/// Bytes of a line that are printed, or kept as the name of an error.
 const SHOWN_MAX: usize = 80;
 
 /// A request.
@@ -19,7 +19,7 @@ const SHOWN_MAX: usize = 80;
 pub(super) struct Request {
     pub(super) ask: Ask,
     pub(super) key: u64,
-    /// Of the value that is written, or that would be after a miss.
+    /// Size of the value to write, or to write after a miss.
     pub(super) bytes: u32,
 }
 
@@ -30,11 +30,11 @@ pub(super) enum Reply {
     Miss,
     /// The write or deletion was done.
     Done,
-    /// The server says that it cannot, in these words.
+    /// The server refused, with this message.
     Refused(String),
 }
 
-/// A key as it is written: 16 hexadecimal digits.
+/// A key on the wire: 16 hexadecimal digits.
 pub(super) fn text_of(key: u64) -> [u8; KEY_BYTES] {
     let mut digits = [0; KEY_BYTES];
     for (at, digit) in digits.iter_mut().enumerate() {
@@ -44,7 +44,7 @@ pub(super) fn text_of(key: u64) -> [u8; KEY_BYTES] {
 }
 
 impl Protocol {
-    /// Appends a request. HTTP has `GET` only, whatever is asked.
+    /// Appends a request. With HTTP it is always a `GET`.
     pub(super) fn write(&self, request: &Request, out: &mut Vec<u8>) {
         let key = text_of(request.key);
         match (self, request.ask) {
@@ -106,7 +106,7 @@ enum State {
     /// The first line of a reply.
     #[default]
     Begin,
-    /// So many bytes of a value, and then its end.
+    /// This number of bytes of a value, and then its end.
     Value(u64),
     /// The empty line behind a value.
     ValueEnd,
@@ -135,17 +135,17 @@ pub(super) struct Decoder {
     head: Head,
 }
 
-/// Bytes of a server that are no reply, escaped.
+/// Bytes from a server that are no valid reply, escaped.
 #[derive(Debug, PartialEq)]
 pub(super) struct Unexpected(pub(super) String);
 
 impl Decoder {
-    /// The next reply, which answers `request`, and takes what it has read off `input`. `None`: it
-    /// has not all arrived; what is left of `input` is then to be given again with what follows.
+    /// The next reply, which answers `request`; removes the bytes read from `input`. `None`: the
+    /// reply is incomplete; the caller then passes the rest of `input` again, with later bytes.
     ///
     /// # Errors
     ///
-    /// The bytes are no such reply.
+    /// The bytes are no valid reply.
     pub(super) fn next(
         &mut self,
         protocol: &Protocol,
@@ -251,7 +251,7 @@ impl Decoder {
         }
     }
 
-    /// Behind the fields. A body that ends with the connection is not read.
+    /// Begins the body. A body that ends with the connection is not read.
     fn body(&mut self) -> Option<Step> {
         match self.head {
             Head { status: 100..=199, .. } => Some(self.on(State::Begin)),
@@ -290,7 +290,7 @@ fn refused(line: &[u8]) -> Step {
     Step::Over(Reply::Refused(shown(line)))
 }
 
-/// Takes a line off, without its end.
+/// Removes a line, and returns it without its end.
 fn line<'i>(input: &mut &'i [u8]) -> Result<Option<&'i [u8]>, Unexpected> {
     let bytes: &'i [u8] = input;
     match bytes.iter().position(|&byte| byte == b'\n') {
@@ -312,7 +312,7 @@ fn parsed(text: &[u8], radix: u32) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(text).ok()?, radix).ok()
 }
 
-/// The beginning of what a server sent, escaped.
+/// The beginning of a server's bytes, escaped.
 pub(super) fn shown(bytes: &[u8]) -> String {
     let (begin, more) = match bytes.get(..SHOWN_MAX) {
         Some(begin) if bytes.len() > SHOWN_MAX => (begin, "…"),
@@ -352,7 +352,7 @@ mod tests {
         assert!(written(&Protocol::Memcached, &large).contains(" 1048576\r\n"));
     }
 
-    /// All replies, however the bytes arrive.
+    /// All replies, with the bytes arriving in pieces of `piece`.
     fn replies(protocol: &Protocol, requests: &[Request], bytes: &str, piece: usize) -> Vec<Reply> {
         let (mut decoder, mut carry, mut replies) = (Decoder::default(), Vec::new(), Vec::new());
         for piece in bytes.as_bytes().chunks(piece) {

@@ -7,7 +7,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::wire::Request;
 
-/// Largest value that is sent: what memcached takes as it is by default, with its key and what it keeps beside them.
+/// Largest value that is sent: memcached's default limit, less the key and its own data of an item.
 pub(super) const VALUE_MAX: u32 = (1 << 20) - 1024;
 
 /// Requests of one kind of load.
@@ -32,14 +32,14 @@ pub(super) struct Drawn<'t> {
 pub(super) struct Replay<'t> {
     trace: &'t Trace,
     at: usize,
-    /// Of a value where the trace has no sizes.
+    /// Size of a value if the trace has no sizes.
     bytes: u32,
-    /// Whether the server can be written to.
+    /// Whether the server accepts writes.
     writes: bool,
 }
 
 impl<'t> Work<'t> {
-    /// Of a trace that is not empty, with a share of sets from 0 to 1.
+    /// Requests from a trace that is not empty, with a share of sets from 0 to 1.
     pub(super) fn drawn(trace: &'t Trace, sets: f64, bytes: u32) -> Self {
         let random = Xoshiro256PlusPlus::seed_from_u64(1);
         Work::Drawn(Drawn { trace, at: 0, sets, random, bytes })
@@ -49,7 +49,7 @@ impl<'t> Work<'t> {
         Work::Replay(Replay { trace, at: 0, bytes, writes })
     }
 
-    /// The next request; `None` when there is no more.
+    /// The next request; `None` at the end.
     pub(super) fn next(&mut self) -> Option<Request> {
         match self {
             Work::Fill { keys, bytes } => {
@@ -68,7 +68,7 @@ impl<'t> Work<'t> {
         }
     }
 
-    /// Whether what a get misses is to be written.
+    /// Whether a key is written after a miss.
     pub(super) fn stores_misses(&self) -> bool {
         matches!(self, Work::Replay(Replay { writes: true, .. }))
     }

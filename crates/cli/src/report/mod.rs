@@ -1,14 +1,14 @@
 //! The report of `frazil advise`: one file with its data, charts (uPlot), scripts and styles. It
 //! opens without a network.
 //!
-//! The page inserts text from the data through `textContent` alone, so a trace's name cannot become
+//! The page inserts text from the data only through `textContent`, so a trace's name cannot become
 //! markup.
 
 use serde_json::Value;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("report.css");
-/// Plain functions first; what runs when the page opens last.
+/// Plain functions first; last the script that runs when the page opens.
 const SCRIPTS: [&str; 4] = [
     include_str!("../../assets/uplot/uPlot.iife.min.js"),
     include_str!("format.js"),
@@ -17,9 +17,9 @@ const SCRIPTS: [&str; 4] = [
 ];
 const CHART_STYLE: &str = include_str!("../../assets/uplot/uPlot.min.css");
 
-/// The whole file. `data` is what `advise`'s document says.
+/// The whole file. `data` is the document of `advise`.
 pub(crate) fn page(data: &Value) -> String {
-    // In order of where they stand, each replaced once: data may hold any of the others' names.
+    // In the order of their places, each replaced once: data may contain the name of any other.
     let parts = [
         ("/* style */", [CHART_STYLE, STYLE].concat()),
         ("/* data */", embedded(data)),
@@ -36,7 +36,7 @@ pub(crate) fn page(data: &Value) -> String {
     page + rest
 }
 
-/// As JSON that no HTML parser takes for anything else.
+/// JSON that an HTML parser cannot read as markup.
 fn embedded(data: &Value) -> String {
     let escaped = |it: char| format!("\\u{:04x}", it as u32);
     let mut text = String::new();

@@ -1,10 +1,10 @@
-//! How far the queueing model is from the cache: throughput predicted from a calibration, and
-//! measured, by policy, hit ratio, threads and backend. The paper's prototype and its
-//! simulation agree within 5 % (figures 3, 5, 7, 8 and 10).
+//! The accuracy of the queueing model: throughput predicted from a calibration, and measured in the
+//! cache, by policy, hit ratio, threads and backend. The paper's prototype and its simulation agree
+//! within 5 % (figures 3, 5, 7, 8 and 10).
 //!
-//! Nothing is fitted to what is measured here. The profile was written before, on other
-//! workloads; the hit ratio and what evictions skip are the simulator's, on a trace of another
-//! seed. Each process measures every cell once, and the processes follow each other.
+//! Nothing is fitted to these measurements. The profile was written before, on other workloads; the
+//! simulator gives the hit ratio and the items that evictions skip, on a trace with another seed.
+//! Each process measures every cell once, and the processes run one after the other.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +31,7 @@ use crate::progress::Progress;
 
 const POLICIES: [&str; 8] =
     ["lru", "fifo", "lru-prob:q=0.5", "clock", "slru", "s3-fifo", "sieve", "mobius"];
-/// With a frozen part; the policies' own costs are calibrated, and nothing of these.
+/// Policies with a frozen part; only the policies' own costs are calibrated.
 const FROZEN: [&str; 5] = [
     "frozen:share=0.1+lru",
     "frozen:share=0.5+lru",
@@ -43,10 +43,10 @@ const FROZEN_HIT_RATIOS: [f64; 3] = [0.7, 0.9, 1.0];
 const HIT_RATIOS: [f64; 6] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 const THREADS: [usize; 2] = [1, 2];
 const BACKENDS_US: [f64; 3] = [0.0, 5.0, 100.0];
-/// Requests in flight where there is a backend.
+/// Requests in flight with a backend.
 const MPL: usize = 16;
 const ALPHA: f64 = 0.9;
-/// The calibration's: where it measures, and for how long.
+/// Capacities of the calibration, and its duration.
 const CAPACITIES: [u64; 5] = [1_000, 10_000, 100_000, 300_000, 1_000_000];
 const CALIBRATION_SECONDS: f64 = 90.0;
 /// A cell is scored if a lock or a queue is busy for this share of the time.
@@ -56,7 +56,7 @@ const TARGET: (f64, f64) = (0.10, 0.25);
 /// Limit for cells with a frozen part: the median error.
 const FROZEN_TARGET: f64 = 0.25;
 
-/// How much is measured.
+/// The extent of the experiment.
 struct Size {
     keys: u64,
     requests: u64,
@@ -106,7 +106,7 @@ impl Cell<'_> {
         median(&self.measured)
     }
 
-    /// Predicted over measured, less 1.
+    /// Predicted over measured, minus 1.
     fn error(&self) -> f64 {
         self.predicted / self.mops().max(1e-9) - 1.0
     }
@@ -185,8 +185,8 @@ pub(super) fn run(quick: bool, folder: &Path, profile: Option<&Path>) -> Result<
     Ok(report)
 }
 
-/// The file that tells the processes what to measure; of no use once they are done, or one
-/// has failed.
+/// The file with the processes' measurements to make; removed once they are done, or one has
+/// failed.
 struct Plan(PathBuf);
 
 impl Drop for Plan {
@@ -239,7 +239,7 @@ fn places(size: &Size) -> Result<Vec<Place>, Failure> {
             outcomes.iter().map(|it| 1.0 - it.miss_ratio()).zip(grid.iter().copied()).collect();
         let frozen = matches!(policy, PolicySpec::Frozen { .. });
         for &hit_ratio in if frozen { &FROZEN_HIT_RATIOS[..] } else { &HIT_RATIOS[..] } {
-            // More than all keys fit, so that entries in the buffers of threads evict nothing.
+            // More than all keys fit, so that entries in the threads' buffers cause no evictions.
             let capacity =
                 if hit_ratio < 1.0 { between(&curve, hit_ratio) } else { keys * 11 / 10 };
             wanted.push(CellSpec { policy, capacity });
@@ -262,7 +262,7 @@ fn places(size: &Size) -> Result<Vec<Place>, Failure> {
     Ok(names.into_iter().zip(wanted.iter().zip(&outcomes)).map(place).collect())
 }
 
-/// The capacity of a hit ratio on a rising curve, straight in its logarithm.
+/// The capacity of a hit ratio on a rising curve, interpolated in the logarithm of the capacity.
 fn between(curve: &[(f64, u64)], hit_ratio: f64) -> u64 {
     let above = curve.iter().position(|it| it.0 >= hit_ratio).unwrap_or(curve.len());
     let (Some(&low), Some(&high)) = (curve.get(above.wrapping_sub(1)), curve.get(above)) else {
@@ -341,7 +341,7 @@ pub(super) fn measure(plan: &Path) -> Done {
     let plan = read().with_context(failed)?;
     let places = planned(&plan).with_context(failed)?;
     let size = Size::new(plan["quick"] == json!(true));
-    // Each cell has its own requests: keys requested moments ago would hit too often.
+    // Each cell has its own requests: recently requested keys would hit too often.
     let count = THREADS.iter().sum::<usize>() * BACKENDS_US.len() + 1;
     let streams = Workload::Zipf { alpha: ALPHA }
         .streams(size.keys, size.requests as usize * count, count)
@@ -381,7 +381,7 @@ fn measure_place(
                 if backend_us > 0.0 {
                     let latency = Duration::from_secs_f64(backend_us * 1e-6);
                     let backend = Backend::new(latency, MPL);
-                    // It is full: what passes while it warms up need not be much.
+                    // The cache is full, so a short warm-up is enough.
                     frazil_driver::run_with_backend(&ours, asked, 0, &schedule, backend)
                 } else {
                     frazil_driver::run(&ours, asked, 0, &schedule)
@@ -433,7 +433,7 @@ fn report(all: &[Cell<'_>]) -> Report {
     };
     summary += "\n";
     summary += &line("scored", &scored);
-    // For the others there is nothing to compare.
+    // Without a score there is no limit to compare with.
     let quiet = errors(&|it| it.is_scored() && it.disturbed == 0);
     summary += &line("scored, never disturbed", &quiet);
     summary += &line("all", &errors(&|_| true));
@@ -469,7 +469,7 @@ fn report(all: &[Cell<'_>]) -> Report {
     }
 }
 
-/// A row for each policy and hit ratio: predicted, measured, and how far apart.
+/// A row for each policy and hit ratio: predicted, measured, and the error.
 fn table(cells: &[Cell<'_>]) -> String {
     let table = rows(cells);
     format!("M requests/s foretold and measured, and the error; * is not scored.\n\n{table}")

@@ -1,10 +1,10 @@
-//! Whether the advice is right: `frazil advise` is asked as a user asks it, and what it recommends
-//! is measured in the cache itself, beside everything else that it could have recommended and
-//! beside rules that need no advice.
+//! Whether the advice is right: runs `frazil advise` as a user does, and measures its
+//! recommendation in the cache itself, beside all other possible recommendations and beside rules
+//! that need no advice.
 //!
-//! **Regret** is by how much the best that was measured is better, as a share: of the throughput
-//! within a budget, or of the costs at prices. The best of many cells that are measured with noise
-//! is partly the luckiest, so regrets of throughput are larger than they are without noise.
+//! **Regret** is the gain of the best measured choice over the recommended one, as a share: of the
+//! throughput within a budget, or of the costs at prices. The best of many noisy measurements is
+//! partly the luckiest, so regrets of throughput are larger than without noise.
 
 use std::path::Path;
 use std::process::Command;
@@ -23,13 +23,13 @@ use crate::median::median;
 use crate::output::{self, Row, percent, row};
 use crate::progress::Progress;
 
-/// Latency of misses: none, as in a benchmark, that of memory of another machine, or that of flash.
+/// Latency of misses: none, as in a benchmark, that of another machine's memory, or that of flash.
 const BACKENDS_US: [f64; 3] = [0.0, 10.0, 100.0];
 /// Sizes, in percent of all objects.
 const BUDGETS: [f64; 2] = [2.0, 10.0];
-/// A cache for all objects costs so many times as much as the misses that it could avoid.
+/// Costs of a cache for all objects, in multiples of the costs of the avoidable misses.
 const PRICES: [f64; 3] = [0.1, 0.5, 2.0];
-/// Sizes whose costs are measured, of everything, in percent.
+/// Sizes whose costs are measured, in percent of everything.
 const SIZES: [f64; 9] = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 100.0];
 /// The usual size without advice, in percent of all objects.
 const USUAL: f64 = 10.0;
@@ -46,16 +46,16 @@ const TARGET: (f64, f64) = (0.03, 0.10);
 /// Settings that the summary names.
 const NAMED: usize = 8;
 
-/// How much is measured.
+/// The extent of the experiment.
 struct Size {
-    /// On each trace.
+    /// Records of each trace.
     records: u64,
     rounds: usize,
     /// Entries whose memory is measured.
     entries: u64,
-    /// Seconds of a run, if misses do not wait.
+    /// Operations of a run, if misses do not wait.
     operations: f64,
-    /// How long all runs together wait for near cores.
+    /// Total time that all runs wait for near cores.
     patience: Duration,
 }
 
@@ -81,7 +81,7 @@ impl Size {
     }
 }
 
-/// A policy with a capacity; of costs `None` is no cache.
+/// A policy with a capacity; `None`, with prices, is no cache.
 type Choice = Option<(usize, u64)>;
 
 /// One question with all possible answers, and the choice of each rule.
@@ -95,7 +95,7 @@ struct Question {
     regrets: Vec<f64>,
 }
 
-/// A policy at a size, as it was predicted and measured.
+/// A policy at a size, predicted and measured.
 struct Cell {
     trace: String,
     threads: usize,
@@ -128,7 +128,7 @@ impl Cell {
 struct Bench<'a> {
     names: Vec<&'a str>,
     setups: Vec<Setup>,
-    /// By policy: of an entry and a value of [`VALUE_BYTES`].
+    /// By policy: bytes of an entry with a value of [`VALUE_BYTES`].
     bytes_each: Vec<f64>,
     threads: Vec<usize>,
     size: Size,
@@ -166,7 +166,7 @@ pub(super) fn run(
     let progress = Progress::of_steps("measuring".to_owned(), steps as u64);
     let mut questions = Vec::new();
     for load in &loads {
-        // One trace that fails leaves the answers of an hour's others.
+        // A trace that fails must not lose the answers of an hour's others.
         match bench.of_trace(load, &progress) {
             Ok(of_trace) => questions.extend(of_trace),
             Err(failure) => bench.left_out.push(format!("{}: {:#}", load.name, failure.error()?)),
@@ -199,7 +199,7 @@ impl Bench<'_> {
         Ok(questions)
     }
 
-    /// Questions that differ in their budget alone, measured in the same rounds.
+    /// Questions that differ only in their budget, measured in the same rounds.
     fn within_budgets(
         &mut self,
         load: &Load,
@@ -251,7 +251,7 @@ impl Bench<'_> {
             choices.push(answer.fewest_misses(*most).map(|policy| (policy, *most)));
             let regret = |choice: &Choice| choice.and_then(at).map_or(1.0, |at| regret(&of, at));
             let mut regrets: Vec<f64> = choices.iter().map(regret).collect();
-            // That is no rule within a budget.
+            // The rule does not apply within a budget.
             regrets.push(f64::NAN);
             let best = (0..of.len()).max_by(|&a, &b| median(of[a]).total_cmp(&median(of[b])));
             let name = |cell: (usize, u64)| format!("{} {}", self.names[cell.0], cell.1);
@@ -281,7 +281,7 @@ impl Bench<'_> {
         Ok(questions)
     }
 
-    /// Questions of costs: nothing is timed, misses are counted.
+    /// Questions of costs: counts misses, times nothing.
     fn at_prices(&self, load: &Load) -> Result<Vec<Question>, Failure> {
         let avoidable = 1.0 - load.everything() as f64 / load.trace.len().max(1) as f64;
         let misses_a_month = REQUEST_RATE * MONTH_SECONDS / 1e6 * MISS_PRICE;
@@ -362,7 +362,7 @@ impl Bench<'_> {
     }
 }
 
-/// A policy at a size, as `frazil advise` has it.
+/// A policy at a size, predicted by `frazil advise`.
 struct Foretold {
     policy: usize,
     capacity: u64,
@@ -412,7 +412,7 @@ fn regret(cells: &[&[f64]], chosen: usize) -> f64 {
     best.map_or(0.0, |best| 1.0 - median(cells[chosen].iter().zip(*best).map(share)))
 }
 
-/// Regrets of a rule: the mean and the worst of those there are.
+/// Regrets of a rule: the mean and the worst; `None` without any.
 fn mean_and_worst(regrets: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     let known: Vec<f64> = regrets.filter(|regret| !regret.is_nan()).collect();
     let worst = known.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -507,7 +507,7 @@ fn by_trace(questions: &[Question]) -> String {
     format!("Regret of the advice by trace.\n\n{}\n", output::table(&headers, &["trace"], rows))
 }
 
-/// The questions that were answered worst.
+/// The questions with the worst answers.
 fn worst_of(questions: &[Question]) -> String {
     let mut worst: Vec<&Question> = questions.iter().collect();
     worst.sort_by(|one, other| other.regrets[0].total_cmp(&one.regrets[0]));
@@ -530,7 +530,7 @@ mod tests {
         // The second is twice as fast in every round, although rounds differ.
         let [slow, fast] = [[1.0, 5.0, 0.1], [2.0, 10.0, 0.2]];
         assert_eq!((regret(&[&slow, &fast], 0), regret(&[&slow, &fast], 1)), (0.5, 0.0));
-        // One round that was disturbed says nothing.
+        // One disturbed round has no effect.
         assert_eq!(regret(&[&[4.0, 4.0, 1.0], &[4.0, 4.0, 9.0]], 0), 0.0);
     }
 

@@ -10,33 +10,33 @@ use frazil_simulator::trace::{self, Operation, ReadOptions, Trace, printable};
 
 use crate::failure::{Failure, note};
 
-/// Without real traces: a little of everything, a steep popularity, and one larger than a cache.
+/// Without real traces: a mix, a steep popularity, and a loop larger than a cache.
 const GENERATED: [&str; 3] = [
     "mix:objects=50K:requests=400K:seed=1",
     "zipf:1.1:objects=50K:requests=400K:seed=2",
     "loop:objects=20K:requests=400K",
 ];
 const QUICK: &str = "mix:objects=2K:requests=20K:seed=1";
-/// Files that stand beside traces and are none.
+/// Extensions of other files beside traces.
 const NO_TRACES: [&str; 8] = ["md", "json", "jsonl", "toml", "html", "svg", "png", "sh"];
-/// Folders within folders, at most.
+/// Greatest depth of folders.
 const DEPTH: u8 = 4;
-/// If misses wait for so many microseconds, half as many operations take as long.
+/// Wait of a miss, in microseconds, with which half as many operations take as long.
 const HALF_US: f64 = 10.0;
 /// The most caches on which a short trace is replayed.
 const MOST_CACHES: usize = 64;
 /// Requests in flight for each thread.
 pub(super) const MPL_A_THREAD: usize = 16;
-/// A thread that got less of the processor was disturbed: the run is repeated,
+/// A run is repeated if a thread got a smaller share of its core.
 const LEAST_SHARE: f64 = 0.95;
-/// so many times at most.
+/// Most attempts of a run.
 const ATTEMPTS: u32 = 8;
 
 /// A trace.
 pub(super) struct Load {
     /// Short, for tables.
     pub(super) name: String,
-    /// As `--trace` takes it.
+    /// The argument of `--trace`.
     pub(super) spec: String,
     pub(super) trace: Trace,
 }
@@ -48,7 +48,7 @@ impl Load {
         Ok(Load { name, spec, trace })
     }
 
-    /// The traces of a folder, at most so many records of each; without a folder generated ones.
+    /// The traces of a folder, up to a number of records each; without a folder generated ones.
     pub(super) fn all(
         quick: bool,
         folder: Option<&Path>,
@@ -88,12 +88,12 @@ impl Load {
         self.trace.objects.len() as u64
     }
 
-    /// A share of everything, as `--capacity` reads it.
+    /// A share of everything, as in `--capacity`.
     pub(super) fn share(&self, percent: f64) -> u64 {
         ((self.everything() as f64 * percent / 100.0) as u64).max(1)
     }
 
-    /// The records dealt out among threads.
+    /// The records, divided among threads.
     pub(super) fn streams(&self, threads: usize) -> Result<Vec<Stream>, Failure> {
         trace_streams(&self.trace, threads, true).map_err(Failure::usage)
     }
@@ -130,7 +130,7 @@ fn files_in(folder: &Path, depth: u8, files: &mut Vec<PathBuf>) -> Result<(), Fa
 /// The result of a run.
 pub(super) struct Run {
     pub(super) replay: Replay,
-    /// As it has left them.
+    /// The caches after the run.
     pub(super) caches: Vec<Ours<u64>>,
     /// Whether a thread had no core, or cores were not near each other.
     pub(super) disturbed: bool,
@@ -141,7 +141,7 @@ pub(super) struct Run {
 /// a factor.
 pub(super) struct Timer {
     distance: Distance,
-    /// Seconds of a run, at least, if misses do not wait.
+    /// Least operations of a run, if misses do not wait.
     operations: f64,
     pub(super) runs: usize,
     pub(super) disturbed: usize,
@@ -155,8 +155,7 @@ impl Timer {
         Timer { distance, operations, runs: 0, disturbed: 0 }
     }
 
-    /// How long a line takes from core to core in runs of several threads; `None` where that is
-    /// not known.
+    /// The latency of a cache line between cores in runs of several threads; `None` if unknown.
     pub(super) fn transfer_ns(&self) -> Option<f64> {
         self.distance.transfer_ns()
     }
@@ -172,9 +171,8 @@ impl Timer {
         self.run(streams, backend_us, true, || Ours::new(policy, capacity, 0)).replay.mops
     }
 
-    /// All of the streams, from their beginning to their end, of as many new caches as it takes. A
-    /// run in which a thread had no core is repeated if that says something, and one while others
-    /// worked.
+    /// Requests the streams, from beginning to end, from as many new caches as necessary. A run is
+    /// repeated if a thread lacked a core, where that matters, or if other work was on the machine.
     pub(super) fn run(
         &mut self,
         streams: &[Stream],

@@ -1,5 +1,5 @@
-//! The sizes that `frazil advise` recommends for traces, beside pictures of the curves: whether a
-//! reader of the curve would choose the same.
+//! The sizes that `frazil advise` recommends for traces, beside plots of the curves, to see whether
+//! a reader of the curve would choose the same.
 
 use std::path::Path;
 use std::process::Command;
@@ -15,19 +15,19 @@ use crate::failure::{Failure, note};
 use crate::output::{self, Row, grouped, row};
 use crate::progress::Progress;
 
-/// Beside real traces: objects requested once need no cache.
+/// Added to real traces: objects requested once need no cache.
 const ONCE: &str = "loop:objects=20K:requests=20K";
-/// Without them.
+/// Used without real traces.
 const GENERATED: [&str; 3] = [
     "zipf:1.0:objects=20K:requests=200K:seed=1",
     "mix:objects=20K:requests=200K:seed=1",
     "loop:objects=2K:requests=50K",
 ];
-/// Objects that are replayed at most.
+/// Most objects replayed.
 const SAMPLE: &str = "60K";
 const QUICK_SAMPLE: &str = "2K";
 const NAMES: [&str; 3] = ["frugal", "balanced", "ample"];
-/// Pictures side by side.
+/// Plots side by side.
 const COLUMNS: usize = 2;
 
 /// The advice for one trace.
@@ -37,7 +37,7 @@ struct Advised {
     recommendation: Value,
 }
 
-/// Asks for advice on each trace of a folder; on generated ones without it.
+/// Runs `advise` on each trace of a folder, or on generated ones.
 pub(super) fn run(quick: bool, folder: Option<&Path>) -> Result<Report, Failure> {
     let mut traces: Vec<(String, String)> = Vec::new();
     match folder {
@@ -72,7 +72,8 @@ pub(super) fn run(quick: bool, folder: Option<&Path>) -> Result<Report, Failure>
 fn ask(name: &str, spec: &str, sample: &str) -> anyhow::Result<Advised> {
     let program = std::env::current_exe().context("no path to this program")?;
     let mut command = Command::new(program);
-    // The cores do not matter to sizes but where policies tie; so that all machines say the same.
+    // Cores affect sizes only if policies tie; a fixed number gives the same result on all
+    // machines.
     command.args(["advise", "--output", "json", "--cores", "2", "--sample", sample]);
     let output = command.args(["--trace", spec]).output().context("cannot start frazil advise")?;
     if !output.status.success() {
@@ -95,7 +96,7 @@ impl Advised {
         capacity as f64 / self.everything().max(1) as f64 * 100.0
     }
 
-    /// The largest size of the grid is room for everything.
+    /// The largest size of the grid holds everything.
     fn everything(&self) -> u64 {
         self.cells.iter().filter_map(|cell| cell["capacity"].as_u64()).max().unwrap_or(0)
     }
@@ -119,7 +120,7 @@ impl Advised {
         marks.into_iter().map(|(capacity, name)| (self.percent(capacity), name)).collect()
     }
 
-    /// By size the fewest misses of any policy, and those of LRU.
+    /// By size, the fewest misses of any policy, and those of LRU.
     fn curves(&self) -> [Vec<(f64, f64)>; 2] {
         let (mut best, mut lru) = (Vec::new(), Vec::new());
         for of_size in self.cells.chunk_by(|one, other| one["capacity"] == other["capacity"]) {
@@ -160,7 +161,7 @@ fn measurement(advised: &Advised) -> Row {
     }
 }
 
-/// Sizes with their share of everything, and the misses that are left.
+/// Sizes with their share of everything, and the remaining misses.
 fn table(all: &[Advised]) -> String {
     let size = |advised: &Advised, name: &str| {
         let Some(capacity) = advised.capacity(name) else {

@@ -1,20 +1,19 @@
-//! How contenders are measured: in turn, on caches of their own, from the same requests.
+//! Measures contenders: in turn, on their own caches, with the same requests.
 //!
-//! Every thread asks for all of one trace under keys of its own, and the cache grows with
-//! the threads, as in paper 3 (§5.2). Each round builds each cache anew, fills it with the
-//! objects that the trace asks for first, and goes on behind them; who begins changes from
-//! round to round. Speeds are compared within a round and the median of the ratios taken,
-//! because a machine drifts by more than contenders differ.
+//! Every thread requests all of one trace under its own keys, and the cache grows with the threads,
+//! as in paper 3 (§5.2). Each round builds each cache anew, fills it with the objects that the
+//! trace requests first, and continues behind them; the first contender changes from round to
+//! round. Speeds are compared within a round, and the median of the ratios counts, because a
+//! machine drifts by more than contenders differ.
 //!
-//! **Writes to shared lines** are `Stats::shared_writes`, which the cache counts where it
-//! makes them: the ends of queues and stacks, the capacity that is left, sums, and for a
-//! policy under a lock the lock, its lists' neighbours, its free list and its clock, on
-//! misses and on those hits that take the lock. Not in it: what belongs to one entry and is
-//! written for it whatever the policy (its word in the index twice in its life, its slot,
-//! its place in a queue, ghosts and W-TinyLFU's counters), because threads meet there only
-//! if they happen on the same entry. A mark is one of these; the simulator counts how many
-//! hits write one. Vain attempts are `Stats::retries`; two cores show few of them, which is
-//! why the writes are counted beside the speeds.
+//! **Writes to shared lines** are `Stats::shared_writes`, which the cache counts where it makes
+//! them: the ends of queues and stacks, the free capacity, sums, and for a policy under a lock the
+//! lock, its lists' neighbours, its free list and its clock, on misses and on hits that take the
+//! lock. It excludes data of one entry that every policy writes (its word in the index twice in its
+//! life, its slot, its place in a queue, ghosts and W-TinyLFU's counters), because threads meet
+//! there only on the same entry. A mark is one of these; the simulator counts the hits that write
+//! one. Failed attempts are `Stats::retries`; two cores show few of them, so the writes are counted
+//! beside the speeds.
 
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
@@ -29,12 +28,12 @@ use frazil_simulator::trace::Trace;
 use crate::median::median;
 use crate::output::{Row, row};
 
-/// A share of the processor below this says that the machine had other work.
+/// A processor share below this means that the machine had other work.
 const LEAST_SHARE: f64 = 0.9;
-/// Rounds that may be repeated for that reason.
+/// Rounds that may be repeated because of other work.
 const SPARE_ROUNDS: usize = 1;
 
-/// A policy as it takes part.
+/// A policy in the experiment.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Contender {
     pub(super) name: &'static str,
@@ -48,19 +47,19 @@ pub(super) struct Contender {
 }
 
 impl Contender {
-    /// Whether the policy is under a lock. Then threads wait for one another asleep, so that
-    /// a small share of the processor need not be a disturbance.
+    /// Whether the policy is under a lock. Then waiting threads sleep, so that a small processor
+    /// share need not be a disturbance.
     pub(super) fn takes_lock(&self) -> bool {
         let free = Policy::Clock { bits: 1 };
         ![Policy::Mobius, Policy::S3Fifo, Policy::Fifo, free].contains(&self.policy)
     }
 
-    /// The policy in a cache of so many entries.
+    /// The policy in a cache of `capacity` entries.
     ///
     /// The window of `lru-delayed` is as many requests as the cache has entries. CacheLib's is 60
-    /// s, in which it serves a hundred times the paper's requests and more: the first hit promotes
-    /// an object, and later hits hardly ever. Here an insertion starts a window too, so a window
-    /// longer than the residence of objects would make it FIFO. Objects outlive our window: from
+    /// s, in which it serves over a hundred times the paper's requests: the first hit promotes an
+    /// object, later hits hardly ever. Here an insertion starts a window too, so a window longer
+    /// than the residence of objects would make the policy FIFO. Objects outlive our window: from
     /// head to tail they take about two windows at 1 % and four at 10 %.
     pub(super) fn policy_at(&self, capacity: u64) -> Policy {
         match self.policy {
@@ -83,8 +82,8 @@ impl Contender {
 
     /// The share of a trace's requests that one thread finds in the cache, from the first.
     ///
-    /// The cache hashes as the simulator does. By chance of the hashes W-TinyLFU's sketch and
-    /// its window take other ways, up to a point and a half apart.
+    /// The cache hashes as the simulator does. W-TinyLFU's sketch and window depend on the hashes:
+    /// results differ by up to a point and a half.
     pub(super) fn hit_ratio(&self, trace: &Trace, capacity: u64) -> f64 {
         let cache = self.builder::<u64>(capacity).with_hasher(Simulated::default()).build();
         let is_hit = |id: &&u32| {
@@ -108,7 +107,7 @@ pub(super) struct Extent {
     pub(super) schedule: Schedule,
 }
 
-/// Where a contender was measured.
+/// The place of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spot {
     pub(super) figure: u32,
@@ -126,7 +125,7 @@ pub(super) struct Cell {
     pub(super) latencies: Latencies,
     /// Rounds in which the machine had other work.
     pub(super) disturbed: usize,
-    /// Of all rounds together, with warming.
+    /// Gets of all rounds, warm-ups included.
     gets: u64,
     shared_writes: u64,
     retries: u64,
@@ -219,7 +218,7 @@ pub(super) fn compare(
             let engine = contender.cache(total);
             each_thread(spot.threads, |thread| insert(&engine, thread, 0..resident));
             let before = engine.cache().stats();
-            // Warm once as many insertions have followed as filled the cache.
+            // The cache is warm after as many further insertions as filled it.
             let measured = frazil_driver::run(&engine, &streams, total, &extent.schedule);
             if !contender.takes_lock() {
                 round.share = round.share.min(measured.cpu_share.unwrap_or(1.0));
@@ -256,10 +255,10 @@ struct Round {
     share: f64,
 }
 
-/// The requests of each thread: all of the trace, from the first that would find a cache
-/// of its own full.
+/// The requests of each thread: all of the trace, from the first with which its own cache would be
+/// full.
 fn streams(trace: &Trace, resident: u64, threads: usize) -> Vec<Stream> {
-    // Ids are numbered by their first request.
+    // Objects are numbered by their first request.
     let is_new = |&id: &u32| u64::from(id) >= resident;
     let start = trace.ids.iter().position(is_new).unwrap_or(0);
     let (front, back) = trace.ids.split_at(start);
@@ -307,9 +306,9 @@ fn each_thread(threads: usize, work: impl Fn(usize) + Sync) -> f64 {
 pub(super) enum Task {
     /// Look up present keys.
     Access,
-    /// Insert where there is room.
+    /// Insert with free capacity.
     Insert,
-    /// Insert where something must go.
+    /// Insert into a full cache.
     Evict,
 }
 
@@ -335,7 +334,7 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    /// The least of all rounds: what disturbs only adds to it.
+    /// The least of all rounds: disturbances only add time.
     pub(super) fn least_ns(&self) -> f64 {
         self.ns.iter().copied().fold(f64::MAX, f64::min)
     }
@@ -375,7 +374,7 @@ pub(super) fn costs(
         for place in 0..contenders.len() {
             let number = (place + round) % contenders.len();
             let engine = contenders[number].cache(resident * threads as u64);
-            // Once, so that the memory has been used before.
+            // Once before, so that the memory has been used.
             each_thread(threads, |thread| insert(&engine, thread, resident..2 * resident));
             engine.cache().clear();
             let filled = each_thread(threads, |thread| insert(&engine, thread, 0..resident));

@@ -1,9 +1,9 @@
-//! Paper 1's table 2, derived: whether more hits can hurt a policy, from the work that it does.
+//! Paper 1's table 2, derived from the work of policies: whether more hits can hurt.
 //!
-//! The paper conjectures it of twelve algorithms by reading them. Here each of our policies
-//! runs on one trace at rising capacities and counts its work; with the paper's times the
-//! counts are demands, and the class follows from those. Marks and samples touch nothing that
-//! all requests share, so they are no station.
+//! The paper conjectures it for twelve algorithms by reading them. Here each of our policies runs
+//! on one trace at rising capacities and counts its work; with the paper's times the counts become
+//! demands, which give the class. Marks and samples touch no data that all requests share, so they
+//! are no station.
 
 use frazil_policy::{Online, PolicySpec, Work, WorkCounts};
 use frazil_queueing::{Class, ModelError, PaperNetwork, Use, classify};
@@ -13,17 +13,16 @@ use super::Expectation;
 use crate::failure::Failure;
 use crate::output::{self, Row, row};
 
-/// So long that the second half hardly requests any object that the first did not: misses are of
-/// evicted objects.
+/// Long enough that the second half requests hardly any new objects: misses are of evicted ones.
 const TRACE: &str = "zipf:0.99:objects=4000:requests=480000:seed=3";
 const OBJECTS: u64 = 4_000;
-/// Thousandths of the objects. Never all of them: what evicts nothing says nothing of a policy
-/// whose hits change lists only after an eviction, as 2Q's do.
+/// Thousandths of the objects. Never all of them: without evictions a policy whose hits change
+/// lists only after one, such as 2Q, would do no work.
 const CAPACITIES: [u64; 14] = [5, 20, 50, 100, 150, 250, 400, 550, 700, 800, 870, 920, 955, 980];
-/// The hit ratios at which a class is said.
+/// The hit ratios at which the class is determined.
 const HIT_RATIOS: [f64; 5] = [0.5, 0.7, 0.9, 0.95, 0.99];
-/// The paper's classes of some of our policies, by name: of the first five LRU-like ones in §7 and
-/// table 2, of LRU and SLRU in table 1.
+/// The paper's classes of some of our policies, by name: the first five LRU-like ones are from §7
+/// and table 2, LRU and SLRU from table 1.
 const NAMED: [(&str, Class); 14] = [
     ("arc", Class::LruLike),
     ("lirs", Class::LruLike),
@@ -41,7 +40,7 @@ const NAMED: [(&str, Class); 14] = [
     ("random", Class::FifoLike),
 ];
 
-/// The kinds of work that change what all requests share: delinks, heads, tails.
+/// The kinds of work that change shared data: delinks, heads, tails.
 type Visits = [f64; 3];
 
 /// The work of a policy at one hit ratio.
@@ -82,7 +81,7 @@ pub(super) fn classes() -> Result<Vec<Classified>, Failure> {
     classes_on(TRACE, &Online::ALL)
 }
 
-/// The same of some policies, on a trace of [`OBJECTS`].
+/// The classes of some policies, on a trace of [`OBJECTS`].
 fn classes_on(trace: &str, policies: &[Online]) -> Result<Vec<Classified>, Failure> {
     let trace = trace::load(trace, &trace::ReadOptions::default())?.trace;
     let requests = trace.ids.len() as u64;
@@ -115,7 +114,7 @@ fn classes_on(trace: &str, policies: &[Online]) -> Result<Vec<Classified>, Failu
     Ok(classified.collect::<Result<_, _>>().map_err(|error| anyhow::anyhow!(error))?)
 }
 
-/// A level of a heap is taken for a delink.
+/// A level of a heap counts as a delink.
 fn visits(work: &WorkCounts, requests: u64) -> Visits {
     let delinks = work.get(Work::Delink) + work.get(Work::Heap);
     let counts = [delinks, work.get(Work::Head), work.get(Work::Tail)];
@@ -130,8 +129,8 @@ fn counted(outcome: &Outcome) -> Counted {
     }
 }
 
-/// Its work at a hit ratio: interpolated linearly between the ratios counted, and beyond them that
-/// at the nearest.
+/// The work at a hit ratio: interpolated linearly between the counted ratios; beyond them, that at
+/// the nearest.
 fn between(counted: &[Counted], hit_ratio: f64) -> Counted {
     let mut sorted = counted.to_vec();
     sorted.sort_by(|one, other| one.hit_ratio.total_cmp(&other.hit_ratio));
@@ -154,7 +153,7 @@ fn between(counted: &[Counted], hit_ratio: f64) -> Counted {
     }
 }
 
-/// The class if hits and misses did at every hit ratio the work that they do at this one.
+/// The class, if hits and misses did the work counted here at every hit ratio.
 fn class_of(counted: &Counted, times: [f64; 3]) -> Result<Class, ModelError> {
     classify(|p| {
         let demand =
@@ -176,7 +175,7 @@ impl Classified {
         })
     }
 
-    /// The classes that it has anywhere, as a sentence says them.
+    /// The classes at any hit ratio, in words.
     fn seen(&self) -> String {
         let of = |class| self.at.iter().filter(move |at: &&At| at.class == class);
         let (lru, fifo) = (of(Class::LruLike), of(Class::FifoLike));
@@ -239,9 +238,9 @@ mod tests {
         assert!(of("sieve").at.iter().all(|at| at.class == Class::FifoLike && at.on_hit == 0.0));
     }
 
-    /// At a hit ratio of 0.5 LFU holds few objects, and nearly each has a frequency of its own, so
-    /// a hit changes no list. If LFU were FIFO-like there for another reason, it would also be so
-    /// with a flatter popularity, where hundreds of objects give half of the hits.
+    /// At a hit ratio of 0.5 LFU holds few objects, and nearly each has its own frequency, so a hit
+    /// changes no list. If LFU were FIFO-like there for another reason, it would also be so with a
+    /// flatter popularity, where hundreds of objects give half of the hits.
     #[test]
     fn lfu_is_lru_like_where_objects_share_frequencies() {
         let flatter = TRACE.replace("0.99", "0.6");

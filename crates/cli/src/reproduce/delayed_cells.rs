@@ -1,5 +1,5 @@
-//! Replays in which fetches take time, for [`super::delayed_hits`]: which traces, which
-//! policies, and what is kept of each cell.
+//! Replays in which fetches take time, for [`super::delayed_hits`]: the traces, the policies, and
+//! the results of each cell.
 
 use std::path::Path;
 
@@ -17,10 +17,10 @@ use crate::output::{Row, row};
 /// Records of each trace.
 const RECORDS: u64 = 1_000_000;
 
-/// Real traces: a short name, the file, and how many records to pass over.
+/// Real traces: a short name, the file, and the number of records to skip.
 ///
-/// The last two records were used for no choice: MAD's variants and its guard were chosen on traces
-/// in the same folder, of which at most the first million records were read.
+/// The last two were used for no choice: MAD's variants and its guard were chosen on traces in the
+/// same folder, on at most the first million records of each.
 const TRACES: [(&str, &str, u64); 13] = [
     ("twitter", "libcachesim/twitter_cluster52.csv.zst", 0),
     ("p3", "arc/P3.lis.zst", 0),
@@ -36,12 +36,12 @@ const TRACES: [(&str, &str, u64); 13] = [
     ("twitter-later", "libcachesim/twitter_cluster52_10m.csv.zst", RECORDS),
     ("p3-later", "arc/P3.lis.zst", RECORDS),
 ];
-/// The traces used for no choice.
+/// The traces that were used for no choice.
 pub(super) const UNSEEN: [&str; 2] = ["twitter-later", "p3-later"];
-/// The paper's authors' own.
+/// The trace of the paper's authors.
 const AUTHORS: &str = "delayedhits/trace.csv";
 
-/// A trace that takes part.
+/// A trace of the experiment.
 pub(super) struct Load {
     pub(super) name: String,
     pub(super) trace: Trace,
@@ -63,7 +63,7 @@ impl Load {
     }
 }
 
-/// A trace without its first records, its objects numbered anew.
+/// A trace without its first records; its objects are numbered anew.
 fn later(trace: Trace, pass: usize) -> Trace {
     if pass == 0 {
         return trace;
@@ -83,7 +83,7 @@ fn later(trace: Trace, pass: usize) -> Trace {
     rest
 }
 
-/// All traces, the authors' own last; generated ones where there is no folder.
+/// All traces, the authors' own last; generated ones without a folder.
 pub(super) fn loads(quick: bool, folder: Option<&Path>) -> Result<Vec<Load>, Failure> {
     let Some(folder) = folder else {
         let requests = if quick { "30K" } else { "1M" };
@@ -111,7 +111,7 @@ pub(super) struct Cell {
     /// Capacity, as a share of the peak of concurrent objects.
     pub(super) percent: f64,
     pub(super) capacity: u64,
-    /// Length of a fetch, in requests; the mean where there are several.
+    /// Duration of a fetch, in requests; the mean if there are several.
     pub(super) fetch: u64,
     pub(super) outcome: Outcome,
 }
@@ -144,12 +144,12 @@ pub(super) struct Ask<'a> {
     pub(super) load: &'a Load,
     pub(super) policies: &'a [&'a str],
     pub(super) percents: &'a [f64],
-    /// Lengths of fetches. Several in one entry: one backend each, chosen by object.
+    /// Durations of fetches. Several in one entry are one backend each, chosen by object.
     pub(super) fetches: &'a [&'a [u64]],
 }
 
 impl Ask<'_> {
-    /// Replays all, on all cores. `done` gets the number of cells.
+    /// Replays all cells, on all cores. `done` gets the number of cells.
     pub(super) fn replay(&self, done: &dyn Fn(usize)) -> Result<Vec<Cell>, Failure> {
         let mut kinds = Vec::new();
         for &percent in self.percents {
@@ -219,13 +219,13 @@ fn fetching(trace: &Trace, ticks: &[u64]) -> Result<Fetching, Failure> {
 pub(super) struct Gain {
     /// Goh and Barabási's: (deviation − mean) / (deviation + mean) of the times between requests.
     pub(super) burstiness: f64,
-    /// How much less its requests wait with MAD than with LRU, all together, in requests.
+    /// Reduction of the total wait of its requests by MAD relative to LRU, in requests.
     pub(super) saved: f64,
-    /// How much they wait with LRU.
+    /// Their total wait with LRU.
     pub(super) waited: f64,
 }
 
-/// The gain of each object with at least so many requests.
+/// The gain of each object with a least number of requests.
 pub(super) fn gains(
     load: &Load,
     percent: f64,

@@ -5,7 +5,7 @@ use super::delayed_cells::{BOUND, Cell, Gain, UNSEEN};
 use super::delayed_hits::{Cells, GROUPS, GROUPS_BY_DELAY, OURS, PAIRS, SURVEYED, traces};
 use crate::output::{self, percent};
 
-/// No worse than that over LRU, in any cell.
+/// Largest acceptable latency relative to LRU's, in any cell.
 const MOST_LOSS: f64 = 1.005;
 
 /// The replayed cells.
@@ -15,8 +15,8 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Objects by burstiness in so many parts: the mean burstiness of each, and by how much its
-    /// requests wait less.
+    /// Objects by burstiness in `parts` parts: the mean burstiness of each, and the reduction of
+    /// its waits.
     pub(super) fn thirds(&self, parts: usize) -> Vec<(f64, f64)> {
         let mut gains: Vec<&Gain> = self.gains.iter().collect();
         gains.sort_by(|one, other| one.burstiness.total_cmp(&other.burstiness));
@@ -53,7 +53,7 @@ pub(super) fn survey_summary(cells: &Cells) -> String {
         let (all, worst) = geometric(&ratios(cells, policy, |_| true));
         let (unseen, unseen_worst) = geometric(&ratios(cells, policy, is_unseen));
         let show = |value: f64| format!("{value:.4}");
-        // Generated traces are none of those.
+        // There are none among generated traces.
         let of_unseen = |value| if unseen_worst > 0.0 { show(value) } else { "-".to_owned() };
         let losses = ratios(cells, policy, |_| true).iter().filter(|&&it| it > MOST_LOSS).count();
         let mut line = vec![policy.to_owned(), show(all), show(worst), losses.to_string()];
@@ -72,7 +72,7 @@ fn expectation(figure: u32, expected: &str, seen: String, met: bool) -> Expectat
     Expectation { figure, expected: expected.to_owned(), seen, met }
 }
 
-/// All of them.
+/// All expectations.
 pub(super) fn all(findings: &Findings) -> Vec<Expectation> {
     let cells = &findings.cells;
     let mut all = vec![figure_14(cells)];
@@ -86,7 +86,7 @@ pub(super) fn all(findings: &Findings) -> Vec<Expectation> {
 fn figure_14(cells: &Cells) -> Expectation {
     let mad = cells.of("14").filter(|cell| cell.policy == "mad:ways=64");
     let gains: Vec<f64> = mad.filter_map(|cell| cells.gain(cell, "lru")).collect();
-    // A, B, C and all three.
+    // Origins A, B, C and all three.
     let rising = gains.len() == 4 && gains[0] < gains[1] && gains[1] < gains[2];
     let seen: Vec<String> = gains.iter().map(|&gain| percent(gain)).collect();
     expectation(

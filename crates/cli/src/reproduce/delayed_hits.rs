@@ -1,9 +1,9 @@
 //! Paper 5's figures 14 and 16 to 21, by shape, and a survey of all delayed-hit policies.
 //!
-//! Everything here is counted and not timed, and the same in every run. Of the paper's four
-//! traces none is to be had; what takes part is in [`super::delayed_cells`], a million records
-//! of each, with fetches of so many requests. Figure 14 is simulated here: the paper's is of a
-//! prototype, and so is figure 15, which is left out.
+//! Everything here is counted, not timed, and the same in every run. None of the paper's four
+//! traces is available; [`super::delayed_cells`] has the traces used here, a million records of
+//! each, with the durations of fetches in requests. Figure 14 is simulated here; the paper's is of
+//! a prototype, and so is figure 15, which is omitted.
 
 use std::path::Path;
 
@@ -35,10 +35,10 @@ pub(super) const SURVEYED: [&str; 14] = [
     GROUPS,
     GROUPS_BY_DELAY,
 ];
-/// Groups by the gain, and by the waits saved.
+/// Learns groups by the gain, and by the waits saved.
 pub(super) const GROUPS: &str = "gl-cache";
 pub(super) const GROUPS_BY_DELAY: &str = "gl-cache:aim=delay";
-/// The policy that is to beat MAD.
+/// Our policy, which should beat MAD.
 pub(super) const OURS: &str = "guarded-mad";
 /// Figure 14's policies, the second as in the paper's prototype.
 const PROTOTYPE: [&str; 3] = ["lru", "mad:ways=64", OURS];
@@ -50,13 +50,13 @@ const FETCHES: [&[u64]; 7] = [&[1], &[10], &[100], &[1_000], &[10_000], &[100_00
 const SURVEY_FETCHES: [&[u64]; 5] = [&[10], &[100], &[1_000], &[10_000], &[100_000]];
 const SURVEY_PERCENTS: [f64; 3] = [0.1, 1.0, 10.0];
 const SIZES: [f64; 5] = [0.1, 0.3, 1.0, 3.0, 10.0];
-/// For figures 14 and 16 to 18, as in the paper.
+/// Capacity for figures 14 and 16 to 18, as in the paper.
 const PERCENT: f64 = 5.0;
-/// For the gap.
+/// Capacity for the gap.
 const GAP_PERCENT: f64 = 10.0;
-/// Traces of figures 16 to 19 and 21, at most.
+/// Most traces in figures 16 to 19 and 21.
 const SHOWN: usize = 4;
-/// Requests of an object of figure 20, at least.
+/// Least requests of an object in figure 20.
 const OFTEN: usize = 10;
 
 /// The results, cell by cell.
@@ -76,14 +76,14 @@ impl Cells {
         })
     }
 
-    /// How much less is waited than with another policy.
+    /// The reduction of the latency relative to another policy.
     pub(super) fn gain(&self, cell: &Cell, than: &str) -> Option<f64> {
         let other = self.beside(cell, than)?.latency();
         (other > 0.0).then(|| 1.0 - cell.latency() / other)
     }
 }
 
-/// Runs the experiment. Without real traces generated ones must do.
+/// Runs the experiment, with generated traces if there are no real ones.
 pub(super) fn run(quick: bool, folder: Option<&Path>) -> Result<Report, Failure> {
     let loads = loads(quick, folder)?;
     let shown = &loads[..SHOWN.min(loads.len())];
@@ -101,7 +101,7 @@ pub(super) fn run(quick: bool, folder: Option<&Path>) -> Result<Report, Failure>
         asks.push(ask("16", load, &pairs, &[PERCENT], &FETCHES));
         asks.push(ask("19", load, &PROTOTYPE[..], &SIZES, &[&[100_000]]));
     }
-    // The authors' trace is short enough for what knows the future and takes its time.
+    // The authors' trace is short enough for slow offline policies.
     asks.push(ask("gap", &loads[last], &OFFLINE, &[GAP_PERCENT], &FETCHES[..4]));
     let surveyed = if last > 0 && folder.is_some() { &loads[..last] } else { &loads[..] };
     for load in surveyed {
@@ -165,7 +165,7 @@ pub(super) fn traces<'a>(cells: &'a Cells, figure: &'a str) -> Vec<&'a str> {
     names
 }
 
-/// A panel a trace, a line a policy.
+/// A panel for each trace, a line for each policy.
 fn panels(
     cells: &Cells,
     figure: &str,
@@ -238,7 +238,7 @@ fn figure_gap(cells: &Cells) -> String {
     draw::figure("What knowing the future gains", &panels)
 }
 
-/// Mean latencies, a column a policy.
+/// Mean latencies, a column for each policy.
 fn latencies(cells: &Cells, figure: &str, title: &str, policies: &[&str]) -> String {
     let known: Vec<&str> = policies.iter().copied().chain([BOUND]).collect();
     let there = |name: &&str| cells.of(figure).any(|cell| cell.policy == **name);
@@ -302,7 +302,7 @@ fn burst_table(findings: &Findings) -> String {
     )
 }
 
-/// Every cell, losses too.
+/// Every cell, losses included.
 fn survey_table(cells: &Cells) -> String {
     let rows = cells.of("survey").filter(|cell| cell.policy == SURVEYED[0]).map(|cell| {
         let ratio = |policy: &&str| {

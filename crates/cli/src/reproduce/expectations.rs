@@ -1,7 +1,7 @@
 //! Claims of paper 3, as rules over measurements.
 //!
-//! Where the paper gives a factor it stands beside the rule, and the rule asks for its
-//! direction alone: the factors belong to sixteen cores and CacheLib's hash table.
+//! If the paper gives a factor, it is printed beside the rule, and the rule requires only its
+//! direction: the factors belong to sixteen cores and CacheLib's hash table.
 
 use super::Expectation;
 use super::cells::{Cell, Cost, Task};
@@ -13,7 +13,7 @@ const HALF_A_POINT: f64 = 0.005;
 /// The paper's LRU-based policies, those that take a lock on hits.
 const LRU_BASED: [&str; 4] = ["lru", "lru-delayed", "w-tinylfu", "two-queue"];
 
-/// All that was measured.
+/// All measurements.
 pub(super) struct Findings {
     pub(super) costs: Vec<Cost>,
     pub(super) cells: Vec<Cell>,
@@ -29,7 +29,7 @@ pub(super) struct HitRatio {
     pub(super) percent: u32,
     pub(super) cache: f64,
     pub(super) simulator: f64,
-    /// Marks that hits write, for each request, as the simulator counts them.
+    /// Marks that hits write, for each request, counted by the simulator.
     pub(super) marks: f64,
 }
 
@@ -51,7 +51,7 @@ impl Findings {
         })
     }
 
-    /// How many times as fast one contender is as another, the median of the rounds.
+    /// The ratio of two contenders' speeds, the median of the rounds.
     pub(super) fn speed_ratio(
         &self,
         (figure, percent, threads): (u32, u32, usize),
@@ -70,12 +70,12 @@ impl Findings {
         self.costs.iter().find(is).map_or(f64::NAN, Cost::least_ns)
     }
 
-    /// How many times the time of one contender a task takes another.
+    /// The ratio of two contenders' times for a task.
     fn cost_ratio(&self, task: Task, threads: usize, one: &str, other: &str) -> f64 {
         self.cost(task, threads, one) / self.cost(task, threads, other).max(1e-9)
     }
 
-    /// How often one thread hits, in percent.
+    /// The hit ratio of one thread, in percent.
     pub(super) fn hits(&self, figure: u32, percent: u32, name: &str) -> f64 {
         let wanted = (figure, percent, name);
         let is = |it: &&HitRatio| (it.figure, it.percent, it.contender) == wanted;
@@ -219,8 +219,8 @@ fn figure_4(findings: &Findings) -> Vec<Expectation> {
 fn figure_7(findings: &Findings) -> Vec<Expectation> {
     let most = findings.most;
     let mut lines = Vec::new();
-    // The paper's factors at 1 and 10 %, where it gives them; FIFO's and CLOCK's over SIEVE
-    // stand with figure 2.
+    // The paper's factors at 1 and 10 %, if it gives them; FIFO's and CLOCK's over SIEVE are with
+    // figure 2.
     for (one, other, factors) in [
         ("mobius", "sieve", ["2.83", "2.6"]),
         ("mobius", "s3-fifo", ["1.13", "1.27"]),
@@ -266,7 +266,7 @@ fn figure_7(findings: &Findings) -> Vec<Expectation> {
     lines
 }
 
-/// By how much the cache and the simulator disagree.
+/// The largest difference between the cache and the simulator.
 pub(super) fn disagreement<'r>(
     figure: u32,
     hit_ratios: impl Iterator<Item = &'r HitRatio>,

@@ -1,15 +1,15 @@
-//! Throughput that falls as hits rise, predicted and measured (paper 1, figures 3,
-//! 5, 7, 8, 10, 12 and 14, whose prototype is the third line there).
+//! Throughput that falls as hits rise, predicted and measured (paper 1, figures 3, 5, 7, 8, 10, 12
+//! and 14; the third line there is the paper's prototype).
 //!
-//! Our list operations take some tens of nanoseconds and those of the paper 0.59 to 0.81 µs, each
-//! of which is a fetch of a line from one of 72 hyperthreads. So a hit's list operations are made
-//! to cost what the paper says, by a spin under the policy's lock (`Builder::list_costs`). All
-//! else is the cache as it is: one lock for all lists, two threads that meet there, 72 requests in
-//! flight before a backend that answers when its time is over and takes no core.
+//! Our list operations take some tens of nanoseconds, those of the paper 0.59 to 0.81 µs, because
+//! each fetches a line from one of 72 hyperthreads. So a spin under the policy's lock
+//! (`Builder::list_costs`) gives a hit's list operations the paper's costs. All else is the cache
+//! unchanged: one lock for all lists, two threads that meet there, 72 requests in flight before a
+//! backend that answers after a fixed time and takes no core.
 //!
-//! The model is told those costs, what the cache counted of its work, and what requests take
-//! outside the lock, by one thread at three hit ratios of a sweep. It is asked for all, with the
-//! threads that there are.
+//! The model gets those costs, the cache's counts of its work, and the time of requests outside the
+//! lock, by one thread at three hit ratios of a sweep. It predicts all points, with the existing
+//! threads.
 
 use std::time::Duration;
 
@@ -33,14 +33,13 @@ pub(super) const MPL: usize = 72;
 pub(super) const BACKENDS_US: [f64; 3] = [500.0, 100.0, 5.0];
 /// The paper's popularity.
 const ALPHA: f64 = 0.99;
-/// In flight where a miss is timed whose backend answers at once.
+/// Requests in flight while misses with an immediate backend are timed.
 const IN_FLIGHT: usize = 16;
 /// Capacities in hundredths of the keys, for hit ratios from 0.4 to 1.
 const CAPACITIES: [u64; 8] = [1, 3, 8, 15, 30, 50, 75, 110];
-/// Hundredths of the requests that are for new keys.
+/// Requests for new keys, in hundredths of all.
 const NEWCOMERS: [u64; 8] = [60, 50, 40, 30, 20, 10, 4, 0];
-/// The places of a sweep at which one thread is timed: where half of the requests miss, few do, and
-/// none.
+/// The places of a sweep at which one thread is timed: half of the requests miss, few, and none.
 const MIXED: usize = 1;
 const FEW: usize = LAST - 1;
 const LAST: usize = CAPACITIES.len() - 1;
@@ -50,19 +49,18 @@ const FILLS: u64 = 3;
 /// Runs in one cache, each with keys that no earlier run requested: one to fill it, and one for
 /// each backend.
 const RUNS: usize = 1 + BACKENDS_US.len();
-/// The share of the backend's capacity that a bypass may use: with all of it every request in
-/// flight would wait there, and none would be left for the cache.
+/// The share of the backend's capacity that a bypass may use: with all of it, all requests in
+/// flight would wait there, and none would use the cache.
 const SPARE: f64 = 0.5;
 
-/// The least cost of a tail operation here. Its own cost is lower, so it is part of this.
+/// The least cost of a tail operation here; it includes the operation's own, lower cost.
 const CHEAP_TAIL_US: f64 = 0.2;
-/// A run of fewer requests did nothing: not one, in any time that is measured here.
+/// A run with a lower rate made no request at all.
 const NOTHING_MOPS: f64 = 1e-6;
-/// A run without operations is repeated so often: on a busy machine a short run may have had no
-/// core.
+/// Most attempts of a run without operations: on a busy machine a short run may have had no core.
 const ATTEMPTS: usize = 10;
 
-/// The policies, as the cache runs them, and whose costs they are given.
+/// The policies, by the cache's names, and the paper's policies that give their costs.
 pub(super) const POLICIES: [(&str, PaperNetwork); 7] = [
     ("lru", PaperNetwork::Lru),
     ("every-hit+slru", PaperNetwork::Slru),
@@ -73,12 +71,12 @@ pub(super) const POLICIES: [(&str, PaperNetwork); 7] = [
     ("s3-fifo", PaperNetwork::S3Fifo),
 ];
 
-/// How the hit ratio is swept.
+/// The parameter that varies the hit ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Sweep {
     /// By the capacity, with the paper's popularity.
     Capacity,
-    /// Varies the share of new keys alone, to test the paper's claim that only the hit ratio of a
+    /// Varies only the share of new keys, to test the paper's claim that only the hit ratio of a
     /// workload matters.
     Newcomers,
 }
@@ -97,17 +95,16 @@ impl Sweep {
 /// The mitigation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kept {
-    /// Its list operations cost as much as the paper's; tail operations the most that the paper
-    /// allows.
+    /// List operations have the paper's costs; tail operations its upper limit.
     Costly,
-    /// The same, and a tail's change costs nothing: of that the paper knows that it is between, and
-    /// takes it so in its bounds.
+    /// The same, but tail operations cost nothing: the paper gives only an upper limit for them,
+    /// and takes 0 in its bounds.
     TailFree,
-    /// The same, and it costs [`CHEAP_TAIL_US`].
+    /// The same, but tail operations cost [`CHEAP_TAIL_US`].
     TailCheap,
-    /// The same, and requests bypass it while its lock is what limits it.
+    /// As [`Kept::Costly`], and requests bypass the cache while its lock is the limit.
     Bypassed,
-    /// It is as it is.
+    /// The cache unchanged.
     AsItIs,
 }
 
@@ -132,17 +129,17 @@ struct Place {
     runs: Vec<Vec<Stream>>,
 }
 
-/// A point that is measured.
+/// A measured point.
 pub(super) struct Cell {
     pub(super) sweep: Sweep,
     pub(super) policy: &'static str,
     pub(super) kept: Kept,
     pub(super) backend_us: f64,
-    /// In the order in which hits become more.
+    /// Its number, in the order of rising hit ratios.
     place: usize,
     runs: Vec<Run>,
     pub(super) foretold: f64,
-    /// The same if a free core goes to the request that has waited longest for one.
+    /// The prediction if a free core goes to the request that has waited longest.
     pub(super) gathered: f64,
     disturbed: usize,
 }
@@ -154,12 +151,12 @@ struct Run {
     hit_ratio: f64,
     /// Share of all requests.
     bypassed: f64,
-    /// For a finished request to the cache: how often it took the lock, the cost of its list
-    /// operations, and whether it missed.
+    /// For each finished request to the cache: lock acquisitions, the cost of its list operations,
+    /// and misses.
     turns: f64,
     spent_us: f64,
     missed: f64,
-    /// How often a miss that is done took the lock.
+    /// Lock acquisitions of a finished miss.
     turns_of_miss: f64,
 }
 
@@ -167,7 +164,7 @@ struct Run {
 #[derive(Clone, Copy, Debug)]
 struct Outside {
     hit_us: f64,
-    /// A hit where none miss: without a miss between them hits overlap.
+    /// A hit without any misses: hits overlap if no miss is between them.
     alone_us: f64,
     miss_us: f64,
     /// Requests that bypass the cache.
@@ -177,8 +174,7 @@ struct Outside {
 }
 
 impl Run {
-    /// Counts between two moments: those of one run with its warm-up, during which it does the
-    /// same.
+    /// Counts between two moments: those of one run, including its warm-up with the same work.
     fn between(before: (Stats, ListTurns), after: (Stats, ListTurns)) -> Self {
         let counted = |of: fn(&Stats) -> u64| (of(&after.0) - of(&before.0)) as f64;
         let misses = counted(|it| it.misses);
@@ -221,7 +217,7 @@ impl Cell {
         self.error_of(self.foretold)
     }
 
-    /// How far a throughput is.
+    /// Relative error of a predicted throughput.
     pub(super) fn error_of(&self, foretold: f64) -> f64 {
         foretold / self.mops().max(1e-9) - 1.0
     }
@@ -247,13 +243,13 @@ impl Cell {
     }
 }
 
-/// How much is measured.
+/// The extent of the experiment.
 struct Size {
     keys: u64,
     requests: usize,
     rounds: usize,
     run: Duration,
-    /// Requests that are simulated for a point.
+    /// Simulated requests for a point.
     simulated: u64,
 }
 
@@ -332,7 +328,7 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
 }
 
 fn places(size: &Size, threads: usize) -> Result<Vec<Place>, Failure> {
-    // A stream for each thread in each run, no two of them alike.
+    // A different stream for each thread in each run.
     let count = RUNS * threads;
     let of_runs = |streams: Vec<Stream>| streams.chunks(threads).map(<[_]>::to_vec).collect();
     let zipf = Workload::Zipf { alpha: ALPHA }
@@ -356,7 +352,7 @@ fn places(size: &Size, threads: usize) -> Result<Vec<Place>, Failure> {
     Ok(places)
 }
 
-/// A cell for each of the backends next to each other: they are measured in one cache.
+/// The cells of one place, with each backend, are adjacent: they are measured in one cache.
 fn cells(places: &[Place]) -> Vec<Cell> {
     let costly = POLICIES.map(|(policy, _)| (policy, Kept::Costly));
     let (lru, slru) = (POLICIES[0].0, POLICIES[1].0);
@@ -426,7 +422,7 @@ fn measure(
     let mut filled: Option<Ours<u64>> = None;
     for (cell, run) in cells.iter_mut().zip(1..) {
         let place = &places[cell.place];
-        // The backend's limit is part of what bypasses.
+        // The limit of a bypass depends on the backend, so it needs its own cache.
         let ours = match filled.take().filter(|_| cell.kept != Kept::Bypassed) {
             Some(ours) => ours,
             None => filled_cache(place, (cell.policy, cell.kept, cell.backend_us), size)?,
@@ -440,7 +436,7 @@ fn measure(
     Ok(())
 }
 
-/// A cache as it is after some use.
+/// A cache in the state after some use.
 fn filled_cache(
     place: &Place,
     (policy, kept, backend_us): (&str, Kept, f64),
@@ -474,7 +470,7 @@ fn timed(
     })
 }
 
-/// The first run in which anything was done.
+/// The first run with any operations.
 fn first_that_did_something(mut run: impl FnMut() -> Run) -> Option<Run> {
     (0..ATTEMPTS).map(|_| run()).find(|run| run.mops > NOTHING_MOPS)
 }
@@ -519,7 +515,7 @@ fn outside(
         let run = run(&filled(&places[place])?, &places[place].runs[1][..1], backend(0.0))?;
         Ok::<_, Failure>((1.0 - run.hit_ratio, 1.0 / run.mops - run.spent_us))
     };
-    // Both are of hits and misses: two unknowns.
+    // Both have hits and misses: two equations for two unknowns.
     let ((many, mixed_us), (few, few_us)) = (at(MIXED)?, at(FEW)?);
     let hit_us = ((few_us * many - mixed_us * few) / (many - few).max(1e-3)).max(0.0);
     let miss_us = (mixed_us - (1.0 - many) * hit_us) / many.max(1e-3);
@@ -532,8 +528,8 @@ fn outside(
     })
 }
 
-/// How many times as long requests take outside the lock with all threads, as FIFO's hits do,
-/// which have nothing to do there.
+/// Factor on the time outside the lock with all threads, from FIFO's hits, which do not use the
+/// lock.
 fn slower(fifo: &[Outside]) -> f64 {
     median(fifo.iter().map(|it| it.crowded_us / it.alone_us.max(1e-9))).max(1.0)
 }
@@ -565,7 +561,7 @@ fn network(cell: &Cell, outside: Outside, threads: usize) -> Result<Network, Mod
     Network::new(vec![lock], routes)?.on_cores(threads)
 }
 
-/// The throughput that the model gives. Simulated, because a spin always takes as long.
+/// The predicted throughput: simulated, because a spin has a constant time.
 fn foretell(
     cell: &Cell,
     outside: Outside,
@@ -593,7 +589,7 @@ mod tests {
     #[test]
     fn a_run_that_did_nothing_is_no_figure() {
         let of = |mops| Run { mops, ..Run::default() };
-        // The figures of a `Tally` without requests.
+        // The figures of a run without requests.
         let mut runs = [of(1e-9), of(1e-9), of(0.4)].into_iter();
         let found = first_that_did_something(|| runs.next().unwrap_or_default());
         assert_eq!(found.map(|run| run.mops), Some(0.4));

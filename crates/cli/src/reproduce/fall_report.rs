@@ -10,9 +10,9 @@ use crate::output;
 
 /// Required accuracy of the prediction for a policy.
 const CLOSE: f64 = 0.05;
-/// Above it probabilistic LRU is FIFO-like in the paper, which has 0.5 and 1 - 1/72.
+/// Above this q probabilistic LRU is FIFO-like in the paper, which has 0.5 and 1 - 1/72.
 const HIGH_Q: f64 = 0.9;
-/// Less than that from the peak to the end is no fall, as in the model's classes.
+/// A smaller loss from the peak to the end is no fall, as in the model's classes.
 const FALL: f64 = 0.01;
 
 /// A curve: one policy, sweep and backend, by rising hit ratio.
@@ -132,7 +132,7 @@ fn closeness(network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
     }
 }
 
-/// How many errors are small enough, and the largest.
+/// The number of errors within the limit, and the largest.
 fn close_and_worst(errors: &[f64]) -> (usize, f64) {
     let close = errors.iter().filter(|&&error| error <= CLOSE).count();
     (close, errors.iter().copied().fold(0.0, f64::max))
@@ -145,7 +145,7 @@ fn shape(network: PaperNetwork, curves: &[&Curve<'_>]) -> Expectation {
         let foretold = (curve.peak(|it| it.foretold), curve.loss(|it| it.foretold));
         let measured = (curve.peak(Cell::mops), curve.loss(Cell::mops));
         let (Some(expected), Some(found)) = (foretold.0, measured.0) else { continue };
-        // Where a curve is flat its highest point is anywhere.
+        // On a flat curve the highest point may be anywhere.
         met &= expected.mops() >= (1.0 - FALL) * found.mops();
         met &= (foretold.1 > FALL) == (measured.1 > FALL);
         seen.push(format!(
@@ -215,7 +215,7 @@ fn flatness(curves: &[Curve<'_>]) -> [Expectation; 2] {
     [of(" or above", least_seen, kept), of(", and no higher", most_seen, flat)]
 }
 
-/// The cache as it is.
+/// The unchanged cache.
 fn without(curves: &[Curve<'_>]) -> Expectation {
     let own: Vec<&Curve<'_>> = curves.iter().filter(|it| it.kept == Kept::AsItIs).collect();
     let fallen: Vec<&&Curve<'_>> = own.iter().filter(|it| it.loss(Cell::mops) > CLOSE).collect();
@@ -260,7 +260,7 @@ fn table(curves: &[Curve<'_>]) -> String {
     output::table(&headers, &["policy", "by"], rows)
 }
 
-/// How many points are predicted, with either order in which those that are due get a core.
+/// The number of accurate predictions, for either order in which due requests get a core.
 fn orders(cells: &[Cell]) -> String {
     let mut text = String::from("\npoints foretold to 5 %, and the worst\n");
     type Foretold = fn(&Cell) -> f64;

@@ -1,9 +1,9 @@
 //! The cells of paper 2: a policy beside the same policy with a frozen part.
 //!
-//! Both caches of a cell live at once. The one that freezes is driven until its controller
-//! has decided; then the two take turns in short rounds, the one that rests seeing no
-//! request. A gain is the median of the ratios within a round, and of the frozen cache as it
-//! is *then*: what waiting, learning and trying cost is in figures 10 and 13.
+//! Both caches of a cell live at once. The one that freezes is driven until its controller has
+//! decided; then the two take turns in short rounds, and the resting one gets no requests. A gain
+//! is the median of the ratios within a round, with the frozen cache in *that* state: figures 10
+//! and 13 have the cost of waiting, learning and trying.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -24,24 +24,22 @@ use crate::output::{Row, row};
 /// Exponent of the paper's synthetic workload.
 const ALPHA: f64 = 0.99;
 
-/// Requests drawn for each key and turn: enough that a stream that starts again does not request
-/// fewer keys.
+/// Requests drawn for each key and turn: enough that a repeated stream does not request fewer keys.
 const DRAWN_PER_KEY: u64 = 20;
 
-/// How many times as long as its construction something stays frozen: the authors' choice.
+/// Lifetime of a frozen share, in multiples of its construction time: the authors' choice.
 pub(super) const LIFETIME: u32 = 20;
 
 /// The requests.
 pub(super) enum Load {
-    /// Zipf 0.99 with a short name: the keys, and streams for some numbers of threads, turn after
-    /// turn.
+    /// Zipf 0.99 with a short name: the keys, and streams for some numbers of threads, by turn.
     Zipf(&'static str, u64, Vec<(usize, Vec<Stream>)>),
-    /// A trace by a short name, dealt out among the threads.
+    /// A trace with a short name, divided among the threads.
     Trace(&'static str, Trace),
 }
 
 impl Load {
-    /// Zipf's law, drawn for numbers of threads and so many turns.
+    /// Zipf's law, drawn for some numbers of threads and `turns` turns.
     pub(super) fn zipf(
         name: &'static str,
         keys: u64,
@@ -81,7 +79,7 @@ impl Load {
         ((self.objects() as f64 * percent / 100.0).round() as u64).max(1)
     }
 
-    /// The streams of one of several turns: other draws, or the trace from further on.
+    /// The streams of one of several turns: different draws, or a later part of the trace.
     fn streams(&self, threads: usize, turn: usize, turns: usize) -> Vec<Stream> {
         match self {
             Load::Zipf(_, _, drawn) => {
@@ -103,7 +101,7 @@ impl Load {
     }
 }
 
-/// Where two caches were measured beside each other.
+/// The place of a comparison of two caches.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spot {
     pub(super) figure: u32,
@@ -114,11 +112,11 @@ pub(super) struct Spot {
     pub(super) backend_us: u64,
 }
 
-/// How long is measured.
+/// The duration of measurements.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Extent {
     pub(super) rounds: usize,
-    /// Runs from the beginning, with the controller and without each.
+    /// Runs from the beginning, each with and without the controller.
     pub(super) settlings: usize,
     pub(super) warmup: Duration,
     pub(super) measured: Duration,
@@ -141,11 +139,12 @@ impl Side {
     }
 }
 
-/// Two runs from the beginning, of the policy alone and with its controller until that had decided.
+/// Two runs from the beginning until the controller had decided: the policy alone, and with the
+/// controller.
 #[derive(Clone, Copy)]
 struct Settling {
     seconds: f64,
-    /// Millions of requests a second: alone, and with it.
+    /// Millions of requests a second: alone, and with the controller.
     mops: [f64; 2],
 }
 
@@ -169,7 +168,7 @@ pub(super) struct Cell {
     settlings: Vec<Settling>,
     /// Seconds of each round that were measured.
     round: f64,
-    /// At the end.
+    /// The state at the end.
     pub(super) state: FreezingState,
 }
 
@@ -180,8 +179,8 @@ impl Cell {
         median(pairs.map(|(frozen, base)| frozen / base.max(1e-9)))
     }
 
-    /// The gain over whole runs, from the beginning to the end of the rounds, so it includes the
-    /// cost of waiting, learning and trying. The median of alternating runs.
+    /// The gain over whole runs, to the end of the rounds, so it includes the cost of waiting,
+    /// learning and trying. The median of alternating runs.
     pub(super) fn whole_gain(&self) -> f64 {
         let sum = |side: &Side| side.mops.iter().sum::<f64>() * self.round;
         let [base, frozen] = [&self.base, &self.frozen].map(sum);
@@ -192,8 +191,9 @@ impl Cell {
         median(self.settlings.iter().map(gain))
     }
 
-    /// The excess of hits in the frozen cache over the other, of all requests. Like the gain, from
-    /// each round separately: parts of a trace differ by more than freezing changes.
+    /// The excess of hits in the frozen cache over the other, as a share of all requests. Like the
+    /// gain, from each round separately: parts of a trace differ by more than the effect of
+    /// freezing.
     pub(super) fn hits_more(&self) -> f64 {
         let pairs = self.frozen.hit_ratios.iter().zip(&self.base.hit_ratios);
         median(pairs.map(|(frozen, base)| frozen - base))
@@ -213,8 +213,7 @@ impl Cell {
         self.usual_phase().map_or_else(String::new, phase_name)
     }
 
-    /// The share that was frozen in the rounds of that phase, their median: at the end it may be
-    /// another phase.
+    /// The median frozen share over the rounds of that phase: the end may be in another phase.
     pub(super) fn share(&self) -> f64 {
         let rounds = self.phases.iter().zip(&self.shares);
         let usual = rounds.filter(|(phase, _)| Some(**phase) == self.usual_phase());
@@ -252,8 +251,8 @@ pub(super) fn phase_name(phase: FreezingPhase) -> String {
     format!("{phase:?}").to_lowercase()
 }
 
-/// A cache by name, full of the first objects, in which a frozen share lasts so many times as long
-/// as its construction.
+/// A cache by name, full of the first objects. A frozen share lasts `lifetime` times its
+/// construction time.
 fn cache(name: &str, lifetime: u32, capacity: u64) -> Result<Ours<u64>, Failure> {
     let setup: Setup = name.parse().map_err(Failure::usage)?;
     let builder = setup.builder(capacity);
@@ -267,7 +266,7 @@ fn cache(name: &str, lifetime: u32, capacity: u64) -> Result<Ours<u64>, Failure>
     Ok(ours)
 }
 
-/// As the paper's, who wait for a miss before they go on: one request a thread.
+/// One request in flight for each thread, as in the paper, where a thread waits for its miss.
 fn backend(spot: &Spot) -> Backend {
     Backend::new(Duration::from_micros(spot.backend_us), spot.threads)
 }
@@ -337,7 +336,7 @@ pub(super) fn compare(load: &Load, spot: Spot, extent: &Extent) -> Result<Cell, 
 }
 
 /// Runs the policy with its controller from the beginning, until that has decided, and alone for as
-/// long: after it, or before it for as long as the `last` one took.
+/// long: afterwards, or before, for the time of the `last` one.
 fn settle(
     [alone, with]: [&Ours<u64>; 2],
     last: Option<Duration>,
@@ -379,7 +378,7 @@ fn frozen_share_of_hits(before: &Stats, now: &Stats) -> f64 {
 /// The counts of a cache in an interval.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moment {
-    /// Since the beginning.
+    /// Time since the beginning.
     pub(super) seconds: f64,
     pub(super) mops: f64,
     pub(super) hit_ratio: f64,
@@ -391,21 +390,21 @@ pub(super) struct Moment {
 pub(super) struct History {
     pub(super) load: &'static str,
     pub(super) spot: Spot,
-    /// A frozen share lasts so many times as long as its construction.
+    /// Lifetime of a frozen share, in multiples of its construction time.
     pub(super) lifetime: u32,
     pub(super) moments: Vec<Moment>,
     pub(super) state: FreezingState,
 }
 
 impl History {
-    /// The median throughput of a phase, in moments that were in it from end to end.
+    /// The median throughput of a phase, over the intervals entirely within it.
     pub(super) fn mops(&self, phase: FreezingPhase) -> Option<f64> {
         let inside = self.moments.windows(2).filter(|of| of.iter().all(|it| it.phase == phase));
         let mops: Vec<f64> = inside.map(|of| of[1].mops).collect();
         (!mops.is_empty()).then(|| median(&mops))
     }
 
-    /// The mean throughput from when something was first frozen, if it ever was.
+    /// The mean throughput since the first freezing, if there was any.
     pub(super) fn mops_since_frozen(&self) -> Option<f64> {
         let since = self.moments.iter().skip_while(|it| it.phase != FreezingPhase::Frozen);
         let mops: Vec<f64> = since.map(|moment| moment.mops).collect();
@@ -461,7 +460,7 @@ impl History {
     }
 }
 
-/// Between two looks at a cache that runs.
+/// Time between two samples of a running cache.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// Drives a cache from its beginning until some time after its controller has decided.

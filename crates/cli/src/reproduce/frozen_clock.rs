@@ -1,5 +1,5 @@
-//! A cache whose clock is moved by its requests alone, so that what its controller measures and
-//! does is the same in every run.
+//! A cache whose clock only its requests move, so that its controller measures and does the same in
+//! every run.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use frazil_driver::Simulated;
 
 use crate::failure::Failure;
 
-/// Nanoseconds of a request: a frozen hit, another hit, and a miss until its value is present.
+/// Nanoseconds of a request: a frozen hit, another hit, and a miss with the insertion of its value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Costs {
     pub(super) frozen_ns: u64,
@@ -38,7 +38,7 @@ pub(super) struct Bench<'a> {
     keys: Box<dyn Iterator<Item = u64> + 'a>,
     asked: u64,
     stepped: Duration,
-    /// Until the controller wants to look again; none if it has no say.
+    /// Time until the next step of the controller; `None` without it.
     idle: Option<Duration>,
 }
 
@@ -71,17 +71,17 @@ impl<'a> Bench<'a> {
         Ok(Bench { cache, costs, keys, asked: 0, stepped, idle })
     }
 
-    /// The time by its clock.
+    /// The time on the cache's clock.
     pub(super) fn now(&self) -> Duration {
         self.costs.time(&self.cache.stats())
     }
 
-    /// Leaves the controller out from now on.
+    /// Stops the controller.
     pub(super) fn control_no_more(&mut self) {
         self.idle = None;
     }
 
-    /// Makes so many requests. Returns the shares of frozen hits, and of misses.
+    /// Makes `requests` requests. Returns the shares of frozen hits, and of misses.
     pub(super) fn ask(&mut self, requests: u64) -> [f64; 2] {
         let before = self.cache.stats();
         for _ in 0..requests {

@@ -1,6 +1,6 @@
-//! Of paper 2 what needs no two caches: figure 5, what was learnt beside what came of it, and
-//! figure 11, what becomes of the hits, both by a clock that hits and misses move, so that they
-//! repeat exactly; and figure 12, what a hit takes.
+//! The figures of paper 2 that need only one cache. Figure 5: the learned hits beside the real
+//! ones; figure 11: the change of hits. Both use a clock that hits and misses move, so that they
+//! repeat exactly. Figure 12: the time of a hit.
 
 use std::sync::Barrier;
 use std::time::Instant;
@@ -21,7 +21,7 @@ const SHARES: [f64; 3] = [0.1, 0.3, 0.5];
 pub(super) struct Promise {
     pub(super) policy: &'static str,
     pub(super) share: f64,
-    /// Frozen hits, of all requests; and misses.
+    /// Shares of frozen hits and of misses, of all requests.
     pub(super) learnt: [f64; 2],
     pub(super) got: [f64; 2],
 }
@@ -55,7 +55,7 @@ pub(super) fn promises(policy: &'static str, objects: u64) -> Result<Vec<Promise
     let trace = zipf(objects, 50 * objects)?;
     let mut bench = Bench::new(policy, Freezing::Learned, capacity, COSTS, endless(&trace))?;
     let mut curve = Vec::new();
-    // Waiting and learning take some 20 requests an entry each, and some seconds of the clock.
+    // Waiting and learning take some 20 requests an entry each, and some seconds on the clock.
     for _ in 0..200 * capacity.max(100_000) {
         bench.request();
         let state = bench.cache.freezing_state();
@@ -69,7 +69,7 @@ pub(super) fn promises(policy: &'static str, objects: u64) -> Result<Vec<Promise
     bench.cache.thaw();
     let mut promises = Vec::new();
     for share in SHARES {
-        // In the order of a cache that nothing was frozen of for a while.
+        // Restores the order of a cache with nothing frozen.
         bench.ask(10 * capacity);
         bench.cache.freeze(share);
         let got = bench.ask(10 * capacity);
@@ -89,15 +89,15 @@ pub(super) struct Hits {
     pub(super) percent: f64,
     /// Without freezing, and with the chosen share frozen.
     pub(super) ratios: [f64; 2],
-    /// With everything frozen by hand, and anew when it is old.
+    /// With everything frozen by hand, and again when it is old.
     pub(super) whole: f64,
-    /// Frozen hits, of all hits; and the frozen share at the end.
+    /// Frozen hits, as a share of all hits; and the frozen share at the end.
     pub(super) frozen_hits: f64,
     pub(super) share: f64,
 }
 
 impl Hits {
-    /// The change of the hit ratio over the hit ratio, if there was a hit.
+    /// The relative change of the hit ratio, if there was a hit.
     pub(super) fn change(&self) -> Option<f64> {
         let [base, frozen] = self.ratios;
         (base > 0.0).then(|| (frozen - base) / base)
@@ -120,10 +120,10 @@ impl Hits {
     }
 }
 
-/// Requests that the controller has before hits are counted, and as many that are, at least.
+/// Requests for the controller before hits are counted, and least number of counted requests.
 const HITS_COUNTED: u64 = 1_000_000;
 
-/// Counts hits on a trace from its second turn on, with and without.
+/// Counts hits on a trace from its second turn on, with freezing and without.
 pub(super) fn hits(
     load: &'static str,
     trace: &Trace,
@@ -171,7 +171,7 @@ fn nearest(curve: &[CurvePoint], share: f64) -> Option<CurvePoint> {
     curve.iter().copied().min_by(|one, other| distance(one).total_cmp(&distance(other)))
 }
 
-/// A trace over and over.
+/// A trace, repeated endlessly.
 fn endless(trace: &Trace) -> impl Iterator<Item = u64> {
     trace.ids.iter().cycle().map(|&id| u64::from(id))
 }
@@ -187,19 +187,19 @@ pub(super) struct HitLatency {
     pub(super) threads: usize,
     /// The frozen hits' share of the hits.
     pub(super) frozen_share: f64,
-    /// Of frozen keys; of the same keys while nothing is frozen; of the other keys while some are
-    /// frozen; and of those while nothing is.
+    /// Hits on frozen keys; on the same keys while nothing is frozen; on the other keys while some
+    /// are frozen; and on these while nothing is.
     pub(super) frozen_ns: f64,
     pub(super) thawed_ns: f64,
-    /// Of the same keys in a cache with the same content whose hits do no work: found in the
-    /// ordinary index, without a change of the order.
+    /// Hits on the same keys in a cache with the same content whose hits do no work: look-ups in
+    /// the ordinary index without a change of the order.
     pub(super) indexed_ns: f64,
     pub(super) other_ns: f64,
     pub(super) other_thawed_ns: f64,
 }
 
 impl HitLatency {
-    /// The mean of all hits with half of the entries frozen, and without.
+    /// The mean of all hits with half of the entries frozen, and without frozen entries.
     pub(super) fn means(&self) -> [f64; 2] {
         let mean =
             |one: f64, other: f64| self.frozen_share * one + (1.0 - self.frozen_share) * other;
@@ -267,14 +267,14 @@ pub(super) fn hit_latency(
     })
 }
 
-/// Rounds in which hits are timed; the least is taken, as what disturbs only adds.
+/// Rounds in which hits are timed; the least time counts, because disturbances only add time.
 const ROUNDS: usize = 7;
 
-/// Nanoseconds of a hit, of threads that each ask for all keys.
+/// Nanoseconds of a hit, with threads that each request all keys.
 fn time(ours: &Ours<u64>, keys: &[u64], threads: usize) -> f64 {
     let start = Barrier::new(threads);
     let ask = |thread: usize| {
-        // Each from another key on, so that they do not follow one another.
+        // Each starts from another key, so that they do not follow one another.
         let (front, back) = keys.split_at(thread * keys.len() / threads);
         let mut session = ours.session();
         start.wait();

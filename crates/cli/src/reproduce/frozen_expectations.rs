@@ -11,14 +11,14 @@ use crate::output::{self, row};
 /// The paper's LFU: a hit waits for its lock, and counts.
 pub(super) const LFU: &str = "every-hit+lfu";
 
-/// A gain that is no loss.
+/// Gains above this count as no loss.
 const NO_LOSS: f64 = 0.97;
-/// Hits that may be lost where nothing is gained, of all requests.
+/// Acceptable loss of hits without a gain, as a share of all requests.
 const FEW_HITS: f64 = 0.01;
-/// A gain that is none of these rounds.
+/// A gain above the noise of these rounds.
 const GAIN: f64 = 1.1;
 
-/// All that was measured.
+/// All measurements.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) cells: Vec<Cell>,
@@ -52,18 +52,18 @@ impl Beside {
     }
 }
 
-/// On how many traces LRU is better than FIFO by some measure, and on how many it is worse.
+/// The number of traces on which LRU is better than FIFO by some measure, and on which it is worse.
 pub(super) struct Face {
     pub(super) what: &'static str,
     pub(super) frozen: bool,
     pub(super) lru: usize,
     pub(super) fifo: usize,
-    /// By less than a hundredth.
+    /// Traces with a difference below a hundredth.
     pub(super) even: usize,
 }
 
 impl Findings {
-    /// The spots of figure 8 of a policy with the most threads.
+    /// The spots of a policy in figure 8, with the most threads.
     fn of_policy(&self, policy: &str) -> Vec<&Cell> {
         let most = self.cells.iter().map(|cell| cell.spot.threads).max().unwrap_or(1);
         let wanted = |cell: &&Cell| {
@@ -178,7 +178,7 @@ fn figure_8(findings: &Findings) -> Vec<Expectation> {
     all
 }
 
-/// The largest value, which should be nowhere above its limit, and its place.
+/// The largest value, which should never exceed its limit, and its place.
 fn losses(findings: &Findings) -> Vec<Expectation> {
     let measured = || findings.cells.iter().filter(|cell| cell.spot.figure == 8);
     let place = |cell: &Cell| {
@@ -251,7 +251,7 @@ fn figure_10(findings: &Findings) -> Vec<Expectation> {
 /// Workloads that mostly request objects in order, repeatedly.
 const SCANS: [&str; 3] = ["loop", "lirs-loop", "p3"];
 
-/// A smaller change is none: those the paper leaves out as well.
+/// The least relevant change: the paper omits smaller ones as well.
 const CHANGE: f64 = 1.02;
 
 fn figure_11(hits: &Hits) -> Expectation {

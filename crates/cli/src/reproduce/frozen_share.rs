@@ -1,5 +1,5 @@
-//! Paper 2's figure 10 by a clock that only requests move: whether the controller finds the share
-//! that is best to freeze, beside the same cache in which one share is frozen all the time.
+//! Paper 2's figure 10 by a clock that only requests move: whether the controller finds the best
+//! share to freeze, compared with the same cache with one share frozen all the time.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::failure::Failure;
 use crate::output::{self, row};
 use crate::progress::Progress;
 
-/// Shares that are frozen for comparison, besides none.
+/// Frozen shares for comparison, besides 0.
 const SHARES: [f64; 6] = [0.1, 0.3, 0.5, 0.7, 0.9, 1.0];
 /// Their number in a quick run.
 const FEW: [f64; 1] = [0.9];
 /// Time that a share stays frozen, in multiples of its thawed time: the authors' lifetime, and a
-/// short one for workloads that change soon.
+/// short one for workloads that change quickly.
 const LIFETIMES: [u32; 2] = [20, 2];
 /// Time for which a fixed share is thawed, so that the order learns the new hot entries.
 const THAWED: Duration = Duration::from_secs(2);
@@ -28,10 +28,10 @@ const EXPONENT: f64 = 0.99;
 
 /// Entries of the caches.
 const CAPACITY: u64 = 10_000;
-/// A hit that waits for a lock, and a backend that answers as 25 such hits. All is fifty times as
-/// slow as the caches are, and seconds pass for fewer requests.
+/// A hit that waits for a lock, and a backend as slow as 25 such hits. All is fifty times as slow
+/// as in the caches, so that seconds take fewer requests.
 const LOCKED: Costs = Costs { frozen_ns: 1_000, dynamic_ns: 10_000, miss_ns: 250_000 };
-/// A hit that is hardly slower than a frozen one.
+/// A hit hardly slower than a frozen one.
 const CHEAP: Costs = Costs { dynamic_ns: 1_050, ..LOCKED };
 
 /// The requests, with a short name.
@@ -39,11 +39,11 @@ const CHEAP: Costs = Costs { dynamic_ns: 1_050, ..LOCKED };
 struct Load {
     name: &'static str,
     costs: Costs,
-    /// Keys under Zipf's law that stay as they are.
+    /// Keys under Zipf's law, constant over time.
     keys: u64,
-    /// One in so many requests is for a key of the window; 0 for none.
+    /// One request in `every` is for a key of the window; 0 for none.
     every: u64,
-    /// The window's keys, and requests after which its oldest goes and another comes.
+    /// The window's keys, and the requests after which a new key replaces the oldest.
     window: u64,
     moves: u64,
 }
@@ -54,7 +54,7 @@ const LOADS: [Load; 5] = [
     Load { name: "still", costs: LOCKED, keys: 12_000, every: 0, window: 0, moves: 1 },
     Load { name: "cheap", costs: CHEAP, keys: 12_000, every: 0, window: 0, moves: 1 },
     Load { name: "moving", costs: LOCKED, keys: 1, every: 1, window: 8_000, moves: 20 },
-    // Written after all rules of the controller were fixed, and not used before.
+    // Added after all rules of the controller were fixed, and not used before.
     Load { name: "half", costs: LOCKED, keys: 7_000, every: 2, window: 1_000, moves: 1_000 },
 ];
 
@@ -70,13 +70,13 @@ impl Load {
         Ranks::new(weights.scan(0.0, add).collect())
     }
 
-    /// The keys, without end. A repeated trace would be wrong: its next keys are those that the
-    /// cache has just lost.
+    /// The keys, endlessly. A repeated trace would be wrong: its next keys are those that the cache
+    /// has just evicted.
     fn requests(self, ranks: &Ranks) -> impl Iterator<Item = u64> + '_ {
         let Load { every, window, moves, .. } = self;
         let mut state = 7u64;
         (0u64..).map(move |index| {
-            // Knuth's generator; the upper half is the better one.
+            // Knuth's generator; its upper half is more random.
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let drawn = state >> 33;
             if every > 0 && index.is_multiple_of(every) {
@@ -88,11 +88,12 @@ impl Load {
     }
 }
 
-/// Keys by their shares of the requests. A search by halves would take longer than the cache.
+/// Keys by their shares of the requests. A binary search would take longer than the cache.
 struct Ranks {
     /// Cumulated frequency of each key and all before it.
     cumulated: Vec<f64>,
-    /// For as many equal parts of all requests as there are keys: the rank of the first request.
+    /// All requests in as many equal parts as there are keys: the rank of each part's first
+    /// request.
     starts: Vec<usize>,
 }
 
@@ -104,8 +105,7 @@ impl Ranks {
         Ranks { cumulated, starts }
     }
 
-    /// Number of keys that have at most this share of all requests, below 1, together with those
-    /// before them.
+    /// Number of keys whose cumulated share of the requests is at most `unit`, which is below 1.
     fn at(&self, unit: f64) -> usize {
         let number = (unit * self.starts.len() as f64) as usize;
         let mut rank = self.starts[number.min(self.starts.len() - 1)];
@@ -120,7 +120,7 @@ impl Ranks {
 #[derive(Clone, Copy, Debug)]
 struct Fixed {
     share: f64,
-    /// None where nothing is frozen.
+    /// `None` if nothing is frozen.
     lifetime: Option<u32>,
     rates: Rates,
 }
@@ -138,7 +138,7 @@ struct Found {
     policy: &'static str,
     fixed: Vec<Fixed>,
     rates: Rates,
-    /// The mean share in the second half, and of it while something was frozen.
+    /// The mean frozen share in the second half, and the part of it with something frozen.
     mean_share: f64,
     share: f64,
     state: FreezingState,
@@ -154,13 +154,13 @@ impl Found {
         self.fixed.iter().fold(none, faster)
     }
 
-    /// With everything frozen for so many times the thawed time.
+    /// The rate with everything frozen for `lifetime` times the thawed time.
     fn whole_frozen(&self, lifetime: u32) -> Option<f64> {
         let is = |it: &&Fixed| it.share >= 1.0 && it.lifetime == Some(lifetime);
         self.fixed.iter().find(is).map(|it| it.rates.late)
     }
 
-    /// The controller's speed over that of the fastest fixed share.
+    /// The controller's speed relative to the fastest fixed share.
     fn of_best(&self) -> f64 {
         self.rates.late / self.best().rates.late.max(1e-9)
     }
@@ -171,7 +171,7 @@ impl Found {
         never.map(|it| it.rates).unwrap_or_default()
     }
 
-    /// Speed of the whole run over that of the cache without freezing.
+    /// Speed of the whole run relative to the cache without freezing.
     fn whole_gain(&self) -> f64 {
         self.rates.whole / self.never().whole.max(1e-9)
     }
@@ -208,7 +208,7 @@ impl Found {
     }
 }
 
-/// Requests for so long.
+/// Makes requests for `time`; returns their number.
 fn ask_for(bench: &mut Bench<'_>, time: Duration) -> u64 {
     let (until, mut asked) = (bench.now() + time, 0);
     while bench.now() < until {
@@ -218,7 +218,7 @@ fn ask_for(bench: &mut Bench<'_>, time: Duration) -> u64 {
     asked
 }
 
-/// Requests and the time when the half was over, and at the end.
+/// From the number of requests and the time at the half, and at the end.
 fn rates(began: Duration, half: (u64, Duration), end: (u64, Duration)) -> Rates {
     Rates {
         whole: thousands(end.0, end.1 - began),
@@ -286,7 +286,7 @@ pub(super) fn run(quick: bool) -> Result<Report, Failure> {
     })
 }
 
-/// The controller's share must come so near to the best fixed share.
+/// The controller must reach this part of the best fixed share's speed.
 const NEAR: f64 = 0.9;
 /// If freezing never pays, the search may cost this share of the whole run.
 const NO_LOSS: f64 = 0.97;
@@ -308,8 +308,7 @@ fn figure_10(found: &Found) -> Expectation {
     }
 }
 
-/// Workloads whose hot keys change must be frozen anew more often than others: the paper's clusters
-/// 45 and 17.
+/// Workloads with changing hot keys must be frozen anew more often: the paper's clusters 45 and 17.
 fn figure_14(found: &[Found]) -> Option<Expectation> {
     let of = |load: &str| {
         let found = found.iter().find(|it| (it.load, it.policy) == (load, "lru"))?;
@@ -336,7 +335,7 @@ fn verdicts(found: &[Found]) -> String {
     format!("What the controller tells at the end\n\n{lines}")
 }
 
-/// Lets the controller find a share, and freezes each of some for comparison.
+/// Lets the controller find a share, and freezes fixed ones for comparison.
 fn find(
     policy: &'static str,
     load: Load,
@@ -419,7 +418,7 @@ fn table(found: &[Found]) -> String {
     )
 }
 
-/// Figure 14 by the clock: all frozen and never, by how long it stays so.
+/// Figure 14 by the clock: everything frozen, by lifetime, and nothing frozen.
 fn lifetimes(found: &[Found]) -> String {
     let row = |it: &Found| {
         let of = |lifetime| {

@@ -1,13 +1,12 @@
 //! Paper 2's figures 5 and 8 to 16, by shape.
 //!
-//! `frozen+P` beside P: the cache with its controller in a thread of its own, and the same
-//! policy that never freezes. Zipf 0.99 over a fifth of the paper's million keys, because a
-//! controller waits and learns for as many requests as there are entries, some times over,
-//! and there are many cells; a miss waits 5 µs, as there. `lru`, `lfu` and `fifo` are the
-//! paper's bases; `mobius` is ours, which has nothing to gain in a hit.
+//! `frozen+P` beside P: the cache with its controller in its own thread, and the same policy
+//! without freezing. Zipf 0.99 over a fifth of the paper's million keys, because a controller waits
+//! and learns for several requests an entry, and there are many cells; a miss waits 5 µs, as in the
+//! paper. `lru`, `lfu` and `fifo` are the paper's bases; `mobius` is ours, whose hits have nothing
+//! to gain.
 //!
-//! **One list, one lock.** The paper's caches are cut into 16 parts with a lock each; ours is
-//! whole.
+//! **One list, one lock.** The paper's caches have 16 shards with a lock each; ours has one.
 //!
 //! **Left out**: figure 17 (RocksDB).
 
@@ -27,7 +26,7 @@ use crate::progress::Progress;
 
 use draw::{Look, Panel, Series, Shape, lines};
 
-/// The settings of every figure except 16b.
+/// Latency of a miss in every figure except 16b.
 const BACKEND_US: u64 = 5;
 /// The paper's three, and ours.
 const POLICIES: [&str; 4] = ["fifo", "lru", LFU, "mobius"];
@@ -35,14 +34,14 @@ const POLICIES: [&str; 4] = ["fifo", "lru", LFU, "mobius"];
 const LEARNT: [&str; 3] = ["lru", "lfu", "mobius"];
 /// Capacities as shares of the keys of Zipf's law: the paper's three hit ratios.
 const PERCENTS: [f64; 3] = [0.4, 25.0, 50.0];
-/// Where one is enough.
+/// The capacity if one is enough.
 const PERCENT: f64 = 25.0;
-/// Capacity as a share of the keys, if a cache should certainly be frozen.
+/// Capacity as a share of the keys with which a cache should certainly freeze.
 const LARGE: f64 = 80.0;
-/// Beside LRU in figure 16a.
+/// LRU and its relaxed variants in figure 16a.
 const RELAXED: [&str; 3] = ["lru", "lru-relaxed", "lru-sampled"];
 
-/// For figure 5: fewer, and a point of the curve has a hundred requests.
+/// Objects for figure 5: fewer than elsewhere; a point of the curve then has a hundred requests.
 const CURVE_OBJECTS: u64 = 20_000;
 
 /// Real traces, by short names.
@@ -64,7 +63,7 @@ const TRACES: [(&str, &str); 13] = [
 /// The policies of figure 11.
 const COUNTED: [&str; 5] = ["twitter52", "oltp", "lirs-loop", "p3", "loop"];
 
-/// Capacities as shares of a trace's objects. In a loop a tenth does not predict a half.
+/// Capacity as a share of a trace's objects. In a loop a tenth does not predict a half.
 fn percent(trace: &str) -> f64 {
     if trace.ends_with("loop") { 50.0 } else { 10.0 }
 }
@@ -73,16 +72,16 @@ fn percent(trace: &str) -> f64 {
 struct Plan {
     objects: u64,
     extent: Extent,
-    /// For traces, whose gains are nearer to 1.
+    /// Rounds for traces, whose gains are nearer to 1.
     trace_rounds: usize,
     policies: &'static [&'static str],
     percents: &'static [f64],
-    /// For figure 8, the most last.
+    /// Numbers of threads for figure 8, the largest last.
     threads: &'static [usize],
-    /// More sizes of figure 16a, and backends of 16b.
+    /// Additional sizes of figure 16a, and backends of 16b.
     sizes: &'static [f64],
     backends: &'static [u64],
-    /// How long figure 13 goes on after the controller has decided, and how long 14.
+    /// Duration of figure 13 after the controller has decided, and of figure 14.
     longer: Duration,
     lasting: Duration,
     /// For figure 14.
@@ -193,7 +192,7 @@ impl Plan {
     }
 }
 
-/// Zipf's law, a loop, and traces if there are any: those that are wanted by name, or all.
+/// Zipf's law, a loop, and traces if there are any: those requested by name, or all.
 fn loads(plan: &Plan, traces: Option<&Path>, names: &[String]) -> Result<Vec<Load>, Failure> {
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|it| it == name);
     let turns = plan.extent.rounds + 1;
@@ -202,7 +201,7 @@ fn loads(plan: &Plan, traces: Option<&Path>, names: &[String]) -> Result<Vec<Loa
         loads.push(Load::zipf("zipf", plan.objects, plan.threads, turns)?);
     }
     if !plan.backends.is_empty() && is_wanted("zipf-small") {
-        // So few that a controller has learnt in time with the slowest.
+        // Few enough keys that the controller of the slowest policy has learned in time.
         loads.push(Load::zipf("zipf-small", plan.objects / 10, &[plan.most()], turns)?);
     }
     if let Some(folder) = traces {
@@ -221,7 +220,7 @@ fn loads(plan: &Plan, traces: Option<&Path>, names: &[String]) -> Result<Vec<Loa
 }
 
 /// Runs the experiment. Real traces take part if their folder is given. If only some workloads are
-/// requested, figures 5 and 12 are left out, because they use none of them.
+/// requested, figures 5 and 12 are omitted, because they use none of them.
 pub(super) fn run(
     quick: bool,
     traces: Option<&Path>,
@@ -304,7 +303,7 @@ fn report(findings: &Findings) -> Report {
     }
 }
 
-/// A table, if anything is in it.
+/// A table, unless it is empty.
 fn titled(title: &str, headers: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
     if rows.is_empty() {
         return String::new();
@@ -407,7 +406,7 @@ fn phases(findings: &Findings) -> String {
     )
 }
 
-/// Figure 15: on how many traces LRU is better than FIFO, and on how many worse.
+/// Figure 15: the number of traces on which LRU is better than FIFO, and worse.
 fn faces(findings: &Findings) -> String {
     let row = |face: &Face| {
         let Face { what, frozen, lru, fifo, even } = face;

@@ -1,9 +1,8 @@
 //! Paper 4's figures 2, 5 and 7 to 13, by shape.
 //!
-//! The paper's traces are of 103 virtual disks, 14 disks and one CDN, and of them one is to be had,
-//! in part. What takes part is in [`super::gl_cells`], half a million records of each. Figures 1, 3
-//! and 4 are drawings; 6 is of a prototype, and left out, as is 14, which is 7 after another
-//! warm-up.
+//! The paper's traces are of 103 virtual disks, 14 disks and one CDN; part of one is available.
+//! [`super::gl_cells`] has the traces used here, half a million records of each. Figures 1, 3 and 4
+//! are drawings. Figure 6, of a prototype, and 14, which is 7 after another warm-up, are omitted.
 
 use std::path::Path;
 
@@ -29,7 +28,7 @@ pub(super) const ORACLES: [&str; 3] =
 /// Numbers of features of figure 9c.
 pub(super) const SHOWN: [&str; 4] =
     ["gl-cache:features=1", "gl-cache:features=2", "gl-cache:features=3", E];
-/// Figures 10 to 12: one parameter of E, the others as they are.
+/// Figures 10 to 12: one parameter of E varies.
 pub(super) const SEGMENTS: [&str; 5] = [
     "gl-cache:segment=1",
     "gl-cache:segment=20",
@@ -41,20 +40,20 @@ pub(super) const FRACTIONS: [&str; 4] =
     [E, "gl-cache:fraction=0.05", "gl-cache:fraction=0.2", "gl-cache:fraction=0.5"];
 pub(super) const MERGES: [&str; 4] =
     [E, "gl-cache:merge=3", "gl-cache:merge=5", "gl-cache:merge=10"];
-/// Small and large caches, of the footprint.
+/// Small and large caches, in percent of the footprint.
 pub(super) const PERCENTS: [f64; 2] = [1.0, 10.0];
-/// For figures 9 to 12.
+/// Capacity for figures 9 to 12.
 pub(super) const PERCENT: f64 = 10.0;
 /// Objects in the groups of figure 2.
 pub(super) const GROUPS: [usize; 5] = [10, 30, 100, 300, 1_000];
 
-/// Figure 2, of one trace.
+/// Figure 2 for one trace.
 pub(super) struct Grouping {
     pub(super) trace: String,
     /// By [`GROUPS`].
     pub(super) by_write_time: Vec<f64>,
     pub(super) by_chance: Vec<f64>,
-    /// Between groups of a hundred.
+    /// Spread between groups of a hundred.
     pub(super) spread: f64,
 }
 
@@ -101,7 +100,7 @@ impl Findings {
         values.iter().sum::<f64>() / values.len().max(1) as f64
     }
 
-    /// How fast a policy is beside FIFO on the same trace, in the geometric mean over traces.
+    /// Speed of a policy relative to FIFO on the same trace, as the geometric mean over traces.
     pub(super) fn speed(&self, figure: u32, policy: &str, percent: f64) -> f64 {
         let fifo = |trace: &str| {
             let mut fifo = self.of(7).filter(|it| it.policy == COMPARED[0]);
@@ -112,7 +111,7 @@ impl Findings {
     }
 }
 
-/// Runs the experiment. Without real traces generated ones must do.
+/// Runs the experiment, with generated traces if there are no real ones.
 pub(super) fn run(quick: bool, folder: Option<&Path>) -> Result<Report, Failure> {
     let loads = loads(quick, folder)?;
     let figures: [(u32, &[&str], &[f64]); 6] = [
@@ -208,7 +207,7 @@ fn grouping_table(findings: &Findings) -> String {
     )
 }
 
-/// A table of traces and sizes, a column a policy.
+/// A table of traces and sizes, a column for each policy.
 fn by_policy(
     findings: &Findings,
     title: &str,

@@ -9,7 +9,7 @@ use frazil_simulator::{CapacitySpec, CellSpec, Outcome, SweepOptions, Unit, swee
 use crate::failure::Failure;
 use crate::output::{Row, row};
 
-/// Records of each trace. LRB takes three of the five minutes that these take.
+/// Records of each trace. All take five minutes, three of them for LRB.
 const RECORDS: u64 = 500_000;
 /// Real traces: a short name, and the file.
 const TRACES: [(&str, &str); 6] = [
@@ -20,10 +20,10 @@ const TRACES: [(&str, &str); 6] = [
     ("oltp", "arc/OLTP.lis.zst"),
     ("sprite", "lirs/sprite.trace.gz"),
 ];
-/// Beside them, or instead.
+/// Used beside real traces, or instead.
 const GENERATED: [&str; 3] = ["diurnal", "bursts", "drift"];
 
-/// A trace that takes part, in bytes where it has sizes.
+/// A trace of the experiment, in bytes if it has sizes.
 pub(super) struct Load {
     pub(super) name: String,
     pub(super) trace: Trace,
@@ -45,7 +45,7 @@ impl Load {
     }
 }
 
-/// All traces; generated ones alone where there is no folder.
+/// All traces; only generated ones without a folder.
 pub(super) fn loads(quick: bool, folder: Option<&Path>) -> Result<Vec<Load>, Failure> {
     let records = if quick { RECORDS / 10 } else { RECORDS };
     let mut loads = Vec::new();
@@ -93,7 +93,7 @@ impl Cell {
     }
 }
 
-/// Replays policies at sizes, one after the other: speeds are of a core that does nothing else.
+/// Replays policies at sizes, one after the other, so that speeds are those of an idle machine.
 pub(super) fn replay(
     figure: u32,
     load: &Load,
@@ -121,11 +121,11 @@ pub(super) fn replay(
     Ok(cells)
 }
 
-/// Objects that are requested again, in the order of their first requests: how many requests pass
-/// from one to the next, on the mean.
+/// For objects that are requested again, in the order of their first requests: the mean number of
+/// requests from one to the next.
 pub(super) fn reuse_times(trace: &Trace) -> Vec<f64> {
     const NEVER: u32 = u32::MAX;
-    // First and last request, and how many, by object.
+    // By object: first and last request, and number of requests.
     let mut objects = vec![(NEVER, 0, 0_u32); trace.objects.len()];
     let mut order = Vec::new();
     for (time, &id) in trace.ids.iter().enumerate() {
@@ -146,7 +146,7 @@ pub(super) fn reuse_times(trace: &Trace) -> Vec<f64> {
     order.iter().filter_map(of).collect()
 }
 
-/// Difference among the objects of a group: deviation over mean, averaged over groups of so many in
+/// Difference among the objects of a group: deviation over mean, averaged over groups of `group` in
 /// a row.
 pub(super) fn variation(times: &[f64], group: usize) -> f64 {
     let of = |group: &[f64]| {
@@ -158,7 +158,7 @@ pub(super) fn variation(times: &[f64], group: usize) -> f64 {
     groups.iter().sum::<f64>() / groups.len().max(1) as f64
 }
 
-/// The same objects in an order by chance.
+/// The same objects in random order.
 pub(super) fn shuffled(times: &[f64]) -> Vec<f64> {
     let (mut times, mut rng) = (times.to_vec(), Rng::new(1));
     for place in (1..times.len()).rev() {
@@ -167,7 +167,7 @@ pub(super) fn shuffled(times: &[f64]) -> Vec<f64> {
     times
 }
 
-/// How much groups differ: the mean time of the group at nine tenths over that at one tenth.
+/// Difference between groups: the ratio of the ninth decile of their mean times to the first.
 pub(super) fn spread(times: &[f64], group: usize) -> f64 {
     let mean = |group: &[f64]| group.iter().sum::<f64>() / group.len() as f64;
     let mut means: Vec<f64> = times.chunks_exact(group).map(mean).collect();

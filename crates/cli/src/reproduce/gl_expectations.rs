@@ -7,9 +7,9 @@ use super::gl_cache::{
 };
 use super::gl_cells::Cell;
 
-/// Within so much of LHD: 2 %.
+/// Least ratio to LHD: within 2 %.
 const NEAR: f64 = 0.98;
-/// The least that E and T are as fast as, of FIFO's speed.
+/// The least speeds of E and T, as shares of FIFO's.
 const SPEEDS: [(&str, f64); 2] = [(E, 0.1), (T, 0.2)];
 const TIMES_LRB: f64 = 100.0;
 
@@ -17,7 +17,7 @@ fn expectation(figure: u32, expected: &str, seen: String, met: bool) -> Expectat
     Expectation { figure, expected: expected.to_owned(), seen, met }
 }
 
-/// All of them.
+/// All expectations.
 pub(super) fn all(findings: &Findings) -> Vec<Expectation> {
     let mut all = figure_2(findings);
     all.push(figure_5(findings));

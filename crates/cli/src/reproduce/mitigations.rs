@@ -19,10 +19,10 @@ use crate::median::median;
 use crate::output::{self, Row, row};
 use crate::progress::Progress;
 
-/// Requests in flight: so many that the backend is no bottleneck.
+/// Requests in flight: enough that the backend is no bottleneck.
 const MPL: usize = 64;
 const ALPHA: f64 = 0.9;
-/// Entries of the cache, of the keys: all fit, or nine of ten requests hit.
+/// Entries of the cache, relative to the keys: all fit, or nine of ten requests hit.
 const CAPACITIES: [f64; 2] = [1.1, 0.59];
 const BACKENDS_US: [f64; 2] = [5.0, 100.0];
 
@@ -33,7 +33,8 @@ enum Remedy {
     Bypass(f64),
     /// This share of the hits promotes nothing: probabilistic LRU.
     Skip(f64),
-    /// Requests that the lock cannot serve go to the backend; the model does not predict how many.
+    /// Requests that the lock cannot serve go to the backend; the model does not predict their
+    /// number.
     Adaptive,
     /// This share of the entries is frozen.
     Freeze(f64),
@@ -104,7 +105,7 @@ struct Cell {
     predicted: Option<f64>,
     measured: Vec<f64>,
     hit_ratios: Vec<f64>,
-    /// Frozen hits, of all hits.
+    /// Frozen hits, as a share of all hits.
     frozen_shares: Vec<f64>,
     /// Runs that count although they were disturbed.
     disturbed: usize,

@@ -1,25 +1,23 @@
 //! Paper 3's figures 2, 4 and 7 to 10, by shape; `mobius_traces.rs` has 11 and 12.
 //!
-//! Zipf 1.0 over a million objects, as the paper's, with 10 million requests a thread
-//! instead of 100, and values of 8 bytes instead of 4 KB: what is compared is what the
-//! policies do, and copying values would hide it. One to eight threads on however many
-//! cores there are.
+//! Zipf 1.0 over a million objects, as in the paper, with 10 million requests a thread instead of
+//! 100, and values of 8 bytes instead of 4 KB: the comparison is of policies, and copying values
+//! would hide it. One to eight threads on all available cores.
 //!
-//! **Rivals.** Each figure has the paper's contenders; figure 4 has all that take no lock
-//! besides. `lru-delayed` is what the paper calls OptLRU. What figure 2 shows, LRU and 2Q
-//! among it, is measured together with figures 7 and 8, at a tenth of the objects.
+//! **Rivals.** Each figure has the paper's contenders; figure 4 adds all that take no lock.
+//! `lru-delayed` is the paper's OptLRU. The contenders of figure 2, LRU and 2Q included, are
+//! measured together with figures 7 and 8, at a tenth of the objects.
 //!
 //! **Hits under a lock.** CacheLib's LRU, TinyLFU and 2Q wait for the lock on a hit (unless
 //! `tryLockUpdate` is set), and so do `lru`, `lru-delayed`, `w-tinylfu` and `two-queue` here:
-//! `Promotion::EveryHit`, not our cache's own way with the last two, which tells hits in
-//! batches. CacheLib's three also leave an entry alone for a refresh time, 60 s by default.
-//! The paper names that for OptLRU alone, and says of TinyLFU that it updates its structures
-//! on hits; so of ours only `lru-delayed` has a window ([`Contender::policy_at`]).
+//! `Promotion::EveryHit`, not our cache's default for the last two, which applies hits in batches.
+//! CacheLib's three also do not promote an entry again within a refresh time, 60 s by default. The
+//! paper mentions that only for OptLRU, and writes that TinyLFU updates its structures on hits; so
+//! only our `lru-delayed` has a window ([`Contender::policy_at`]).
 //!
-//! Figure 4 splits no cost into lock and work, as the paper does from inside CacheLib; it
-//! shows a task by one thread, where a lock is free to take, and by many. Figure 8 and the
-//! hit ratios of figures 2 and 10 are counts of one thread and repeat exactly; the simulator
-//! must agree.
+//! Figure 4 does not split costs into lock and work, as the paper does from inside CacheLib; it
+//! shows a task by one thread, with the lock always free, and by many. Figure 8 and the hit ratios
+//! of figures 2 and 10 are counts of one thread and repeat exactly; the simulator must agree.
 
 use std::time::Duration;
 
@@ -62,7 +60,7 @@ pub(super) const TWO_QUEUE: Contender = contender("two-queue", Policy::TwoQueue,
 
 /// The contenders of figures 7 and 8, in the paper and at 1 % here.
 const RIVALS: [Contender; 7] = [MOBIUS, SIEVE, S3_FIFO, CLOCK, FIFO, LRU_DELAYED, W_TINY_LFU];
-/// Those at 10 %: of figure 2 as well.
+/// The contenders at 10 %: those of figure 2 as well.
 pub(super) const ALL: [Contender; 9] =
     [MOBIUS, SIEVE, S3_FIFO, CLOCK, FIFO, LRU, LRU_DELAYED, W_TINY_LFU, TWO_QUEUE];
 /// The contenders of figure 2.
@@ -75,7 +73,7 @@ const LATENCIES: [Contender; 7] =
 /// The contenders of figure 10.
 const DESIGNS: [Contender; 5] = [MOBIUS, SIEVE, S3_FIFO, WITHOUT_DETECTION, SEGMENTS_OF_ONE];
 
-/// Those measured with figures 7 and 8 at a size.
+/// The contenders of figures 7 and 8 at a size.
 fn at_size(percent: u32) -> &'static [Contender] {
     if percent == 10 { &ALL } else { &RIVALS }
 }
@@ -224,7 +222,7 @@ pub(super) fn hit_ratios(
     Ok(wanted.iter().zip(&simulated).map(ratio).collect())
 }
 
-/// Shares of the operations at which figure 9 is drawn.
+/// Quantiles at which figure 9 is drawn.
 const SHARES: [f64; 16] =
     [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999];
 
@@ -309,7 +307,7 @@ fn figures(findings: &Findings) -> Vec<(String, String)> {
     ]
 }
 
-/// The title of a figure in which contenders with a lock are set apart.
+/// The title of a figure in which contenders with a lock look different.
 pub(super) fn titled(title: &str) -> String {
     format!("{title} (with a lock: dashed, pale)")
 }
@@ -424,7 +422,7 @@ fn shared_writes(findings: &Findings) -> String {
     draw::figures(&title, &[&[small], &[designs]])
 }
 
-/// Figure 7 and 9 at the most threads, for people.
+/// Figures 7 and 9 with the most threads, for people.
 fn summary(findings: &Findings) -> String {
     let headers = [
         "figure",
@@ -485,7 +483,7 @@ mod tests {
 
     const CAPACITY: u64 = 10_000;
 
-    /// The counts that the work adds in a contender's full cache.
+    /// The counts that `work` adds in a contender's full cache.
     fn counted(contender: Contender, work: impl Fn(&frazil::Cache<u64, u64>)) -> Stats {
         let ours = contender.cache(CAPACITY);
         (0..2 * CAPACITY).for_each(|key| ours.cache().insert(key, key));

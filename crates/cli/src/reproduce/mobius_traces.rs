@@ -1,13 +1,12 @@
 //! Paper 3's figures 11 and 12, by shape: real traces, by threads.
 //!
-//! The paper's traces are Meta's, 130 GB that are public and not at hand. Here they are others of
-//! the same kinds: what a key-value cluster was asked for, and three of disks. As in the paper each
-//! thread asks for all of a trace under keys of its own, and the cache grows with the threads: 3 %
-//! of the objects for each.
+//! The paper's traces are Meta's, 130 GB that are public but not at hand. Here they are others of
+//! the same kinds: one of a key-value cluster, and three of disks. As in the paper each thread
+//! requests all of a trace under its own keys, and the cache grows with the threads: 3 % of the
+//! objects for each.
 //!
-//! Everyone is asked for the same, from the first request to the last, of a cache that is empty:
-//! within a set time a faster one would come to another part of the trace, and its hit ratio would
-//! be that part's.
+//! Every contender gets the same requests, from the first to the last, in an empty cache: in a
+//! fixed time a faster one would reach another part of the trace, and have that part's hit ratio.
 
 use std::path::Path;
 use std::time::Duration;
@@ -29,25 +28,25 @@ use crate::median::median;
 use crate::output::{self, Row, row};
 use crate::progress::Progress;
 
-/// Each with whether it is of a disk.
+/// Each with a flag: whether it is of a disk.
 const TRACES: [(&str, &str, bool); 4] = [
     ("twitter52", "libcachesim/twitter_cluster52.csv.zst", false),
     ("cloudphysics", "libcachesim/cloudPhysicsIO.oracleGeneral.bin.zst", true),
     ("oltp", "arc/OLTP.lis.zst", true),
     ("p3", "arc/P3.lis.zst", true),
 ];
-/// Instead of them.
+/// Used without real traces.
 const GENERATED: [(&str, &str, bool); 2] =
     [("zipf", "zipf:1.0:objects=40K:seed=1", false), ("mix", "mix:objects=40K:seed=1", true)];
 /// The contenders of figure 12. SIEVE's hit ratio is Mobius's.
 const HITS: [Contender; 6] = [MOBIUS, S3_FIFO, CLOCK, LRU_DELAYED, W_TINY_LFU, TWO_QUEUE];
 /// Capacity for each thread, as a share of the objects. The paper's are 1.16 to 3.33 %.
 const PERCENT: u32 = 3;
-/// Hit ratios are compared at more: the paper's caches hit more often than ours of 3 %.
+/// Hit ratios are compared at more sizes: the paper's caches hit more often than ours of 3 %.
 const PERCENTS: [u32; 4] = [PERCENT, 10, 30, 60];
 /// The fewest requests of a run: a short trace is replayed on several caches.
 const LEAST: f64 = 1e6;
-/// How long all runs together wait for cores that are near each other.
+/// Total time that all runs wait for near cores.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The paper's greatest difference in KV-1: its highest hit ratio is 1.8 % above its lowest.
 const CLOSE: f64 = 84.34 / 82.82;
@@ -100,16 +99,16 @@ impl Load {
     }
 }
 
-/// A contender on a trace, with so many threads.
+/// A contender on a trace, with a number of threads.
 struct Cell {
     load: &'static str,
     contender: &'static str,
     threads: usize,
     capacity: u64,
-    /// Million requests a second, in the order of the rounds, and whether that was disturbed.
+    /// Million requests a second, in the order of the rounds, and whether each round was disturbed.
     rounds: Vec<(f64, bool)>,
     hit_ratio: f64,
-    /// For a request, of the last round.
+    /// Shared writes for each request, in the last round.
     shared_writes: f64,
 }
 
@@ -139,13 +138,13 @@ impl Cell {
     }
 }
 
-/// The median of the undisturbed runs; of all, if all were disturbed.
+/// The median of the undisturbed runs, or of all if all were disturbed.
 fn of_undisturbed(values: impl Iterator<Item = (f64, bool)> + Clone) -> f64 {
     let undisturbed: Vec<f64> = values.clone().filter(|it| !it.1).map(|it| it.0).collect();
     if undisturbed.is_empty() { median(values.map(|it| it.0)) } else { median(undisturbed) }
 }
 
-/// All that was measured.
+/// All measurements.
 struct Findings {
     loads: Vec<(&'static str, bool)>,
     threads: Vec<usize>,
@@ -164,8 +163,8 @@ impl Findings {
         self.cells.iter().find(|it| (it.load, it.threads, it.contender) == wanted)
     }
 
-    /// How many times as fast one is as another at the most threads, the median of the rounds in
-    /// which neither was disturbed.
+    /// The ratio of two contenders' speeds with the most threads, the median of the rounds in which
+    /// neither was disturbed.
     fn ratio(&self, load: &str, one: &str, other: &str) -> f64 {
         let cell = |name| self.cell(load, self.most(), name);
         let (Some(one), Some(other)) = (cell(one), cell(other)) else { return f64::NAN };
@@ -173,7 +172,7 @@ impl Findings {
         of_undisturbed(rounds.map(|(one, other)| (one.0 / other.0.max(1e-9), one.1 || other.1)))
     }
 
-    /// Hit ratio of one thread, in percent, in a cache of so many percent of the objects.
+    /// Hit ratio of one thread, in percent, in a cache of `percent` of the objects.
     fn hits(&self, load: &str, percent: u32, contender: &str) -> f64 {
         let wanted = (load, percent, contender);
         let is = |it: &&(&str, HitRatio)| (it.0, it.1.percent, it.1.contender) == wanted;
@@ -406,7 +405,7 @@ fn summary(loads: &[Load], findings: &Findings) -> String {
     )
 }
 
-/// How far hit ratios are apart, by the size of the cache.
+/// The range of hit ratios, by the size of the cache.
 fn spreads(findings: &Findings) -> String {
     let row = |&(load, _): &(&'static str, bool)| {
         let of = |percent| {

@@ -1,8 +1,8 @@
-//! `frazil reproduce`: the experiment of a paper again, on this machine.
+//! `frazil reproduce`: repeats the experiment of a paper on this machine.
 //!
-//! An experiment gives measurements, figures, and expectations: what the paper shows, put
-//! so that a program can tell whether it was seen here too. One that is not met is printed
-//! as such and is no failure of the command.
+//! An experiment gives measurements, figures, and expectations: the paper's findings, in a form
+//! that a program can check. An unmet expectation is printed as such, and is no failure of the
+//! command.
 
 mod accuracy;
 mod advice;
@@ -180,7 +180,7 @@ struct Report {
     expectations: Vec<Expectation>,
     /// File names and contents.
     figures: Vec<(String, String)>,
-    /// For people: a table of what matters most.
+    /// For people: a table of the main results.
     summary: String,
 }
 
@@ -209,7 +209,7 @@ impl Expectation {
     }
 }
 
-/// Finds an option that goes with another experiment.
+/// Refuses an option of another experiment.
 fn check(args: &Args) -> Result<(), Failure> {
     if args.profile.is_some() && !matches!(args.name, Experiment::Accuracy | Experiment::Advice) {
         return Err(Failure::usage(anyhow!("--profile goes with accuracy and advice alone")));
@@ -266,7 +266,7 @@ pub(crate) fn run(args: &Args) -> Done {
         Experiment::Rocksdb => "rocksdb",
     };
     let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("reproduce-{name}")));
-    // Before anything is measured, so that a bad folder does not cost minutes.
+    // Before any measurement, so that a bad folder does not cost minutes.
     let failed = || format!("cannot make the folder {}", folder.display());
     std::fs::create_dir_all(&folder).with_context(failed)?;
     let report = match args.name {
@@ -309,7 +309,7 @@ pub(crate) fn run(args: &Args) -> Done {
     })
 }
 
-/// All of it as one JSON document, a line for each row.
+/// The report as one JSON document, a line for each row.
 fn data(report: &Report) -> String {
     let array = |rows: Vec<Value>| {
         let lines: Vec<String> = rows.iter().map(Value::to_string).collect();

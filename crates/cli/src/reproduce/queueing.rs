@@ -2,9 +2,9 @@
 //! by exact mean value analysis, and by simulation. Its prototype, the third line of the
 //! paper's figures, is not repeated here.
 //!
-//! Times are the paper's, so nothing here depends on this machine, and the simulation on its
-//! seed alone. Where the paper says that results are insensitive to the distribution of
-//! service times, three distributions say how far that goes.
+//! Times are the paper's, so nothing here depends on this machine, and the simulation only on its
+//! seed. For the paper's statement that results are insensitive to the distribution of service
+//! times, three distributions show its limits.
 
 use frazil_queueing::{
     Class, Distribution, ModelError, PaperNetwork, Peak, SimulationOptions, Use, bounds, classify,
@@ -60,8 +60,8 @@ struct Point {
     mva: f64,
     simulated: f64,
     interval: (f64, f64),
-    /// With service times that are always the mean, and that vary more than exponential
-    /// ones; of LRU alone.
+    /// With constant service times, and with times that vary more than exponential ones; only for
+    /// LRU.
     others: Option<(f64, f64)>,
 }
 
@@ -95,7 +95,8 @@ impl Curve {
                     service,
                     requests,
                     warmup: requests / 10,
-                    // Each point has its own seed; with one seed all would err to the same side.
+                    // Each point has its own seed; with one seed all errors would have the same
+                    // sign.
                     seed,
                     ..SimulationOptions::default()
                 };
@@ -158,7 +159,7 @@ impl Curve {
 
 /// Runs the experiment.
 pub(super) fn run(quick: bool) -> Result<Report, Failure> {
-    // Below some thousand, batches of 144 requests are no samples.
+    // With fewer than some thousand, batches are too short for 144 requests in flight.
     let requests = if quick { 4_000 } else { 400_000 };
     let curves: usize = FIGURES.iter().map(|it| it.mpls.len() * BACKENDS_US.len()).sum();
     let steps = curves * HIT_RATIOS.len();
@@ -221,7 +222,8 @@ fn class(figure: &Figure) -> Result<Expectation, ModelError> {
     })
 }
 
-/// Whether throughput falls at the end, for every disk. A percent is the classes' threshold.
+/// Whether throughput falls at the end, for every disk. One percent is the threshold of the
+/// classes.
 fn shape<'c>(figure: &Figure, mpl: usize, curves: impl Iterator<Item = &'c Curve>) -> Expectation {
     let falls = figure.class == Class::LruLike;
     let losses: Vec<(f64, f64)> = curves.map(|it| (it.backend_us, it.loss())).collect();
@@ -236,8 +238,8 @@ fn shape<'c>(figure: &Figure, mpl: usize, curves: impl Iterator<Item = &'c Curve
     }
 }
 
-/// Where a station is saturated the throughput is the bound, and chance puts one interval in
-/// forty above it.
+/// At a saturated station the throughput is the bound, and by chance one interval in forty is above
+/// it.
 fn below_bound<'c>(figure: u32, curves: impl Iterator<Item = &'c Curve>) -> Expectation {
     let (mut count, mut above, mut most) = (0_u32, 0_u32, 0.0_f64);
     for point in curves.flat_map(|it| &it.points) {
@@ -253,7 +255,7 @@ fn below_bound<'c>(figure: u32, curves: impl Iterator<Item = &'c Curve>) -> Expe
     }
 }
 
-/// Not of the paper, which has no exact solution: the check on our own simulation.
+/// Not in the paper, which has no exact solution: a check of our own simulation.
 fn agreement<'c>(figure: u32, curves: impl Iterator<Item = &'c Curve>) -> Expectation {
     let (mut count, mut covered, mut apart) = (0_u32, 0_u32, 0.0_f64);
     for point in curves.flat_map(|it| &it.points) {
@@ -269,7 +271,7 @@ fn agreement<'c>(figure: u32, curves: impl Iterator<Item = &'c Curve>) -> Expect
     }
 }
 
-/// p* of curves, each as the paper's figures are read: where the fall begins.
+/// p* of each curve, read as in the paper's figures: the beginning of the fall.
 fn p_stars<'c>(curves: impl Iterator<Item = &'c Curve>) -> Vec<(f64, f64)> {
     curves.map(|it| (it.bound_peak.high, it.mva_peak.high)).collect()
 }

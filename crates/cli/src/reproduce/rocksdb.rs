@@ -1,9 +1,9 @@
 //! Papers' figures in RocksDB: 13 and 14 of paper 3, and 17 of paper 2.
 //!
-//! Other programs do the work ([`Programs`]); here it is planned, and told. The papers' machines
-//! had 20 to 80 cores and databases of 100 GB and more on a disk; here it is two cores, and files
-//! that the system caches. So of contention only its beginning can be seen, and a miss costs
-//! microseconds.
+//! Other programs do the work ([`Programs`]); this module plans it, and reports the results. The
+//! papers' machines had 20 to 80 cores and databases of 100 GB and more on a disk; here there are
+//! two cores, and files that the system caches. So only the beginning of contention is visible, and
+//! a miss costs microseconds.
 
 use std::path::Path;
 
@@ -20,9 +20,9 @@ use crate::progress::Progress;
 /// Names of the parts that can be requested alone.
 const PARTS: [&str; 3] = ["figure13", "figure14", "figure17"];
 const MOBIUS: BlockCache = BlockCache::Ours("mobius");
-/// For figures 13 and 14.
+/// Caches of figures 13 and 14.
 const CACHES: [BlockCache; 3] = [BlockCache::Lru, BlockCache::HyperClock, MOBIUS];
-/// For figure 17: LRU with the paper's freezing, and LRU alone, RocksDB's and ours.
+/// Caches of figure 17: LRU with the paper's freezing, and LRU alone, RocksDB's and ours.
 const FROZEN: BlockCache = BlockCache::Ours("frozen+lru");
 const OUR_BASE: BlockCache = BlockCache::Ours("lru");
 const FREEZING: [BlockCache; 3] = [BlockCache::Lru, OUR_BASE, FROZEN];
@@ -41,9 +41,9 @@ const SHARE: u64 = 32 << 20;
 struct Plan {
     rounds: usize,
     threads: &'static [u32],
-    /// For each thread.
+    /// Operations of each thread.
     operations: u64,
-    /// Of `db_bench`.
+    /// Seconds of a run of `db_bench`.
     seconds: u32,
     quick: bool,
 }
@@ -210,7 +210,7 @@ fn expect_13(
     );
 }
 
-/// In the seconds after the first, in which the cache fills.
+/// The rate in the seconds after the first, in which the cache fills.
 fn steady(reads: &Reads) -> f64 {
     let rest = reads.rates.get(1..).unwrap_or_default();
     rest.iter().sum::<f64>() / rest.len() as f64
@@ -295,7 +295,7 @@ fn expect_14(cells: &[(&str, Rounds<Reads>)], report: &mut Report) {
 }
 
 fn figure_17(plan: &Plan, programs: &Programs, report: &mut Report) -> anyhow::Result<()> {
-    // A run takes seconds: a figure's quarter of an hour allows two at most.
+    // A run takes seconds: a figure's quarter of an hour allows at most two.
     let rounds = plan.rounds.min(2);
     let steps = WORKLOADS.len() * FREEZING.len() * rounds;
     let progress = Progress::of_steps("YCSB".to_owned(), steps as u64);

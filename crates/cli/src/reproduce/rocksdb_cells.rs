@@ -1,8 +1,7 @@
-//! Programs that drive RocksDB, run once each, and what they print: its own two benchmarks, and
-//! YCSB's client.
+//! Runs programs that drive RocksDB, and reads their output: its own two benchmarks, and YCSB's
+//! client.
 //!
-//! They are compiled by `cargo xtask cache-bench`, `db-bench` and `ycsb`, which say where they come
-//! from.
+//! `cargo xtask cache-bench`, `db-bench` and `ycsb` compile them, and document their origin.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,7 +35,7 @@ pub(super) struct Operations {
 pub(super) struct Reads {
     /// Operations of all threads, in each second.
     pub(super) rates: Vec<f64>,
-    /// Seconds of the processor for each, with all that was done beside.
+    /// Processor seconds for each operation, including all other work.
     pub(super) processor: f64,
 }
 
@@ -45,9 +44,9 @@ pub(super) struct Reads {
 pub(super) struct Requests {
     /// Operations of all threads in a second.
     pub(super) rate: f64,
-    /// Seconds of the processor for each.
+    /// Processor seconds for each operation.
     pub(super) processor: f64,
-    /// Blocks of data that were not in the cache, for each.
+    /// Data blocks that were not in the cache, for each operation.
     pub(super) misses: f64,
 }
 
@@ -75,7 +74,7 @@ impl Programs {
                 path.display()
             );
         }
-        // A program that is started from elsewhere is not looked for there.
+        // Absolute, because the program is started in another folder.
         path.canonicalize().with_context(|| path.display().to_string())
     }
 
@@ -192,7 +191,7 @@ fn told(command: &mut Command) -> anyhow::Result<String> {
     Ok(told)
 }
 
-/// Where the reason stands, as one line.
+/// The last lines, which have the reason, as one line.
 fn last_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines[lines.len().saturating_sub(3)..].join("; ")
@@ -208,7 +207,7 @@ fn operations_of(told: &str) -> Option<Operations> {
     })
 }
 
-/// How many operations a benchmark says it did.
+/// The number of operations in a benchmark's output.
 fn reads(told: &str) -> Option<f64> {
     let line =
         told.lines().find(|line| line.contains(" micros/op ") && line.contains(" operations"))?;
@@ -235,7 +234,7 @@ fn requests(told: &str) -> Option<Requests> {
     })
 }
 
-/// A database with the same tables: those never change.
+/// A database with links to the same tables, which never change.
 fn link(from: &Path, to: &Path) -> anyhow::Result<()> {
     let _ = std::fs::remove_dir_all(to);
     std::fs::create_dir(to).with_context(|| to.display().to_string())?;

@@ -64,7 +64,7 @@ fn command() -> clap::Command {
     <Args as clap::Args>::augment_args(command)
 }
 
-/// The flags of a file that the command line does not have.
+/// The flags of a file, without those on the command line.
 fn read(path: &Path, given: &[OsString]) -> anyhow::Result<Vec<OsString>> {
     let mut text = String::new();
     std::fs::File::open(path)?.take(FILE_BYTES_MAX).read_to_string(&mut text)?;

@@ -109,7 +109,7 @@ struct Flags {
     socket: Option<PathBuf>,
     access: u32,
     pid_file: Option<PathBuf>,
-    /// The number of connections was given.
+    /// Whether the number of connections was given.
     has_connections: bool,
     /// The text to print instead of serving.
     prints: Option<String>,
@@ -162,7 +162,8 @@ fn tell_ports(server: &Server) -> anyhow::Result<()> {
             text.push_str(&format!("TCP {family}: {}\n", address.port()));
         }
     }
-    // Under another name first: a program that waits for the file reads it as soon as it appears.
+    // Written under another name first: a program that waits for the file reads it as soon as it
+    // appears.
     let whole = path.with_extension("lck");
     std::fs::write(&whole, text).and_then(|()| std::fs::rename(&whole, &path))?;
     Ok(())

@@ -179,7 +179,7 @@ fn cluster(path: &Path) -> anyhow::Result<ClusterMap> {
     std::fs::read_to_string(path).with_context(named)?.parse().with_context(named)
 }
 
-/// Bytes of `64MiB`, `64MB`, `1e8` and their like.
+/// Bytes of a text such as `64MiB`, `64MB` or `1e8`.
 fn memory(text: &str) -> Result<usize, String> {
     let bytes =
         parse_bytes(text).ok_or("expected a number of bytes, as in `64MiB`, `64MB` or `1e8`")?;
@@ -338,7 +338,7 @@ pub(crate) fn run(args: &Args) -> Done {
         crate::output::print(&config::effective(config::arguments()?)?)?;
         return Ok(());
     }
-    // Before clients are served, so that no signal is lost.
+    // Registered before clients are served, so that no signal is lost.
     let signals = TERM_SIGNALS.iter().chain(&[SIGHUP]);
     let signals = Signals::new(signals).context("signals")?;
     let server = start(settings, args.connections.is_some())?;
@@ -369,7 +369,7 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(())
 }
 
-/// Starts a server. Without a given number of connections, as many as the limit of open files allows.
+/// Starts a server. Without a given number of connections, it is the limit of open files.
 fn start(settings: Settings, has_connections: bool) -> anyhow::Result<Server> {
     let settings = Settings { owns_process: true, ..settings };
     let connections = settings.limits.connections;

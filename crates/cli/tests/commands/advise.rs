@@ -1,4 +1,4 @@
-//! `frazil advise` as a user meets it: what it recommends, of what, and how it says so.
+//! `frazil advise` from the outside: its recommendations, their grounds, and their wording.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -54,13 +54,13 @@ fn of_several_traces_the_one_that_suffers_most_decides() {
         cells.iter().map(|cell| &cell["trace"]).collect::<Vec<_>>(),
         [steady, steady, looping, looping]
     );
-    // LRU finds nothing in a loop that is longer than it.
+    // LRU hits nothing in a loop longer than the cache.
     assert_eq!((&both["policy"], &both["capacity"]), (&"lirs".into(), &800.into()));
     let mops = |cell: &Value| cell["throughput_mops"].as_f64().unwrap();
     assert!(mops(&cells[3]) > 2.0 * mops(&cells[2]), "{cells:?}");
     let share =
         |trace: usize| mops(&cells[trace + 1]) / mops(&cells[trace]).max(mops(&cells[trace + 1]));
-    // As good as the best on both: the one on which it is slowest.
+    // It equals the best on both: the worst trace is the one on which it is slowest.
     assert!(share(0).min(share(2)) > 0.9995 && mops(&cells[3]) < mops(&cells[1]), "{cells:?}");
     assert_eq!((&both["worst_trace"], &both["share_of_best"]), (&looping.into(), &share(2).into()));
     let args = ["advise", "--trace", steady, looping, "--policy", "mobius,random"];
@@ -79,7 +79,7 @@ fn of_several_traces_the_one_that_suffers_most_decides() {
     assert!(text.contains(steady) && text.contains(looping) && text.contains("Policy: "), "{text}");
 }
 
-/// A long trace is advised on by a sample of its objects, which a pipe gives as well as a file.
+/// For a long trace a sample of its objects is used, from a pipe as well as from a file.
 #[test]
 fn advice_from_a_sample_is_near_and_says_how_sure_it_is() {
     let folder = Folder::new("advise-sample");
@@ -134,7 +134,7 @@ fn advice_is_drawn_and_told_as_a_page() {
         "{told}"
     );
     assert!(sizes.contains(">frugal, balanced</text>"), "{sizes}");
-    // Said before the replay, which may take minutes.
+    // Reported before the replay, which may take minutes.
     let absent = ["advise", "--trace", "/nowhere/trace.csv"];
     for (flag, place) in [("--report", "/nowhere/r.html"), ("--report", "/"), ("--figures", &page)]
     {
@@ -157,7 +157,7 @@ pub(super) fn document(page: &str) -> Value {
     serde_json::from_str(data.split_once("</script>").unwrap().0).unwrap()
 }
 
-/// The terminal, scripts and the report have one source for what they claim.
+/// The terminal, scripts and the report have one source for their statements.
 #[test]
 fn all_places_say_the_same() {
     let folder = Folder::new("advise-same");
@@ -203,7 +203,7 @@ fn all_places_say_the_same() {
     }
     let (answer, _) = advised(&slower);
     assert!(!answer["do_not_grow_past"].as_array().unwrap().is_empty(), "{answer}");
-    // Two sizes show no line.
+    // Two sizes do not show a straight line.
     assert!(!told(&few).contains("no knee"));
     let none = ["--trace", "loop:objects=2K:requests=50K", "--policy", "lru"];
     let none = told(&[&none[..], &["--capacity", "10,20"]].concat());
@@ -237,7 +237,7 @@ fn costs_are_drawn() {
         assert!(svg.contains(&format!(">{name}</text>")), "{name}: {svg}");
     }
     assert!(label.starts_with("cheapest: "), "{label}");
-    // A target that the cheapest does not reach.
+    // A target that the cheapest size does not reach.
     let misses = answer["miss_ratio"].as_f64().unwrap() * 0.8;
     let target = format!("{:.4}%", misses * 100.0);
     told(&[&args[..], &["--target-miss", &target, "--report", &page]].concat());
@@ -249,7 +249,7 @@ fn costs_are_drawn() {
 #[test]
 fn bytes_that_are_missed_are_told() {
     let folder = Folder::new("advise-bytes");
-    // Twenty small objects, asked for again and again among large ones that come once.
+    // Twenty small objects, requested repeatedly among large ones requested once.
     let row = |at: u64| match at % 4 {
         0 => format!("{},{},100000\n", at / 50, at + 1_000),
         _ => format!("{},{},1000\n", at / 50, at * 7 % 20),
@@ -294,7 +294,7 @@ fn advice_depends_on_cores_and_the_backend() {
     fails(&[&unknown[..3], &["--cores", "0"]].concat(), 2, &["--cores"]);
 }
 
-/// A policy with parameters that were not measured is told from one that was.
+/// The output distinguishes a policy with unmeasured parameters from a measured one.
 #[test]
 fn advise_says_whose_costs_it_takes() {
     let policies = "lru,lru-prob:q=0.5,lru-prob:q=0.9,clock:bits=2";
@@ -338,7 +338,7 @@ fn advise_freezes_what_is_worth_it() {
     ] {
         assert!(text.contains(told), "{told}: {text}");
     }
-    // A look is worth nothing that takes as long as a hit without turns.
+    // A look-up that takes as long as a hit without turns gains nothing.
     let folder = Folder::new("frozen-profile");
     let fifo = "machine = { description = \"here\", cores = 2 }\nthink.it = { mean_us = 0.1 }\n\
                 networks.fifo = { hit = { think = { it = 1 } }, miss = { think = { it = 1 } } }";
@@ -403,7 +403,7 @@ fn advise_runs_without_a_trace() {
     assert!(output.status.success() && text.contains("\nUse "), "{text}");
 }
 
-/// The rows of an answer in JSON, the recommendation apart.
+/// The recommendation of an answer in JSON, and its other rows.
 pub(super) fn advised(args: &[&str]) -> (Value, Vec<Value>) {
     let mut rows = json_lines(&frazil(&[&["advise"], args, &["--output", "json"]].concat()));
     (rows.pop().unwrap(), rows)
@@ -437,7 +437,7 @@ fn three_sizes_are_told_in_order() {
     assert!(knees.len() > 2 && knees.contains(&answer["capacity"]), "{answer}");
     let avoided = |name: &str| answer["sizes"][name]["avoided"].as_f64().unwrap();
     assert!(avoided("frugal") >= 0.5 && avoided("ample") >= 0.95, "{answer}");
-    // Sizes were added, and the next smaller one does not avoid enough, nor is it far.
+    // Sizes were added, and the next smaller one does not avoid enough, but is close.
     let mut sizes: Vec<u64> = cells.iter().map(|cell| cell["capacity"].as_u64().unwrap()).collect();
     sizes.dedup();
     assert!(sizes.is_sorted() && (12..=21).contains(&sizes.len()), "{sizes:?}");
@@ -474,7 +474,7 @@ fn a_loop_is_a_cliff_and_what_comes_once_needs_no_cache() {
     assert_eq!(answer["knees"], serde_json::json!([2_000]));
     let text = told(&cliff);
     assert!(text.contains("cliff  2,000 objects") && text.contains("Size: the cliff"), "{text}");
-    // LIRS keeps as much of a loop as there is room for.
+    // LIRS keeps as much of a loop as fits.
     let straight = of("loop:objects=2K:requests=100K", "lirs");
     let (answer, _) = advised(&straight);
     let [frugal, balanced, ample] = three(&answer).map(Option::unwrap);
@@ -496,7 +496,7 @@ fn a_loop_is_a_cliff_and_what_comes_once_needs_no_cache() {
     assert!(!text.contains("What memory is worth"), "{text}");
 }
 
-/// More cores than a profile's calibrations were compared for are no surer than as many as those.
+/// Ranges for more cores than those of the compared calibrations are at least as wide.
 #[test]
 fn ranges_grow_with_the_cores() {
     let range = |cores: &str| {
@@ -524,7 +524,7 @@ fn large_gains_are_told_in_times() {
     assert!(one.contains("one request is too few") && one.contains("its one object"), "{one}");
 }
 
-/// 2,000 objects, all of them 20 times, each time in another order.
+/// 2,000 objects, each requested 20 times, each time in a different order.
 #[test]
 fn objects_in_any_order_are_a_slope_and_no_cliff() {
     let folder = Folder::new("shuffled");
@@ -543,7 +543,7 @@ fn objects_in_any_order_are_a_slope_and_no_cliff() {
     assert!(!answer["reason"].as_str().unwrap().contains("cliff"), "{answer}");
 }
 
-/// A trace that no cache helps does not speak for one that one does.
+/// A trace that no cache helps does not decide for one that a cache helps.
 #[test]
 fn a_cache_that_helps_one_trace_is_not_called_useless() {
     let traces = ["loop:objects=20K:requests=20K", "zipf:1.0:objects=2K:requests=50K:seed=1"];
@@ -561,7 +561,7 @@ fn what_is_too_little_to_go_by_is_said_first() {
     let caution = few.lines().take_while(|line| !line.is_empty());
     assert!(caution.map(str::len).all(|length| length <= 100), "{few}");
     assert!(few.contains(" objects (about ") && few.contains("a capacity of about "), "{few}");
-    // New objects as long as it lasts.
+    // New objects until the end.
     let growing = ["--trace", "zipf:0.2:objects=100K:requests=60K:seed=1", "--policy", "lru"];
     let growing = told(&[&growing[..], &["--capacity", "80%"]].concat());
     assert!(first(&growing) && growing.contains("the trace is short for this size"), "{growing}");
@@ -655,7 +655,7 @@ fn prices_decide_the_size() {
     assert!(dear.contains("Use no cache: at these prices"), "{dear}");
 }
 
-/// Prices of a list, unless the user gives others, with their source and date.
+/// List prices, unless the user gives others, with their source and date.
 #[test]
 fn prices_may_be_those_of_a_list() {
     let folder = Folder::new("advise-lists");
@@ -733,7 +733,7 @@ fn goals_that_say_too_little_are_refused() {
     fails(&[&untimed[..], &prices].concat(), 2, &["no times", "--request-rate"]);
 }
 
-/// Memory is told beside objects where values have a size.
+/// Memory is printed beside objects if values have a size.
 #[test]
 fn sizes_are_told_in_bytes_too() {
     let args = ["--trace", GENERATED, "--policy", "lru", "--capacity", "10%"];
@@ -752,7 +752,7 @@ fn entry_bytes(policy: &str) -> f64 {
     line.lines().next().and_then(|number| number.parse().ok()).expect("a number")
 }
 
-/// The same memory is room for more entries of a policy that keeps less of each.
+/// The same memory holds more entries of a policy with smaller ones.
 #[test]
 fn a_budget_in_bytes_is_a_capacity_for_each_policy() {
     for policies in ["fifo,lirs", "lirs,fifo", "lirs", "fifo"] {
@@ -771,7 +771,7 @@ fn a_budget_in_bytes_is_a_capacity_for_each_policy() {
     }
 }
 
-/// Fifty objects of 20 bytes that most requests are for, among others of 20,000.
+/// Fifty objects of 20 bytes with most of the requests, among others of 20,000.
 fn skewed() -> Vec<(u64, u64)> {
     let mut state = 1u64;
     let mut draw = |most: u64| {
@@ -782,7 +782,7 @@ fn skewed() -> Vec<(u64, u64)> {
     (0..30_000).map(|_| request()).collect()
 }
 
-/// Bytes of what LRU holds, `beside` with each, in the mean of the second half of the requests.
+/// Mean bytes of LRU's residents, `beside` added to each, over the second half of the requests.
 fn held_by_lru(requests: &[(u64, u64)], capacity: u64, in_bytes: bool, beside: f64) -> f64 {
     let weigh = |size: u64| if in_bytes { size } else { 1 };
     let (mut held, mut used, mut sum) = (Vec::<(u64, u64)>::new(), 0, 0.0);
@@ -807,7 +807,7 @@ fn held_by_lru(requests: &[(u64, u64)], capacity: u64, in_bytes: bool, beside: f
     sum / (requests.len() - requests.len() / 2) as f64
 }
 
-/// A cache holds more small objects than a trace has where those are popular.
+/// If small objects are popular, their share is larger in the cache than in the trace.
 #[test]
 fn memory_is_that_of_what_is_resident() {
     let folder = Folder::new("advise-skewed");
@@ -841,7 +841,7 @@ fn memory_is_that_of_what_is_resident() {
     );
 }
 
-/// Values without bytes have keys, and what an entry takes.
+/// Empty values have keys, and the overhead of an entry.
 #[test]
 fn entries_without_bytes_take_memory() {
     let folder = Folder::new("advise-empty-values");
@@ -857,8 +857,8 @@ fn entries_without_bytes_take_memory() {
     assert!(held > 2_000.0 && (told / held - 1.0).abs() < 0.01, "{told}, {held}: {answer}");
 }
 
-/// An engineer's choice from the curves: none is the largest grid size but one only because the
-/// grid ends there.
+/// An engineer's choice from the curves: none is the last grid size but one only because the grid
+/// ends there.
 #[test]
 fn real_traces_get_their_knees() {
     let beside = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/traces");

@@ -1,5 +1,5 @@
-//! The documents do what they say: every command in README.md and in the guide runs, every verb is
-//! described by its own help, every link leads somewhere.
+//! The documents are right: every command in README.md and in the guide runs, every verb is
+//! described by its own help, every link has a target.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ fn frazil(args: &[&str], folder: &Path) -> Output {
     Command::new(env!("CARGO_BIN_EXE_frazil")).args(args).current_dir(folder).output().unwrap()
 }
 
-/// Command lines of the blocks that are a shell's. Blocks that must not run are marked `sh,norun`.
+/// Command lines of the shell blocks. Blocks that must not run are marked `sh,norun`.
 fn commands(document: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let mut within = false;
@@ -70,8 +70,8 @@ fn commands(document: &str) -> Vec<String> {
     lines
 }
 
-/// A reader's command with `frazil` on the path, and the trace `FILE`; `None` for what builds the
-/// project. Without the remark, so that a command with several is run once.
+/// A reader's command with `frazil` on the path, and the trace `FILE`; `None` for commands that
+/// build the project. Without the remark, so that a command with several remarks runs once.
 fn typed(line: &str) -> Option<String> {
     let line = line.split(" #").next().unwrap().trim_end();
     let line = match line.strip_prefix("cargo run --release -- ") {
@@ -81,7 +81,7 @@ fn typed(line: &str) -> Option<String> {
     (!line.starts_with("cargo ")).then(|| line.replace("FILE", "requests.csv.zst"))
 }
 
-/// A folder with the files that the documents speak of.
+/// A folder with the files that the documents use.
 struct Desk(PathBuf);
 
 impl Desk {
@@ -99,7 +99,7 @@ impl Desk {
             let converted = frazil(&["trace", "convert", &trace, name], &desk.0);
             assert!(converted.status.success(), "{}", String::from_utf8_lossy(&converted.stderr));
         }
-        // With times and sizes, and more than any capacity in the documents.
+        // With times and sizes, and more objects than any capacity in the documents.
         let row = |at: u64| {
             let id = at * at % 997;
             format!("{},{id},{}\n", at / 50, 200_000 + id * 300)
@@ -207,7 +207,7 @@ fn links(text: &str) -> Vec<&str> {
     files.filter(|file| !file.is_empty() && !file.contains("://")).collect()
 }
 
-/// A figure of docs/cache-speed.md: of so many threads of an engine in a workload.
+/// A figure of docs/cache-speed.md: of an engine in a workload with `threads` threads.
 fn measured(workload: &str, threads: &str, engine: &str, column: &str) -> Option<String> {
     let page = read("docs/cache-speed.md");
     let section = page.split(&format!("\n{workload}: workload ")).nth(1)?;

@@ -1,11 +1,11 @@
-//! What `frazil advise` says of each of several traces.
+//! Output of `frazil advise` about each of several traces.
 
 use serde_json::Value;
 
 use super::advise::{advised, document, told};
 use super::command::Folder;
 
-/// The policy that wins is behind another on the first; the last is where most is missed, by any.
+/// On the first the winning policy is behind another; on the last all policies miss most.
 const TRACES: [&str; 3] = [
     "zipf:0.9:objects=2K:requests=40K:seed=2",
     "loop:objects=1000:requests=40K",
@@ -62,7 +62,7 @@ fn each_trace_has_its_row() {
     assert_eq!(answer["worst_trace"], WORST, "{answer}");
 }
 
-/// A figure of several traces is the worst of all, and says of which trace it is.
+/// A figure for several traces is the worst of all, and names its trace.
 #[test]
 fn figures_of_one_name_are_of_one_trace() {
     let (answer, _) = advised(&asked(&TRACES));
@@ -84,11 +84,11 @@ fn figures_of_one_name_are_of_one_trace() {
     for (key, row) in [("miss_ratio", most.unwrap()), ("throughput_mops", least.unwrap())] {
         assert_eq!((&answer[key], &answer["worst_on"][key]), (&row[key], &row["trace"]), "{row}");
     }
-    // By which it is judged is another trace than where most is missed.
+    // The trace that decides is not the one with the most misses.
     assert_ne!(answer["worst_on"]["miss_ratio"], answer["worst_trace"], "{answer}");
 }
 
-/// How sure a miss ratio is, is of the same trace as the miss ratio.
+/// The error of a miss ratio is from the same trace as the miss ratio.
 #[test]
 fn errors_are_of_the_trace_that_the_miss_ratio_is_of() {
     let (answer, _) = advised(&[&asked(&TRACES)[..], &["--sample", "5K"]].concat());
@@ -112,7 +112,7 @@ fn rows_of_traces_follow_the_answer() {
     let told_there = report["on_each"]["rows"].as_array().unwrap();
     assert_eq!(told_there.len(), TRACES.len());
     for (trace, row) in TRACES.iter().zip(told_there) {
-        // Too wide for a table, the rows are blocks.
+        // The rows are blocks, because a table would be too wide.
         let line = rows.split("\n\n").find(|block| block.contains(trace));
         let line = line.unwrap_or_else(|| panic!("no row of {trace}: {rows}"));
         assert_eq!(line.contains(" (worst)"), *trace == WORST, "{line}");
@@ -128,7 +128,7 @@ fn rows_of_traces_follow_the_answer() {
     assert!(document(&page)["on_each"]["rows"].as_array().unwrap().is_empty());
 }
 
-/// Also where the answer is judged by another trace, on which all are served.
+/// Also if another trace, on which all requests are served, decides the answer.
 #[test]
 fn traces_with_more_requests_than_are_served_are_told() {
     let rate = ["--request-rate", "60K"];

@@ -1,4 +1,4 @@
-//! `frazil calibrate` as a user meets it: what it writes is what `frazil model` reads.
+//! `frazil calibrate` from the outside: `frazil model` reads its output.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ fn frazil(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_frazil")).args(args).output().unwrap()
 }
 
-/// A file that goes with the test.
+/// A file that is removed after the test.
 struct File(PathBuf);
 
 impl File {
@@ -55,13 +55,13 @@ fn what_is_written_is_what_the_model_reads() {
     assert_eq!((at("lru.hit"), at("lru.miss")), (Some("lock"), Some("lock")));
     assert_eq!((at("sieve.hit"), at("sieve.miss")), (None, Some("lock")));
     assert_eq!((at("clock.hit"), at("clock.miss")), (None, Some("queue")));
-    // Items that are skipped have a cost, and a number that the simulator has counted.
+    // Skipped items have a cost, and a number that the simulator has counted.
     let skips = |counts: &std::collections::BTreeMap<String, Visits>, name: &str| matches!(counts.get(name), Some(Visits::Constant(skips)) if *skips > 0.0);
     assert!(skips(&profile.networks["sieve"].miss.stations, "sieve.skip"));
     assert!(skips(&profile.networks["clock"].miss.think, "clock.skip"));
     assert!(profile.stations["lru.hit"].spread_us.is_some());
-    // A miss takes longer than a hit; by most, because what else the machine does is in the costs,
-    // some of which may be beyond what the model takes: --force writes them all the same.
+    // A miss takes longer than a hit, for most policies: other work on the machine distorts costs.
+    // Some may exceed the model's limits; --force writes them nevertheless.
     let is_longer = |name: &&&str| {
         let alone = |hit_ratio| {
             let conditions = Conditions { cores: Some(1), ..Conditions::new(hit_ratio, 0.0) };

@@ -1,12 +1,11 @@
-//! The command as a user meets it: results, their contract, and what bad input
-//! gets.
+//! The command from the outside: results, their contract, and messages for bad input.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// A folder of its own that goes with the test.
+/// A folder of one test, removed after it.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -203,7 +202,7 @@ fn fetches_that_take_time_are_waited_for() {
 #[test]
 fn a_column_says_what_fetches_take() {
     let folder = Folder::new("column");
-    // The second request for `a` waits for the first one's fetch: its own number is not read.
+    // The second request for `a` waits for the first one's fetch: its own latency is not used.
     let trace = folder.file("t.csv", "time,id,latency\n0,a,3\n1,a,9\n2,b,0\n3,a,7\n4,c,2.9\n");
     let run = |args: &[&str]| {
         let column = ["--fetch-latency", "column", "--output", "json"];
@@ -214,7 +213,7 @@ fn a_column_says_what_fetches_take() {
     assert_eq!(run(&[]), [1, 1, 3, 3 + 2 + 1 + 2]);
     let ms = 1_000_000;
     let by_times = ["--clock", "trace", "--time-unit", "ms"];
-    // No fetch takes less than a tick, here 1 ns, and of 2.9 ms nothing is cut.
+    // No fetch takes less than a tick, here 1 ns, and 2.9 ms is not rounded.
     assert_eq!(run(&by_times), [1, 1, 3, (3 + 2) * ms + 1 + 2_900_000]);
     let told = folder.file("told.csv", "a,5\nb,5\na,5\n");
     let mut args = simulate(&told, "lru", "9");
@@ -315,7 +314,7 @@ fn operations_and_sizes_take_effect() {
     assert_eq!((row["requests"].as_u64(), row["misses"].as_u64()), (Some(5), Some(3)));
     assert_eq!(row["byte_miss_ratio"], 0.6);
 
-    // A get with another size changes the resident only if asked to.
+    // A get with another size changes the resident only with the flag.
     let trace = folder.file("sizes.csv", "0,1,4\n1,2,4\n2,2,8\n3,1,4\n");
     let mut args = simulate(&trace, "fifo", "10");
     args.extend(["--format", "csv", "--unit", "bytes", "--output", "json"]);
@@ -341,7 +340,7 @@ fn curves_are_printed_for_every_policy() {
         (&of("lru")[0]["method"], &of("sieve")[0]["method"]),
         (&"stack".into(), &"replay".into())
     );
-    // The stack's answer is the replay's.
+    // The stack and the replay agree.
     let capacity = of("lru")[2]["capacity"].to_string();
     let replayed = json_lines(&frazil(
         &[&simulate(trace, "lru", &capacity)[..], &["--output", "json"]].concat(),
@@ -375,7 +374,7 @@ fn what_is_frozen_is_simulated() {
     assert_eq!([seen[0].1, seen[4].1], [None, None], "of what does not freeze nothing is said");
     assert_eq!(seen[1], (seen[0].0, Some(0)));
     assert!(Some(0) < seen[2].1 && seen[2].1 < seen[3].1 && seen[3].1 < seen[3].0, "{seen:?}");
-    // As it comes, and from memory.
+    // As a stream, and from memory.
     assert_eq!(rows("frozen:share=0.9+lru")[0], seen[3]);
     let table = frazil(&simulate(WARM, "frozen:share=0.9+lru", "100"));
     assert!(String::from_utf8_lossy(&table.stdout).contains("frozen hits"));
@@ -556,7 +555,7 @@ fn check_shared_writes(speeds: &[&Value]) {
         assert!(!rows.is_empty(), "{policy}");
         rows.iter().map(|row| row["shared_writes"].as_f64().unwrap()).fold(0.0, f64::max)
     };
-    // Beside each other they differ by less than two runs of one.
+    // Within one run they differ by less than between two runs.
     assert!(writes(10, "mobius") < writes(10, "mobius:batch=1"));
     assert!(writes(10, "mobius-w/d") < writes(10, "mobius:batch=1"));
     for (fewer, more) in [
@@ -574,7 +573,7 @@ fn check_shared_writes(speeds: &[&Value]) {
     }
 }
 
-/// Each with the rivals that the paper has in it.
+/// Each figure has the paper's rivals.
 fn check_figures(folder: &Path) {
     for (name, rivals) in [
         ("figure-2", "sieve clock fifo lru lru-delayed w-tinylfu two-queue"),
@@ -618,7 +617,7 @@ fn reproduce_writes_data_and_figures() {
         "kind figure policy capacity_percent capacity threads mops disturbed_rounds mops_rounds hit_ratio \
          p50_ns p90_ns p99_ns p999_ns shared_writes retries cpu_share little latencies_valid",
     );
-    // The threads of a short cell may not have had the processor once.
+    // The threads of a short cell may never have had a core.
     let speed = |row: &&Value| row["mops"].as_f64().unwrap();
     assert!(speeds.iter().all(|row| speed(row) >= 0.0));
     assert!(speeds.iter().any(|row| speed(row) > 0.0));
@@ -654,14 +653,14 @@ fn reproduce_replays_traces_by_threads() {
     let rows = json_lines(&frazil(&args));
     let of = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).collect::<Vec<_>>();
     let number = |row: &Value, key: &str| row[key].as_f64().unwrap();
-    // Two traces by one and two threads, and the hits of one in caches of four sizes.
+    // Two traces with one and two threads, and the hits of one thread in caches of four sizes.
     assert_eq!((of("speed").len(), of("hits").len()), (2 * 2 * 9, 2 * 4 * 6));
     for row in of("hits") {
         assert!((number(row, "hit_ratio") - number(row, "simulated_hit_ratio")).abs() < 1e-9);
         if row["capacity_percent"] != 3 {
             continue;
         }
-        // One thread in the other loop, asked for the same.
+        // One thread in the other loop, with the same requests.
         let alone = of("speed");
         let alone = alone.iter().find(|it| {
             it["threads"] == 1 && it["trace"] == row["trace"] && it["policy"] == row["policy"]
@@ -690,7 +689,7 @@ fn reproduce_freezes_what_is_hot() {
     }
     let number = |row: &Value, key: &str| row[key].as_f64().unwrap();
     assert!(of("gain").iter().all(|row| number(row, "gain") > 0.0));
-    // Counts, which no clock has a part in. Half of the loop is frozen.
+    // Counts, independent of any clock. Half of the loop is frozen.
     for row in of("hits") {
         assert_eq!(number(row, "hit_ratio"), 0.0, "{row}");
         assert!((0.49..0.51).contains(&number(row, "frozen_hit_ratio")), "{row}");
@@ -711,8 +710,9 @@ fn reproduce_finds_the_share_to_freeze() {
     let rows = json_lines(&frazil(&args));
     let of = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).collect::<Vec<_>>();
     let number = |row: &Value, key: &str| row[key].as_f64().unwrap();
-    // By a clock that only requests move the best share is found to a tenth of its throughput: a
-    // part where four of five requests are for what stays hot, and none where nothing stays.
+    // By a clock that only requests move, the controller finds a share within a tenth of the best
+    // throughput: a part if four of five requests are for keys that stay hot, and 0 if no keys stay
+    // hot.
     let found = |load: &str| of("found").into_iter().find(|row| row["workload"] == load).unwrap();
     for load in ["part", "moving"] {
         let row = found(load);
@@ -738,7 +738,8 @@ fn reproduce_asks_origins() {
     for row in of("latency") {
         assert_eq!(sum(row, "simulated_hits_delayed_misses"), 100_000);
         assert_eq!(sum(row, "measured_hits_delayed_misses"), 100_000);
-        // No answer comes before its time; only a quiet machine shows by how much later.
+        // No answer comes before its time; the delay beyond that is meaningful only on a quiet
+        // machine.
         let mean = |key: &str| row[key].as_f64().unwrap();
         assert!(mean("measured_ms") > 0.95 * mean("simulated_ms"), "{row}");
         assert!(mean("measured_p99_ms") >= 0.95 * mean("simulated_p99_ms"), "{row}");
@@ -777,7 +778,7 @@ fn reproduce_counts_delayed_hits() {
         let content = std::fs::read_to_string(format!("{out}/{file}")).expect("written");
         assert!(!content.contains("NaN"), "{file}");
     }
-    // With fetches of one request MAD is its base.
+    // With fetches of one request MAD equals its base.
     let base = |row: &&Value| row["met"].as_bool();
     let expected = "with fetches of one request MAD is its base";
     let same = rows.iter().find(|row| row["expected"] == expected);
@@ -829,7 +830,7 @@ fn reproduce_measures_its_advice() {
         let regret = |rule: &str| row["regrets"][rule].as_f64();
         assert!(regret("frazil advise").is_some() && regret("always lru").is_some(), "{row}");
     }
-    // Counts, which no clock has a part in.
+    // Counts, independent of any clock.
     for row in &costs {
         let regrets = row["regrets"].as_object().unwrap();
         assert!(regrets.values().all(|it| it.as_f64().unwrap() >= 0.0), "{row}");

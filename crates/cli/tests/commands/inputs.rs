@@ -1,4 +1,5 @@
-//! Odd and bad traces, names, sizes and addresses: the result and the message of each, as docs/inputs.md has them.
+//! Odd and bad traces, names, sizes and addresses: the result and the message of each, as in
+//! docs/inputs.md.
 
 use std::ffi::OsString;
 use std::path::Path;

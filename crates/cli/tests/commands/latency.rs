@@ -1,5 +1,4 @@
-//! How long requests take by `frazil advise`, of each kind and by percentiles, and targets for
-//! that.
+//! Latencies in `frazil advise`, by kind of request and percentile, and targets for them.
 
 use serde_json::Value;
 
@@ -17,7 +16,7 @@ fn number(row: &Value, kind: &str, key: &str) -> f64 {
 const CELL: [&str; 8] =
     ["--policy", "lru", "--capacity", "50", "--cores", "2", "--backend", "100us"];
 
-/// The generated trace as a file with a request a µs: the pace of a file is believed.
+/// The generated trace as a file with a request each µs: the times of a file are used.
 fn a_request_a_us(folder: &Folder) -> String {
     let trace = folder.path("paced.csv");
     let written = frazil(&["trace", "convert", GENERATED, &trace]);
@@ -66,7 +65,7 @@ fn without_times_delayed_hits_are_not_known() {
         let (answer, _) = advised(&[&common[..], &["--request-rate", rate]].concat());
         answer["latency"]["delayed_hits"]["share"].as_f64().unwrap_or(0.0)
     };
-    // 100 requests come in a fetch, ten, or hardly any.
+    // 100 requests come during a fetch, ten, or hardly any.
     let shares = ["1M", "100K", "100"].map(at_rate);
     assert!(shares[0] > shares[1] && shares[1] > 0.0 && shares[2] == 0.0, "{shares:?}");
 }
@@ -94,8 +93,8 @@ fn the_99th_percentile_may_be_asked_for() {
     fails(&bad, 2, &["mean=D or p99=D"]);
 }
 
-/// Many of a thousand requests during a fetch wait for less than all of it, so the mean is below
-/// the model's, in which each is a miss or a hit.
+/// Many of a thousand requests during a fetch wait for only a part of it, so the mean is below the
+/// model's, in which each is a miss or a hit.
 #[test]
 fn a_mean_that_is_asked_for_is_that_with_delayed_hits() {
     let folder = Folder::new("latency-mean");
@@ -140,7 +139,7 @@ fn a_generated_trace_has_no_pace_of_its_own() {
     assert_eq!([of_fetches(&[]), of_fetches(&["--request-rate", "1M"])], [false, true]);
 }
 
-/// Where every size misses more than a hundredth, a 99th percentile is a fetch at all of them.
+/// If every size misses more than a hundredth, the 99th percentile is a fetch at each size.
 #[test]
 fn nearest_to_a_target_that_none_reaches_is_what_misses_least() {
     let goal = ["--trace", GENERATED, "--policy", "fifo,lru", "--target-latency", "p99=50us"];
@@ -152,7 +151,7 @@ fn nearest_to_a_target_that_none_reaches_is_what_misses_least() {
     assert_eq!(misses(&answer["goal"]["nearest"]), least, "{answer}");
 }
 
-/// The end of all times is near where few requests come in a second.
+/// Times approach their maximum if few requests come in a second.
 #[test]
 fn requests_may_come_as_seldom_as_one_likes() {
     for rate in ["1e-7", "1e-300"] {
@@ -163,8 +162,7 @@ fn requests_may_come_as_seldom_as_one_likes() {
     }
 }
 
-/// Requests in flight are throughput times latency, with all that waits, in each figure that is
-/// told.
+/// Requests in flight are throughput times latency, waits included, in each printed figure.
 #[test]
 fn delayed_hits_hold_a_place_of_those_in_flight() {
     const MPL: f64 = 32.0;
@@ -173,7 +171,7 @@ fn delayed_hits_hold_a_place_of_those_in_flight() {
         let fetch = ["--backend", "10ms", "--request-rate", "100K"];
         advised(&[&args[..], &fetch, goal].concat())
     };
-    // By kind, each with its own share: told apart from the throughput.
+    // The mean over the kinds, weighted by their shares: independent of the throughput.
     let mean_us = |row: &Value| {
         let kinds = ["hits", "delayed_hits", "misses"];
         let of = |kind| number(row, kind, "share") * number(row, kind, "mean_us");
@@ -202,7 +200,8 @@ fn delayed_hits_hold_a_place_of_those_in_flight() {
     assert!((mops(&apart[0]) * misses * 1e4 / MPL - 1.0).abs() < 1e-3, "{apart:?}");
 }
 
-/// Hot objects are asked for within a fetch, but not within one of their own: they are resident.
+/// Hot objects are requested within the duration of a fetch, but not during their own: they are
+/// resident.
 #[test]
 fn delayed_hits_that_matter_to_nobody_are_left_out() {
     let mops = |backend: &str, rate: &[&str]| {

@@ -1,4 +1,4 @@
-//! Lifetimes at the command: of a trace, by flag, and what is said of those that are ignored.
+//! Lifetimes in the command: of a trace, by flag, and notes about ignored ones.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -59,7 +59,7 @@ fn csv(name: &str, header: &str) -> Temporary {
 #[test]
 fn a_column_is_replayed_unless_a_flag_says_else() {
     let file = csv("column.csv", "time,id,ttl");
-    // As a stream and in memory, and by LRU's curve, which is replayed then.
+    // As a stream, in memory, and by LRU's curve, which needs a replay then.
     for policies in ["lru", "lru,fifo"] {
         for (flags, misses, expired, lifetimes) in [
             (&[][..], 40, 30, "of the trace, median 30 s".into()),
@@ -200,7 +200,7 @@ fn a_copy_keeps_lifetimes_where_its_format_has_them() {
     assert!(convert("plain").contains("has lifetimes, which format plain can't hold"));
 }
 
-/// The misses avoidable with room for everything are known although only a small size is compared.
+/// The avoidable misses of a cache for everything are known although only a small size is compared.
 #[test]
 fn a_small_size_is_judged_by_what_all_would_avoid() {
     let trace = "zipf:1.0:objects=1K:requests=20K:seed=1";

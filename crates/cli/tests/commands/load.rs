@@ -9,15 +9,15 @@ use serde_json::Value;
 
 use crate::command::{Folder, fails, frazil, json_lines};
 
-/// A server that is stopped when the test is over.
+/// A server that is stopped on drop.
 struct Server {
     child: Child,
-    /// Of memcached's protocol, then of RESP.
+    /// Addresses of memcached's protocol, then of RESP.
     places: Vec<String>,
 }
 
 impl Server {
-    /// With both protocols, and these flags.
+    /// Starts a server with both protocols, and these flags.
     fn start(places: [&str; 2], flags: &[&str]) -> Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_frazil"));
         command.args(["serve", "--memcached", places[0], "--resp", places[1]]).args(flags);
@@ -95,14 +95,14 @@ fn pieces_larger_than_a_socket_takes_are_sent_and_read() {
         let row = load(&format!("{scheme}://{}", folder.path(name)), &[large, some].concat());
         assert_eq!((&row["misses"], number(&row, "requests") >= 400.0), (&0.into(), true), "{row}");
         if cfg!(target_os = "linux") {
-            // Found by its path: the values that it has copied took some time.
+            // The server's process is found by its path; copying the values took some time.
             assert!(number(&row, "server_cpu_us") > 0.0, "{row}");
         }
     }
     drop(server);
 }
 
-/// What was in flight is counted by other clocks than the latencies.
+/// Requests in flight are counted by other clocks than the latencies.
 #[test]
 fn latencies_agree_with_the_throughput() {
     let server = Server::tcp(&["--memory", "16MiB"]);
@@ -111,7 +111,7 @@ fn latencies_agree_with_the_throughput() {
     assert!((0.7..1.3).contains(&number(&row, "little")), "{row}");
 }
 
-/// Where nothing is evicted, a trace misses each object once. The second time it misses none.
+/// Without evictions a trace misses each object once, and none in a second replay.
 #[test]
 fn a_trace_is_replayed_with_a_set_after_each_miss() {
     let folder = Folder::new("load-trace");
@@ -149,7 +149,7 @@ fn sets_and_deletes_of_a_trace_are_made_and_are_no_requests() {
     }
 }
 
-/// Values that the server does not take are refused, and counted.
+/// Values that the server refuses are counted.
 #[test]
 fn refusals_are_counted_by_kind() {
     let folder = Folder::new("load-refused");
@@ -169,7 +169,7 @@ fn refusals_are_counted_by_kind() {
     fails(&args, 1, &["refused to set any key", "too large"]);
 }
 
-/// A server of one's own words: answers each connection with them, whatever it asks, and then closes.
+/// A server that answers each connection with fixed words, whatever the request, and closes it.
 fn saying(words: &'static [u8]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = listener.local_addr().unwrap().to_string();
@@ -231,7 +231,7 @@ fn flags_that_do_not_go_together_are_refused() {
     fails(&["bench", "--pipeline", "2"], 2, &["--connect"]);
 }
 
-/// A web server, each second request to which finds nothing.
+/// A web server that answers every second request with "not found".
 fn web_server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = listener.local_addr().unwrap().to_string();
@@ -271,7 +271,7 @@ fn a_web_server_is_read() {
     assert_eq!(told, [40, 40, 0], "{row}");
 }
 
-/// What was measured until then is printed.
+/// An interrupt ends the load, which prints its results so far.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_interrupt_ends_the_load() {
@@ -284,7 +284,7 @@ fn an_interrupt_ends_the_load() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_frazil"));
     let mut child =
         command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Until it has asked for something.
+    // Waits until the load has made a request.
     let mut client = TcpStream::connect(&server.places[0]).unwrap();
     let mut replies = BufReader::new(client.try_clone().unwrap()).lines();
     let mut asked = 0;

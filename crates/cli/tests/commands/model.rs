@@ -1,4 +1,4 @@
-//! `frazil model` as a user meets it: its contract, what it finds, and what bad input gets.
+//! `frazil model` from the outside: its contract, its results, and messages for bad input.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -30,7 +30,7 @@ fn fails(args: &[&str], code: i32, words: &[&str]) {
     }
 }
 
-/// A file that goes with the test.
+/// A file that is removed after the test.
 struct File(PathBuf);
 
 impl File {
@@ -119,7 +119,7 @@ fn what_is_frozen_takes_no_turn() {
     let mops = |rows: &[Value]| number(&rows[0], "throughput_mops");
     let lru = mops(&at("lru", &[]));
     let frozen = at("frozen+lru", &["--frozen-hits", "0.75"]);
-    // A quarter of the requests takes the one turn that all wait for.
+    // A quarter of the requests takes the only turn.
     assert!((mops(&frozen) / lru - 4.0).abs() < 0.1, "{} {lru}", mops(&frozen));
     assert_eq!(
         (number(&frozen[0], "frozen_hits"), &frozen[0]["network"]),
@@ -193,7 +193,7 @@ fn slow_backends_leave_digits() {
     assert!(text.contains(" 0.0000072 "), "{text}");
 }
 
-/// One row is the best of its kind, which says nothing of a curve.
+/// One row alone does not show a peak.
 #[test]
 fn one_row_has_no_peak() {
     let verdict = |hit_ratio: &str, more: &[&str]| {
@@ -276,11 +276,11 @@ fn a_profile_is_a_machine() {
     let file = File::new("good.toml", PROFILE);
     let args = ["--network", "lru-prob:q=0.5", "--profile", file.path(), "--backend", "10us"];
     let run = |more: &[&str]| json_lines(&[&args, more].concat());
-    // One request queues nowhere: Z + D, with 1.5 visits at a hit ratio of 0.7.
+    // One request never queues: Z + D, with 1.5 visits at a hit ratio of 0.7.
     let rows = run(&["--mpl", "1", "--hit-ratio", "0.7"]);
     let cycle = 0.1 + 0.3 * 10.0 + 0.2 * (0.7 * 0.5 + 0.3 * 1.5);
     assert!((number(&rows[0], "throughput_mops") * cycle - 1.0).abs() < 1e-12, "{rows:?}");
-    // The bound is that of the quickest hand-over; the exact value has the slower ones in it.
+    // The bound uses the quickest hand-over; the exact value includes the slower ones.
     let at_full = |solver| {
         let rows = run(&["--mpl", "2", "--hit-ratio", "1", "--solver", solver]);
         assert_eq!(rows[0]["bottleneck"], "lock");
@@ -345,7 +345,7 @@ fn bad_profiles_are_told_what_is_wrong() {
     fails(&["--network", "lru", "--profile", "/nowhere.toml"], 1, &["/nowhere.toml"]);
 }
 
-/// The folder of a short run of an experiment, and what it printed.
+/// The folder of a short run of an experiment, and its output.
 fn reproduced(name: &str) -> (PathBuf, Vec<Value>) {
     let folder = std::env::temp_dir().join(format!("frazil-{name}-{}", std::process::id()));
     let output = Command::new(env!("CARGO_BIN_EXE_frazil"))
@@ -367,16 +367,16 @@ fn the_fall_is_measured() {
     assert_eq!(points.len(), 10 * 2 * 8 * 3);
     for point in &points {
         let of = |key: &str| point[key].as_f64().unwrap();
-        // A thousand requests a second: what did nothing has some tiny number.
+        // A thousand requests a second: a run without requests has a tiny number.
         assert!(of("predicted_mops") > 1e-3 && of("measured_mops") > 1e-3, "{point}");
-        // Counted, so whatever the machine does. All of LRU's operations are under one lock: a
-        // hit's two, unless it is of the first in the list, and a miss's two.
+        // Counted, so independent of the machine. All of LRU's operations are under one lock: two
+        // of a hit, unless it is of the first in the list, and two of a miss.
         if point["policy"] == "lru" && point["kept"] == "costly" {
             let (hits, list_us) = (of("hit_ratio"), of("list_us"));
             assert!(list_us <= 1.31 && list_us > 0.6, "{point}");
             assert!(of("turns") <= 2.05 - hits + 0.1 && of("turns") > 0.9, "{point}");
         }
-        // Hits of these change no list.
+        // Hits of these policies change no list.
         if ["fifo", "clock", "s3-fifo"].iter().any(|&name| point["policy"] == name) {
             assert!(of("turns") <= 2.0 * (1.0 - of("hit_ratio")) + 0.1, "{point}");
         }

@@ -1,9 +1,9 @@
-//! Figures in prose have a table: each that README.md and the user's pages of the book tell as
-//! measured stands in a table, or in what a command printed, on a page that the same paragraph
-//! links to, or on its own page.
+//! Figures in prose have a table: each measured figure in README.md and in the user's pages of the
+//! book is in a table, or in a command's output, on the same page or on one that its paragraph
+//! links to.
 //!
-//! A figure is a number with a unit, or with a decimal point. One in a table may have more digits
-//! than the prose, or be a share where the prose has percent.
+//! A figure is a number with a unit, or with a decimal point. The table may have more digits, or a
+//! share instead of the prose's percent.
 
 use std::path::{Path, PathBuf};
 
@@ -44,7 +44,7 @@ const PAGES: [&str; 33] = [
     "docs/guide/traces.md",
 ];
 
-/// Figures without a table: the page, words around each, and why that is right.
+/// Figures without a table: the page, words around each, and the reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("docs/frozen-share.md", "miss 250 µs", "a setting of the measurement"),
     ("docs/limits.md", "needs Rust 1.95", "a version"),
@@ -126,7 +126,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Paragraphs and items of lists, and what stands in tables and in blocks of text.
+/// Paragraphs and list items; and the content of tables and text blocks.
 fn split(page: &str) -> (Vec<String>, String) {
     let (mut paragraphs, mut tables) = (vec![String::new()], String::new());
     let mut fence: Option<String> = None;
@@ -172,7 +172,7 @@ fn bare(paragraph: &str) -> (String, Vec<String>) {
     (text.replace(['[', '*', '(', ')'], " "), links)
 }
 
-/// The number that a word is, with its digits after the point; dates and versions are none.
+/// The number in a word, and its digits after the point; `None` for dates and versions.
 fn number(word: &str) -> Option<(f64, usize)> {
     let word = word.trim_end_matches([',', '.', ';', ':', '|']);
     let plain = word.replace(',', "");
@@ -184,7 +184,7 @@ fn number(word: &str) -> Option<(f64, usize)> {
     plain.parse().ok().map(|value| (value, decimals))
 }
 
-/// The figures of a text: numbers that have a unit or a point, and of `4 to 7 %` both.
+/// The figures of a text: numbers with a unit or a point; both numbers of `4 to 7 %`.
 fn figures(text: &str) -> Vec<(String, f64, usize)> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let unit = |at: usize| {
@@ -205,7 +205,7 @@ fn figures(text: &str) -> Vec<(String, f64, usize)> {
     found
 }
 
-/// Whether a table has a figure: to its digits, as it is or as a share.
+/// Whether a table has a figure, to its digits, unchanged or as a share.
 fn has(tables: &str, value: f64, decimals: usize) -> bool {
     let shown = format!("{value:.decimals$}");
     let separators = |it: char| it.is_whitespace() || "|–/()`+-%;:=×*".contains(it);

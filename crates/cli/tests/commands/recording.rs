@@ -1,5 +1,5 @@
-//! What a cache has recorded, at the command: capacities are the program's, ratios are put
-//! right, and what is missing is said.
+//! Recordings of a cache in the command: capacities are the program's, ratios are corrected, and
+//! missing data are reported.
 
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -16,8 +16,8 @@ impl Drop for Temporary {
     }
 }
 
-/// A tenth of a program's keys: 100 of them in turn, ten times. For all keys there were half as
-/// many more gets than that factor gives.
+/// A tenth of a program's keys: 100 of them in turn, ten times. All keys had one and a half times
+/// the gets that the rate gives.
 fn recording(test: &str, cut: usize) -> Temporary {
     let mut file = Vec::new();
     let header =
@@ -55,8 +55,8 @@ fn capacities_are_those_of_the_program() {
         let flags = ["--policy", policy, "--capacity", capacity];
         frazil(&["simulate", "--trace"], &file, &flags)
     };
-    // All keys of the sample fit just so into a tenth of 1,000, and nothing stays in less.
-    // As a stream, and in memory.
+    // All keys of the sample just fit a tenth of 1,000, and a smaller cache keeps none. As a
+    // stream, and in memory.
     for policy in ["lru", "lru,fifo"] {
         for (capacity, misses) in [("1000", 100), ("994", 1_000)] {
             let (rows, notes) = simulate(policy, capacity);
@@ -91,7 +91,7 @@ fn a_trace_says_what_it_is_a_sample_of() {
     let (rows, _) = frazil(&["trace", "info"], &file, &[]);
     assert_eq!((&rows[0]["rate"], &rows[0]["lost"]), (&0.1.into(), &2.into()));
     assert_eq!(rows[0]["format"], "frazil");
-    // Still so in a copy, but not in a format that can't say it.
+    // A copy keeps the rate, but not in a format without it.
     let copy = Temporary(file.0.with_extension("copy.zst"));
     let convert = |to: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_frazil"));
@@ -112,7 +112,7 @@ fn a_recording_that_was_cut_short_is_read_and_said_to_be() {
     assert_eq!((&rows[0]["requests"], &rows[0]["misses"]), (&1_000.into(), &100.into()));
     assert!(notes.contains("has no end"), "{notes}");
     assert!(notes.contains("is not known"), "{notes}");
-    // A limit is no such fault.
+    // A limit is not reported as such a fault.
     let limited = [&flags[..], &["--limit", "500"]].concat();
     let (rows, notes) = frazil(&["simulate", "--trace"], &file, &limited);
     assert_eq!(rows[0]["requests"], 500);
@@ -134,11 +134,11 @@ fn a_segment_store_is_advised() {
     let file = Temporary(path);
     let mut chance = 1u64;
     let mut most = 0;
-    // With the insertions fewer notes than a log holds, so that none can be lost.
+    // With the insertions these are fewer notes than a log holds, so none can be lost.
     for _ in 0..12_000 {
         chance = chance.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
         let uniform = (chance >> 33) as f64 / (1u64 << 31) as f64;
-        // A power law: the first of 8,000 are asked for most.
+        // A power law: the first of 8,000 are requested most.
         let number = (8000.0 * uniform.powi(6)) as u64;
         let value = [0; 300];
         if store.get_with(&number.to_le_bytes(), |_| ()).is_none() {

@@ -1,15 +1,15 @@
-//! `frazil reproduce rocksdb` with programs that only print what RocksDB's and YCSB's do.
+//! `frazil reproduce rocksdb` with programs that only imitate the output of RocksDB's and YCSB's.
 
 use std::path::Path;
 use std::process::Command;
 
 use super::command::{Folder, fails, json_lines};
 
-/// Ours is twice as fast.
+/// Our cache is twice as fast.
 const CACHE_BENCH: &str = "rate=1000; case $FRAZIL_BLOCK_CACHE in policy=?*) rate=2000;; esac
     echo \"Complete in 1 s; Rough parallel ops/sec = $rate\"
     echo 'Lookup hit ratio: 0.5'";
-/// Slow in the first second; ours is twice as fast.
+/// Slow in the first second; our cache is twice as fast.
 const DB_BENCH: &str = "rate=1000
     for word; do case $word in
         --report_file=*) file=${word#*=};;
@@ -21,8 +21,8 @@ const DB_BENCH: &str = "rate=1000
 const JAVA: &str = "wall=1000000; case $FRAZIL_BLOCK_CACHE in *frozen+lru) wall=500000;; esac
     echo \"measured: 100 2000000 $wall 50\"";
 
-/// Written by a program that has ended when it is run: what a thread of this one has open to be
-/// written, another that starts a program hands on for a moment, and then it cannot be run.
+/// A separate program writes it and ends before it runs: otherwise another thread that starts a
+/// program could briefly inherit the open file, and a file open for writing cannot be executed.
 fn script(folder: &Path, name: &str, text: &str) {
     let path = folder.join(name);
     let mut command = Command::new("sh");
@@ -78,11 +78,11 @@ fn programs_are_run_and_what_they_print_is_told() {
         let of = expected.iter().filter(|row| row["figure"] == figure);
         of.map(|row| row["met"].as_bool().unwrap()).collect::<Vec<_>>()
     };
-    // Faster with any number of threads, but not the more the more there are; nor is CLOCK ahead,
-    // nor do hits differ.
+    // Faster with any number of threads, but not increasingly so; CLOCK is not ahead, and hits do
+    // not differ.
     assert_eq!(met(13), [true, false, false, false]);
     assert_eq!(met(14), [true, true, false]);
-    // Faster on all, and on C no more than on others.
+    // Faster on all, on C no more than on others.
     assert_eq!(met(17), [true, false]);
     for figure in ["13", "14", "17"] {
         let svg = std::fs::read_to_string(format!("{out}/rocksdb-figure-{figure}.svg")).unwrap();

@@ -1,11 +1,11 @@
-//! The verbs that serve: what they listen at, what they refuse, and how they end.
+//! The verbs that serve: addresses, refusals, and the end of the process.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
-/// A server that is stopped when the test is over.
+/// A server that is stopped on drop.
 struct Server(Child);
 
 impl Drop for Server {
@@ -21,7 +21,8 @@ fn frazil(args: &[&str]) -> Command {
     command
 }
 
-/// What a command says that ends by itself. One that serves instead is killed after twenty seconds, and has no code.
+/// The output of a command that ends by itself. One that serves instead is killed after twenty
+/// seconds, and has no exit code.
 fn output(args: &[&str]) -> Output {
     let mut command = frazil(args);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -51,7 +52,7 @@ fn serve_says_where_and_serves_there() {
     assert_eq!(replies, "STORED\r\nVALUE key 0 5\r\nvalue\r\nEND\r\n");
 }
 
-/// An entry of one protocol is there for the other.
+/// An entry set by one protocol is visible in the other.
 #[test]
 fn serve_speaks_both_protocols() {
     let args =
@@ -154,7 +155,8 @@ fn memcacheds_flags_are_taken_or_refused_by_name() {
     assert!(help.status.success() && help.stdout.starts_with(b"frazil memcached"));
 }
 
-/// As its units use it: a Unix socket, flags run together, a port file, the command `shutdown`.
+/// Used as in memcached's own tests: a Unix socket, combined flags, a port file, the command
+/// `shutdown`.
 #[test]
 fn memcached_listens_and_ends_as_it_is_told() {
     let folder = std::env::temp_dir().join(format!("frazil-serve-{}", std::process::id()));
@@ -183,7 +185,7 @@ fn memcached_listens_and_ends_as_it_is_told() {
     assert!(server.0.wait().unwrap().success());
 }
 
-/// Serves with a snapshot, and returns where.
+/// Serves with a snapshot; also returns the address.
 fn serve_with(snapshot: &std::path::Path) -> (Child, BufReader<std::process::ChildStderr>, String) {
     let path = snapshot.to_str().unwrap();
     let mut child = frazil(&["serve", "--resp", "127.0.0.1:0", "--snapshot", path])
@@ -224,7 +226,7 @@ fn entries_live_through_a_restart() {
     std::fs::remove_file(&snapshot).unwrap();
 }
 
-/// As systemd starts it, with an abstract name and with a path.
+/// Started as by systemd, with an abstract name and with a path.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_service_manager_is_told_of_the_beginning_and_the_end() {
@@ -274,7 +276,7 @@ fn a_snapshot_that_cannot_be_read_is_kept() {
     std::fs::remove_file(&snapshot).unwrap();
 }
 
-/// The next connection, twenty seconds at most.
+/// The next connection, within twenty seconds.
 fn accept(origin: &std::net::TcpListener) -> TcpStream {
     origin.set_nonblocking(true).unwrap();
     let mut tries = 0;
@@ -290,7 +292,7 @@ fn accept(origin: &std::net::TcpListener) -> TcpStream {
     asked
 }
 
-/// HTTP is served from what the origin has said once, until it is purged.
+/// HTTP is served from the origin's first response, until that is purged.
 #[test]
 fn serve_is_a_cache_of_http() {
     let origin = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -336,7 +338,7 @@ fn serve_is_a_cache_of_http() {
     assert!(rest.contains("cache-status: frazil; hit; ttl="), "{rest}");
 }
 
-/// What is missing is fetched from the origin that was named.
+/// Missing keys are fetched from the given origin.
 #[test]
 fn serve_fetches_what_is_missing() {
     let origin = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -358,7 +360,7 @@ fn serve_fetches_what_is_missing() {
     assert_eq!(replies, "VALUE key 0 5\r\nvalue\r\nEND\r\n");
 }
 
-/// Each kind of origin goes with clients that it is for.
+/// Each kind of origin requires clients of its kind.
 #[test]
 fn origins_go_with_their_clients() {
     let (keys, base) = ("http://127.0.0.1:1/{key}", "http://127.0.0.1:1");

@@ -1,4 +1,4 @@
-//! Who may connect to `frazil serve`, its settings in a file, and sockets that it is given.
+//! Access to `frazil serve`, its settings in a file, and inherited sockets.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -8,7 +8,7 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 const FRAZIL: &str = env!("CARGO_BIN_EXE_frazil");
 
-/// A server that is stopped when the test is over, and what it tells.
+/// A server that is stopped on drop, and its standard error.
 struct Server(Child, BufReader<ChildStderr>);
 
 impl Drop for Server {
@@ -53,7 +53,7 @@ fn address(line: &str) -> &str {
     line.trim().rsplit(' ').next().unwrap()
 }
 
-/// A folder that is removed when the test is over.
+/// A folder that is removed on drop.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -97,7 +97,7 @@ fn users(names: &[&str]) -> String {
     names.iter().map(user).collect()
 }
 
-/// With users it listens beyond this machine, and reads their file again when it is told to.
+/// With users it listens beyond this machine, and reloads their file on request.
 #[test]
 fn users_open_a_server_to_others_and_are_read_again() {
     let folder = Folder::new("serve-users");
@@ -125,7 +125,7 @@ fn users_open_a_server_to_others_and_are_read_again() {
         ask(&at, "AUTH old secret\r\nAUTH new secret\r\nQUIT\r\n"),
         format!("{wrong}+OK\r\n+OK\r\n")
     );
-    // Somebody who needs no password is anybody.
+    // A user without a password admits everybody.
     let open = users(&["new"]) + "[users.default]\nclasses = ['read']\n";
     folder.write("users.toml", &open);
     let refused = serve(&["--resp", "0.0.0.0:0", "--users", file.to_str().unwrap()]);
@@ -176,7 +176,7 @@ fn settings_are_in_a_file_and_the_command_line_goes_before() {
         other.contains("threads = 3") && other.contains("memcached = [\"127.0.0.1:11\"]"),
         "{other}"
     );
-    // What it prints is a file that says the same.
+    // The output is a file with the same settings.
     folder.write("serve.toml", &plain);
     assert_eq!(shown(&[]), plain);
     folder.write("serve.toml", "resp = ['127.0.0.1:0']");
@@ -210,7 +210,7 @@ fn a_file_of_settings_that_makes_no_sense_is_refused() {
     assert!(String::from_utf8_lossy(&missing.stderr).contains("/no/such/file"));
 }
 
-/// Where nobody has said how many, there are as many connections as the process may have.
+/// Without a given number of connections, the process's limit applies.
 #[test]
 fn a_low_limit_of_files_lowers_connections_unless_they_were_given() {
     let limited = |args: &str| {
@@ -230,7 +230,7 @@ fn a_low_limit_of_files_lowers_connections_unless_they_were_given() {
     }
 }
 
-/// As systemd passes them: at descriptors from 3 on, with names.
+/// Passed as by systemd: at descriptors from 3 on, with names.
 #[test]
 fn sockets_that_are_passed_are_served() {
     let origin = "--threads 2 --origin http://127.0.0.1:1";
@@ -260,7 +260,7 @@ fn sockets_that_are_passed_are_served() {
     let told = server.line() + &server.line();
     assert!(told.contains(&format!("RESP at {second}")), "{told}");
     assert!(told.contains(&format!("HTTP at {first}")), "{told}");
-    // Nobody listens where the origin would be.
+    // Nothing listens at the origin's address.
     let reply = ask(&first, "GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     assert!(reply.starts_with("HTTP/1.1 502"), "{reply}");
     drop(server);

@@ -1,4 +1,4 @@
-//! What a shell and `man` get: completions and manual pages, made of what `--help` is made of.
+//! Completions for shells and manual pages, from the same definitions as `--help`.
 
 use std::process::Command;
 

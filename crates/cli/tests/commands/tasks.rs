@@ -1,9 +1,9 @@
-//! The book's tasks, each from top to bottom as a reader does it: in an empty folder, every block
-//! of commands in its order, with what it prints beside it.
+//! The book's tasks, each from top to bottom as by a reader: in an empty folder, every block of
+//! commands in order, compared with the output on the page.
 //!
-//! A block `text` after a block `sh` is what its commands print, and is compared, but for one that
-//! says `text,varies`. A block `sh,norun` takes too long. A program in Rust is kept in `programs/`,
-//! where it is compiled, and runs where the page has it.
+//! A block `text` after a block `sh` is the output of its commands, and is compared, except for
+//! `text,varies`. A block `sh,norun` takes too long. A program in Rust is in `programs/`, where it
+//! is compiled, and runs at its place in the page.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -24,16 +24,16 @@ pub(crate) const TASKS: [&str; 5] = [
     "docs/guide/record.md",
     "docs/guide/report.md",
 ];
-/// Set to write into the pages what their commands print.
+/// Set it to write the output of the commands into the pages.
 const WRITE: &str = "FRAZIL_WRITE_TASKS";
-/// Names the program that this test program is to be.
+/// Names the program as which this test program runs.
 const PROGRAM: &str = "FRAZIL_TASK_PROGRAM";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// A block of a page: what its fence says, and its lines.
+/// A block of a page: the label of its fence, and its lines.
 struct Block {
     info: String,
     text: String,
@@ -72,7 +72,7 @@ fn run(commands: &str, folder: &Path) -> Output {
         .unwrap()
 }
 
-/// Runs the program of a page, as another process, because its folder is its own.
+/// Runs the program of a page in a separate process, because it needs its own working folder.
 fn run_program(page: &str, block: &Block, folder: &Path) {
     let name = Path::new(page).file_stem().unwrap().to_str().unwrap();
     let kept = root().join(format!("crates/cli/tests/commands/programs/{name}.rs"));

@@ -1,5 +1,5 @@
-//! The bounds against equations (1) to (6) of paper 1, written out from its text, and what
-//! it says about them.
+//! Compares the bounds with equations (1) to (6) of paper 1, written out from its text, and with
+//! its statements about them.
 
 use frazil_queueing::{PaperNetwork, Use, bounds};
 
@@ -35,7 +35,7 @@ fn bounds_are_the_equations_of_the_paper() {
     }
 }
 
-/// §3.2: D_max and the total demand of LRU, and how little the tail matters.
+/// §3.2: D_max and the total demand of LRU, and the small effect of the tail.
 #[test]
 fn demands_are_those_of_the_text() {
     for step in 0..=100 {
@@ -69,7 +69,7 @@ fn clock_and_s3_fifo_have_the_published_program_s_bounds() {
     assert!((bound / 24.4 - 1.0).abs() < 2e-3, "{bound}");
 }
 
-/// Between the q that were measured, the networks are between theirs.
+/// For q between measured values, the network is between those of these values.
 #[test]
 fn probabilistic_lru_goes_from_lru_to_fifo() {
     let upper = |network: PaperNetwork, p: f64, made_for| {

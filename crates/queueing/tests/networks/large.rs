@@ -17,8 +17,7 @@ fn close(what: &str, one: f64, other: f64) {
     assert!((one / other - 1.0).abs() <= 1e-9, "{what}: {one} {other}");
 }
 
-/// A station that could be quicker or slower and is not is a single server, solved by
-/// another recursion.
+/// A load-dependent station with constant speed is a single server, solved by another recursion.
 #[test]
 fn two_ways_to_one_result() {
     // Below, at and beyond saturation: N* is (Z + D) / D_max.
@@ -37,7 +36,7 @@ fn two_ways_to_one_result() {
     }
 }
 
-/// Every request is somewhere, and the limits hold.
+/// The queues add up to all requests, and the bounds hold.
 #[test]
 fn requests_are_kept_and_bounds_hold() {
     let hand_over =
@@ -46,7 +45,7 @@ fn requests_are_kept_and_bounds_hold() {
         vec![Service::Multi { service_us: 40.0, servers: 64 }, Service::Single(0.6)],
         vec![hand_over(), Service::Multi { service_us: 3.0, servers: 5 }, Service::Single(0.69)],
         vec![hand_over(), Service::Multi { service_us: 3.45, servers: 5 }],
-        // All idle with a chance of e⁻⁷⁸⁰ at 6000 µs.
+        // The chance that all are idle is e⁻⁷⁸⁰ at 6000 µs.
         vec![Service::Multi { service_us: 900.0, servers: 2_000 }],
     ] {
         for think_us in [0.0, 50.0, 6_000.0, 1e6] {
@@ -66,14 +65,14 @@ fn requests_are_kept_and_bounds_hold() {
     }
 }
 
-/// Fewer cores than requests, in two steps by hand: what has a core alone for each number, and
-/// a station of those speeds beside the backend.
+/// Fewer cores than requests, in two steps by hand: the part with cores alone for each number, and
+/// a station with those speeds beside the backend.
 #[test]
 fn cores_are_one_station() {
     let lock = Station { name: "lock".to_owned(), service: Service::Single(0.3) };
     let visit = Step::Visit { station: 0, visits: 1.0 };
     let route = |steps| vec![Route { kind: Kind::Miss, share: 1.0, steps }];
-    // Alike with one and two at work, then not, then alike again.
+    // Equal times with one and two at work, then different ones, then equal again.
     let crowd = Crowd { compute: vec![1.0, 1.0, 1.25, 1.5], stations: vec![vec![1.0, 1.0, 3.0]] };
     let of = |steps| Network::new(vec![lock.clone()], route(steps)).unwrap();
     let of = |steps| of(steps).on_cores(7).unwrap().crowded(crowd.clone()).unwrap();
@@ -93,9 +92,8 @@ fn cores_are_one_station() {
     }
 }
 
-/// A search asks often, so cores times requests would be minutes of it. Printed is how long this
-/// takes, a tenth of a second (2 cores, 2026-11-23); each number of cores at each number of
-/// requests would be minutes.
+/// A search solves often, so time for each number of cores at each number of requests would be
+/// minutes. This takes a tenth of a second (2 cores, 2026-11-23); the test prints the time.
 #[test]
 fn a_thousand_cores_are_soon_searched() {
     let lock = Station { name: "lock".to_owned(), service: Service::Single(0.01) };

@@ -1,4 +1,4 @@
-//! Networks against equations, chains and published figures.
+//! Compares networks with equations, chains and published figures.
 
 mod equations;
 mod large;

@@ -1,16 +1,16 @@
-//! The analysis against the Markov chain that it is about, solved by elimination.
+//! Compares the analysis with the Markov chain of the same network, solved by elimination.
 //!
-//! The chain shares nothing with the analysis: its states are how many requests are where, its
-//! transitions single departures, its routing a matrix of chances. Its balance equations are
-//! solved without subtractions (Grassmann, Taksar, Heyman 1985).
+//! The chain shares nothing with the analysis: its states are the numbers of requests at each
+//! place, its transitions single departures, its routing a matrix of chances. Its balance equations
+//! are solved without subtractions (Grassmann, Taksar, Heyman 1985).
 
 use std::collections::HashMap;
 
 use frazil_queueing::{Kind, Network, Route, Service, Station, Step, solve};
 
-/// A closed network as a chain sees it; place 0 is where requests think.
+/// A closed network as a chain; at place 0 requests think.
 struct Chain {
-    /// Departures per µs from a place with so many requests.
+    /// For each place: departures per µs by the number of requests there.
     rate: Vec<Box<dyn Fn(usize) -> f64>>,
     routing: Vec<Vec<f64>>,
 }
@@ -65,7 +65,7 @@ impl Chain {
         }
     }
 
-    /// Visits to each place between two to place 0, by following the chances often enough.
+    /// Visits to each place between two visits to place 0, by iterating the routing.
     #[expect(clippy::needless_range_loop, reason = "indices are states, as in `eliminate`")]
     fn visits(&self) -> Vec<f64> {
         let places = self.rate.len();
@@ -156,7 +156,7 @@ fn compare(think_us: f64, services: &[Service], routing: Vec<Vec<f64>>, mpl: usi
     }
 }
 
-/// Chances of going from place to place, the rows not all alike.
+/// Chances of going from place to place; rows differ.
 fn routing(places: usize) -> Vec<Vec<f64>> {
     let row = |from: usize| {
         let weight = |to: usize| {
@@ -193,8 +193,8 @@ fn the_analysis_is_the_chain() {
     }
 }
 
-/// The unsaturated, the saturated and what is far beyond, where the textbook's formula for
-/// an empty station has lost all digits.
+/// Stations below, at and far beyond saturation, where the textbook's formula for an empty station
+/// has lost all digits.
 #[test]
 fn a_long_queue_costs_no_digits() {
     for services in [

@@ -56,7 +56,7 @@ networks.sieve.hit = { think = { look-up = 1 }, stations = { hit = 1 } }
 networks.sieve.miss = { think = { look-up = 1, fetch = 1 }, stations = { miss = 1, skip = 2 } }
 "#;
 
-/// A request takes, alone and of two, what the file says in the order of its operations.
+/// One request, or two, take the times in the file, in the order of the operations.
 #[test]
 fn conditions_choose_among_the_times() {
     let profile = Profile::parse(MEASURED).unwrap();
@@ -74,7 +74,7 @@ fn conditions_choose_among_the_times() {
     close(response(&conditions, 1), 0.02 + 0.5 * 0.03 + 0.5 * (0.06 + 5.0 * 0.01));
     conditions.backend_us = 7.0;
     close(response(&conditions, 1), 0.02 + 0.5 * 0.03 + 0.5 * (7.0 + 0.08 + 0.06 + 5.0 * 0.01));
-    // Two: 0.02 to look up and one lock of 0.09, of which the other waits for part.
+    // Two: 0.02 for the look-up and one lock of 0.09, part of which the other waits for.
     let mut two = Conditions::new(1.0, 0.0);
     (two.capacity, two.cores) = (1e3, Some(2));
     close(response(&two, 2), 0.02 + 0.09 * (1.0 + 0.09 / 0.11));
@@ -90,7 +90,7 @@ fn conditions_choose_among_the_times() {
     }
 }
 
-/// A lock that misses alone take, for two operations, as the last misses go.
+/// A lock that only misses take, for two operations, as the share of misses goes to 0.
 #[test]
 fn turns_of_the_last_miss_take_as_long_as_all_others() {
     let text = MEASURED.replacen("stations = { hit = 1 }", "stations = { hit = 0 }", 1);
@@ -110,7 +110,7 @@ fn turns_of_the_last_miss_take_as_long_as_all_others() {
     }
 }
 
-/// What is frozen takes a look and no turn, and a turn lasts as the others take them.
+/// A frozen hit takes a look-up and no turn; the time of a turn is that of the other requests.
 #[test]
 fn hits_of_what_is_frozen_take_a_look() {
     let mut profile = Profile::parse(MEASURED).unwrap();
@@ -119,7 +119,7 @@ fn hits_of_what_is_frozen_take_a_look() {
     let response = |profile: &Profile, conditions: &Conditions| {
         solve(&profile.network_under("sieve", conditions).unwrap(), 1).unwrap().response_us
     };
-    // As the file has them: a hit 0.01 and a turn of 0.03, a miss 0.01, 0.08, 5 and 0.06 + 0.02.
+    // In the file: a hit has 0.01 and a turn of 0.03, a miss 0.01, 0.08, 5 and 0.06 + 0.02.
     let (hit, miss) = (0.01 + 0.03, 0.01 + 0.08 + 5.0 + 0.06 + 0.02);
     assert!((response(&profile, &conditions) - 0.8 * hit - 0.2 * miss).abs() < 1e-9);
     for (look, frozen) in [(None, 0.75), (Some(0.002), 0.75), (Some(0.002), 0.0), (Some(0.3), 1.0)]
@@ -133,7 +133,7 @@ fn hits_of_what_is_frozen_take_a_look() {
         let expected = look + 0.8 * (1.0 - frozen) * hit + 0.2 * miss;
         let seen = response(&profile, &conditions);
         assert!((seen - expected).abs() < 1e-9, "{look} {frozen}: {seen} {expected}");
-        // The lock's time is the mean of those who take it.
+        // The lock's time is the mean over the requests that take it.
         let network = profile.network_under("sieve", &conditions).unwrap();
         let demand = 0.8 * (1.0 - frozen) * 0.09 + 0.2 * (0.12 + 2.0 * 0.01);
         let seen = network.demands_us()[0];

@@ -1,5 +1,5 @@
-//! Where throughput peaks, and of which class the policies are: values found independently of
-//! this code from the paper's demands, by another program.
+//! Peaks of the throughput, and classes of the policies: another program computed the expected
+//! values from the paper's demands.
 
 use frazil_queueing::{
     Class, ModelError, PaperNetwork, Peak, Use, best_bypass, bounds, classify, flat_bypass, peak,
@@ -100,7 +100,7 @@ fn exact_throughput_peaks_where_it_was_found_to() {
         let found = peak((0.0, 1.0), exact(network, backend_us, mpl)).unwrap();
         let met = found.low <= p_star + 0.02 && found.high >= p_star - 0.02;
         assert!(met, "{network} {mpl} {backend_us}: {found:?}, expected {p_star}");
-        // Two are flat to a billionth, the head saturated over much of the range.
+        // Two are flat to a billionth: the head is saturated over much of the range.
         let flat =
             network == PaperNetwork::Lru && matches!((mpl, backend_us), (72, 5.0) | (144, 100.0));
         assert!(flat || found.high - found.low < 0.001, "{network} {mpl} {backend_us}: {found:?}");
@@ -168,8 +168,8 @@ fn bypass_and_skipped_promotions_gain_as_once_computed() {
     }
     let at_40 = solve(&bypass(&lru(5.0), 0.4).unwrap(), 72).unwrap().throughput_mops;
     assert!((at_40 / 2.405 - 1.0).abs() < 2e-3, "{at_40}");
-    // The least share keeps the curve flat, as the paper saw it. That no more hit than at p* is
-    // more than enough: what bypasses spares the head too, so that the throughput rises.
+    // The least share keeps the curve flat, as in the paper. A share that keeps hits at those of p*
+    // is more than enough: a bypass spares the head too, so the throughput rises.
     let top = peak((0.4, 1.0), exact(PaperNetwork::Lru, 100.0, 72)).unwrap();
     for p in [0.8, 0.9, 0.99] {
         let network = PaperNetwork::Lru.network(p, 100.0, Use::Exact).unwrap();
@@ -188,17 +188,18 @@ fn bypass_and_skipped_promotions_gain_as_once_computed() {
     let rising = solve(&bypass(&at(0.99), 1.0 - top.high / 0.99).unwrap(), 72).unwrap();
     assert!((rising.throughput_mops - 1.889).abs() < 1e-3, "{rising:?}");
     assert_eq!(flat_bypass(&at(top.low), 72, top.throughput_mops * 0.999).unwrap(), 0.0);
-    // Before p* it is the backend that limits it: no bypass reaches the peak, and none is best.
+    // Below p* the backend limits the throughput: no bypass reaches the peak, and a share of 0 is
+    // best.
     assert!(flat_bypass(&at(0.5), 72, top.throughput_mops).unwrap() < 1e-6);
-    // Promotions cost no fetch: leaving out as many buys more.
+    // A skipped promotion costs no fetch, so skipping the same share gains more.
     let skipped = skip_promotions(&lru(100.0), 0.286).unwrap();
     let skipped = solve(&skipped, 72).unwrap().throughput_mops;
     assert!(skipped > 1.95, "{skipped}");
     assert!(bypass(&lru(5.0), 1.1).is_err() && skip_promotions(&lru(5.0), -0.1).is_err());
 }
 
-/// At the knee the distribution of service times moves throughput by some percent, and
-/// elsewhere hardly: values of another simulation, of 60 thousand requests.
+/// The distribution of service times changes throughput by some percent at the knee, and hardly
+/// elsewhere: values of another simulation, with 60 thousand requests.
 #[test]
 fn distributions_matter_at_the_knee_alone() {
     use frazil_queueing::Distribution::{Deterministic, Exponential, HyperExponential};

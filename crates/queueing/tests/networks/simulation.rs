@@ -1,4 +1,4 @@
-//! The simulation against the analysis.
+//! Compares the simulation with the analysis.
 
 use frazil_queueing::{
     Distribution, Kind, Network, PaperNetwork, Route, Service, SimulationOptions, Station, Step,
@@ -96,7 +96,7 @@ fn cores_limit_alike_in_both() {
         assert_eq!((one.0.as_str(), other.0.as_str()), ("cores", "cores"));
         assert!((one.1 - other.1).abs() < 0.8, "{one:?} {other:?}");
     }
-    // With nothing to wait for and nothing to take turns at, precisely a multi-server.
+    // Without stations this is exactly a multi-server.
     let work = one_route(vec![], vec![Step::Compute(0.5), Step::Wait(3.0)]).on_cores(3).unwrap();
     let servers = Service::Multi { service_us: 0.5, servers: 3 };
     let visit = Step::Visit { station: 0, visits: 1.0 };
@@ -108,7 +108,7 @@ fn cores_limit_alike_in_both() {
     );
 }
 
-/// One core, which half of the requests leave for 10 µs, and then have for 0.9 µs.
+/// One core: half of the requests leave it for 10 µs, and then use it for 0.9 µs.
 #[test]
 fn clients_that_keep_a_core_do_not_gather() {
     let (compute, wait) = (Step::Compute(0.001), Step::Wait(10.0));
@@ -121,8 +121,8 @@ fn clients_that_keep_a_core_do_not_gather() {
         let options = SimulationOptions { keeps_core, service, ..SimulationOptions::default() };
         simulate(&network, 10, &options).unwrap().solution.throughput_mops / 2.0
     };
-    // Apart from each other they are served as they come; together one after the other, and then
-    // all are away.
+    // Spread requests are served as they come; bunched ones one after the other, and then all are
+    // away.
     assert!((misses(true) / (10.0 / 10.9) - 1.0).abs() < 0.02, "{}", misses(true));
     assert!((misses(false) / (10.0 / 19.0) - 1.0).abs() < 0.1, "{}", misses(false));
 }

@@ -1,7 +1,7 @@
-//! How many requests found their object at which depth.
+//! Counts of requests by the depth at which they found their object.
 
-/// Counts by depth, in buckets: depths below 2^`bits` have one each, and of greater ones
-/// those that share their first `bits` + 1 digits. So a depth is known to 2^-`bits` of it.
+/// Counts by depth, in buckets. Each depth below 2^`bits` has its own; greater depths share one if
+/// their first `bits` binary digits are equal. So the relative error is about 2^-`bits`.
 pub(super) struct Depths {
     bits: u32,
     /// Sums of weights, which are whole numbers unless requests were sampled.
@@ -14,7 +14,7 @@ impl Depths {
         Depths { bits: 32, counts: Vec::new() }
     }
 
-    /// Depths to a sixteen thousandth: at most 6 MiB.
+    /// Depths accurate to one part in sixteen thousand: at most 6 MiB.
     pub(super) fn rounded() -> Self {
         Depths { bits: 14, counts: Vec::new() }
     }
@@ -25,7 +25,7 @@ impl Depths {
             return depth as usize;
         }
         let octave = u64::BITS - depth.leading_zeros() - self.bits;
-        // The first of the digits adds the last octave's size to an octave's beginning.
+        // The leading 1 of the digits adds the size of an octave.
         ((u64::from(octave - 1) << (self.bits - 1)) + (depth >> octave) + (1 << (self.bits - 1)))
             as usize
     }
@@ -40,7 +40,7 @@ impl Depths {
         self.counts[bucket] += weight;
     }
 
-    /// Sums of the weights at each of some depths or above, least depth first.
+    /// For each of `depths`, in ascending order: the sum of the weights at that depth or less.
     pub(super) fn up_to(&self, depths: &[u64]) -> Vec<f64> {
         let (mut sum, mut at) = (0.0, 0);
         let mut sums = Vec::with_capacity(depths.len());

@@ -1,20 +1,20 @@
 //! LRU's miss ratio at every capacity, from one pass over a trace.
 //!
-//! LRU with a capacity of C finds what lies in the first C places of its stack, whatever C is;
-//! so one stack tells of all capacities (Mattson and others, 1970). [`lru_curve`] reads a
-//! trace once, and keeps what it knows of the objects, not the records.
+//! LRU with any capacity C hits the objects in the first C places of its stack, so one stack serves
+//! all capacities (Mattson and others, 1970). [`lru_curve`] reads a trace once, and keeps state for
+//! each object, not the records.
 //!
 //! - `stack`: the stack, and how deep in it each request finds its object;
-//! - `depths`: how many requests were how deep.
+//! - `depths`: the number of requests at each depth.
 //!
 //! **A sample** of the objects (SHARDS; Waldspurger and others, FAST '15) makes a stack that is
-//! shorter by the rate, so each depth stands for one that is deeper by as much. Which of the
-//! hottest objects are in it moves the number of its requests, and as those are hits everywhere
-//! misses are divided by the requests that a fair sample has (SHARDS-adj). With a bound on the
-//! objects the rate falls as more come, and a request weighs what it stood for when it came.
+//! shorter by the rate, so each depth in it is divided by the rate. The number of its requests
+//! depends on which of the hottest objects are in it. These are hits at every capacity, so misses
+//! are divided by the requests of a fair sample (SHARDS-adj). With a bound on the objects the rate
+//! falls as more objects come. A request's weight is 1 over the rate when it came.
 //!
-//! **How sure** a sample is: its objects are dealt out to eight groups, and each group is a
-//! sample of its own. What their curves differ by says what the whole is likely to be off by.
+//! **How sure** a sample is: its objects are divided among eight groups, each a sample of its own.
+//! The spread of their curves gives the standard error of the whole.
 
 mod depths;
 mod stack;
@@ -31,19 +31,19 @@ use stack::LruStack;
 const GROUPS: usize = 8;
 /// Records whose objects are looked up together.
 const LANES: usize = 16;
-/// Records of a trace in memory that are taken at a time.
+/// Records in a batch of a trace in memory.
 const BATCH: usize = 4096;
 /// The most objects that the stack's 32-bit positions can address.
 const MOST_OBJECTS: usize = 1_000_000_000;
 
-/// Which objects a curve is made from.
+/// The objects from which a curve is made.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum CurveSample {
     /// All: the curve is exact.
     All,
     /// A share of them.
     Rate(f64),
-    /// At most so many: the share shrinks as more objects come. Memory is bounded then.
+    /// At most this number: the share shrinks as more objects come, so memory is bounded.
     Objects(usize),
 }
 
@@ -69,14 +69,14 @@ pub struct Curve {
     pub objects: u64,
     /// Sum of the objects' sizes, likewise; the objects themselves where there are no sizes.
     pub footprint_bytes: u64,
-    /// The share of all objects that was looked at in the end.
+    /// The share of all objects in the sample at the end.
     pub rate: f64,
-    /// Time in choosing, mapping (of a sample) and in the stack, in seconds.
+    /// Time to choose objects, map them (in a sample) and update the stack, in seconds.
     pub seconds: f64,
     /// Records in the trace.
     pub records: u64,
     bytes_requested: u64,
-    /// By which requests are multiplied to be as many as a fair recording has.
+    /// Factor between the number of requests and that of a fair recording.
     correction: f64,
     whole: Line,
     groups: Vec<Line>,
@@ -113,8 +113,8 @@ fn standard_error(numbers: &[f64]) -> f64 {
     (squares / (count - 1.0) / count).sqrt()
 }
 
-/// How many requests of all objects one in a sample stands for, and how many places of their
-/// stack one of the sample's.
+/// The number of requests of all objects that one in a sample stands for, and the number of places
+/// in the whole stack that one in the sample's stands for.
 #[derive(Clone, Copy)]
 struct Share {
     weight: f64,
@@ -128,7 +128,7 @@ struct Line {
     gets: Depths,
     /// Requested bytes, by depth.
     bytes: Depths,
-    /// Weights of all gets, and of the bytes they ask for.
+    /// Weights of all gets, and of the bytes they request.
     weight: f64,
     byte_weight: f64,
 }
@@ -196,7 +196,7 @@ impl Line {
 ///
 /// # Errors
 /// When the trace can't be read, has no sizes and the unit is bytes, or has more than a billion
-/// of objects in the sample.
+/// objects in the sample.
 pub fn lru_curve(
     spec: &str,
     read: &ReadOptions<'_>,
@@ -219,7 +219,7 @@ pub fn lru_curve(
     Ok((pass.finish(correction), origin))
 }
 
-/// LRU's curve of a trace in memory, which may be a sample: then it says how sure it is.
+/// LRU's curve of a trace in memory. If that is a sample, points have a standard error.
 ///
 /// ```
 /// use frazil_simulator::{Unit, lru_curve_of, trace};
@@ -231,7 +231,7 @@ pub fn lru_curve(
 /// ```
 ///
 /// # Errors
-/// When the trace has no sizes and the unit is bytes, or has more than a billion of objects.
+/// When the trace has no sizes and the unit is bytes, or has more than a billion objects.
 pub fn lru_curve_of(loaded: &Loaded, unit: Unit) -> Result<Curve, StreamError> {
     let Loaded { trace, origin } = loaded;
     if unit == Unit::Bytes && trace.sizes.is_empty() {
@@ -266,11 +266,11 @@ struct Pass {
     numbers: Interner,
     whole: Line,
     groups: Vec<Line>,
-    /// Objects of a bounded sample with their sizes, by hash: the first to go on top.
+    /// Objects of a bounded sample with their sizes, by hash: the first to be removed on top.
     bounded: BinaryHeap<(u64, u32, u64)>,
-    /// Sum of the sizes that sampled objects first had.
+    /// Sum of the sizes of sampled objects at their first records.
     footprint: u64,
-    /// Objects that have begun.
+    /// Objects seen so far.
     seen: u32,
     recorded_rate: f64,
     requests: u64,
@@ -326,7 +326,7 @@ impl Pass {
         let mapping = Instant::now();
         let fits = self.numbers.intern(chosen, &mut ids).is_ok()
             && self.numbers.objects.len() <= MOST_OBJECTS;
-        // To number all objects is part of the decoding, as for a replay.
+        // Mapping all objects is part of the decoding, as for a replay.
         let mapping = if all { mapping.elapsed() } else { Duration::ZERO };
         if fits {
             self.replay(chosen, &ids);
@@ -348,7 +348,7 @@ impl Pass {
                 if self.groups.is_empty() {
                     self.whole.feed(object, record, share);
                 } else if self.keys.holds(record.id) {
-                    // It may have left the sample since its record was chosen.
+                    // The object may have left the sample since its record was chosen.
                     self.whole.feed(object, record, share);
                     self.feed_group(object, record, share);
                 }

@@ -1,30 +1,30 @@
-//! LRU's stack, and how deep in it each request finds its object (Mattson and others, 1970).
+//! LRU's stack, and the depth in it at which each request finds its object (Mattson and others,
+//! 1970).
 //!
-//! Every object lies where it was used last on a line of *positions*, one a use. Its depth is
-//! the number of positions still taken from there on; LRU hits with every capacity of that
-//! depth or more. One bit says of a position whether it is taken, and a Fenwick tree counts
-//! the bits of each [`BLOCK`] positions: a tree of the positions themselves would be 512 times
-//! as large, and lie in no cache of the processor. When the line is at its end the taken
-//! positions are pushed together.
+//! Each use of an object takes the next *position* on a line, and frees the object's previous one.
+//! The object's depth is the number of positions taken from its own on; LRU hits with every
+//! capacity of that depth or more. One bit marks a position as taken, and a Fenwick tree counts the
+//! bits of each [`BLOCK`] positions. A tree of single positions would be 512 times as large, and
+//! fit no cache of the processor. At the end of the line the taken positions are compacted.
 //!
-//! **Deletes** leave a *hole*: room that every capacity has which held the object. The next
-//! object that comes from below the topmost hole, or is new, fills it: what lies between them
-//! stays as deep as it is, and where the object came from is the hole then.
+//! **Deletes** leave a *hole*: free space in every cache that held the object. The next object that
+//! is new, or comes from below the topmost hole, fills it. The objects between the two keep their
+//! depths, and the old position of that object becomes the hole.
 
 use std::collections::BinaryHeap;
 use std::num::Wrapping;
 use std::ops::AddAssign;
 
-/// Positions that the tree counts together: eight words of bits, a cache line.
+/// Positions in one count of the tree: eight words of bits, a cache line.
 const BLOCK: usize = 512;
 const WORDS: usize = BLOCK / 64;
-/// Positions for each object when they are pushed together: each object is moved once in three
-/// of its uses then, and a position takes 33 bits.
+/// Positions for each object after a compaction: so each object is moved once in three of its uses.
+/// A position takes 33 bits.
 const ROOM: usize = 4;
 const LEAST_ROOM: usize = 8 * BLOCK;
-/// Where an object is that is not in the stack, and who is in a hole.
+/// The position of an object that is not in the stack, and the owner of a hole.
 const NONE: u32 = u32::MAX;
-/// The objects that were ever used, by how recently.
+/// All objects used so far, by recency.
 pub(super) struct LruStack {
     /// Position of each object's last use.
     last: Vec<u32>,
@@ -35,7 +35,7 @@ pub(super) struct LruStack {
     next: usize,
     live: u32,
     holes: BinaryHeap<u32>,
-    /// Where depths are sums of sizes.
+    /// `Some` if depths are sums of sizes.
     sizes: Option<Sizes>,
 }
 
@@ -78,8 +78,8 @@ impl LruStack {
         }
     }
 
-    /// Uses an object that is expected ([`LruStack::expect`]), and tells how deep it was: its own
-    /// size for the one used last, 0 if it was not there. O(log(objects / 512)), amortised.
+    /// Uses an object that is expected ([`LruStack::expect`]), and returns its depth: its own size
+    /// if it was used last, 0 if it was absent. O(log(objects / 512)), amortised.
     pub(super) fn touch(&mut self, object: u32, size: u64) -> u64 {
         if self.next == self.owners.len() {
             self.push_together();
@@ -102,7 +102,7 @@ impl LruStack {
         self.sizes.is_some()
     }
 
-    /// Takes an object out as if it had never been used.
+    /// Removes an object as if it had never been used.
     pub(super) fn forget(&mut self, object: u32) {
         let position = self.last.get_mut(object as usize);
         let position = position.map_or(NONE, |position| std::mem::replace(position, NONE));
@@ -111,7 +111,7 @@ impl LruStack {
         }
     }
 
-    /// Takes an object out of the stack, and leaves a hole, if it is there.
+    /// Removes an object from the stack, if it is there, and leaves a hole.
     pub(super) fn remove(&mut self, object: u32) {
         let Some(position) = self.last.get_mut(object as usize) else { return };
         let position = std::mem::replace(position, NONE);
@@ -131,7 +131,7 @@ impl LruStack {
         self.live - self.blocks.before(block).0 - below - own
     }
 
-    /// Frees the position that an object had, or the topmost hole above it.
+    /// Frees an object's position, or the topmost hole above it.
     fn leave(&mut self, position: u32) {
         let fill = self.holes.peek().copied().filter(|&hole| position == NONE || hole > position);
         match (fill, position) {
@@ -167,7 +167,7 @@ impl LruStack {
         }
     }
 
-    /// Moves the used positions to the front of a line with free positions.
+    /// Compacts the taken positions at the front of a line with free ones.
     fn push_together(&mut self) {
         let room = (self.live as usize * ROOM).max(LEAST_ROOM).next_multiple_of(BLOCK);
         let is_taken = |&position: &usize| self.taken[position / 64] >> (position % 64) & 1 == 1;

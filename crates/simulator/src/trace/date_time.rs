@@ -1,5 +1,5 @@
-//! Dates with a time of day, as text: ISO 8601 (RFC 3339 and its looser kin), and what web
-//! servers log.
+//! Dates with a time of day, as text: ISO 8601 (RFC 3339 and looser forms), and the dates of web
+//! servers' logs.
 
 /// Nanoseconds in a second.
 const NANOSECONDS: u64 = 1_000_000_000;
@@ -7,9 +7,9 @@ const MONTHS: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
 ];
 
-/// `2026-11-26T16:28:18.25Z`, with `T` or a space, seconds and decimals or not, and `Z`,
-/// `+02:00`, `+0200`, `+02` or nothing (which is UTC) behind; or the date alone. Nanoseconds since
-/// 1970; `None` if it is none of these, or not from 1970 to 2553.
+/// `2026-11-26T16:28:18.25Z`, with `T` or a space, optional seconds and decimals, then `Z`,
+/// `+02:00`, `+0200`, `+02` or nothing (UTC); or the date alone. Nanoseconds since 1970; `None` if
+/// it is none of these, or not from 1970 to 2553.
 pub(super) fn parse_iso(text: &[u8]) -> Option<u64> {
     let mut rest = Digits(text);
     let year = rest.number(4)?;
@@ -61,7 +61,7 @@ pub(super) fn parse_log_date(text: &[u8]) -> Option<u64> {
 struct Digits<'a>(&'a [u8]);
 
 impl Digits<'_> {
-    /// A number with exactly so many digits.
+    /// A number with exactly `digits` digits.
     fn number(&mut self, digits: usize) -> Option<i64> {
         let (number, rest) = self.0.split_at_checked(digits)?;
         if !number.iter().all(u8::is_ascii_digit) {
@@ -85,7 +85,7 @@ impl Digits<'_> {
         (digits > 0).then(|| value * 10u64.pow(9 - digits.min(9) as u32))
     }
 
-    /// Seconds by which the clock is ahead of UTC; nothing may follow.
+    /// Seconds that the clock is ahead of UTC; nothing may follow.
     fn offset(&mut self) -> Option<i64> {
         let _ = self.skip(b' ');
         if self.0.is_empty() || self.0.eq_ignore_ascii_case(b"z") || self.0 == b"UTC" {
@@ -100,7 +100,7 @@ impl Digits<'_> {
     }
 }
 
-/// A leap second counts as the one after it.
+/// A leap second counts as the next second.
 fn second_of_day(hour: i64, minute: i64, second: i64) -> Option<i64> {
     (hour < 24 && minute < 60 && second <= 60).then_some(hour * 3600 + minute * 60 + second)
 }
@@ -117,7 +117,7 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> Option<i64> {
     if !(1..=length).contains(&day) {
         return None;
     }
-    // Years begin in March here, so that the day that some have more is their last.
+    // Years begin in March here, so that a leap day is the last of its year.
     let year = if month <= 2 { year - 1 } else { year };
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     Some(

@@ -1,10 +1,9 @@
 //! From blocks of bytes to the columns of a [`Trace`].
 //!
-//! A decoder takes a block and gives records, and stops after about
-//! [`BATCH`] of them, so that they are still in the first-level cache when
-//! their ids are mapped. What it leaves at the end of a block is put in front
-//! of the next one. Formats of lines share [`Lines`], which finds the lines,
-//! counts them and bounds their length; a format then sees one line at a time.
+//! A decoder turns a block into records, and stops after about [`BATCH`] of them, so that they are
+//! still in the first-level cache when their ids are mapped. The bytes that it leaves at the end of
+//! a block are put in front of the next one. Line formats share [`Lines`], which finds the lines,
+//! counts them and bounds their length; a format then gets one line at a time.
 //!
 //! A new format is a file in `formats/` with one of the two traits, a variant
 //! of [`Format`], and a line in `formats::open`.
@@ -24,7 +23,7 @@ use super::{
 pub(super) const BATCH: usize = 512;
 /// The longest line, and so the longest tail of a block.
 pub(super) const MAX_LINE: usize = 64 << 10;
-/// Most records in a trace: a position fits 32 bits, and leaves one number for none.
+/// Most records in a trace: a position fits 32 bits, and one number means none.
 pub(super) const MAX_RECORDS: u64 = u32::MAX as u64;
 
 /// Which columns a format has beside ids.
@@ -37,9 +36,9 @@ pub(super) struct Columns {
 
 /// Decodes the records of one file.
 pub(super) trait Decode {
-    /// Decodes records from the start of `block` until the block, or the patience for one batch, is
-    /// at its end; returns the bytes used. If the batch is not full, the rest is an incomplete
-    /// record; in the `last` block, that is an error.
+    /// Decodes records from the start of `block` until the block ends or the batch is full; returns
+    /// the bytes used. If the batch is not full, the rest is an incomplete record; in the `last`
+    /// block, that is an error.
     fn decode(
         &mut self,
         block: &[u8],
@@ -74,8 +73,8 @@ pub(super) trait LineFormat {
         Oddities::default()
     }
 
-    /// A record from a line of the plainest sort at the start of `rest`, and the line's length
-    /// with its end. `None` wherever [`LineFormat::line`] must look.
+    /// Fast path: a record from a plain line at the start of `rest`, and the line's length with its
+    /// end. `None` if [`LineFormat::line`] must decode the line.
     #[inline]
     fn plain_line(&self, rest: &[u8]) -> Option<(Record, usize)> {
         let _ = rest;
@@ -88,9 +87,9 @@ pub(super) struct Lines<F> {
     format: F,
     /// Lines decoded so far.
     number: u64,
-    /// Whether lines that are no records are left out.
+    /// Whether invalid lines are skipped.
     skips: bool,
-    /// How many were, and the first of them.
+    /// Number of skipped lines, and the first of them.
     skipped: (u64, Option<String>),
 }
 
@@ -136,8 +135,8 @@ impl<F: LineFormat> Lines<F> {
     }
 }
 
-/// A line without the mark some editors put at the start of a file, and without its end;
-/// nothing if it is blank.
+/// A line without the byte-order mark at the start of a file, and without its end; empty if the
+/// line is blank.
 pub(super) fn line_content(line: &[u8], number: u64) -> &[u8] {
     let mark = if number == 1 { &b"\xef\xbb\xbf"[..] } else { b"" };
     let line = line.strip_prefix(mark).unwrap_or(line);
@@ -183,7 +182,7 @@ impl<F: LineFormat> Decode for Lines<F> {
 
 /// Where decoded records go.
 pub(super) trait Sink {
-    /// Told how the trace was recorded, if it was, before the first record.
+    /// Receives data about the recording, if the trace was recorded, before the first record.
     fn begin(&mut self, recording: Recording) {
         let _ = recording;
     }
@@ -266,7 +265,7 @@ impl Builder {
 
 impl Builder {
     /// Keeps the lifetimes from the first batch on that has one, and the times with them. Entries
-    /// inserted before live for ever, whatever their times.
+    /// inserted before live for ever, at any times.
     fn keep_lifetimes(
         &mut self,
         records: &[Record],
@@ -432,7 +431,7 @@ mod tests {
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    /// A file that is there as long as this.
+    /// A file that is removed when this is dropped.
     struct Temporary(PathBuf);
 
     impl Temporary {
@@ -658,7 +657,7 @@ mod tests {
         assert!(error.starts_with("/none: "), "{error}");
     }
 
-    /// Damages valid content: bytes replaced, put in, taken out, and the end cut off.
+    /// Damages valid content: replaces, inserts and removes bytes, and cuts the end off.
     fn damaged(mut content: Vec<u8>, changes: &[(u16, u8, u8)], cut: u16) -> Vec<u8> {
         for &(at, kind, byte) in changes {
             let at = usize::from(at) % (content.len() + 1);

@@ -1,4 +1,4 @@
-//! Errors of traces, each in one line that names the file, the place and what was expected there.
+//! Errors of traces, each in one line that names the file, the place and the expected content.
 //!
 //! Decoders report a [`RecordError`], which knows the place but not the file;
 //! the driver adds the file. Foreign bytes are shown escaped and cut, so that a
@@ -89,7 +89,7 @@ pub enum TraceError {
     AllSkipped {
         /// The file.
         file: String,
-        /// How many.
+        /// Number of skipped lines.
         skipped_rows: u64,
         /// The place of the first, and its error.
         first: String,
@@ -116,7 +116,7 @@ pub enum TraceError {
         /// Its error.
         problem: String,
     },
-    /// The function that was told of progress said so.
+    /// The progress function stopped the reading.
     #[error("{file}: stopped")]
     Stopped {
         /// The file, or the generator's specification.

@@ -1,9 +1,8 @@
 //! Fields of a text line and the numbers in them.
 //!
-//! Two layers. [`Fields`] and the `parse_*` functions handle everything that is
-//! allowed (blanks around a field, quotes, decimals) and say what is wrong with
-//! the rest. [`leading_number`] reads digits eight at a time straight from the
-//! block; a line that is only digits never needs the first layer. Where both
+//! Two layers. [`Fields`] and the `parse_*` functions handle all valid input (blanks around a
+//! field, quotes, decimals) and report errors in the rest. [`leading_number`] reads digits eight at
+//! a time straight from the block; a line of only digits never needs the first layer. Where both
 //! apply, they agree.
 
 use std::borrow::Cow;
@@ -54,12 +53,12 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(super) fn of(line: &'a [u8], separator: u8) -> Self {
-        // Runs of blanks are one separator, so those at the ends are none.
+        // A run of blanks is one separator, so blanks at the ends separate nothing.
         let line = if separator == b' ' { line.trim_ascii() } else { line };
         Self { rest: Some(line), separator }
     }
 
-    /// A field that begins with a quote, and what follows its separator.
+    /// A field that begins with a quote, and the bytes after its separator.
     #[cold]
     fn quoted(&self, start: &'a [u8]) -> Result<(Field<'a>, Option<&'a [u8]>), String> {
         let mut doubled = false;
@@ -143,7 +142,7 @@ pub(super) fn split<const N: usize>(line: &[u8], separator: u8) -> Result<[Field
     }
 }
 
-/// An id: digits are a number, anything else is hashed to 64 bits. So are numbers beyond 64 bits,
+/// An id: digits are a number, anything else is hashed to 64 bits, also numbers beyond 64 bits,
 /// which `wide` counts.
 pub(super) fn parse_id(field: &Field<'_>, wide: &mut u64) -> Result<u64, String> {
     match parse_unsigned(field.raw) {
@@ -188,7 +187,7 @@ pub(super) fn parse_numeric_id(field: &Field<'_>) -> Result<u64, String> {
     }
 }
 
-/// Any unsigned 64-bit number, called `what` if it is not one.
+/// Any unsigned 64-bit number; an error calls it `what`.
 pub(super) fn parse_number(field: &Field<'_>, what: &str) -> Result<u64, String> {
     match parse_unsigned(field.raw) {
         Number::Value(value) => Ok(value),
@@ -206,7 +205,7 @@ pub(super) fn parse_size(field: &Field<'_>) -> Result<u64, String> {
     }
 }
 
-/// The largest size of an object, 1 TiB: more is a column of something else.
+/// The largest size of an object, 1 TiB: a larger number means that the column has no sizes.
 const SIZE_MAX: u64 = 1 << 40;
 const SIZE_LIMIT: &str = "1 TiB, the largest object size";
 
@@ -231,8 +230,8 @@ impl Clock {
         if self.keep { units.checked_mul(self.unit_ns) } else { Some(0) }
     }
 
-    /// A decimal number of units in nanoseconds that something lives: 0 where the field says
-    /// nothing, [`FOR_EVER`] where it is `never`, -1, or beyond 64 bits.
+    /// A lifetime of a decimal number of units, in nanoseconds: 0 if the field is empty,
+    /// [`FOR_EVER`] if it is `never`, -1, or beyond 64 bits.
     pub(super) fn parse_lifetime(self, field: &Field<'_>) -> Result<u64, String> {
         let is =
             |words: &[&str]| words.iter().any(|it| field.raw.eq_ignore_ascii_case(it.as_bytes()));
@@ -268,7 +267,7 @@ impl Clock {
         if !self.keep {
             return Ok(0);
         }
-        // 18 digits after the point are more than a nanosecond can show.
+        // Nanoseconds have fewer than 18 digits after the point.
         let shown = &fraction[..fraction.len().min(18)];
         let Number::Value(part) = parse_unsigned(shown) else {
             return Err(wrong());
@@ -328,13 +327,13 @@ fn parse_unsigned(digits: &[u8]) -> Number {
     }
 }
 
-/// Powers of ten that eight digits can shift a number by.
+/// Powers of ten by which up to eight digits shift a number.
 const TENS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
 /// The number at the start of `bytes` and how many digits it has.
 ///
-/// `None` where there is no digit, where it is beyond 64 bits, and where fewer
-/// than eight bytes follow: the caller then takes the slow way.
+/// `None` if there is no digit, the number exceeds 64 bits, or fewer than eight bytes follow: the
+/// caller then takes the slow path.
 #[inline]
 pub(super) fn leading_number(bytes: &[u8]) -> Option<(u64, usize)> {
     let (mut value, mut length) = leading_digits(bytes)?;
@@ -358,8 +357,8 @@ pub(super) fn leading_number(bytes: &[u8]) -> Option<(u64, usize)> {
 #[inline]
 fn leading_digits(bytes: &[u8]) -> Option<(u64, usize)> {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    // A digit becomes 0..=9, and only that stays below 0x80 when 0x76 is added.
-    // A carry out of another byte reaches only bytes behind it.
+    // A digit becomes 0..=9, and only that stays below 0x80 when 0x76 is added. A carry out of
+    // another byte affects only bytes behind it.
     let word = u64::from_le_bytes(*bytes.first_chunk()?) ^ (0x30 * ONES);
     let others = (word.wrapping_add(0x76 * ONES) | word) & (0x80 * ONES);
     let digits = others.trailing_zeros() as usize / 8;

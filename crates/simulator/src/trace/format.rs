@@ -154,7 +154,7 @@ pub enum TimeUnit {
 }
 
 impl TimeUnit {
-    /// The unit in which this is a time since 1970; seconds if it may be one of anything.
+    /// The unit in which this is a time since 1970; seconds for numbers that are too small to tell.
     ///
     /// ```
     /// use frazil_simulator::trace::TimeUnit;
@@ -163,7 +163,7 @@ impl TimeUnit {
     /// assert_eq!(TimeUnit::since_1970(some_day * 1_000), TimeUnit::Milliseconds);
     /// ```
     pub fn since_1970(time: u64) -> Self {
-        // Each is a date from 1973 on in its unit, and after the year 5000 in the one before.
+        // Each range begins in 1973 in its own unit, and after the year 5000 in the unit before.
         match time.checked_ilog10().unwrap_or(0) {
             0..11 => Self::Seconds,
             11..14 => Self::Milliseconds,
@@ -239,7 +239,7 @@ impl FromStr for TimeUnit {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CsvLayout {
     /// The byte between two columns; a space stands for any run of blanks. `None`: comma,
-    /// semicolon, bar or tab, whichever divides the first lines most evenly.
+    /// semicolon, bar or tab, the one that divides the first lines most evenly.
     pub separator: Option<u8>,
     /// Whether the first line is a header; `None`: guess.
     pub header: Option<bool>,
@@ -257,8 +257,8 @@ pub struct CsvLayout {
     /// `never` or -1; empty or 0 if unknown.
     pub lifetime: Option<CsvColumn>,
     /// Unit of the time column; also for `adaptsize` and `delayed-hits`. `None`: seconds, unless
-    /// the first time of a CSV file is as large as milliseconds, microseconds or nanoseconds since
-    /// 1970 are.
+    /// the first time of a CSV file looks like milliseconds, microseconds or nanoseconds since
+    /// 1970.
     pub time_unit: Option<TimeUnit>,
 }
 

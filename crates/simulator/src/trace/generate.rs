@@ -1,9 +1,8 @@
 //! Generated workloads: the same trace for a seed on every machine.
 //!
-//! Xoshiro256++ and a distribution computed in software (`libm`) make the draws
-//! the same everywhere. Ids go through the same table as those of a file, so
-//! that a generated trace has no property a read one lacks. 20 to 60 ns a
-//! request.
+//! Xoshiro256++ and a distribution computed in software (`libm`) make the draws the same
+//! everywhere. Ids go through the same table as those of a file, so that a generated trace has no
+//! property that a file's lacks. 20 to 60 ns a request.
 
 mod groups;
 
@@ -92,7 +91,7 @@ impl Generator {
         Ok(())
     }
 
-    /// Generates the requests into a sink; `spec` is what to call them in an error.
+    /// Generates the requests into a sink; `spec` is their name in an error.
     pub(super) fn generate(
         &self,
         spec: &str,
@@ -202,20 +201,19 @@ fn parse_within(key: &str, text: &str, bounds: RangeInclusive<u64>) -> Result<u6
 const MIX_ALPHA: f64 = 0.9;
 /// Share of a mix's requests for objects that are requested only once.
 const ONE_HIT_SHARE: f64 = 0.2;
-/// A scan begins every so many requests,
+/// Requests from the beginning of a scan to that of the next.
 const SCAN_PERIOD: u64 = 50_000;
-/// and lasts so many; every other one belongs to the scan.
+/// Requests during a scan; every other one belongs to the scan.
 const SCAN_REQUESTS: u64 = 10_000;
 /// The hot set has moved by this share of the objects when the trace ends.
 const DRIFT: f64 = 0.01;
 
 /// A workload with a little of everything.
 ///
-/// A fifth of the requests are for objects that never return. The others are
-/// Zipf by rank, and the ranks move: now and then a cold object becomes the
-/// hottest, and all the others sink by one rank. A tenth of the time, a
-/// sequential scan over ids that the rest doesn't know takes every other
-/// request; it goes on where the scan before it ended.
+/// A fifth of the requests are for objects that never return. The others are Zipf by rank, and the
+/// ranks move: now and then a cold object becomes the hottest, and all the others sink by one rank.
+/// A tenth of the time, a sequential scan over other ids takes every other request; each scan
+/// continues where the one before ended.
 struct Mix {
     ranks: Zipf<f64>,
     random: Xoshiro256PlusPlus,
@@ -263,7 +261,7 @@ struct Sizes {
 
 impl Sizes {
     fn new() -> Self {
-        // ln 2048, and a tail in which a few objects in a thousand pass 64 KiB.
+        // ln 2048, and a tail with a few objects in a thousand above 64 KiB.
         let distribution = LogNormal::new(7.625, 1.3).ok();
         Self { distribution }
     }

@@ -1,11 +1,10 @@
-//! Tells a file's format from its first block.
+//! Detects a file's format from its first block.
 //!
-//! Each text format's own decoder is tried on the first lines, the strict
-//! formats first: what decodes at least half of them is it. Half, and not all,
-//! because a file with a bad line should be refused for that line and not for
-//! its format. Binary formats have no marks, save our own; they are told by what
-//! their numbers must look like. The file's name has no say: content that two formats
-//! share (bare ids) is the same trace in both.
+//! It tries each text format's own decoder on the first lines, strict formats first, and takes the
+//! first that decodes at least half of them. Half, not all: a file with a bad line should be
+//! refused for that line, not for its format. Binary formats have no marks, except our own; it
+//! detects them by the patterns in their numbers. The file's name has no effect: content that two
+//! formats share (bare ids) is the same trace in both.
 
 use super::decode::line_content;
 use super::error::excerpt;
@@ -13,9 +12,9 @@ use super::fields::Fields;
 use super::formats::{ORACLE_GENERAL_BYTES, line_format, names_id};
 use super::{CsvColumn, CsvLayout, Format};
 
-/// Lines looked at.
+/// Lines examined.
 const LINES: usize = 64;
-/// Binary records looked at.
+/// Binary records examined.
 const RECORDS: usize = 1_000;
 
 /// The format of content that begins with `block`, or the reason why none fits. `whole`: there is
@@ -62,7 +61,7 @@ fn guess_binary(block: &[u8]) -> Result<Format, String> {
     }
 }
 
-/// Times don't go back, and a next access lies ahead or is none.
+/// Times never decrease, and a next access lies ahead or does not exist.
 fn is_oracle_general(block: &[u8]) -> bool {
     let (records, _) = block.as_chunks::<ORACLE_GENERAL_BYTES>();
     let mut before = 0;
@@ -82,7 +81,7 @@ fn is_cache2k(block: &[u8]) -> bool {
     let (records, _) = block.as_chunks::<4>();
     let records = &records[..records.len().min(RECORDS)];
     let zeros = |index: usize| records.iter().filter(|bytes| bytes[index] == 0).count();
-    // Text of two bytes a character has every other byte 0.
+    // In text with two bytes a character every other byte is 0.
     let wide_text = zeros(0) == records.len() && zeros(2) == records.len() && zeros(1) == 0;
     !records.is_empty()
         && !wide_text
@@ -94,7 +93,7 @@ fn is_cache2k(block: &[u8]) -> bool {
 fn first_lines(block: &[u8], whole: bool) -> Vec<(u64, &[u8])> {
     let mut lines: Vec<&[u8]> = block.split(|&byte| byte == b'\n').collect();
     if !whole && lines.len() > 1 {
-        // The last one goes on in the next block.
+        // The last line continues in the next block.
         lines.pop();
     }
     let lines = (1..).zip(lines).map(|(number, line)| (number, line_content(line, number)));
@@ -105,8 +104,8 @@ fn is_comment(line: &[u8]) -> bool {
     line.trim_ascii_start().starts_with(b"#")
 }
 
-/// The layout of a CSV file that begins with `block`, with its separator, and whether it has a
-/// header, where these can be told from that.
+/// The layout of a CSV file that begins with `block`. The block gives the separator and whether
+/// there is a header, if it can.
 pub(super) fn complete(layout: &CsvLayout, block: &[u8], whole: bool) -> CsvLayout {
     let lines: Vec<&[u8]> = first_lines(block, whole).into_iter().map(|(_, line)| line).collect();
     let records: Vec<&[u8]> = lines.iter().copied().filter(|line| !is_comment(line)).collect();
@@ -119,8 +118,8 @@ pub(super) fn complete(layout: &CsvLayout, block: &[u8], whole: bool) -> CsvLayo
     CsvLayout { separator: Some(separator), header, ..layout.clone() }
 }
 
-/// The separator by which most lines have as many fields as the first; of several, that with
-/// the most fields.
+/// The separator with which most lines have the first line's number of fields; among equals, the
+/// one with the most fields.
 fn separator_of(lines: &[&[u8]]) -> u8 {
     let score = |separator: u8| {
         let fields = |line: &[u8]| Fields::of(line, separator).count();
@@ -152,7 +151,7 @@ fn guess_text(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<Format, S
     let records: Vec<(u64, &[u8])> =
         lines.iter().copied().filter(|(_, line)| !is_comment(line) && *line != b"*").collect();
     let Some(&(_, first)) = records.first() else {
-        // Read as any of the text formats, it is found to hold no records.
+        // Any text format reports that the file has no records.
         return Ok(Format::Plain);
     };
     let most = |fits: &dyn Fn(&[u8]) -> bool| {
@@ -218,7 +217,7 @@ fn nearest_format(lines: &[(u64, &[u8])], csv: Option<Trial>, layout: &CsvLayout
     } else {
         let strict = [Format::Msr, Format::Twitter, Format::Arc, Format::AdaptSize].map(of);
         let trials = strict.into_iter().chain(csv);
-        // Of several the last: the files that some formats refuse have columns of another kind.
+        // Of several the last, CSV: the files that strict formats refuse have other columns.
         trials
             .filter(|trial| trial.good > 0 || trial.format == Format::Csv)
             .max_by_key(|it| it.good)
@@ -236,7 +235,7 @@ struct Trial {
     format: Format,
     good: usize,
     lines: usize,
-    /// The first line that it cannot decode, and why.
+    /// The first line that the format cannot decode, and the reason.
     first: Option<(u64, String)>,
 }
 
@@ -259,13 +258,13 @@ impl Trial {
         trial
     }
 
-    /// Whether it decodes at least half of them.
+    /// Whether the format decodes at least half of the lines.
     fn is_good(&self) -> bool {
         self.good > 0 && 2 * self.good >= self.lines
     }
 }
 
-/// A single word such as ids are made of.
+/// A single word that may be an id.
 fn is_bare_id(line: &[u8]) -> bool {
     let in_id = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./:%@+=~&?*#|".contains(byte);
     line.trim_ascii().iter().all(in_id)

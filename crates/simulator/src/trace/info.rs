@@ -5,7 +5,7 @@ use super::{Operation, Trace};
 
 /// Facts about a trace.
 ///
-/// Requests are gets, as in a miss ratio; sets and deletes only count as such.
+/// Requests are gets, as in a miss ratio; sets and deletes are counted apart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TraceInfo {
     /// Records of every operation.
@@ -30,8 +30,8 @@ pub struct TraceInfo {
     ///
     /// The slope of the least-squares line through log frequency over log rank. Ranks are taken at
     /// even distances of the logarithm, so that the few hot ranks weigh as much as the many cold
-    /// ones. They end at a frequency of 5 (if ten objects have more): below it frequencies are so
-    /// few whole numbers that the line would follow the steps.
+    /// ones. They end at a frequency of 5 (if ten objects have more): below it frequencies are few
+    /// whole numbers, and the line would follow the steps.
     pub zipf_alpha: Option<f64>,
     /// Objects requested exactly once, as a share of all objects.
     pub one_hit_wonder_share: f64,
@@ -45,7 +45,7 @@ pub struct TraceInfo {
     pub top_10_percent_share: f64,
 }
 
-/// Describes a trace, in time of its length plus a sort of its objects.
+/// Describes a trace. O(records), plus a sort of its objects.
 ///
 /// ```
 /// use frazil_simulator::trace::{ReadOptions, info, load};
@@ -101,7 +101,7 @@ fn operation(trace: &Trace, index: usize) -> Operation {
     trace.operations.get(index).copied().unwrap_or_default()
 }
 
-/// Sum of the sizes that gets ask for.
+/// Sum of the sizes over all gets.
 fn requested_bytes(trace: &Trace) -> Option<u64> {
     let gets = |&(index, _): &(usize, u64)| operation(trace, index) == Operation::Get;
     let sizes = trace.sizes.iter().enumerate().filter(gets);
@@ -110,9 +110,9 @@ fn requested_bytes(trace: &Trace) -> Option<u64> {
 
 /// The fewest objects for which a line is fitted.
 const MIN_RANKS: usize = 10;
-/// The frequency down to which the line is fitted.
+/// The least frequency of a rank in the fit.
 const MIN_FREQUENCY: u64 = 5;
-/// Distance of two ranks, as a factor.
+/// Ratio of two successive ranks.
 const RANK_STEP: f64 = 1.1;
 
 /// The negative slope of log frequency over log rank; `counts` fall.
@@ -135,7 +135,7 @@ fn zipf_alpha(counts: &[u64]) -> Option<f64> {
         sxy += x * y;
         rank = ((rank as f64 * RANK_STEP) as usize).max(rank + 1);
     }
-    // A line that falls by nothing has slope 0, not -0.
+    // A level line has slope 0, not -0.
     Some((sx * sy - n * sxy) / (n * sxx - sx * sx) + 0.0)
 }
 

@@ -1,11 +1,10 @@
 //! Object ids to dense numbers, in order of first appearance.
 //!
-//! Dense numbers let every policy index arrays instead of hashing, which makes
-//! a replay 1.3 to 3 times as fast; the one hash table that is left is this.
-//! Its slots have only numbers: an id is looked at in the list that leads back to
-//! ids, so an object takes 6 to 13 bytes in the table, and 8 in that list. It is
-//! probed linearly, with foldhash seeded at random so that no file can be made to
-//! collide.
+//! Dense numbers let every policy index arrays instead of hashing, which makes a replay 1.3 to 3
+//! times as fast; this is the only hash table left. Its slots hold only numbers, and a look-up
+//! compares ids in the list from numbers to ids. So an object takes 6 to 13 bytes in the table, and
+//! 8 in that list. The table probes linearly, with foldhash seeded at random, so that no file can
+//! force collisions.
 
 use std::hash::BuildHasher;
 
@@ -13,14 +12,14 @@ use foldhash::fast::RandomState;
 
 use super::Record;
 
-/// Most objects a trace may have; the two numbers above are left to policies as marks.
+/// Most objects a trace may have; policies use the two numbers above as marks.
 const MAX_OBJECTS: usize = u32::MAX as usize - 1;
-/// Records whose slots, and then whose ids, are read one after the other before any is compared:
-/// their cache misses then overlap.
+/// Records in a group: all slots are read, then all ids, before any is compared, so that their
+/// cache misses overlap.
 const LANES: usize = 16;
 /// A slot without a number.
 const VACANT: u32 = u32::MAX;
-/// Slots at first; a power of two, as ever.
+/// Initial number of slots; always a power of two.
 const SLOTS_MIN: usize = 64;
 
 /// The trace has more objects than dense numbers, or than memory.
@@ -59,7 +58,7 @@ impl Interner {
             let numbers = hashes.map(|hash| self.slots[hash as usize & mask]);
             let ids = numbers.map(|number| self.objects.get(number as usize).copied());
             for (at, record) in lanes.iter().enumerate() {
-                // What was read stays right if the table has grown since: numbers do not change.
+                // The numbers read stay valid if the table has grown since: they do not change.
                 let number = match ids[at] == Some(record.id) {
                     true => numbers[at],
                     false => self.number(hashes[at], record.id)?,
@@ -92,7 +91,7 @@ impl Interner {
     #[cold]
     fn grow(&mut self) -> Result<(), TooManyObjects> {
         let length = self.slots.len() * 2;
-        // All is in the list of ids, so the old table goes first.
+        // The list of ids has everything, so the old table is freed first.
         self.slots = Vec::new();
         if self.slots.try_reserve_exact(length).is_err() {
             self.slots = vec![VACANT; SLOTS_MIN];
@@ -109,7 +108,7 @@ impl Interner {
     }
 }
 
-/// The number of an id, or the first vacant slot on the way to it; of no id, that slot.
+/// The number of an id, or the first vacant slot on its probe path; without an id, that slot.
 #[inline]
 fn find(slots: &[u32], objects: &[u64], hash: u64, id: Option<u64>) -> Result<u32, usize> {
     let mask = slots.len() - 1;
@@ -142,7 +141,7 @@ mod tests {
 
     #[test]
     fn numbers_stay_while_the_table_grows() {
-        // Ids come again close behind themselves, and after the table has grown, the first ones too.
+        // Ids recur after a short distance, and the first ones also after the table has grown.
         let ids = (0..50_000_u64).flat_map(|at| [at, at / 2, at, at % 777]);
         let records: Vec<_> =
             ids.map(|at| Record { id: at.wrapping_mul(1 << 40), ..Record::default() }).collect();

@@ -1,4 +1,4 @@
-//! Lifetimes of entries: the rule of a replay, and those in a trace.
+//! Lifetimes of entries: those in a replay, and those in a trace.
 
 use hdrhistogram::Histogram;
 
@@ -22,7 +22,7 @@ pub enum Lifetimes {
     Ignored,
     /// The lifetimes in the trace, if it has any and has times.
     OfTrace,
-    /// The same for all, in nanoseconds from their insertion, instead of the trace's.
+    /// The same for all entries, in nanoseconds from the insertion, instead of the trace's.
     Fixed(u64),
 }
 
@@ -50,15 +50,15 @@ impl std::str::FromStr for Lifetimes {
 pub struct LifetimeSummary {
     /// Records that have one, endless ones included.
     pub records: u64,
-    /// Median of those that end, to three digits; `None` if none does.
+    /// Median of the finite ones, to three digits; `None` if there are none.
     pub median_ns: Option<u64>,
-    /// The longest of those that end.
+    /// The longest finite one.
     pub longest_ns: Option<u64>,
     /// Whether the trace has times, without which nothing can expire.
     pub has_times: bool,
 }
 
-/// Counts the lifetimes of records as they are read. 450 KB from the first on.
+/// Counts the lifetimes of records as they are read. 450 KB once there is one that ends.
 #[derive(Default)]
 pub(super) struct LifetimeTally {
     records: u64,
@@ -76,7 +76,7 @@ impl LifetimeTally {
                 continue;
             }
             if self.ending.is_none() {
-                // It allows from one to five digits, and any bounds that are far apart.
+                // One to five digits and any bounds that are far apart are valid.
                 self.ending = Histogram::new_with_bounds(1, u64::MAX, 3).ok();
             }
             self.longest_ns = self.longest_ns.max(record.lifetime_ns);
@@ -86,10 +86,10 @@ impl LifetimeTally {
         }
     }
 
-    /// `None` where no record says anything.
+    /// `None` if no record has a lifetime.
     pub(super) fn summary(&self) -> Option<LifetimeSummary> {
         let ends = self.ending.as_ref();
-        // The histogram gives the greatest of those that are alike to three digits.
+        // The histogram returns the greatest value with the same three digits.
         let median = |it: &Histogram<u64>| it.value_at_quantile(0.5).min(self.longest_ns);
         (self.records > 0).then(|| LifetimeSummary {
             records: self.records,

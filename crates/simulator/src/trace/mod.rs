@@ -1,10 +1,10 @@
-//! Traces: what a replay reads, decoded once into columns of dense ids.
+//! Traces for replays, decoded once into columns of dense ids.
 //!
-//! Decoding costs as much as replaying five to twenty policies, so a file is
-//! read once, its ids are mapped to `0..objects` in order of first appearance,
-//! and every cell of a sweep shares the result. A record takes 4 bytes, plus 4
-//! where the trace has sizes, 8 where times are asked for, 8 where latencies are, 1 where it has
-//! operations other than get, and 16 where it has lifetimes and those are asked for.
+//! Decoding costs as much as replaying five to twenty policies, so a file is read once, its ids are
+//! mapped to `0..objects` in order of first appearance, and every cell of a sweep shares the
+//! result. A record takes 4 bytes, plus 4 if the trace has sizes, 8 if times are requested, 8 if
+//! latencies are, 1 if the trace has operations other than get, and 16 if it has lifetimes and they
+//! are requested.
 
 //!
 //! [`load`] takes a file or a generator's specification, [`read`] a file:
@@ -12,7 +12,8 @@
 //! - `source` gives the decompressed content in blocks, from a second thread;
 //! - `formats` has a decoder per format, `guess` chooses one from the content;
 //! - `decode` drives them and collects the columns, `intern` maps the ids;
-//! - `generate` makes workloads, `records` takes those in memory, `info` describes traces, `write` stores them.
+//! - `generate` makes workloads, `records` reads traces in memory, `info` describes traces, `write`
+//!   stores them.
 
 mod date_time;
 mod decode;
@@ -68,7 +69,7 @@ pub enum Operation {
     Delete,
 }
 
-/// One record of a trace as its file has it.
+/// One record of a trace, as in its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Time since the trace's own epoch, in nanoseconds; 0 where the format has none.
@@ -94,17 +95,17 @@ pub struct Trace {
     pub ids: Vec<u32>,
     /// Size in bytes per record; empty where the trace has no sizes.
     pub sizes: Sizes,
-    /// Time per record in nanoseconds; empty unless the format has times and the options ask for
-    /// them, or for lifetimes and a record has one. In the latter case it is 0 for all records of
-    /// the batches before the first with a lifetime, in which nothing can expire.
+    /// Time per record in nanoseconds; empty unless the format has times and the options request
+    /// them, or request lifetimes and a record has one. In the latter case the batches before the
+    /// first lifetime have time 0, because nothing can expire there.
     pub times_ns: Vec<u64>,
     /// Operation per record; empty where every record is a get.
     pub operations: Vec<Operation>,
     /// Duration of a fetch that a miss of the record starts; empty unless the format has it and the
-    /// options ask for it.
+    /// options request it.
     pub latencies: Vec<u64>,
     /// Lifetime of the entry that the record inserts, in nanoseconds, or [`FOR_EVER`], or 0 if the
-    /// record has none. Empty unless a record has one and the options ask for it.
+    /// record has none. Empty unless a record has one and the options request them.
     pub lifetimes_ns: Vec<u64>,
     /// Original id per dense object number.
     pub objects: Vec<u64>,
@@ -120,7 +121,7 @@ impl Trace {
         self.ids.len()
     }
 
-    /// Whether there is no record; never so for a trace that was read.
+    /// Whether there is no record; false for a trace that was read.
     ///
     /// ```
     /// assert!(frazil_simulator::trace::Trace::default().is_empty());
@@ -175,8 +176,8 @@ impl Trace {
 }
 
 /// A function that gets the bytes of the file read so far and the file's length (0 for a pipe); for
-/// a trace that is generated or in memory, the records so far and in all. It returns whether to go
-/// on; if not, the trace ends in [`TraceError::Stopped`].
+/// a trace that is generated or in memory, the records so far and in all. It returns whether to
+/// continue; if not, the reading ends with [`TraceError::Stopped`].
 pub type Progress<'a> = &'a (dyn Fn(u64, u64) -> ControlFlow<()> + Sync);
 
 /// The data to read, and the way to read them.
@@ -197,7 +198,7 @@ pub struct ReadOptions<'a> {
     pub format: Option<Format>,
     /// Columns of a CSV file, and the unit of a text format's times.
     pub csv: CsvLayout,
-    /// Stop after so many records.
+    /// Stop after this number of records.
     pub limit: Option<u64>,
     /// Keep the times. By default they are not.
     pub times: bool,
@@ -205,15 +206,15 @@ pub struct ReadOptions<'a> {
     pub sizes: bool,
     /// Keep the durations of fetches, if the trace has them. By default they are not kept.
     pub latencies: Option<LatencyUnit>,
-    /// The lifetimes for the replay, which decide what is kept: lifetimes, and the times from the
-    /// first record with one on; or all times. By default nothing.
+    /// The lifetimes for the replay. With those of the trace, its lifetimes are kept, and its times
+    /// from the first lifetime on; with a fixed one, all times. By default neither is kept.
     pub lifetimes: Lifetimes,
     /// Whether a bad line of a text format is skipped and counted ([`Oddities::skipped_rows`]). By
     /// default it is an error.
     pub skip_bad_rows: bool,
     /// Called once per block.
     pub progress: Option<Progress<'a>>,
-    /// The trace itself, if it is in memory: the name is then not looked for.
+    /// The trace itself, if it is in memory: the name is then not used.
     pub records: Option<&'a Records>,
 }
 
@@ -265,18 +266,18 @@ pub struct Origin {
     pub recording: Option<Recording>,
     /// The sample that was kept, if not all was ([`load_sample`]).
     pub sampled: Option<Sampled>,
-    /// Statistics of its lifetimes; `None` if it has none, or the options did not ask for them.
+    /// Statistics of its lifetimes; `None` if it has none, or the options did not request them.
     pub lifetimes: Option<LifetimeSummary>,
     /// Oddities of its file.
     pub oddities: Oddities,
-    /// Nanoseconds from its earliest record to its latest; `None` unless [`load_sample`] had to
+    /// Nanoseconds from its earliest record to its latest; `None` unless [`load_sample`] was to
     /// keep times, and there are some.
     pub span_ns: Option<u64>,
 }
 
 impl Origin {
-    /// The share of all objects whose requests the trace holds: 1 unless it was recorded at
-    /// a lower rate, or not all of it was kept.
+    /// The share of all objects whose requests the trace holds: 1 unless it was recorded at a lower
+    /// rate, or sampled while loading.
     pub fn rate(&self) -> f64 {
         let recorded = self.recording.map_or(1.0, |recording| recording.rate);
         recorded * self.sampled.map_or(1.0, |sampled| sampled.rate)
@@ -297,7 +298,7 @@ impl Origin {
 pub struct Recording {
     /// The share of all keys whose requests it holds, above 0 and at most 1.
     pub rate: f64,
-    /// When it began, in nanoseconds since 1970.
+    /// Its beginning, in nanoseconds since 1970.
     pub start_unix_ns: u64,
     /// Records lost because they came too fast; `None` if the end of the file was not read: beyond
     /// a limit, or absent because the file was cut short or is still being written.
@@ -305,17 +306,17 @@ pub struct Recording {
     /// Gets of all keys during the recording; `None` if the file does not have it, or its end was
     /// not read.
     pub gets: Option<u64>,
-    /// The lifetimes that the cache had.
+    /// The lifetimes in the recorded cache.
     pub lifetimes: RecordedLifetimes,
 }
 
 impl Recording {
     /// The factor from the number of gets in a sample to the expected number.
     ///
-    /// A sample may hold the hottest keys of all, or not; their requests are hits in any cache,
-    /// and are too many or too few, which would spoil every ratio. How many gets there were of
-    /// all keys is known, and so how many a fair sample has. The difference is taken
-    /// for hits (Waldspurger and others, FAST '15: SHARDS-adj). 1 where nothing is known.
+    /// A sample may hold the hottest keys, or not. Their requests are hits in any cache, so too
+    /// many or too few of them would distort every ratio. The number of gets of all keys is known,
+    /// and gives that of a fair sample. The difference counts as hits (Waldspurger and others, FAST
+    /// '15: SHARDS-adj). 1 if the number of gets is unknown.
     ///
     /// ```
     /// use frazil_simulator::trace::{RecordedLifetimes, Recording};
@@ -341,7 +342,7 @@ impl Recording {
 pub struct Loaded {
     /// The trace.
     pub trace: Trace,
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
 }
 
@@ -416,7 +417,7 @@ pub fn load(spec: &str, options: &ReadOptions<'_>) -> Result<Loaded, TraceError>
 /// ```
 ///
 /// # Errors
-/// As [`load`]. The records before a fault have been passed on by then.
+/// As [`load`]. The sink has got the records before the fault.
 pub fn stream(
     spec: &str,
     options: &ReadOptions<'_>,

@@ -1,14 +1,14 @@
-//! Names of files as text that leads back to the file, whatever bytes are in them.
+//! Names of files as text that identifies the file, whatever bytes are in them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-/// The character for the byte 0 of bytes that are no UTF-8: a private character that no name has.
+/// The character for byte 0 where a name is not UTF-8: a private character that no name has.
 #[cfg(unix)]
 const BYTES: u32 = 0x10_fe00;
 
-/// The name of a file as [`load`](super::load) and its kin take it: the text itself, and a private
-/// character for each byte that is no UTF-8, which [`path_of`] turns back.
+/// The name of a file as [`load`](super::load) and its kin take it: the text itself, with a private
+/// character for each byte that is not UTF-8. [`path_of`] is the inverse.
 ///
 /// ```
 /// use frazil_simulator::trace::{path_of, spec_of};
@@ -35,7 +35,7 @@ pub fn spec_of(name: &OsStr) -> String {
     name.to_string_lossy().into_owned()
 }
 
-/// The byte that a character stands for, if it does.
+/// The byte that a character stands for, if any.
 fn byte_of(c: char) -> Option<u8> {
     #[cfg(unix)]
     {
@@ -48,7 +48,7 @@ fn byte_of(c: char) -> Option<u8> {
     }
 }
 
-/// The file that a specification names: the other way round.
+/// The file that a specification names: the inverse of [`spec_of`].
 pub fn path_of(spec: &str) -> PathBuf {
     if !spec.contains(|c| byte_of(c).is_some()) {
         return PathBuf::from(spec);
@@ -79,8 +79,8 @@ pub(super) fn shown(path: &Path) -> String {
     printable(&spec_of(path.as_os_str()))
 }
 
-/// Text that came from outside as people can be shown it: on one line, control
-/// characters and bytes that are no text escaped, so that a file's name can't rewrite a terminal.
+/// Foreign text for a message: on one line, with control characters and invalid bytes escaped, so
+/// that a file's name can't rewrite a terminal.
 ///
 /// ```
 /// assert_eq!(frazil_simulator::trace::printable("a\u{1b}[31m\n"), "a\\u{1b}[31m\\n");

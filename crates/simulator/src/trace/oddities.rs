@@ -1,6 +1,6 @@
-//! Oddities of a file that was read all the same, to be reported.
+//! Oddities of a file that was read nevertheless, for a report.
 
-/// The oddities of a trace's file, and how they were read.
+/// The oddities of a trace's file, and how the reader treated them.
 ///
 /// ```
 /// use frazil_simulator::trace::{ReadOptions, read};
@@ -17,18 +17,18 @@
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Oddities {
-    /// Lines that are no records and were left out, as
-    /// [`ReadOptions::skip_bad_rows`](super::ReadOptions::skip_bad_rows) asks.
+    /// Invalid lines, skipped because of
+    /// [`ReadOptions::skip_bad_rows`](super::ReadOptions::skip_bad_rows).
     pub skipped_rows: u64,
     /// The place of the first of them, and its error.
     pub first_skipped: Option<String>,
     /// Lines of a web server's log whose method neither reads nor changes an object, such as
-    /// OPTIONS, or that have no method. They are left out.
+    /// OPTIONS, or that have no method. They are skipped.
     pub other_lines: u64,
     /// Records whose id is a number beyond 64 bits, which was hashed to 64 bits as text is.
     pub hashed_ids: u64,
     /// Records whose time is before that of the record before, if times were requested.
     pub backward_times: u64,
-    /// How columns were found that neither the user nor their usual names told.
+    /// How columns were found that neither the user nor their usual names gave.
     pub layout: Option<String>,
 }

@@ -1,7 +1,7 @@
-//! Traces that are in the memory of the caller already, as in arrays of another language.
+//! Traces that the caller has in memory, such as in arrays of another language.
 //!
-//! They take the way of a file's records, batch by batch, so that whatever is done with a file can
-//! be done with them, and no second copy of them is made beside what is kept of a file.
+//! Their records take the same path as a file's, batch by batch. So they support everything that
+//! files do, and need no copy other than the one that is kept of a file.
 
 use std::fmt;
 use std::ops::Range;
@@ -29,16 +29,16 @@ type Fill = Box<dyn Fn(Range<usize>, &mut Vec<Record>) + Send + Sync>;
 pub struct Records {
     /// Whether the records have times in nanoseconds; by default not.
     pub times: bool,
-    /// Whether they have sizes in bytes; by default not.
+    /// Whether the records have sizes in bytes; by default not.
     pub sizes: bool,
-    /// The unit of their durations of fetches, where those are times; by default they have none.
+    /// The unit of the durations of fetches, if these are times; by default there are none.
     pub latencies: Option<TimeUnit>,
     length: usize,
     fill: Fill,
 }
 
 impl Records {
-    /// So many records. `fill` appends those of a range to a list, a record for each number.
+    /// A trace of `length` records. `fill` appends those of a range to a list, one for each number.
     pub fn new(
         length: usize,
         fill: impl Fn(Range<usize>, &mut Vec<Record>) + Send + Sync + 'static,

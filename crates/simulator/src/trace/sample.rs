@@ -1,8 +1,8 @@
 //! Samples of a trace: all records of some objects, chosen by a hash of their ids.
 //!
-//! A sample of the objects keeps what requests for one object are to each other, which a sample of
-//! the requests would not; a cache smaller by the same rate does to it what the whole one does to
-//! the whole trace (Waldspurger and others, FAST '15 and ATC '17).
+//! A sample of the objects keeps the pattern of each object's requests, unlike a sample of the
+//! requests. A cache smaller by the same rate treats it as the whole cache treats the whole trace
+//! (Waldspurger and others, FAST '15 and ATC '17).
 
 use std::collections::HashSet;
 
@@ -12,11 +12,11 @@ use frazil_policy::object_hash;
 use super::decode::{BATCH, Builder, Columns, Sink};
 use super::{Loaded, Operation, ReadOptions, Record, Recording, TraceError, load_into};
 
-/// Seed of the hash that chooses. Another than a recording cache's, so that a sample of a sample
-/// is one of its objects too; and another than the one policies know objects by.
+/// Seed of the hash that chooses. It differs from a recording cache's, so that a sample of a
+/// recording is a fair one, and from that of the policies' hash.
 const SEED: u64 = 0x4d49_5353; // "MISS"
 
-/// A share of all objects, by their ids alone: every record of an object is in it, or none.
+/// A share of all objects, chosen by their ids alone: it has every record of an object, or none.
 ///
 /// ```
 /// use frazil_simulator::trace::KeySample;
@@ -27,7 +27,7 @@ const SEED: u64 = 0x4d49_5353; // "MISS"
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeySample {
-    /// Hashes up to this one are held.
+    /// Hashes up to this one are in the sample.
     most: u64,
 }
 
@@ -38,7 +38,7 @@ impl KeySample {
         KeySample { most: (rate * 2f64.powi(64)) as u64 }
     }
 
-    /// The objects whose hash is below that of this object, which is in no such sample.
+    /// The objects with a hash below `hash`, so without the object of that hash.
     pub(crate) fn below(hash: u64) -> Self {
         KeySample { most: hash.saturating_sub(1) }
     }
@@ -53,7 +53,7 @@ impl KeySample {
         Self::hash(id) <= self.most
     }
 
-    /// The share of all objects that is in it.
+    /// The share of all objects that is in the sample.
     pub fn rate(&self) -> f64 {
         self.most as f64 / 2f64.powi(64)
     }
@@ -89,8 +89,8 @@ pub struct Sampled {
 /// requested share, halved as often as necessary. If times were requested,
 /// [`Origin::span_ns`](super::Origin::span_ns) has the time span of the whole trace.
 ///
-/// Memory: 24 bytes a record that is kept, 8 more with lifetimes, and 40 an object; the other
-/// records leave nothing.
+/// Memory: 24 bytes a record that is kept, 8 more with lifetimes, and 40 an object; other records
+/// take none.
 ///
 /// ```
 /// use frazil_simulator::trace::{ReadOptions, SampleBounds, load_sample};
@@ -183,7 +183,7 @@ impl Sink for Kept {
             let (first, last) = self.times_ns.unwrap_or((time_ns, time_ns));
             self.times_ns = Some((first.min(time_ns), last.max(time_ns)));
         }
-        // They are read if they were requested.
+        // Lifetimes are read if they were requested.
         let lives = !self.lives.is_empty() || records.iter().any(|record| record.lifetime_ns > 0);
         if lives {
             self.lives.resize(self.records.len(), 0);
@@ -200,7 +200,7 @@ impl Sink for Kept {
             || self.records.len() > self.bounds.records.max(1)
         {
             if self.objects.len() == 1 {
-                // No share of one object is smaller.
+                // One object is the smallest sample.
                 return Err("one object has more records than a sample may".to_owned());
             }
             self.keys = KeySample { most: self.keys.most / 2 };

@@ -1,5 +1,4 @@
-//! Writes a trace to a file, compressed as the file's name says, and whole or
-//! not at all.
+//! Writes a trace to a file, whole or not at all. The file's name gives the compression.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
@@ -12,9 +11,9 @@ use super::{Format, Recording, Trace, TraceError, write};
 
 /// Writes a trace to the file `path`.
 ///
-/// A name that ends in `.zst`, `.gz` or `.xz` is compressed. The content goes first to a new file
-/// beside it, which gets the name when it is complete, so that no reader finds half a trace. A link
-/// is followed; a pipe or a device is written to directly.
+/// A name that ends in `.zst`, `.gz` or `.xz` is compressed. The content is first written to a new
+/// file beside it, which is renamed when complete, so that no reader finds half a trace. A link is
+/// followed; a pipe or a device is written to directly.
 ///
 /// ```
 /// use frazil_simulator::trace::{Format, ReadOptions, load, read, save};
@@ -57,7 +56,7 @@ struct Content<'a> {
     format: Format,
 }
 
-/// Writes to `target`, which is there already; `path` is how the user calls it.
+/// Writes to `target`, which exists; `path` is the user's name for it.
 fn replace(content: &Content<'_>, path: &Path, target: &Path) -> Result<(), TraceError> {
     let metadata = std::fs::metadata(target).map_err(output_error)?;
     if metadata.is_dir() {
@@ -88,13 +87,13 @@ fn create(
         std::fs::rename(&partial, target).map_err(output_error)
     });
     if saved.is_err() {
-        // The first failure is reported; that the remains can't be removed adds nothing.
+        // The first failure is reported; a failure to remove the remains would add nothing.
         let _ = std::fs::remove_file(&partial);
     }
     saved
 }
 
-/// A file that was not there before, in the folder of `target`.
+/// A new file in the folder of `target`.
 fn create_beside(target: &Path) -> io::Result<(PathBuf, File)> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let name = target.file_name().ok_or(ErrorKind::InvalidInput)?;
@@ -114,7 +113,7 @@ fn output_error(error: io::Error) -> TraceError {
     TraceError::Output { error }
 }
 
-/// Writes to an open file, compressed as the name `path` says.
+/// Writes to an open file, compressed according to the name `path`.
 fn write_as(content: &Content<'_>, path: &Path, file: File) -> Result<(), TraceError> {
     let mut file = match path.extension().and_then(|extension| extension.to_str()) {
         Some("zst") => {
@@ -155,7 +154,7 @@ mod tests {
     use super::*;
     use crate::trace::Operation;
 
-    /// A folder that is there as long as this.
+    /// A folder that is removed when this is dropped.
     struct Folder(PathBuf);
 
     impl Folder {

@@ -90,7 +90,7 @@ impl Sizes {
         }
     }
 
-    /// Makes there be `len` sizes, new ones 0.
+    /// Changes the number of sizes to `len`; new ones are 0.
     pub(crate) fn resize(&mut self, len: usize) {
         match &mut self.0 {
             Kept::Narrow(sizes) => sizes.resize(len, 0),
@@ -98,7 +98,7 @@ impl Sizes {
         }
     }
 
-    /// Room for `more` sizes, or an error where there is no memory for them.
+    /// Reserves memory for `more` sizes, or fails without it.
     pub(crate) fn try_reserve(&mut self, more: usize) -> Result<(), TryReserveError> {
         match &mut self.0 {
             Kept::Narrow(sizes) => sizes.try_reserve(more),

@@ -1,14 +1,12 @@
 //! A file as a stream of decompressed blocks.
 //!
-//! Decompression costs as much as parsing, so it runs on a thread of its own
-//! and hands over blocks through a bounded channel; the blocks come back to be
-//! filled again, so that the memory is `BLOCKS` blocks whatever the file's
-//! size. An uncompressed file takes the same way. The compression is told from
-//! the content, because names lie and pipes have none.
+//! Decompression costs as much as parsing, so it runs on its own thread, which sends blocks through
+//! a bounded channel. The blocks come back to be refilled, so that memory is `BLOCKS` blocks at any
+//! file size. An uncompressed file takes the same path. The content gives the compression, because
+//! names may be wrong and pipes have none.
 //!
-//! Each block leaves room in front of its data, where the driver puts the
-//! incomplete record that the last block ended with: records are then always
-//! contiguous and no block is copied.
+//! Each block has space in front of its data, to which the driver copies the incomplete record from
+//! the end of the last block. So records are always contiguous, and no block is copied.
 
 use std::fmt;
 use std::fs::File;
@@ -64,7 +62,7 @@ impl fmt::Display for Compression {
 }
 
 impl Compression {
-    /// Tells the compression from the first bytes.
+    /// Detects the compression from the first bytes.
     fn of(start: &[u8]) -> Self {
         match start {
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
@@ -75,7 +73,7 @@ impl Compression {
     }
 }
 
-/// A block of decompressed bytes behind room for a tail.
+/// A block of decompressed bytes, behind space for a tail.
 pub(super) struct Block {
     bytes: Vec<u8>,
     start: usize,
@@ -99,7 +97,7 @@ impl Block {
     }
 }
 
-/// Sizes of the blocks; other than the usual only in tests.
+/// Sizes of the blocks; only tests use other than the usual ones.
 #[derive(Clone, Copy)]
 pub(super) struct BlockSizes {
     /// Bytes of content in a block.
@@ -111,7 +109,7 @@ pub(super) struct BlockSizes {
 /// The blocks of one file, filled by a thread that ends when this is dropped.
 pub(super) struct Blocks {
     pub(super) compression: Compression,
-    /// Length of the file; 0 where it has none, as a pipe.
+    /// Length of the file; 0 if it has none, such as a pipe.
     pub(super) file_bytes: u64,
     file: String,
     full: Receiver<Result<Block, Failure>>,
@@ -176,9 +174,9 @@ impl Blocks {
         })
     }
 
-    /// Gives a block back to be filled again.
+    /// Returns a block to be refilled.
     pub(super) fn recycle(&self, block: Block) {
-        // The thread has ended if the content has: nothing is lost.
+        // If the thread has ended, so has the content: nothing is lost.
         let _ = self.empty.send(block.bytes);
     }
 }
@@ -218,7 +216,7 @@ impl Filler {
     }
 }
 
-/// Fills `bytes` as far as the content goes; tells how far, and what stopped it.
+/// Fills `bytes` until the content ends or fails; returns the number of bytes, and the error.
 fn fill(content: &mut dyn Read, bytes: &mut [u8]) -> (usize, Option<io::Error>) {
     let mut filled = 0;
     while filled < bytes.len() {
@@ -253,7 +251,7 @@ fn decompress(content: impl Read + 'static, compression: Compression) -> io::Res
     })
 }
 
-/// Counts the bytes read of a file, for progress.
+/// Counts the bytes read from a file, for progress.
 struct Counted {
     inner: File,
     read: Arc<AtomicU64>,

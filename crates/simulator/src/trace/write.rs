@@ -1,8 +1,7 @@
-//! Writes a trace in any format that can carry it.
+//! Writes a trace in any format that can hold it.
 //!
-//! What a format has no column for is left out, save operations: without them
-//! a set would become a request, so that is refused. A hashed string id is
-//! written as its hash.
+//! Data without a column in the format are omitted, except operations: without them a set would
+//! become a request, so the trace is refused. A hashed string id is written as its hash.
 
 use std::io::{BufWriter, Write};
 
@@ -15,8 +14,8 @@ use super::{FOR_EVER, Format, Operation, RecordedLifetimes, Recording, Trace, Tr
 /// - `json` has the same as members of an object a line; `log` is only read.
 /// - `oracle-general` has times in whole seconds, rounded down, counted from the first record
 ///   where they would pass 32 bits; sizes are 1 where the trace has none.
-/// - `frazil` has the rate and the date of `recording`, how `trace` was recorded; without it
-///   the rate is 1.
+/// - `frazil` has the rate and the date of `recording`, the data about the recording of `trace`;
+///   without it the rate is 1.
 /// - `twitter` has lifetimes in whole seconds, rounded up, and cannot express a get that inserts
 ///   for ever. Other formats have none.
 /// - `twitter` and `msr` set fields that a trace lacks (client, host, …) to 0; so do all formats
@@ -76,7 +75,7 @@ fn rows(trace: &Trace) -> impl Iterator<Item = Row> {
     })
 }
 
-/// Says what of a trace a format can't carry.
+/// Fails with the data of a trace that a format can't hold.
 pub(super) fn check(trace: &Trace, format: Format) -> Result<(), String> {
     if format == Format::Log {
         return Err("web-server logs are only read".to_owned());
@@ -120,7 +119,7 @@ pub(super) fn check(trace: &Trace, format: Format) -> Result<(), String> {
 /// Nanoseconds in a second.
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// The second from which oracle-general counts: 0 if the times allow.
+/// The second from which oracle-general counts: 0 if the times fit.
 fn base_s(trace: &Trace) -> u64 {
     let last = trace.times_ns.iter().max().copied().unwrap_or_default();
     if last / NANOSECONDS <= u64::from(u32::MAX) {
@@ -279,7 +278,7 @@ fn name_of(operation: Operation) -> &'static str {
     }
 }
 
-/// Nanoseconds as seconds, with as many decimals as it takes.
+/// Nanoseconds as seconds, with as many decimals as necessary.
 struct Seconds(u64);
 
 impl std::fmt::Display for Seconds {

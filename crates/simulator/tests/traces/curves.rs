@@ -1,4 +1,4 @@
-//! Curves against what replays give: every capacity of small traces, and samples of real ones.
+//! Compares curves with replays: every capacity of small traces, and samples of real ones.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use frazil_simulator::{
 };
 use proptest::prelude::*;
 
-/// A trace as a file that is there as long as this.
+/// A trace in a file that is removed when this is dropped.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -59,7 +59,7 @@ proptest! {
 
     #[test]
     fn an_exact_curve_is_the_replay_at_every_capacity(asked in records()) {
-        // Numbers of the trace go by first appearance.
+        // The trace numbers objects by first appearance.
         let mut objects: Vec<u64> = Vec::new();
         let mut ids = Vec::new();
         for &(object, _) in &asked {
@@ -90,7 +90,7 @@ fn capacities_come_back_in_the_order_they_were_asked_in() {
     assert!(points.iter().all(|point| point.error.is_none()));
 }
 
-/// A real trace, or `None`, told loudly.
+/// A real trace, or `None` with a message.
 fn real(file: &str) -> Option<String> {
     let folder = match std::env::var_os("FRAZIL_TRACES") {
         Some(folder) => PathBuf::from(folder),
@@ -116,7 +116,7 @@ fn even(objects: u64) -> Vec<u64> {
     (1..=100).map(|part| objects * part / 100).collect()
 }
 
-/// Shares of the objects, spread by their logarithms.
+/// Shares of the objects, at even logarithmic distances.
 fn spread(objects: u64) -> Vec<u64> {
     (0..40).map(|step| (objects as f64 * 10f64.powf(-f64::from(step) / 10.0)) as u64).collect()
 }
@@ -134,7 +134,7 @@ fn a_sampled_curve_is_near_the_exact_one_and_knows_how_near() {
         lru_curve(&spec, &ReadOptions::default(), Unit::Objects, CurveSample::All).unwrap();
     let rate = if quick() { 0.1 } else { 0.01 };
     for sample in [CurveSample::Rate(rate), CurveSample::Objects(8_000)] {
-        // A small cache holds few objects of a sample, and is less well known.
+        // A small cache holds few objects of a sample, and is less accurate.
         let kinds = [(even(exact.objects), 0.003), (spread(exact.objects), 0.01)];
         for (capacities, most) in kinds {
             let sampled = points(&spec, Unit::Objects, sample, &capacities);

@@ -1,6 +1,6 @@
-//! Delayed hits against totals from an independent implementation (on the sample trace of
-//! paper 5's authors), against a model that goes slot by slot, and by small cases worked out
-//! by hand.
+//! Compares delayed hits with totals from an independent implementation (on the sample trace of
+//! paper 5's authors), with a model that goes slot by slot, and with small cases worked out by
+//! hand.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,11 +36,10 @@ const BELADY_MAD: [[u64; 4]; 3] = [
     [2166, 24530, 315983, 3893638],
     [1737, 19816, 270136, 3643230],
 ];
-/// How far totals may be apart that depend on how equals are told apart, or on what is
-/// forgotten.
+/// Tolerance for totals that depend on the order of ties, or on which objects are forgotten.
 const NEARLY: f64 = 0.005;
 
-/// The authors' trace, or `None`, told loudly.
+/// The authors' trace, or `None` with a message.
 fn authors_trace() -> Option<Trace> {
     let folder = match std::env::var_os("FRAZIL_TRACES") {
         Some(folder) => PathBuf::from(folder),
@@ -109,7 +108,7 @@ fn totals_are_nearly_those_of_the_reference() {
             assert!(apart <= NEARLY, "{policy}: {found}, and {expected} there");
         }
     }
-    // With one tick there is nothing to tell them apart by.
+    // With fetches of one tick all fetches are alike.
     let one_tick = totals(&trace, "belady-mad").map(|row| row[0]);
     assert_eq!(one_tick, BELADY.map(|row| row[0]));
     assert_eq!(totals(&trace, "mad").map(|row| row[0]), LRU.map(|row| row[0]));
@@ -127,13 +126,13 @@ fn counts(outcome: &Outcome) -> [u64; 4] {
 
 #[test]
 fn a_fetch_is_back_exactly_when_it_should_be() {
-    // Missed at 1; waits 2 and 1; then there.
+    // A miss at 1; waits of 2 and 1; then a hit.
     let outcome = by_requests(&trace(&[0, 0, 0, 0], &[]), "lru", 1, 3);
     assert_eq!(counts(&outcome), [1, 2, 1, 3 + 2 + 1]);
     let latency = outcome.latency.expect("fetches take time");
     assert_eq!((latency.p50, latency.p99), (1, 3));
     assert_eq!(outcome.latency_mean(), Some(1.5));
-    // Room is needed only when 1 is back: 0 is hit until then, and not after.
+    // Object 1 takes capacity only when its fetch ends: 0 is hit until then, and not after.
     let outcome = by_requests(&trace(&[0, 1, 0, 0, 0], &[]), "lru", 1, 2);
     assert_eq!(counts(&outcome), [1, 1, 3, 2 + 2 + 2 + 1]);
 }
@@ -166,13 +165,13 @@ use Operation::{Delete, Get, Set};
 fn what_a_delete_or_a_set_ends_is_not_admitted() {
     // Deleted in flight: the next request fetches again, and the first fetch admits nothing.
     let deleted = trace(&[0, 0, 0, 1, 1, 0, 0], &[Get, Delete, Get, Get, Get, Get, Get]);
-    // 0 is missed at 1 and 2, the second is back at 5 and hit then; 1 is missed at 3.
+    // 0 is missed at 1 and 2; the second fetch ends at 5, and 0 is hit then; 1 is missed at 3.
     assert_eq!(counts(&by_requests(&deleted, "lru", 2, 3)), [2, 1, 3, 3 + 3 + 3 + 2]);
-    // Set in flight: there at once, and once only.
+    // Set in flight: resident at once, and only once.
     let set = trace(&[0, 0, 0, 0], &[Get, Set, Get, Get]);
     let outcome = by_requests(&set, "lru", 2, 3);
     assert_eq!(counts(&outcome), [2, 0, 1, 3]);
-    // Set when absent, and deleted when there.
+    // Set when absent, and deleted when resident.
     let both = trace(&[0, 0, 0, 0], &[Set, Get, Delete, Get]);
     assert_eq!(counts(&by_requests(&both, "lru", 2, 3)), [1, 0, 1, 3]);
 }
@@ -189,7 +188,7 @@ fn a_set_in_flight_brings_its_own_size() {
         let fetching = Fetching::new(&trace, FetchLatency::Fixed(50), ReplayClock::Request);
         let outcome = replay(&trace, "lru", 10, &fetching.expect("no times"), &options);
         assert_eq!(outcome.hits, hits, "{size}");
-        // 0 and 2 are missed; of the set none is.
+        // 0 and 2 are missed; the set counts no bytes.
         assert_eq!(outcome.bytes_missed, 4 * outcome.misses(), "{size}");
     }
 }
@@ -210,7 +209,7 @@ fn a_warm_up_ends_with_its_fetches() {
     let options = SweepOptions { warmup: 2, ..SweepOptions::default() };
     let fetching = Fetching::new(&trace, FetchLatency::Fixed(2), ReplayClock::Request);
     let outcome = replay(&trace, "lru", 2, &fetching.expect("no times"), &options);
-    // Neither is in flight any more: both are missed anew.
+    // Neither is in flight any more: both are missed again.
     assert_eq!(counts(&outcome), [0, 1, 2, 2 + 2 + 1]);
     assert_eq!(outcome.requests, 3);
 }
@@ -221,18 +220,18 @@ fn by_the_clock_of_the_trace() {
     let fetching = Fetching::new(&trace, FetchLatency::Fixed(20), ReplayClock::Trace);
     let fetching = fetching.expect("there are times");
     let outcome = replay(&trace, "lru", 2, &fetching, &SweepOptions::default());
-    // 1 is asked for at 20 for the first time, halfway to 30, and is back at 40.
+    // The first request for 1 is at 20, halfway to 30, and its fetch ends at 40.
     assert_eq!(fetching.spread(), 1);
     assert_eq!(counts(&outcome), [3, 1, 2, 20 + 10 + 20]);
 }
 
-/// Only how many ticks there are between requests differs, by a power of two, so that all
-/// quotients are the same.
+/// Only the number of ticks between requests differs, by a power of two, so that all quotients are
+/// equal.
 #[test]
 fn the_unit_of_time_changes_nothing() {
     const TICK: u64 = 1 << 30;
     let mut rng = frazil_policy::Rng::new(3);
-    // Low numbers are asked for most.
+    // Low numbers are requested most.
     let ids: Vec<u32> = (0..20_000).map(|_| (1_000.0f64.powf(rng.unit()) - 1.0) as u32).collect();
     let times_ns = (1..=ids.len() as u64).map(|request| request * TICK).collect();
     let trace = Trace { times_ns, ..trace(&ids, &[]) };
@@ -256,13 +255,13 @@ fn of_fetches_that_are_back_together_the_older_is_first() {
     };
     let of_backend = |ticks| (0..100).find(|&id| total(&replayed(&[id])) == ticks);
     let (slow, fast) = (of_backend(4).expect("some"), of_backend(3).expect("some"));
-    // Both are back at 5, and there is room for one.
+    // Both fetches end at 5, and only one object fits.
     assert_eq!(counts(&replayed(&[slow, fast, 50, 50, fast]))[0], 1);
     assert_eq!(counts(&replayed(&[slow, fast, 50, 50, slow]))[0], 0);
 }
 
-/// LRU slot by slot, as paper 5's simulator has it: arrival, look-up, then at the end of the
-/// slot what is due. What hits, delayed hits and misses waited.
+/// LRU slot by slot, as paper 5's simulator has it: arrival, look-up, then at the end of the slot
+/// the fetches that are due. The waits of hits, delayed hits and misses.
 fn slot_by_slot(ids: &[u32], capacity: usize, ticks: u64) -> [Vec<u64>; 3] {
     let mut resident: Vec<u32> = Vec::new(); // The newest last.
     let mut due: Vec<(u64, u32)> = Vec::new();
@@ -289,7 +288,7 @@ fn slot_by_slot(ids: &[u32], capacity: usize, ticks: u64) -> [Vec<u64>; 3] {
     waits
 }
 
-/// What a share of these does not exceed; 0 if there are none.
+/// The quantile `share` of the waits; 0 if there are none.
 fn quantile(waits: &[u64], share: f64) -> u64 {
     let mut sorted = waits.to_vec();
     sorted.sort_unstable();
@@ -320,8 +319,8 @@ proptest! {
         }
     }
 
-    /// Whatever the policy and the lengths of fetches: requests add up, and nobody waits
-    /// longer than a fetch.
+    /// For any policy and durations of fetches, requests add up and no request waits longer than a
+    /// fetch.
     #[test]
     fn every_request_is_one_of_three(
         ids in prop::collection::vec(0u32..30, 1..400),
@@ -352,8 +351,8 @@ fn fetches_take_what_the_column_says() {
     let fetching = Fetching::new(&trace, FetchLatency::Column, ReplayClock::Request);
     let fetching = fetching.expect("latencies");
     let outcome = replay(&trace, "lru", 3, &fetching, &SweepOptions::default());
-    // 5 for the first, the second what is left of it, 9 for object 1, and 1 for object 2,
-    // which is there at once; at the sixth the first is back. The last waits for object 1.
+    // The first waits 5, the second the rest of that, object 1 waits 9, and object 2, resident at
+    // once, 1; at the sixth the first fetch has ended. The last waits for object 1.
     assert_eq!((outcome.hits, outcome.delayed_hits, outcome.misses()), (2, 2, 3));
     assert_eq!(outcome.latency.map(|it| it.total), Some(5 + 4 + 9 + 1 + 5));
 }

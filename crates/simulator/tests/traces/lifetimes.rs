@@ -1,5 +1,5 @@
-//! Entries that expire: counts of a replay against a model that knows of no lifetimes, and has the
-//! deletes in their place; streams against traces in memory; and traces through files.
+//! Entries that expire. Compares the counts of a replay with a model that has deletes in place of
+//! lifetimes, and streams with traces in memory; and writes and reads traces.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ const POLICIES: [&str; 14] = [
     "random:seed=3",
 ];
 
-/// A file that is gone when this is.
+/// A file that is removed when this is dropped.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -47,7 +47,7 @@ impl Drop for Temporary {
     }
 }
 
-/// A few objects, all operations, times that stand still and leap, lifetimes of every kind.
+/// A few objects, all operations, times that repeat and leap, lifetimes of every kind.
 fn random_trace(random: &mut Rng, records: usize) -> Trace {
     let mut trace = Trace::default();
     let mut numbers: HashMap<u64, u32> = HashMap::new();
@@ -75,7 +75,7 @@ fn random_trace(random: &mut Rng, records: usize) -> Trace {
         };
         trace.lifetimes_ns.push(lifetime_ns);
     }
-    // One there is, so that it counts as a trace that has some.
+    // At least one record has a lifetime, so that the trace counts as having lifetimes.
     (trace.operations[0], trace.lifetimes_ns[0]) = (Operation::Get, 5_000_000_000);
     trace
 }
@@ -115,7 +115,7 @@ impl Model<'_> {
         after > before
     }
 
-    /// Replays all with deletes where something expires; the outcome, with what missed for that.
+    /// Replays all records, with a delete when an entry expires. The outcome counts these misses.
     fn run(mut self, fixed: Option<u64>) -> Outcome {
         let mut deadlines: BTreeMap<(u64, usize), u32> = BTreeMap::new();
         let mut until: HashMap<u32, (u64, usize)> = HashMap::new();
@@ -197,13 +197,13 @@ fn what_expires_is_deleted_and_no_more() {
     assert!(expired > 1_000, "{expired}");
 }
 
-/// Written to a file and read again, in memory, as a stream and sampled in whole.
+/// The trace is written to a file, and read in memory, as a stream and as a sample of everything.
 #[test]
 fn a_stream_expires_as_a_trace_in_memory_does() {
     let mut random = Rng::new(21);
     for format in [Format::Csv, Format::Frazil] {
         for lifetimes in [Lifetimes::OfTrace, Lifetimes::Fixed(3_000_000_000)] {
-            // More deadlines than are kept of what is there no more.
+            // More deadlines than the number of stale ones that are kept.
             let trace = random_trace(&mut random, 20_000);
             let file = Temporary::new("trace");
             save(&trace, None, format, &file.0).unwrap();
@@ -248,7 +248,7 @@ fn twitter_says_lifetimes_in_its_last_field() {
     const S: u64 = 1_000_000_000;
     assert_eq!(loaded.trace.lifetimes_ns, [0, 10 * S, 0, 0, 0, 0]);
     assert_eq!(loaded.trace.times_ns, [0, S, 5 * S, 11 * S, 20 * S, 21 * S]);
-    // It is over at 11, and what is inserted then has the same lifetime.
+    // The entry expires at 11, and an entry inserted then has the same lifetime.
     let options = SweepOptions { lifetimes: Lifetimes::OfTrace, ..SweepOptions::default() };
     let outcome = replayed(&loaded.trace, "lru".parse().unwrap(), 2, &options);
     assert_eq!((outcome.hits, outcome.misses(), outcome.expired), (2, 3, 2));
@@ -271,7 +271,7 @@ fn columns_of_lifetimes_have_a_name_or_a_number() {
     let expected =
         ((1..=6).map(|second| second * S).collect(), vec![30 * S, 0, S / 2, FOR_EVER, 0, FOR_EVER]);
     assert_eq!(rows(named, &options).unwrap(), expected);
-    // Nobody asks for it: then it need be no number.
+    // An unused column need not be a number.
     let unasked = ReadOptions::default();
     assert_eq!(rows("time,key,ttl\n1,7,a\n", &unasked).unwrap(), (vec![], vec![]));
     assert!(rows("time,key,ttl\n1,7,a\n", &options).unwrap_err().to_string().contains("lifetimes"));
@@ -295,7 +295,7 @@ fn a_fixed_lifetime_needs_times() {
     assert_eq!(replayed(&trace, cell.policy, 5, &options).hits, 1);
 }
 
-/// What is said of a recording's cache stays, and lifetimes that came from elsewhere are said.
+/// A recording keeps its data about the cache, and records that lifetimes came from elsewhere.
 #[test]
 fn a_recording_says_whether_its_cache_had_lifetimes() {
     let trace = random_trace(&mut Rng::new(22), 10);
@@ -314,7 +314,7 @@ fn a_recording_says_whether_its_cache_had_lifetimes() {
     }
 }
 
-/// More ends are to come than are kept without a look at which of them still count.
+/// More deadlines are pending than are kept without a search for stale ones.
 #[test]
 fn thousands_of_ends_at_one_time_are_all_kept() {
     let objects = 3_000;
@@ -334,7 +334,7 @@ fn thousands_of_ends_at_one_time_are_all_kept() {
     }
 }
 
-/// It would have to know what will have expired.
+/// An offline policy would have to know which entries will have expired.
 #[test]
 #[should_panic(expected = "policy `belady` knows what is asked for")]
 fn offline_policies_are_refused_if_entries_expire() {

@@ -27,7 +27,7 @@ fn warm_up_ends_after_so_many_gets() {
 
 #[test]
 fn belady_keeps_nothing_for_a_set() {
-    // What is set before it is asked for need not be kept: only object 1 leaves.
+    // An object that is set before its next get need not be kept: only object 1 is evicted.
     let trace = trace(&[0, 1, 1, 2, 0, 1], &[G, G, G, G, S, G]);
     assert_eq!(replay(&trace, "belady", 2, &SweepOptions::default()).misses(), 3);
 }
@@ -84,12 +84,12 @@ fn a_changed_size_applies_and_evicts_to_fit() {
         ..trace(ids, operations)
     };
     let options = SweepOptions { unit: Unit::Bytes, ..SweepOptions::default() };
-    // Growing to fit exactly evicts nothing; by one more the other goes.
+    // Growing to fit exactly evicts nothing; one byte more evicts the other.
     for (grown, misses) in [(6, 2), (7, 3)] {
         let trace = sized(&[4, 4, grown, 4], &[G, G, S, G], &[0, 1, 1, 0]);
         assert_eq!(replay(&trace, "s3-fifo", 10, &options).misses(), misses, "{grown}");
     }
-    // One that can never fit leaves alone, and is a miss.
+    // An object that can never fit is removed alone, and is a miss.
     let trace = sized(&[4, 4, 11, 4, 4], &[G, G, S, G, G], &[0, 1, 1, 0, 1]);
     assert_eq!(replay(&trace, "lru", 10, &options).misses(), 3);
 }

@@ -1,9 +1,9 @@
 //! Golden results: every row of the reference for the policies that exist,
 //! produced by an independent implementation (libCacheSim).
 //!
-//! Rows with `misses` match to the last miss, byte rows marked `exact` to six
-//! digits. The others leave details open in their papers: each may lie half a
-//! point above the reference, and their median may not lie above it at all.
+//! Rows with `misses` match to the last miss, byte rows marked `exact` to six digits. The papers of
+//! the other policies leave details open: each of their rows may be half a point above the
+//! reference, and their median may not be above it at all.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -13,14 +13,14 @@ use frazil_simulator::trace::{ReadOptions, Trace, read};
 use frazil_simulator::{CapacitySpec, CellSpec, Outcome, SweepOptions, Unit, sweep};
 use serde_json::Value;
 
-/// Most that a row without an exact count may lie above the reference.
+/// Most by which a row without an exact count may exceed the reference.
 const LENIENCE: f64 = 0.005;
 /// Half of the last digit of the reference.
 const ROUNDING: f64 = 5e-7;
-/// Traces over this many requests are left out of a quick run.
+/// A quick run omits traces with more requests.
 const QUICK_REQUESTS: u64 = 600_000;
-/// Traces over this many are left out of any but a long run: ten times as long as all the rest,
-/// for what shorter traces show too.
+/// All but a long run omit traces with more requests: these take ten times as long as all the rest,
+/// and shorter traces show the same.
 const USUAL_REQUESTS: u64 = 1_000_000;
 
 #[derive(Debug)]
@@ -36,7 +36,7 @@ struct Row {
     exact: bool,
 }
 
-/// The folder with the traces, or `None`, told loudly.
+/// The folder with the traces, or `None` with a message.
 fn traces() -> Option<PathBuf> {
     let folder = match std::env::var_os("FRAZIL_TRACES") {
         Some(folder) => PathBuf::from(folder),
@@ -52,7 +52,7 @@ fn traces() -> Option<PathBuf> {
 fn parse(line: &str) -> Option<Row> {
     let value: Value = serde_json::from_str(line).expect("a line of the reference is JSON");
     let text = |key: &str| value[key].as_str().expect("a string").to_owned();
-    // Policies that do not exist yet are no rows of ours.
+    // Skips rows of policies that do not exist yet.
     let policy = text("policy").parse().ok()?;
     Some(Row {
         trace: text("trace"),
@@ -100,7 +100,7 @@ fn six(ratio: f64) -> String {
     format!("{ratio:.6}")
 }
 
-/// What is wrong with a row that must match exactly.
+/// The difference of a row that must match exactly.
 fn mismatch(row: &Row, outcome: &Outcome) -> Option<String> {
     let bytes_agree =
         row.byte_miss_ratio.is_none_or(|ratio| six(ratio) == six(outcome.byte_miss_ratio()));

@@ -1,7 +1,7 @@
 //! Reads every real trace and compares its counts with the table that comes with them.
 //!
 //! The traces are in `$FRAZIL_TRACES`, or `shared/traces` beside the repository. With
-//! `$FRAZIL_QUICK`, files over 10 MB are left out.
+//! `$FRAZIL_QUICK`, files over 10 MB are skipped.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ fn directory() -> Option<PathBuf> {
     None
 }
 
-/// Whether to leave a file out, and says so.
+/// Whether to skip a file; prints that it does.
 fn skipped(path: &std::path::Path) -> bool {
     let bytes = std::fs::metadata(path).unwrap().len();
     let skip = std::env::var_os("FRAZIL_QUICK").is_some() && bytes > 10_000_000;
@@ -102,7 +102,7 @@ fn the_longer_trace_begins_with_the_shorter() {
     assert_eq!(long.objects, short.objects);
 }
 
-/// The file's own column of next accesses is what we compute.
+/// The file's own column of next accesses equals ours.
 #[test]
 fn oracle_general_is_written_as_it_was() {
     let Some(directory) = directory() else { return };

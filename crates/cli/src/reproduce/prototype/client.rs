@@ -1,4 +1,4 @@
-//! The client, which replays a trace and notes how long answers take, and the load balancer.
+//! The client, which replays a trace and notes latencies, and the load balancer.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use super::origin::names;
 use super::pipe::{BATCH, Bell, Ends, Inlet, Over, WINDOW};
 use super::{Request, shard_of};
 
-/// Sleep of the client after it has sent due requests and read replies; if it hurries, only without
-/// either.
+/// Sleep of the client after it has sent due requests and read replies; if it hurries, only if
+/// there were none.
 const PACE: Duration = Duration::from_micros(200);
 
-/// An object as it came from its origin.
+/// An object from its origin.
 pub(super) type Object = std::sync::Arc<[u8]>;
 
-/// How a request was answered.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Hit,
@@ -27,7 +27,7 @@ pub(super) enum Outcome {
 /// The reply to a request.
 #[derive(Debug)]
 pub(super) struct Answer {
-    /// The request's.
+    /// The number of the request.
     pub(super) number: u32,
     pub(super) outcome: Outcome,
     pub(super) object: Object,
@@ -47,11 +47,11 @@ pub(super) struct Log {
     pub(super) hits: u64,
     pub(super) delayed_hits: u64,
     pub(super) misses: u64,
-    /// From when each was due until its answer was read, in µs; in no order.
+    /// Time of each request from its due time to the read answer, in µs, unordered.
     pub(super) latencies_us: Vec<u32>,
     /// Total latency of the hits.
     pub(super) hits_us: u64,
-    /// From when each was due until it was sent, together.
+    /// Total delay of the requests from their due times to the sending.
     pub(super) late_us: u64,
     pub(super) seconds: f64,
 }
@@ -75,7 +75,7 @@ impl Log {
     }
 }
 
-/// Sends each request when it is due, or if it `hurries` as soon as there is room, and reads all
+/// Sends each request when it is due, or if it `hurries` as soon as possible, and reads all
 /// answers.
 pub(super) fn replay(
     requests: &[Due],
@@ -126,7 +126,7 @@ pub(super) fn replay(
         if over.is_over() {
             bail!("a part has ended before its time");
         }
-        // Due requests are sent together, because each message wakes sleeping parts.
+        // Due requests are sent together, because each message wakes a sleeping part.
         let has_read = log.latencies_us.len() > answered;
         if sent - before < BATCH && !(hurries && has_read) {
             std::thread::sleep(PACE);

@@ -1,9 +1,9 @@
 //! The flow manager: for each object that is being fetched, the requests that wait for it.
 //!
-//! An object is fetched for the first request (a miss), the others wait in its queue (delayed
-//! hits). When it has come it is written into its shard, and once the shard says that this is done
-//! all who wait are answered. Requests that the shard sent in the meantime have come before that
-//! word, and are among them: no object is fetched a second time because its write was under way.
+//! The first request (a miss) starts the fetch of an object, the others wait in its queue (delayed
+//! hits). A fetched object is written into its shard. Once the shard confirms the write, all
+//! waiting requests are answered. Requests that the shard sent in the meantime arrive before the
+//! confirmation, and are among them: no object is fetched twice because its write was under way.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,9 +21,10 @@ use super::pipe::{BATCH, Bell, Ends, Inlet, Over};
 /// A shard's message.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Told {
-    /// It lacks the object. It recognises the write by `fetch`, if it has not requested it before.
+    /// The shard lacks the object. If it has not requested it before, it will recognise the write
+    /// by `fetch`.
     Absent { request: Request, fetch: u32 },
-    /// The written object is in its cache, if the cache admitted it.
+    /// The shard has written the object to its cache, if the cache admitted it.
     Written { flow: u32 },
 }
 
@@ -44,7 +45,7 @@ pub(super) struct Fetched {
 /// An object for a shard's cache.
 #[derive(Debug)]
 pub(super) struct Write {
-    /// As the shard has said.
+    /// The shard's number of the fetch.
     pub(super) fetch: u32,
     pub(super) flow: u32,
     pub(super) object: Object,
@@ -74,7 +75,7 @@ pub(super) struct Ways {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fetches {
     pub(super) count: u64,
-    /// How much longer they took than their origins wait, together.
+    /// Total time of the fetches beyond the delays of their origins.
     pub(super) late: Duration,
 }
 
@@ -83,7 +84,7 @@ pub(super) struct Flows<'s> {
     ways: Ways,
     backends: Backends,
     delays: &'s [Duration],
-    /// By key. The client's window bounds the requests in flight.
+    /// Flows by key. The client's window bounds the requests in flight.
     by_key: HashMap<u64, u32>,
     flows: Vec<Flow>,
     idle: Vec<u32>,
@@ -138,7 +139,7 @@ impl<'s> Flows<'s> {
         Ok(moved)
     }
 
-    /// A request waits for its object, which is fetched unless it is already.
+    /// Queues a request for its object, and starts a fetch unless one is under way.
     fn queue(
         &mut self,
         request: Request,
@@ -168,7 +169,7 @@ impl<'s> Flows<'s> {
         Ok(())
     }
 
-    /// An object has come.
+    /// Writes a fetched object.
     fn write(&mut self, fetched: Fetched, now: Instant) -> anyhow::Result<()> {
         let Fetched { flow: number, object } = fetched;
         let flow = self.flows.get_mut(number as usize).context("fetched for nobody")?;
@@ -181,7 +182,7 @@ impl<'s> Flows<'s> {
         way.1.send(Write { fetch: flow.fetch, flow: number, object })
     }
 
-    /// The object is written: all who wait get it.
+    /// Answers all requests that wait for a written object.
     fn answer(&mut self, number: u32) -> anyhow::Result<()> {
         let flow = self.flows.get_mut(number as usize).context("written for nobody")?;
         let object = flow.object.take().context("written before it came")?;
@@ -229,7 +230,7 @@ mod tests {
         flows.step().unwrap();
         let write = writes.pop().unwrap();
         assert_eq!((write.fetch, write.flow, answers.is_empty()), (3, flow, true));
-        // On its way while the shard wrote.
+        // In transit while the shard wrote.
         told.send(absent(12)).unwrap();
         told.send(Told::Written { flow }).unwrap();
         flows.step().unwrap();

@@ -1,14 +1,14 @@
-//! Paper 5's prototype (§5.1, figure 13) again: a client, a load balancer, shards with a cache
-//! each, a flow manager and a network manager, in threads of their own that are joined by queues,
-//! before origins that answer after a set time. LRU against LRU-MAD, and the latencies that are
-//! measured beside those that the simulator predicts (figures 14 and 15).
+//! Repeats paper 5's prototype (§5.1, figure 13): a client, a load balancer, shards with a cache
+//! each, a flow manager and a network manager, in their own threads joined by queues, before
+//! origins that answer after a set time. Compares LRU with LRU-MAD, and measured latencies with
+//! those that the simulator predicts (figures 14 and 15).
 //!
-//! The origins are processes on this machine (`origin.rs`) and not far away: what the paper's
-//! has of the network is their delay. A trace is replayed faster than it was recorded, so that a
-//! fetch lasts for as many requests as in the paper.
+//! The origins are processes on this machine (`origin.rs`), not far away: only their delay
+//! represents the network. A trace is replayed faster than it was recorded, so that a fetch lasts
+//! for as many requests as in the paper.
 //!
-//! While other work has the processors a thread waits for them, and latencies are that work's. How
-//! much it had is measured and printed, and where it was too much nothing is compared.
+//! While other work has the processors a thread waits for them, which distorts latencies. The share
+//! of other work is measured and printed; if it is too large, nothing is compared.
 
 mod client;
 mod flows;
@@ -41,11 +41,11 @@ use crate::progress::Progress;
 const ORIGINS: [(&str, f64); 3] = [("A", 68.0), ("B", 103.0), ("C", 226.0)];
 /// The reduction of the mean latency by LRU-MAD with each of them, and with all three.
 const PAPER_GAINS: [f64; 4] = [12.4, 14.7, 18.3, 16.8];
-/// Sixty-four candidates, as the sets of the paper's cache have.
+/// Sixty-four candidates, as many as in a set of the paper's cache.
 const POLICIES: [&str; 2] = ["lru", "mad:sample=64"];
 const TRACE: &str = "libcachesim/twitter_cluster52_10m.csv.zst";
 const GENERATED: &str = "zipf:0.9:objects=400K:requests=4M:seed=5";
-/// As a share of the objects that are between their first and their last request at once, as in the
+/// A share of the most objects that are between their first and last request at once, as in the
 /// paper.
 const CAPACITY: &str = "5%peak";
 /// Requests a second for each core of the paper's prototype: 1.2 million with 12 threads on as many
@@ -53,14 +53,14 @@ const CAPACITY: &str = "5%peak";
 const RATE: f64 = 100_000.0;
 /// Requests that a shard should serve in a second of its thread's processor time.
 const SHARD_RATE: f64 = 300_000.0;
-/// How far the simulation may be off.
+/// Largest acceptable error of the simulation.
 const TOLERANCE: f64 = 0.05;
 /// Share of the processors that other work may have.
 const OTHERS: f64 = 0.1;
 /// Points of a curve.
 const POINTS: u32 = 150;
 
-/// A request as it goes from part to part: an object's id, and the client's number.
+/// A request between parts: an object's id, and the client's number.
 #[derive(Clone, Copy, Debug)]
 struct Request {
     key: u64,
@@ -78,7 +78,7 @@ struct Plan {
     gap: Duration,
     /// The divisor of the paper's delays.
     shorter: f64,
-    /// Replays of a policy before origins, at most, until other work leaves it alone.
+    /// Most replays of a policy before origins, until one is undisturbed.
     attempts: u32,
 }
 
@@ -92,7 +92,7 @@ impl Plan {
     }
 }
 
-/// Which origins have the objects.
+/// The origins that have the objects.
 struct Setting {
     name: &'static str,
     delays: Vec<Duration>,
@@ -113,7 +113,7 @@ impl Setting {
     }
 }
 
-/// Latencies in order, each with how many requests had it.
+/// Latencies in order, each with its number of requests.
 struct Latencies(Vec<(u64, u64)>);
 
 impl Latencies {
@@ -142,7 +142,7 @@ impl Latencies {
         self.0.last().map_or(0.0, |&(ns, _)| ns as f64 / 1e6)
     }
 
-    /// Which share of the requests took longer than each of some times.
+    /// The share of the requests with a longer latency, for each of some times.
     fn curve(&self, longest_ms: f64) -> Vec<(f64, f64)> {
         let all = self.count().max(1) as f64;
         let mut rest = self.0.iter().peekable();
@@ -168,17 +168,18 @@ struct Cell {
     measured: [u64; 3],
     foretold: Latencies,
     seen: Latencies,
-    /// In the mean: a request sent after it was due, a hit answered, a fetch longer than its origin
-    /// waits.
+    /// Means: the delay of sending a request, the latency of a hit, and the time of a fetch beyond
+    /// its origin's delay.
     sent_late_ms: f64,
     hit_ms: f64,
     fetch_late_ms: f64,
-    /// The share of the processors that other work had; `None` where it is not known.
+    /// The share of the processors that other work used; `None` if unknown.
     others: Option<f64>,
 }
 
 impl Cell {
-    /// How far the measured mean is from the simulated one, unless it was disturbed.
+    /// The relative difference of the measured mean from the simulated one, unless it was
+    /// disturbed.
     fn difference(&self) -> Option<f64> {
         let difference = self.seen.mean_ms() / self.foretold.mean_ms() - 1.0;
         (!is_disturbed(self.others)).then_some(difference)
@@ -216,7 +217,7 @@ fn refused(others: &[Option<f64>]) -> String {
     format!("not compared, because other work had {} of the processors", output::percent(most))
 }
 
-/// The trace to replay: all of it by the client, and the part of each shard in the simulator.
+/// The trace to replay: the client replays all of it, the simulator the part of each shard.
 struct Load {
     name: String,
     requests: Vec<Due>,
@@ -254,7 +255,7 @@ impl Load {
         }
         let capacity: CapacitySpec = CAPACITY.parse().context("the capacity")?;
         let capacity = capacity.resolve(&trace, Unit::Objects).context("the capacity")?;
-        // Requests that share a time are spread here, before they are dealt out.
+        // Requests with equal times are spread here, before they are divided among shards.
         let times = Fetching::new(&trace, FetchLatency::Fixed(1), ReplayClock::Trace)
             .map_err(|error| anyhow!(error))?;
         let shards = frazil_driver::cores().clamp(2, 8);
@@ -290,8 +291,8 @@ impl Load {
         Ok((counts, Latencies::new(all)))
     }
 
-    /// The same with real origins; without regard to the times if it `hurries`. Again where other
-    /// work was in the way.
+    /// The measurement with real origins; ignores the times if it `hurries`. Repeated if other work
+    /// disturbed it.
     fn measure(
         &self,
         policy: Policy,
@@ -347,7 +348,7 @@ fn parse(policy: &str) -> anyhow::Result<Policy> {
     policy.parse().map_err(|error| anyhow!("{policy}: {error}"))
 }
 
-/// A policy before all origins, as fast as it goes.
+/// A policy before all origins, at full speed.
 struct Rate {
     policy: &'static str,
     measured: Measured,
@@ -388,7 +389,7 @@ impl Rate {
     }
 }
 
-/// Repeats the experiment. The real trace is replayed if its folder is known.
+/// Runs the experiment, with the real trace if its folder is known.
 pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure> {
     let plan = Plan::new(quick);
     let load = Load::read(&plan, traces)?;
@@ -419,7 +420,7 @@ pub(super) fn run(quick: bool, traces: Option<&Path>) -> Result<Report, Failure>
     })
 }
 
-/// By how much MAD's mean latency is below LRU's before some origins.
+/// The reduction of the mean latency by MAD relative to LRU, before some origins.
 struct Gain {
     origins: &'static str,
     /// The measurement, or the message instead.
@@ -655,7 +656,7 @@ mod tests {
         let compared =
             [("50.0 %".to_owned(), true), ("100.0 % at the worst of 2".to_owned(), false)];
         assert_eq!(seen(Some(0.09)), compared);
-        // Where it is not known, there is no reason to refuse.
+        // If the share is unknown, there is no reason to refuse.
         assert_eq!(seen(None), compared);
         for (line, met) in seen(Some(0.2)) {
             assert!(line.contains("not compared") && line.contains("20") && !met, "{line}");

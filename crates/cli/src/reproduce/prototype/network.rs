@@ -1,5 +1,5 @@
-//! The network manager: two threads for each origin, one that asks and one that listens, with a
-//! long-lived connection between them and the origin.
+//! The network manager: two threads for each origin, a sender and a receiver, with one long-lived
+//! connection to the origin.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -11,7 +11,7 @@ use super::flows::{Fetch, Fetched};
 use super::origin::{ANSWER_BYTES, REQUEST_BYTES};
 use super::pipe::{BATCH, Bell, Ends, Inlet, Over};
 
-/// Bytes that are read at once.
+/// Bytes in one read.
 const READ_BYTES: usize = 1 << 18;
 
 /// Requests objects from the origin until the end of the run; then closes the connection.
@@ -45,7 +45,7 @@ struct HangUp(TcpStream);
 
 impl Drop for HangUp {
     fn drop(&mut self) {
-        // If it fails the origin has hung up before.
+        // If it fails, the origin has closed the connection before.
         let _ = self.0.shutdown(Shutdown::Both);
     }
 }

@@ -1,10 +1,10 @@
 //! A backing store of the prototype: a process that answers over TCP, each request after the
 //! same time.
 //!
-//! A connection is long-lived and its requests are pipelined: the key and the number of the
-//! request, 16 bytes, and as answer the number and an object. One thread of a connection reads
-//! and notes when each request came, another sleeps until the first of them is due. The process
-//! ends with its standard input, and so with who started it.
+//! A connection is long-lived and its requests are pipelined: a request is its key and number, 16
+//! bytes; an answer is the number and an object. One thread of a connection reads and notes the
+//! arrival of each request, another sleeps until the first of them is due. The process ends with
+//! its standard input, and so with its parent.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -25,26 +25,26 @@ pub(super) const REQUEST_BYTES: usize = 16;
 pub(super) const ANSWER_BYTES: usize = 8 + OBJECT_BYTES;
 
 const KEY_BYTES: usize = 8;
-/// Chunks of requests that wait in a connection, at most; then nothing more is read.
+/// Most chunks of requests that wait in a connection; at the limit nothing is read.
 const CHUNKS: usize = 1 << 16;
-/// Bytes that are read at once.
+/// Bytes in one read.
 const READ_BYTES: usize = 1 << 16;
 
 /// Requests read at once, and the due time of their replies.
 type Chunk = (Instant, Vec<[u8; REQUEST_BYTES]>);
 
-/// Whether an object is this key's.
+/// Whether an object belongs to this key.
 pub(super) fn names(object: &[u8], key: u64) -> bool {
     object.starts_with(&key.to_le_bytes())
 }
 
-/// Is an origin until standard input ends. Prints its port.
+/// Serves as an origin until standard input ends. Prints its port.
 pub(in super::super) fn serve(delay: Duration) -> Done {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("cannot listen")?;
     crate::output::print(&format!("{}\n", listener.local_addr().context("no address")?.port()))?;
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // A connection that fails is its client's to notice.
+            // The client notices a failed connection.
             let _ = answer(stream, delay);
         }
     });
@@ -96,14 +96,14 @@ fn write(mut stream: TcpStream, receiver: &Receiver<Chunk>) {
     }
 }
 
-/// An origin that this process has started. It ends when this is dropped.
+/// An origin that this process has started; it ends on drop.
 pub(super) struct Origin {
     child: Child,
     address: SocketAddr,
 }
 
 impl Origin {
-    /// Starts a process that answers after so long.
+    /// Starts a process that answers after `delay`.
     pub(super) fn start(delay: Duration) -> anyhow::Result<Self> {
         let program = std::env::current_exe().context("cannot find this program")?;
         let mut child = Command::new(program)
@@ -119,12 +119,12 @@ impl Origin {
         Ok(Origin { child, address: (Ipv4Addr::LOCALHOST, port).into() })
     }
 
-    /// Its process.
+    /// Id of its process.
     pub(super) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Another connection.
+    /// Opens another connection.
     pub(super) fn connect(&self) -> anyhow::Result<TcpStream> {
         let stream = TcpStream::connect(self.address).context("cannot reach an origin")?;
         stream.set_nodelay(true)?;

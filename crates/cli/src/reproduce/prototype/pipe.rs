@@ -1,10 +1,9 @@
 //! Connections of the prototype's parts: bounded queues of one producer and one consumer, and a
 //! bell for each thread that waits at several of them.
 //!
-//! Every message belongs to a request that is not answered yet, and no request has two of them, so
-//! a queue with room for all requests that may be under way ([`WINDOW`]) is never full, and nobody
-//! waits for room: there are cycles among the parts, in which each could wait for the next. Who
-//! holds back is the client.
+//! Every message belongs to a request that is not answered yet, and no request has two. So a queue
+//! for all requests in flight ([`WINDOW`]) is never full, and no part waits to send: the parts form
+//! cycles, in which each could wait for the next. The client limits the requests in flight.
 
 use std::sync::atomic::{
     AtomicBool,
@@ -18,9 +17,9 @@ use std::time::Duration;
 use anyhow::anyhow;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-/// Requests that are not answered yet, at most.
+/// Most requests that are not answered yet.
 pub(super) const WINDOW: usize = 1 << 17;
-/// Messages that are taken from one queue before the next is looked at.
+/// Messages taken from one queue before the next is checked.
 pub(super) const BATCH: usize = 256;
 /// The longest sleep of a part. Afterwards it checks whether the run has ended.
 const NAP: Duration = Duration::from_millis(10);
@@ -39,8 +38,8 @@ impl Default for Bell {
 }
 
 impl Bell {
-    /// Sleeps until another part rings, 10 ms at most; not at all if there is work. Only the thread
-    /// that called it first may call it.
+    /// Sleeps until another part rings, at most 10 ms; not at all if there is work. Only the thread
+    /// that first called it may call it.
     pub(super) fn wait(&self, has_work: impl FnOnce() -> bool) {
         self.thread.get_or_init(thread::current);
         // Partner: the swap of `ring`, which finds the thread.
@@ -70,13 +69,13 @@ impl Bell {
 /// The producer's end of a queue.
 pub(super) struct Inlet<T> {
     queue: Producer<T>,
-    /// The consumer's.
+    /// The bell of the consumer.
     bell: Arc<Bell>,
     sent: bool,
 }
 
 impl<T> Inlet<T> {
-    /// Queues a message. It may be seen from the next [`flush`](Self::flush) on.
+    /// Queues a message. The consumer may see it only after the next [`flush`](Self::flush).
     pub(super) fn send(&mut self, message: T) -> anyhow::Result<()> {
         self.sent = true;
         self.queue.push(message).map_err(|_| anyhow!("more messages than requests"))
@@ -102,7 +101,7 @@ pub(super) struct Over(AtomicBool);
 
 impl Over {
     pub(super) fn is_over(&self) -> bool {
-        // All that parts tell each other is in queues.
+        // Parts exchange data only through queues, so this orders nothing.
         self.0.load(Relaxed)
     }
 
@@ -111,7 +110,7 @@ impl Over {
     }
 }
 
-/// Ends all when a part ends, whichever way.
+/// Ends the run when a part ends in any way.
 pub(super) struct Ends<'a>(pub(super) &'a Over);
 
 impl Drop for Ends<'_> {
@@ -128,7 +127,8 @@ mod tests {
 
     #[test]
     fn who_sleeps_is_woken_by_what_comes() {
-        // So long that only who is not woken sleeps it out, however busy the machine is.
+        // Long enough that a thread sleeps through only if nothing wakes it, even on a busy
+        // machine.
         let long = Duration::from_secs(60);
         let bell = || Arc::new(Bell { nap: long, ..Bell::default() });
         let (bell, back_bell) = (bell(), bell());

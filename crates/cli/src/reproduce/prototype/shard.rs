@@ -1,11 +1,12 @@
-//! A shard of the prototype: a thread with a cache of its own.
+//! A shard of the prototype: a thread with its own cache.
 //!
-//! It looks up; what is there is answered at once, the rest is the flow manager's. The cache must
-//! know what a fetch takes and who waits for it, which MAD ranks by, so each look-up is a
-//! `get_or_fetch` whose fetch is over when the flow manager's write comes: a task for each request
-//! that waits. Who is answered, and when, is the flow manager's business all the same.
+//! It answers hits at once, and passes misses to the flow manager. MAD ranks by the duration of
+//! fetches and by the waiting requests, so the cache must know both: each look-up is a
+//! `get_or_fetch` whose fetch ends with the flow manager's write. That is a task for each waiting
+//! request. Still the flow manager decides which requests are answered, and when.
 //!
-//! Memory: a task is some hundred bytes, kept and used again; as many as requests wait at once.
+//! Memory: a task is some hundred bytes, and is reused; there is one for each request that waits at
+//! once.
 
 use std::cell::{Cell, RefCell};
 use std::convert::Infallible;
@@ -61,7 +62,7 @@ impl Fetches {
         .await
     }
 
-    /// An object is written.
+    /// Ends the fetch of a written object.
     fn land(&self, number: u32, object: Object) -> anyhow::Result<()> {
         let mut all = self.awaited.borrow_mut();
         let Some(awaited) = all.get_mut(number as usize) else { bail!("a write of nothing") };
@@ -92,7 +93,7 @@ impl Wake for Rouser {
     }
 }
 
-/// A task, or room for one.
+/// A task, or a free place for one.
 struct Task<F> {
     future: Pin<Box<Option<F>>>,
     waker: Waker,
@@ -138,11 +139,11 @@ impl<F: Future<Output = Result<Object, FetchError<Infallible>>>> Tasks<F> {
         }
     }
 
-    /// Polls all that were woken, and those that these wake.
+    /// Polls all woken tasks, and those that these wake.
     fn run(&mut self) -> anyhow::Result<()> {
         loop {
             let mut ringing = std::mem::take(&mut self.ringing);
-            // Released at once: polled tasks wake others.
+            // The lock is released at once, because polled tasks wake others.
             std::mem::swap(
                 &mut ringing,
                 &mut *self.woken.lock().unwrap_or_else(PoisonError::into_inner),

@@ -36,9 +36,9 @@ pub(super) struct System<'s> {
 pub(super) struct Measured {
     pub(super) log: Log,
     pub(super) fetches: Fetches,
-    /// The share of the machine's processors that other work had; `None` where it is not known.
+    /// The share of the machine's processors that other work used; `None` if unknown.
     pub(super) others: Option<f64>,
-    /// Processor time of each part, origins included; `None` where it is not known.
+    /// Processor time of each part, origins included; `None` if unknown.
     pub(super) times: [Option<Duration>; PARTS.len()],
 }
 
@@ -56,12 +56,12 @@ impl Line {
 type Ended<T> = (anyhow::Result<T>, Option<Duration>);
 
 impl System<'_> {
-    /// Replays the requests through new caches, when they are due, or if it `hurries` as fast as it
-    /// goes.
+    /// Replays the requests through new caches, when they are due, or if it `hurries` at full
+    /// speed.
     pub(super) fn run(&self, requests: &[Due], hurries: bool) -> anyhow::Result<Measured> {
         let origins: Vec<Origin> =
             self.delays.iter().map(|&delay| Origin::start(delay)).collect::<anyhow::Result<_>>()?;
-        // Before any part is started, which would wait for the others.
+        // Before any part starts, because a part would wait for the others.
         let lines: Vec<Line> = origins.iter().map(Line::to).collect::<anyhow::Result<_>>()?;
         let processes: Vec<u32> = origins.iter().map(Origin::process).collect();
         let before = Processors::now(&processes);
@@ -83,7 +83,7 @@ impl System<'_> {
         over: &'e Over,
     ) -> anyhow::Result<Measured> {
         let bell = Arc::<Bell>::default;
-        // The client sleeps by the clock, and no part wakes it.
+        // The client sleeps by the clock; no part wakes it.
         let (for_balancer, for_flows, for_client) = (bell(), bell(), bell());
         let (first, to_balance) = pipe(&for_balancer);
         let (from_flows, answers) = pipe(&for_client);

@@ -1,11 +1,11 @@
-//! The ARC authors' traces: a line `start count ignored request_number` asks
-//! for `count` successive blocks from `start` on.
+//! The ARC authors' traces: a line `start count ignored request_number` requests `count` successive
+//! blocks from `start` on.
 
 use crate::trace::Record;
 use crate::trace::decode::{Columns, LineFormat};
 use crate::trace::fields::{parse_number, parse_numeric_id, split};
 
-/// Most blocks one line may ask for: 4 GiB of 4 KiB blocks.
+/// Most blocks that one line may request: 4 GiB of 4 KiB blocks.
 const MAX_BLOCKS: u64 = 1 << 20;
 
 /// Decoder of ARC's traces.

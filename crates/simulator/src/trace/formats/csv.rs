@@ -1,10 +1,8 @@
-//! Separated columns: which is which is told by the user, by a header line, or
-//! by their order.
+//! Separated columns: the user, a header line, or their order gives their roles.
 //!
-//! The layout is settled on the first line that is no comment, and is then a
-//! list with the role of each column up to the last that counts; what stands
-//! behind is never looked at. A line of digits, blanks and separators is
-//! parsed in one pass over the block; any other goes through [`Fields`].
+//! The layout is settled on the first line that is no comment, and is then a list with the role of
+//! each column up to the last used one; later columns are never read. A line of digits, blanks and
+//! separators is parsed in one pass over the block; any other line goes through [`Fields`].
 
 use memchr::memchr;
 
@@ -17,7 +15,7 @@ use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Oddities, Record};
 /// The last column that a user may name.
 const MAX_COLUMNS: usize = 1024;
 
-/// The columns that matter, counted from 1 as in a [`CsvLayout`].
+/// The used columns, counted from 1 as in a [`CsvLayout`].
 type Told = [(Role, Option<usize>); 6];
 
 /// Decoder of separated columns.
@@ -25,25 +23,25 @@ pub(super) struct Csv {
     separator: u8,
     header: Option<bool>,
     told: Told,
-    /// Columns told by names, which the header places.
+    /// Columns that the user named; the header gives their places.
     names: Vec<(Role, String)>,
     values: Values,
-    /// Role per column up to the last that counts; empty until the layout is settled.
+    /// Role of each column up to the last used one; empty until the layout is settled.
     roles: Vec<Role>,
-    /// Whether the roles are by the columns' order, which no record has confirmed yet.
+    /// Whether the roles come from the columns' order, and no record has confirmed it yet.
     by_order: ByOrder,
-    /// How the ids were found, if neither the user nor a usual name told.
+    /// How the ids were found, if neither the user nor a usual name gave their column.
     layout: Option<String>,
 }
 
 /// Knowledge about columns without known names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ByOrder {
-    /// They are not by order, or fit it.
+    /// The roles do not come from the order, or a record has confirmed it.
     Settled,
-    /// They have no names.
+    /// The columns have no names.
     Bare,
-    /// They have names that say nothing: if the order does not fit, ids are the first.
+    /// The columns have unknown names: if the order does not fit, the first has the ids.
     Named,
 }
 
@@ -155,7 +153,7 @@ impl Csv {
         Ok(())
     }
 
-    /// Whether a comment is the header: it has a name of the ids, or a name that the user gave.
+    /// Whether a comment is the header: it has a name of the ids, or a name from the user.
     fn is_header(&self, comment: &[u8]) -> bool {
         if self.names.is_empty() {
             return names_id(comment, self.separator);
@@ -172,7 +170,7 @@ impl Csv {
         let mut fields = Fields::of(line, self.separator);
         for (index, &role) in self.roles.iter().enumerate() {
             let Some(field) = fields.next() else {
-                // Some leave out the separator before an empty one.
+                // Some files omit the separator before an empty lifetime.
                 if role == Role::Lifetime {
                     continue;
                 }
@@ -222,7 +220,7 @@ impl LineFormat for Csv {
         let comment = line.trim_ascii_start().strip_prefix(b"#");
         if let Some(comment) = comment {
             let first = self.roles.is_empty() && self.header != Some(false);
-            // A comment that names no id is a comment, unless a header was promised.
+            // A comment that names no id is no header, unless the user set one.
             if first && (self.header == Some(true) || self.is_header(comment)) {
                 let header = self.header.replace(true);
                 let settled = self.settle(comment);
@@ -318,8 +316,8 @@ impl Csv {
     }
 }
 
-/// The roles that the names in a header give. Where none names the ids, but some other columns,
-/// the first of the rest has them.
+/// The roles that the names in a header give. If none names the ids, but some name other columns,
+/// the first of the rest has the ids.
 fn named_by(fields: &[Field<'_>]) -> Vec<Role> {
     let names: Vec<&[u8]> = fields.iter().map(|field| field.raw).collect();
     let mut roles = named_roles(&names);
@@ -330,13 +328,13 @@ fn named_by(fields: &[Field<'_>]) -> Vec<Role> {
     roles
 }
 
-/// Whether a header has a name that says which are the ids.
+/// Whether a header has a usual name of the ids.
 fn usually_named(fields: &[Field<'_>]) -> bool {
     let names: Vec<&[u8]> = fields.iter().map(|field| field.raw).collect();
     named_roles(&names).contains(&Role::Id)
 }
 
-/// Whether a line has words where it should have numbers, and no number at all.
+/// Whether a line has words in place of numbers, and no number at all.
 fn is_all_words(fields: &[Field<'_>], columns: &Told) -> bool {
     let is_word = |field: &Field<'_>| !field.raw.first().is_some_and(u8::is_ascii_digit);
     let should_be_number = |&(role, column): &(Role, Option<usize>)| {
@@ -352,7 +350,7 @@ pub(in crate::trace) fn names_id(line: &[u8], separator: u8) -> bool {
     fields.is_ok_and(|fields| named_by(&fields).contains(&Role::Id))
 }
 
-/// The roles that the order gives.
+/// The roles by the columns' order.
 fn by_order(fields: usize) -> Told {
     let (id, time, size) = match fields {
         0 | 1 => (1, None, None),
@@ -431,7 +429,7 @@ mod tests {
         let named = CsvLayout { id: Some(1.into()), ..CsvLayout::default() };
         let read = told(named, "size,id,bytes\n2,9,6\n").unwrap();
         assert_eq!((read[0].id, read[0].size), (2, 1));
-        // Words in a column of ids are no header.
+        // Words in a column of ids do not make a header.
         let words = CsvLayout { id: Some(1.into()), ..CsvLayout::default() };
         assert_eq!(told(words, "a,b\nc,d\n").unwrap().len(), 2);
         let header = |header| CsvLayout { header: Some(header), ..CsvLayout::default() };
@@ -447,7 +445,7 @@ mod tests {
             ..CsvLayout::default()
         };
         // Headers with the usual names, in any order, among comments; columns that the user does
-        // not give follow their names.
+        // not set follow their names.
         for file in ["id,Key,time,at,size\n8,2,9,1,3\n", "# by hand, id\n# at,key,size\n1,2,3\n"] {
             let read = told(layout("at", "key"), file).unwrap();
             assert_eq!((read[0].time_ns, read[0].id, read[0].size), (S, 2, 3), "{file:?}");
@@ -529,7 +527,7 @@ mod tests {
     }
 
     proptest! {
-        /// The one-pass parser takes a line only where the other gives the same.
+        /// The one-pass parser accepts a line only if the other parser gives the same record.
         #[test]
         fn both_parsers_agree(
             line in "[0-9]{1,21}( |,|;|\"|\t|\r|x|\\.|[0-9]{1,9}|,[0-9]{1,12}){0,6}",

@@ -1,5 +1,5 @@
-//! The Delayed-Hits authors' traces (paper 5): `timestamp;object`, one line a
-//! slot of time; an empty line is a slot in which nothing is asked for.
+//! The Delayed-Hits authors' traces (paper 5): `timestamp;object`, one line a slot of time; an
+//! empty line is a slot without a request.
 
 use crate::trace::Record;
 use crate::trace::decode::{Columns, LineFormat};

@@ -1,5 +1,5 @@
-//! `plain` and `lirs`: one id a line. They differ in what else a line may be: a
-//! comment here, a breakpoint there.
+//! `plain` and `lirs`: one id a line. Other lines are comments in `plain`, and breakpoints in
+//! `lirs`.
 
 use crate::trace::decode::{Columns, LineFormat};
 use crate::trace::fields::{Field, leading_number, parse_id};

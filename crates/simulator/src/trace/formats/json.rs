@@ -1,7 +1,7 @@
-//! JSON lines: an object a line, whose members are what the columns of a CSV file are.
+//! JSON lines: an object a line, whose members have the roles of a CSV file's columns.
 //!
-//! Which member is what is told by its name, on the first line. Two to four allocations and
-//! about a microsecond a line.
+//! The names of the members on the first line give their roles. Two to four allocations and about a
+//! microsecond a line.
 
 use std::collections::BTreeMap;
 
@@ -16,11 +16,11 @@ use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Oddities, Record};
 /// Decoder of JSON lines.
 pub(super) struct Json {
     values: Values,
-    /// Members whose roles the user told.
+    /// Members whose roles the user set.
     told: Vec<(Role, String)>,
-    /// The members that matter; empty until the first line has come.
+    /// The used members; empty until the first line.
     members: Vec<(String, Role)>,
-    /// How the ids were found, if no name told.
+    /// How the ids were found, if no name gave their member.
     layout: Option<String>,
 }
 
@@ -66,7 +66,7 @@ impl Json {
         self.values.leave_aside(&mut roles);
         let named = members.keys().cloned().zip(roles);
         self.members = named.filter(|(_, role)| *role != Role::Ignored).collect();
-        // The unit of the others may hang on the first time.
+        // The unit of other members may depend on the first time.
         self.members.sort_by_key(|(_, role)| *role != Role::Time);
         self.values.settle(|role| self.members.iter().any(|it| it.1 == role));
         Ok(())

@@ -69,7 +69,7 @@ fn record(line: &[u8]) -> Result<Option<Record>, String> {
     }))
 }
 
-/// Where a text ends in which quotes are escaped.
+/// The end of a text with escaped quotes.
 fn closing_quote(text: &[u8]) -> Option<usize> {
     let mut escaped = false;
     text.iter().position(|&byte| {

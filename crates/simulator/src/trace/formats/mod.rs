@@ -53,8 +53,8 @@ pub(super) fn open(
     })
 }
 
-/// The line decoder of a text format, to try it on a few lines; `None` for a binary format, or
-/// a layout that makes no sense.
+/// The line decoder of a text format, to try it on a few lines; `None` for a binary format or an
+/// invalid layout.
 pub(super) fn line_format(format: Format, layout: &CsvLayout) -> Option<Box<dyn LineFormat>> {
     let clock = Clock { unit_ns: 1, keep: false };
     Some(match format {

@@ -1,9 +1,8 @@
 //! libCacheSim's oracle-general: packed 24-byte little-endian records `u32
 //! time_s, u64 object, u32 size, i64 next_access`.
 //!
-//! The index of the next access is left aside: who needs it computes it from
-//! the requests that are left after a limit. Two loads and a store per field;
-//! decompression is what such a file costs.
+//! The index of the next access is ignored: a policy that needs it computes it from the requests
+//! within the limit. Two loads and a store per field; decompression takes most of the time.
 
 use crate::trace::Record;
 use crate::trace::decode::{BATCH, Columns, Decode};

@@ -1,9 +1,8 @@
-//! What a running cache has recorded ([`frazil_recording`]).
+//! Traces recorded by a running cache ([`frazil_recording`]).
 //!
-//! A file without an end was cut short by a crash, or is still written: its whole blocks
-//! are read, and what follows is left aside. Everything else that is not as it should be is
-//! an error, at the beginning of its block. What decompression costs for other formats,
-//! decoding and checking cost here: some 5 ns a record.
+//! A file without an end was cut short by a crash, or is still written: its whole blocks are read,
+//! and the rest is ignored. Any other damage is an error at the beginning of its block. Decoding
+//! and checking cost as much as decompression does for other formats: some 5 ns a record.
 
 use frazil_recording::Decoder;
 

@@ -1,5 +1,4 @@
-//! What columns hold, by their names, and the values in them: for the formats whose columns have
-//! names.
+//! Roles of columns by their names, and the values in columns: for formats with named columns.
 
 use crate::trace::fields::{Clock, Field, parse_id, parse_operation, parse_size};
 use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Record, TimeUnit};
@@ -16,7 +15,7 @@ pub(super) enum Role {
     Lifetime,
 }
 
-/// The columns that the user told, by their roles.
+/// The columns that the user set, by their roles.
 pub(super) fn told(layout: &CsvLayout) -> [(Role, Option<&CsvColumn>); 6] {
     [
         (Role::Id, layout.id.as_ref()),
@@ -28,7 +27,7 @@ pub(super) fn told(layout: &CsvLayout) -> [(Role, Option<&CsvColumn>); 6] {
     ]
 }
 
-/// The columns given by name.
+/// The columns that the user set by name.
 pub(super) fn told_names(layout: &CsvLayout) -> Vec<(Role, String)> {
     let names = told(layout).into_iter().filter_map(|(role, column)| match column {
         Some(CsvColumn::Named(name)) => Some((role, name.clone())),
@@ -37,7 +36,7 @@ pub(super) fn told_names(layout: &CsvLayout) -> Vec<(Role, String)> {
     names.collect()
 }
 
-/// Where a name stands among `names`: as it is spelt, or else in any case.
+/// The place of a name among `names`: an exact match, or else one that ignores case.
 pub(super) fn place_of(name: &str, names: &[&[u8]]) -> Option<usize> {
     let exact = names.iter().position(|it| *it == name.as_bytes());
     exact.or_else(|| names.iter().position(|it| it.eq_ignore_ascii_case(name.as_bytes())))
@@ -57,7 +56,7 @@ fn usual_role(name: &[u8]) -> Role {
     }
 }
 
-/// The role that a name has where no other has it more plainly.
+/// The role of a name, if no other column has that role by its usual name.
 fn likely_role(name: &[u8]) -> Role {
     match name {
         b"date" | b"datetime" | b"date_time" | b"when" | b"@timestamp" | b"time_local"
@@ -69,7 +68,7 @@ fn likely_role(name: &[u8]) -> Role {
     }
 }
 
-/// The roles that names give; of two with one role, the first has it.
+/// The roles that names give; of two names for one role, the first has it.
 pub(super) fn named_roles(names: &[&[u8]]) -> Vec<Role> {
     let mut roles = vec![Role::Ignored; names.len()];
     for role_of in [usual_role, likely_role] {
@@ -83,8 +82,7 @@ pub(super) fn named_roles(names: &[&[u8]]) -> Vec<Role> {
     roles
 }
 
-/// Where ids must be if no name says it, but names say other things: the first column that is
-/// left.
+/// The column of the ids if no name gives it, but names give other columns: the first that is left.
 pub(super) fn left_for_ids(roles: &[Role]) -> Option<usize> {
     let names_others = roles.iter().any(|role| *role != Role::Ignored);
     let left = roles.iter().position(|role| *role == Role::Ignored);
@@ -97,7 +95,7 @@ pub(super) struct Values {
     pub(super) latencies: Clock,
     latencies_are_times: bool,
     pub(super) lifetimes: Clock,
-    /// Whether the unit of the times hangs on the first of them, which has not come yet.
+    /// Whether the first time, not read yet, will set the unit of the times.
     pub(super) guesses: bool,
     /// Numbers beyond 64 bits that were hashed.
     pub(super) hashed_ids: u64,
@@ -125,7 +123,7 @@ impl Values {
         }
     }
 
-    /// Drops the columns that are not needed, which then need not be numbers.
+    /// Ignores the columns that are not needed, so that they need not be numbers.
     pub(super) fn leave_aside(&self, roles: &mut [Role]) {
         for role in roles {
             if (*role == Role::Latency && !self.latencies.keep)
@@ -136,7 +134,7 @@ impl Values {
         }
     }
 
-    /// Told which columns there are.
+    /// Receives the set of columns.
     pub(super) fn settle(&mut self, mut has: impl FnMut(Role) -> bool) {
         // Lifetimes mean nothing without times.
         self.clock.keep |= self.lifetimes.keep && has(Role::Lifetime);
@@ -166,7 +164,7 @@ impl Values {
         Ok(())
     }
 
-    /// Takes the unit of the times from the first of them, unless it was given.
+    /// Takes the unit of the times from the first time, unless the user set it.
     pub(super) fn guess_unit(&mut self, first: Option<&[u8]>) {
         if !std::mem::take(&mut self.guesses) {
             return;

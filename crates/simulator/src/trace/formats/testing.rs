@@ -1,4 +1,4 @@
-//! What the tests of the formats share: a file's content, whole or cut anywhere, as records.
+//! Helpers of the formats' tests: decode a file's content, whole or cut anywhere.
 
 use crate::trace::decode::BATCH;
 use crate::trace::error::{Position, RecordError};
@@ -39,14 +39,14 @@ pub(in crate::trace) fn keeping_times() -> ReadOptions<'static> {
     ReadOptions { times: true, ..ReadOptions::default() }
 }
 
-/// The records of a file that is right.
+/// The records of a valid file.
 pub(in crate::trace) fn decoded(format: Format, file: &[u8]) -> Vec<Record> {
     let (records, end) = in_blocks(format, &keeping_times(), file, usize::MAX);
     assert_eq!(end, Ok(()));
     records
 }
 
-/// The ids of a file that is right.
+/// The ids of a valid file.
 pub(in crate::trace) fn ids(format: Format, file: &[u8]) -> Vec<u64> {
     decoded(format, file).iter().map(|record| record.id).collect()
 }
@@ -78,7 +78,7 @@ pub(in crate::trace) fn traced(rows: &[(u64, u64, u32, u8)], format: Format, has
         });
         trace.ids.push(dense as u32);
         if has & 1 != 0 {
-            // Whole seconds that fit 32 bits, where the format has no others.
+            // Whole seconds that fit 32 bits, if the format has only these.
             let whole = format == Format::OracleGeneral;
             trace.times_ns.push(if whole { time_ns >> 3 } else { time_ns });
         }

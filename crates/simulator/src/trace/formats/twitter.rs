@@ -1,7 +1,7 @@
 //! Twitter's cache traces: `timestamp_s,key,key_size,value_size,client,operation,ttl`.
 //!
-//! The size is that of key and value together, as the cache holds both. The client is left
-//! aside. A time to live of 0, as all gets have, says nothing.
+//! The size is that of key and value together, as the cache holds both. The client is ignored. A
+//! time to live of 0, as in all gets, means unknown.
 
 use crate::trace::decode::{Columns, LineFormat};
 use crate::trace::fields::{Clock, parse_id, parse_operation, parse_size, size_of, split};
@@ -15,7 +15,7 @@ pub(super) struct Twitter {
 }
 
 impl Twitter {
-    /// Lifetimes mean nothing without times: who keeps those keeps both.
+    /// Lifetimes mean nothing without times: a reader that keeps lifetimes keeps both.
     pub(super) fn new(times: bool, lifetimes: bool) -> Self {
         let keep = |keep| Clock { unit_ns: 1_000_000_000, keep };
         Self { clock: keep(times || lifetimes), lifetimes: keep(lifetimes), hashed_ids: 0 }

@@ -1,14 +1,13 @@
-//! Workloads in which what is written at about the same time is of the same kind: what group
-//! features are about ([GL-Cache](frazil_policy::GlCache)). Times are of days, and rates change.
+//! Workloads in which objects written at about the same time are of the same kind, as the group
+//! features of [GL-Cache](frazil_policy::GlCache) assume. Traces span days, and rates change.
 //!
 //! - `diurnal`: a week of Zipf requests, more by day than by night; each night a backup reads cold
 //!   objects in order, the same ones every night, at three times the rate.
 //! - `bursts`: Zipf requests, and jobs that write many objects at once. Two of three jobs write
-//!   logs, eight times as fast, that nobody reads; the others write uploads that are read for a
+//!   logs, eight times as fast, that are never read; the others write uploads that are read for a
 //!   while.
-//! - `drift`: objects are born all the time and asked for by how new they are. They come in waves,
-//!   and what the odd waves bring, in which births are more than twice as many, is not asked for
-//!   again.
+//! - `drift`: objects are born all the time, and newer ones are requested more. They come in waves.
+//!   Odd waves have more than twice the births, and their objects are not requested again.
 //!
 //! Sizes are drawn from quantiles of real traces, and an object keeps its own.
 
@@ -69,7 +68,7 @@ pub(super) struct Grouped {
     objects: u64,
     requests: u64,
     time_ns: f64,
-    /// Time between two requests where the rate is the usual one.
+    /// Time between two requests at the usual rate.
     usual_ns: f64,
     /// Objects scanned, written or born so far.
     brought: u64,
@@ -79,18 +78,18 @@ pub(super) struct Grouped {
     waves: Vec<u64>,
 }
 
-/// A backup reads for this part of each day, a burst writes for this part of its period,
+/// The part of each day in which a backup reads, and of each period in which a burst writes.
 const SCAN: std::ops::Range<f64> = 0.05..0.25;
 const BURST: f64 = 0.2;
-/// and takes this share of the requests meanwhile.
+/// Share of the requests of a backup or a burst meanwhile.
 const SCAN_SHARE: f64 = 0.67;
 const BURST_SHARE: f64 = 0.6;
 /// Bursts and waves in a trace.
 const PERIODS: u64 = 210;
-/// Share of the requests between bursts that is for the last uploads, and how many those are.
+/// Share of the requests between bursts for the last uploads, and the number of these.
 const UPLOAD_SHARE: f64 = 0.25;
 const UPLOADS: usize = 3;
-/// Shares of births in even waves and odd ones.
+/// Share of births in even waves, and in odd ones.
 const BIRTHS: [f64; 2] = [0.15, 0.4];
 
 impl Grouped {
@@ -132,12 +131,12 @@ impl Grouped {
         Record { time_ns, id, size, operation, ..Record::default() }
     }
 
-    /// How far a request is in its day, from 0 to 1.
+    /// Position of a request in its day, from 0 to 1.
     fn hour(&self, index: u64) -> f64 {
         (index as f64 * DAYS / self.requests as f64).fract()
     }
 
-    /// The number of a request's burst or wave, and how far it is in that.
+    /// The number of a request's burst or wave, and its position in that.
     fn period(&self, index: u64) -> (u64, f64) {
         let exact = index as f64 * PERIODS as f64 / self.requests as f64;
         (exact as u64, exact.fract())
@@ -147,8 +146,8 @@ impl Grouped {
         !object_hash(burst, 1).is_multiple_of(3)
     }
 
-    /// The time to a request, as a multiple of the usual one: longest at midnight, three times that
-    /// at noon, and shorter where a job runs.
+    /// The time before a request, as a multiple of the usual one: longest at midnight, three times
+    /// that at noon, and shorter while a job runs.
     fn gap(&self, index: u64) -> f64 {
         let hour = self.hour(index);
         let day = 1.0 + 0.8 * (1.0 - 6.0 * hour + 6.0 * hour * hour);
@@ -225,7 +224,7 @@ impl Grouped {
         let exact = (object_hash(id, 3) >> 11) as f64 / (1u64 << 53) as f64 * 16.0;
         let quantiles = self.pattern.quantiles();
         let (low, high) = (quantiles[exact as usize], quantiles[exact as usize + 1]);
-        // A long tail is no straight line: sizes between two far apart lie near the smaller one.
+        // In a long tail most sizes between two distant quantiles are near the smaller one.
         let share = if high > 8 * low { exact.fract().powi(8) } else { exact.fract() };
         low + (f64::from(high - low) * share) as u32
     }
@@ -267,7 +266,7 @@ mod tests {
             records.iter().filter(scanned).map(|record| record.id).collect();
         let nights = all as f64 / distinct.len() as f64;
         assert!((6.9..7.1).contains(&nights), "{nights}");
-        // A tenth of a day at night, and as much at noon.
+        // A tenth of a day at night, and one at noon.
         let took = |from: usize| records[from + 3_000].time_ns - records[from].time_ns;
         assert!(took(2_000) < took(27_000), "{} {}", took(2_000), took(27_000));
     }
