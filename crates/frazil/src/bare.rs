@@ -62,18 +62,18 @@ impl<K: Hash + Eq, V: Clone> BareCache<K, V> {
         _ = self.core.admit(stripe, admission, key, value, drop);
     }
 
-    /// As [`Cache::invalidate`](crate::Cache::invalidate), without an answer.
+    /// As [`Cache::invalidate`](crate::Cache::invalidate), without a result.
     pub fn remove(&self, key: &K) {
         let (_, mixed) = self.core.hashes(key);
         self.core.remove_any(mixed, key);
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.core.entries() as usize
     }
 
-    /// Whether there is none.
+    /// Whether there is no entry.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -26,12 +26,12 @@ pub struct Cache<K, V, S = RandomState> {
     pub(crate) core: Featured<K, V, S>,
 }
 
-// The statements of the documentation.
+// The documentation states this size.
 #[cfg(not(any(loom, shuttle)))]
 const _: () = assert!(size_of::<crate::core::local::Stripe<crate::features::Local>>() == 1024);
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// A clone of the value of `key`, and a hit or a miss for the policy and the counts.
+    /// A clone of the value of `key`; counts as a hit or a miss, for the policy too.
     ///
     /// It takes no lock and waits for no thread, with two exceptions: a policy with a lock whose
     /// [`Promotion`](crate::Promotion) waits for it, and an expired entry, which it removes as
@@ -57,7 +57,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.get(hash, key)
     }
 
-    /// The same with the key's hash, for what follows on a miss.
+    /// The same with the key's hash, for the load after a miss.
     #[cfg(feature = "loading")]
     #[inline(always)]
     pub(crate) fn get_with_hash<Q>(&self, key: &Q) -> (u64, Option<V>)
@@ -72,7 +72,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         (hash, self.core.get(hash, key))
     }
 
-    /// A clone of the value of `key`, without a trace: no mark, no count.
+    /// A clone of the value of `key`; neither the policy nor the counts see it.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -89,7 +89,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.peek(self.core.hashes(key).1, key)
     }
 
-    /// Whether `key` is there, without a trace.
+    /// Whether `key` is present; neither the policy nor the counts see it.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();
@@ -104,8 +104,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.look_up(self.core.hashes(key).1, key, |_| ()).is_some()
     }
 
-    /// Number of entries, with expired ones that were not removed yet. O(threads); exact while no
-    /// thread writes.
+    /// Number of entries, including expired ones not yet removed. O(threads); exact while no thread
+    /// writes.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();

@@ -1,10 +1,10 @@
 //! An array that grows and never moves, indexed by slot or by position.
 //!
-//! It consists of chunks that double: the first has 64 elements, and each next one as many as all
-//! before. A chunk is allocated when one of its elements is first used, and stays. Pointers to
+//! It consists of chunks that double: the first has 64 elements, and each later one as many as all
+//! before it. A chunk is allocated when one of its elements is first used, and stays. Pointers to
 //! chunks are biased: each points to where element 0 would be if the chunk began there. So an
 //! element's address is one pointer, chosen by the logarithm of its number, and an offset: two
-//! instructions more than in one piece.
+//! instructions more than in one allocation.
 //!
 //! Memory comes zeroed. A page of a large chunk that was never used is not mapped.
 
@@ -19,16 +19,16 @@ use std::sync::atomic::{
 
 use crate::sync::{CHECKED, ZeroDefault};
 
-/// The logarithm of the length of the first chunk. Under checkers, to whom each atomic is dear,
-/// few.
+/// The logarithm of the length of the first chunk; small under checkers, where each atomic is
+/// expensive.
 const FIRST_BITS: u32 = if CHECKED { 2 } else { 6 };
-/// One for each binary logarithm of a number, with those of the first chunk counted as one.
+/// One for each binary logarithm of a number; those of the first chunk count as one.
 const CHUNKS: usize = (u32::BITS - FIRST_BITS + 1) as usize;
 
 /// The array.
 #[derive(Debug)]
 pub(crate) struct Chunks<T: ZeroDefault> {
-    /// Null for those that were not made.
+    /// Null for chunks not made yet.
     biased: [AtomicPtr<T>; CHUNKS],
 }
 
@@ -39,7 +39,7 @@ fn chunk_of(at: u32) -> usize {
     ((at | ((1 << FIRST_BITS) - 1)).ilog2() as usize).wrapping_sub(FIRST_BITS as usize - 1)
 }
 
-/// The first element of a chunk, and how many there are.
+/// The first element of a chunk, and its length.
 fn bounds(chunk: usize) -> (usize, usize) {
     match chunk {
         0 => (0, 1 << FIRST_BITS),
@@ -54,7 +54,7 @@ impl<T: ZeroDefault> Default for Chunks<T> {
 }
 
 impl<T: ZeroDefault> Chunks<T> {
-    /// Where an element lies. Nowhere, if its chunk was not made before.
+    /// The address of an element; invalid if its chunk was not made before.
     ///
     /// The caller has the number from the thread that made the chunk, directly or through others.
     #[inline(always)]
@@ -76,7 +76,7 @@ impl<T: ZeroDefault> Chunks<T> {
         (!biased.is_null()).then(|| unsafe { &*biased.wrapping_add(at as usize) })
     }
 
-    /// An element, whose chunk is made if it was not.
+    /// An element; its chunk is made if necessary.
     #[inline(always)]
     pub(crate) fn get_or_make(&self, at: u32) -> &T {
         match self.get(at) {

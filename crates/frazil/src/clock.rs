@@ -21,25 +21,25 @@ use std::time::Duration;
 #[cfg(feature = "expiry")]
 pub(crate) use horizon::{Horizon, SECOND};
 
-/// A clock of the user's: any time that does not run backward.
+/// A clock from user code: any time that does not run backward.
 pub(crate) type UserClock = Box<dyn Fn() -> Duration + Send + Sync>;
 
 /// The time at which a cache is made. Not 0, so that 0 is no time; and not less than the
 /// wheel's tick, so that 0 is no tick either.
 pub(crate) const BEGINNING: u64 = 1 << 20;
 
-/// The latest time: 73 years. A deadline within another such span of it does not overflow, with one
-/// spare bit.
+/// The latest time: 73 years. A deadline up to such a span after it does not overflow, and leaves
+/// one bit spare.
 pub(crate) const END: u64 = 1 << 61;
 
-/// The coarse time, since a moment that is the same for the whole process. For those who
-/// need no cache's time.
+/// The coarse time since a moment that is the same for the whole process, for code that needs no
+/// cache's time.
 #[cfg(feature = "recording")]
 pub(crate) fn coarse_ns() -> u64 {
     system::coarse()
 }
 
-/// The exact time, of the same kind.
+/// The exact time since such a moment.
 #[cfg(any(feature = "freezing", feature = "loading"))]
 pub(crate) fn exact_ns() -> u64 {
     system::exact()
@@ -47,7 +47,7 @@ pub(crate) fn exact_ns() -> u64 {
 
 #[derive(Clone)]
 pub(crate) struct Clock {
-    /// The time of the system's clock, or the user's, at the beginning.
+    /// The time of the system's clock, or of the user's, at the beginning.
     origin: u64,
     user: Option<Arc<UserClock>>,
 }
@@ -90,7 +90,7 @@ impl Clock {
         if self.user.is_some() { 0 } else { system::lag() }
     }
 
-    /// Whether it is another than the system's.
+    /// Whether it comes from user code.
     #[cfg(any(feature = "expiry", feature = "freezing"))]
     pub(crate) fn is_users(&self) -> bool {
         self.user.is_some()
@@ -98,12 +98,12 @@ impl Clock {
 
     #[inline(always)]
     fn since_origin(&self, now: u64) -> u64 {
-        // A clock that has run backward shows the beginning at the least.
+        // A clock that has run backward shows the beginning at least.
         (now.saturating_sub(self.origin) + BEGINNING).min(END)
     }
 }
 
-/// A duration in nanoseconds; [`END`] for all that is longer.
+/// A duration in nanoseconds; [`END`] for longer ones.
 pub(crate) fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(END).min(END)
 }
@@ -139,8 +139,8 @@ mod system {
     #[inline(always)]
     fn read(clock: libc::clockid_t) -> u64 {
         let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the call writes to the place it is given, and nothing else. Should it
-        // fail, which it does not for these clocks, it is still 0.
+        // SAFETY: the call writes to the place it is given, and nothing else. If it failed, which
+        // it does not for these clocks, the time would still be 0.
         unsafe { libc::clock_gettime(clock, &raw mut time) };
         of(&time)
     }
@@ -200,7 +200,7 @@ mod tests {
         for _ in 0..1_000 {
             let (before, coarse, after) = (clock.exact(), clock.coarse(), clock.exact());
             assert!(coarse <= after, "{coarse} is after {after}");
-            // The kernel may be late to move it: twice the tick, and the test is not sick.
+            // The kernel may move it late, so the test allows twice the tick.
             assert!(coarse + 2 * clock.lag() + 1_000_000 >= before, "{coarse}, {before}");
         }
     }

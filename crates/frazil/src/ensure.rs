@@ -1,7 +1,7 @@
-//! Work that is done in any case, even if the user's code that was called panics.
+//! Work that is done in any case, even if user code panics.
 
-/// Something that is done when this is dropped, also by a panic of the user's code, unless
-/// it is waived before.
+/// An action that runs when this is dropped, also by a panic of user code, unless it is waived
+/// before.
 pub(crate) struct Ensure<'a, T, F: FnOnce(&mut T)> {
     pub(crate) on: &'a mut T,
     act: Option<F>,

@@ -374,11 +374,6 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     /// to a counter are counted, as long as it is not evicted. It is not a request: neither policy
     /// nor counts see the look-up. A value that is not admitted is returned even so.
     ///
-    /// Computations of one key run one after the other, and after a load of it that is under way;
-    /// additions to a count are all counted, as long as it is not evicted. It is no request:
-    /// neither policy nor counts see the look-up. A value that is not admitted is returned
-    /// nevertheless.
-    ///
     /// An insertion that began before a computation of an absent key, and ends after it, may count
     /// as inserted and removed before: then the computed value stays, though it was not computed
     /// from the inserted one.
@@ -436,7 +431,7 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
         self.compute(Some(nanoseconds(timeout)), compute).ok_or(TimedOut)
     }
 
-    /// `None` if others took longer than so many nanoseconds.
+    /// `None` if others took longer than `timeout` nanoseconds.
     fn compute(
         self,
         timeout: Option<u64>,
@@ -485,9 +480,6 @@ impl<K: Hash + Eq, V: Clone, S: BuildHasher, A: EntryKey<K>> Entry<'_, K, V, S, 
     /// dropped at any time: then nothing has changed, and the next that waits has the turn. The
     /// statement of [`and_compute`](Entry::and_compute) about earlier insertions holds here for
     /// present keys too, if two of them end meanwhile.
-    ///
-    /// The statement about insertions that began before holds here for present keys too, if two of
-    /// them end meanwhile.
     ///
     /// ```
     /// # use std::task::{Context, Poll, Waker};
@@ -569,7 +561,7 @@ struct Work<'c, K, V, S> {
 }
 
 impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
-    /// Waits for the turn. Returns it, or that the caller must not wait or has waited long enough;
+    /// Waits for the turn. Returns it, or the reason not to wait: not permitted, or long enough.
     /// `None` if a flight has ended.
     async fn await_turn(&self, limits: &mut WaitLimits<'c>) -> Option<Waited<'c, K, V>> {
         match self.cache.core.join(self.hash, &self.key, limits).await {

@@ -169,7 +169,7 @@ pub(crate) fn spawn<C: Send + Sync + 'static>(
         let problem = "the cache was not built with `Freezing::Learned`";
         return Err(io::Error::new(ErrorKind::InvalidInput, problem));
     }
-    // The checkers know their own threads alone.
+    // The checkers know only their own threads.
     if CHECKED {
         return Err(ErrorKind::Unsupported.into());
     }

@@ -174,7 +174,7 @@ impl<K, V, S> HandleCache<K, V, S> {
         self.core().hooks.set_strict(strict);
     }
 
-    /// In how many homes the hash table keeps its entries, up to 15 in each.
+    /// Number of homes of the hash table, each for up to 15 entries.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -185,7 +185,7 @@ impl<K, V, S> HandleCache<K, V, S> {
         self.core().index.table().len()
     }
 
-    /// The statistics of the cache: holds are gets. O(threads).
+    /// The counts of the cache; a hold counts as a get. O(threads).
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -319,8 +319,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         self.insert_with(key, value, charge, Priority::Low)
     }
 
-    /// Puts an entry in, as [`insert`](Self::insert), with a priority: where the policy starts it.
-    /// A hit treats all entries alike, and FIFO ignores priorities.
+    /// Inserts an entry as [`insert`](Self::insert) does, with a priority: where the policy starts
+    /// it. A hit treats all entries alike, and FIFO ignores priorities.
     ///
     /// Without a hit, an entry of [`Priority::Bottom`] is evicted before all of [`Priority::Low`],
     /// and one of [`Priority::High`] is spared once when the policy reaches it. S3-FIFO does not
@@ -350,7 +350,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         self.admit(key, value, charge, priority).map(|(_, admitted)| admitted)
     }
 
-    /// Puts an entry in, as [`insert`](Self::insert), and holds it.
+    /// Inserts an entry as [`insert`](Self::insert) does, and holds it.
     ///
     /// Unless the cache is [strict](HandleBuilder::strict), it is admitted beyond the capacity if
     /// nothing else can be evicted. The excess is evicted when it is [released](Self::release), or
@@ -374,7 +374,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// # Errors
     ///
     /// [`Refused`], with key and value, where the cache is strict and the entry is not admitted;
-    /// else only if there are as many entries as there can be, 2^29.
+    /// else only if the cache has its maximum of 2^29 entries.
     pub fn insert_held(
         &self,
         key: K,
@@ -384,7 +384,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         self.insert_held_with(key, value, charge, Priority::Low)
     }
 
-    /// Puts an entry in and holds it, as [`insert_held`](Self::insert_held), with a priority, as
+    /// Inserts and holds an entry as [`insert_held`](Self::insert_held) does, with a priority as in
     /// [`insert_with`](Self::insert_with).
     ///
     /// ```
@@ -423,7 +423,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         Insertion { held, outcome }
     }
 
-    /// Admits an entry beyond the capacity, or holds it and does not.
+    /// Admits an entry beyond the capacity, or holds it without admitting it.
     #[cold]
     #[inline(never)]
     fn insert_beyond(
@@ -435,7 +435,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         let core = self.core();
         // Nothing is evicted for an entry that the policy refuses.
         let is_uncharged = refused.reason != Refusal::NoRoom && core.hooks.asked_capacity() > 0;
-        // First: it may panic.
+        // Hash first: it may panic.
         let hashes = core.hashes(&refused.key);
         let may_be = match is_uncharged {
             true => core.may_be_uncharged(charge),
@@ -482,7 +482,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`Refused`], with key and value, if there are as many entries as there can be, 2^29.
+    /// [`Refused`], with key and value, if the cache has its maximum of 2^29 entries.
     pub fn hold_detached(
         &self,
         key: K,
@@ -565,7 +565,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         core.take_out(mixed, key, |_| (), Ending::Removed).is_some()
     }
 
-    /// Removes the very entry that is held, if it is still resident. Whether it was.
+    /// Removes the held entry itself if it is still resident; returns whether it was.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -620,8 +620,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         unsafe { Counting::release(self.core, held.refs()) }
     }
 
-    /// Has those who hold an entry be counted by their threads, as if threads had met there. For
-    /// tests.
+    /// Makes each thread count its own holds of an entry, as after contention. For tests.
     #[doc(hidden)]
     pub fn spread(&self, held: &Held<K, V, S>) {
         if held.is_of(self.core()) {
@@ -629,7 +628,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         }
     }
 
-    /// The handle that was taken apart.
+    /// The handle of an address from [`Held::into_raw`].
     ///
     /// # Safety
     ///
@@ -642,8 +641,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     }
 
     /// Calls a function for all entries, each with its key and charge, in an order that depends on
-    /// the hashes. O(capacity). An entry resident throughout is passed once, one that comes or
-    /// leaves meanwhile at most once.
+    /// the hashes. O(capacity). An entry resident throughout is visited once, one inserted or
+    /// removed meanwhile at most once.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -657,7 +656,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
         core.each_entry(|slot, key, value| show(key, value, core.slab.weight(slot)));
     }
 
-    /// Removes all entries that are not held, including frozen ones, and thaws. Entries that come
+    /// Removes all entries that are not held, including frozen ones, and thaws. Entries inserted
     /// meanwhile may stay. O(capacity).
     ///
     /// ```
@@ -699,7 +698,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// requested if entries to evict are held. Thaws frozen entries. O(evicted entries + held
     /// entries).
     ///
-    /// Later insertions bring it down, once those are released: each evicts up to 4 more entries.
+    /// Once these are released, later insertions lower it: each evicts up to 4 more entries.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();

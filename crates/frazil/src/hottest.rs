@@ -7,8 +7,7 @@ use std::hash::{BuildHasher, Hash};
 use crate::cache::Cache;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
-    /// Up to `n` keys of the entries that the policy would evict last as things are, the last one
-    /// first.
+    /// Up to `n` keys of the entries that the policy would now evict last, the last one first.
     ///
     /// Use it to see what a cache holds, or to fill another cache with the best entries. It takes
     /// only a policy's own lock, while it copies the order; O(capacity), or O(capacity log
@@ -46,7 +45,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.extreme(n, |rank| rank)
     }
 
-    /// The keys of the `n` entries for which `distance` says least, least first.
+    /// The keys of the `n` entries with the least `distance`, least first.
     fn extreme(&self, n: usize, distance: impl Fn(u32) -> u32) -> Vec<K>
     where
         K: Clone,

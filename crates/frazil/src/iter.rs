@@ -1,4 +1,4 @@
-//! All entries, a home at a time: shown in place, cloned, and written for a reader.
+//! All entries, a home at a time: shown in place, cloned, and as `Debug` output.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use crate::cache::Cache;
 use crate::core::index::Tour;
 
-/// Homes that a step of a scan looks at, most of them in vain where there are few entries: 4 KiB.
+/// Homes that a step of a scan reads at most, 4 KiB; if entries are few, most homes are empty.
 const HOMES: usize = 64;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
@@ -89,11 +89,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         ControlFlow::Continue(())
     }
 
-    /// Calls `show` with some entries in place, and says where to go on; begin with 0. `None`: those were all.
+    /// Calls `show` with some entries in place, and returns the cursor of the next step, at first
+    /// 0. `None`: there are no more.
     ///
-    /// As [`Cache::for_each`] in steps, with anything between them and nothing kept: an entry present from the first
-    /// step to the last is shown at least once, and once unless the table grows under a step. A step shows the entries of one
-    /// bucket of the table, about ten, or none. Any cursor is valid: one that is not from here begins somewhere.
+    /// As [`Cache::for_each`] in steps, between which nothing is kept and the cache may be used. An
+    /// entry present from the first step to the last is shown at least once, and only once unless
+    /// the table grows meanwhile. A step shows the entries of one bucket of the table, about ten,
+    /// or none. Any cursor is valid; one that no step returned begins at some bucket.
     ///
     /// ```
     /// let cache: frazil::Cache<u64, u64> = frazil::Cache::builder(100).build();

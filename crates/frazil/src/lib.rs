@@ -4,8 +4,8 @@
 //! [policy](#choosing-a-policy). Use it where several threads read far more often than they
 //! write, and where a miss costs more than a look-up: in front of a database, a disk, a network,
 //! or a slow computation. It loads an absent key [once](#usage), however many threads or tasks
-//! ask for it. Entries may expire, and the capacity may change at run time. For a single thread
-//! a cache behind `&mut` does the same with less.
+//! request it. Entries may expire, and the capacity may change at run time. For a single thread a
+//! cache behind `&mut` does the same at less cost.
 //!
 //! 1. [Usage](#usage)
 //! 2. [Choosing a policy](#choosing-a-policy)
@@ -92,7 +92,7 @@
 //! all entries, [`retain`](Cache::retain) those for which a closure returns false.
 //!
 //! **Loading.** [`get_or_insert_with`](Cache::get_or_insert_with) and its variants for errors
-//! and for tasks run one loader for an absent key. All others that ask for the key meanwhile wait
+//! and for tasks run one loader for an absent key. All others that request the key meanwhile wait
 //! and share the value. If the loader fails, panics or is cancelled, the next that waits runs its
 //! own. A write of the key during a load wins: the loaded value is not stored.
 //!
@@ -224,13 +224,13 @@
 //! | policy | a hit | suits |
 //! |---|---|---|
 //! | [`Mobius`](Policy::Mobius), the default | sets a mark | most workloads; keeps entries requested again and again, with the fewest writes; poor where only recent keys are requested |
-//! | [`S3Fifo`](Policy::S3Fifo) | counts up to 3 | scans and many keys asked for only once; small caches. Takes [more memory](#memory) |
+//! | [`S3Fifo`](Policy::S3Fifo) | counts up to 3 | scans and many keys requested only once; small caches. Takes [more memory](#memory) |
 //! | [`Clock`](Policy::Clock) | raises a mark, or counts up to 3 | keys whose popularity soon passes |
 //! | [`Fifo`](Policy::Fifo) | nothing | where every get counts and order hardly matters |
 //!
 //! All other online policies run under a lock, which every insertion and eviction takes:
 //! [`WTinyLfu`](Policy::WTinyLfu), [`Arc`](Policy::Arc), [`Lirs`](Policy::Lirs),
-//! [`Lru`](Policy::Lru) and its variants, and the rest of [`Policy`]. Their [`Promotion`] says what
+//! [`Lru`](Policy::Lru) and its variants, and the rest of [`Policy`]. Their [`Promotion`] sets what
 //! a hit does. Most are *adaptive*: they note hits and apply 32 of them under one lock. If the lock
 //! is often taken they skip hits of entries promoted lately. `Lru`, `LruProb` and `LruDelayed` wait
 //! for the lock on every hit, as in textbooks; [`promotion`](Builder::promotion) changes that:
@@ -314,10 +314,10 @@
 //!   had done before is visible. A replacement is one step: no one finds the key absent in
 //!   between.
 //! - **Two first inserts at the same time.** If two threads insert a key that neither
-//!   found there, both values may be in the table until both calls have returned, and then
-//!   one is. Meanwhile gets agree on one of them; if that is removed, the other may be
-//!   seen. A get that runs into the moment in which one is taken out may miss. The same holds
-//!   for an insert and a load that begins during it.
+//!   found there, both values may be in the table until both calls have returned; then only one is.
+//!   Meanwhile gets agree on one of them; if that is removed, the other may be seen. A get at the
+//!   moment in which one is removed may miss. The same holds for an insert and a load that begins
+//!   during it.
 //! - **A loaded value is not stored if its key was written since**: if an insert, a removal,
 //!   [`clear`](Cache::clear) or [`retain`](Cache::retain) begins after the loader has begun, no
 //!   later caller gets the loaded value. So after a change of the source an `invalidate` leaves no
@@ -349,20 +349,20 @@
 //!
 //! | code | runs | if it panics |
 //! |---|---|---|
-//! | weigher, `expire_after`, `expire_after_update` | in `insert`, before anything else but that what has expired may be taken out | nothing has changed |
+//! | weigher, `expire_after`, `expire_after_update` | in `insert`, before anything else except the removal of expired entries | nothing has changed |
 //! | `expire_after_read` | in `get`, `get_many`, and loads that find their key | the entry is as it was |
 //! | `clock` | in every call that inserts or looks up, once there are lifetimes | the cache is as before the call |
-//! | `Hash` | in every call with a key; of victims too, in `insert` and `set_capacity`; of what goes, in `clear`, `retain` and `purge` | in `insert` see below |
+//! | `Hash` | in every call with a key; of victims too, in `insert` and `set_capacity`; of removed entries, in `clear`, `retain` and `purge` | in `insert` see below |
 //! | `Eq` | in every call that looks for a key | in `insert` see below |
-//! | `Clone` | in `get`, `get_many`, `peek`, `remove`, `iter`, `keys`; after a load, for the cache and for those who wait | the cache is as after the call |
-//! | loaders, `and_compute` | outside all locks; others who ask for the key wait | nothing has changed, and the next who waits has the turn |
-//! | what `retain` is given | in `retain`, outside all locks | what is not judged yet stays |
-//! | what `for_each` is given, `Debug` of keys and values | outside all locks; what it reads is kept | nothing has changed |
-//! | `Drop` | of a newcomer not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate`, `clear`, `purge`, or `get` of what has expired, of any thread, and when the cache is dropped | the others of its batch are dropped later |
-//! | listener | at the end of the operation that took entries away or was refused, outside all locks; what it reads is pinned | the others are told, the operation has taken effect |
+//! | `Clone` | in `get`, `get_many`, `peek`, `remove`, `iter`, `keys`; after a load, for the cache and for waiting callers | the cache is as after the call |
+//! | loaders, `and_compute` | outside all locks; others that request the key wait | nothing has changed, and the next waiting caller has the turn |
+//! | the closure of `retain` | in `retain`, outside all locks | entries not judged yet stay |
+//! | the closure of `for_each`, `Debug` of keys and values | outside all locks; the entry that it reads is kept | nothing has changed |
+//! | `Drop` | of an entry not admitted: in its `insert`; of others: in a later `insert`, `remove`, `invalidate`, `clear`, `purge`, or `get` of an expired entry, of any thread, and when the cache is dropped | the others of its batch are dropped later |
+//! | listener | at the end of the operation that removed entries or was refused, outside all locks; the entry that it reads is pinned | the other entries are reported, the operation has taken effect |
 //!
-//! During a load or a computation, code other than the loader must not ask for the same key: it
-//! would wait for itself, and panics. A loader that asks for its own key loads by itself.
+//! During a load or a computation, code other than the loader must not request the same key: it
+//! would wait for itself, and panics. A loader that requests its own key loads by itself.
 //!
 //! A `Hash` or `Eq` that panics inside an `insert` passes the panic on. The cache keeps working and
 //! has lost nothing. If `Hash` or `Eq` calls the cache, the thread's buffers are in use, and the
@@ -382,13 +382,13 @@
 //! | `get` that hits | none | the bucket and the entry, both read |
 //! | the same with its mark not raised yet | none | the entry is written |
 //! | `get` that misses | none | the bucket, read |
-//! | `insert` that evicts | 3, and one for each survivor passed over | newcomer's and victim's bucket, entry and queue word, written |
+//! | `insert` that evicts | 3, and one for each survivor passed over | bucket, entry and queue word of the new entry and of the victim, written |
 //! | `insert` that replaces | 2 | bucket, new and old entry, queue word, written |
 //! | `remove`, `invalidate` | 2 | bucket, entry, queue word, written |
-//! | `get` that hits what is frozen | none | the bucket and the entry, or a line of copies, read |
-//! | with `freezing`, all that ends an entry | 1 or 2 more, and 1 if it is frozen under a lock | the entry; with copies that as well |
-//! | the same, while anything is being loaded | 2 more | the count of loads, and a shard of their table |
-//! | with lifetimes, `get` that hits | none | the deadline, read where it is not far |
+//! | `get` that hits a frozen entry | none | the bucket and the entry, or a line of copies, read |
+//! | with `freezing`, every end of an entry | 1 or 2 more, and 1 if it is frozen under a lock | the entry; with copies its copy too |
+//! | a write, while any key is being loaded | 2 more | the count of loads, and a shard of their table |
+//! | with lifetimes, `get` that hits | none | the deadline, read unless it is far ahead |
 //! | the same with time to idle, 64 times in that span | 1 | the deadline, written |
 //! | with `expire_after_read`, which moves the deadline | 1; 2 more for an earlier one | the deadline, written |
 //! | with lifetimes, `insert` | 0; 2 if its slot is not listed for an earlier time | two deadlines, written |
@@ -433,16 +433,16 @@
 //! | entry | 24 a slot | key, value, and 8 bytes for the policy |
 //! | index | 7.3 | 15 words of 4 bytes to a line, 60 % full. As it grows from 15 % |
 //! | hashes | 4 a slot | read when the table grows |
-//! | queues | 5 a place | segments of 16 words and their links; there are up to twice as many as slots, for those that removals left partly empty |
+//! | queues | 5 a place | segments of 16 words and their links; up to twice as many places as slots, because removals leave segments partly empty |
 //! | rings | 0.5 to 1 a queue | one word for each segment; Mobius and S3-FIFO have two |
 //! | S3-FIFO's ghost | 17.8 | from the first eviction; up to four times as much where entries are weighed |
 //! | weights | 8 a slot | with a weigher only |
 //! | deadlines | 24 a slot | with lifetimes only; from the first entry that has one |
-//! | the same with time to idle | 32 a slot | and 8 more with reads that answer beside a time to live |
+//! | the same with time to idle | 32 a slot | and 8 more with `expire_after_read` beside a time to live |
 //! | generations | 4 a slot | from the first [`invalidate_all`](Cache::invalidate_all) on, beside deadlines |
-//! | what is frozen | 4 a frozen one | with `freezing` only, while something is: of policies without a lock which they are, of others a bit |
-//! | copies of it | 40.8 | with `freezing_copies` only; from the first time |
-//! | what learns | 1.0 | with `Freezing::Learned` only |
+//! | frozen entries | 4 a frozen entry | with `freezing` only, while any is frozen: their list with a policy without a lock, a bit with others |
+//! | copies of frozen entries | 40.8 | with `freezing_copies` only; from the first freeze |
+//! | freezing controller | 1.0 | with `Freezing::Learned` only |
 //!
 //! Data kept by slot lies in chunks that double in size, so up to half of the address space may be
 //! unused; a page is mapped when it is first used. [`Cache::reserved_bytes`] returns the sum for
@@ -460,17 +460,16 @@
 //! of eight and more, and a thread that pins adds what its [names](Pin) take. What keys and values
 //! point to is not included.
 //!
-//! **Values are dropped late.** Somebody may still be looking at an entry that is evicted,
-//! replaced or removed. It waits until enough have come together to be worth a fence, and
-//! for as long as a pin shows it; its slot is free again after that. Together with the
-//! entries that are there, those that wait are never more than the entries that there may be, a
-//! quarter of that, 512, and 16 for each up to 16,384. With a [weigher](Builder::weigher) they weigh a 64th of
-//! the capacity (a 16th of few light ones), a 1,024th for each thread, as much again as a 64th for
-//! each that is suspended while it drops others, and a quarter that readers may keep, with an eighth of
-//! that until it is noticed. Where more than a quarter waits, insertions let other threads go on, some hundred times each. A cache that
-//! nobody writes to leaves them waiting; [`flush`](Cache::flush) drops all that nobody can be
-//! looking at.
-//! So do not keep values in a cache that must be closed at a certain moment.
+//! **Values are dropped late.** A reader may still use an entry that is evicted, replaced or
+//! removed. The entry waits until enough others wait to be worth a fence, and as long as a pin
+//! shows it; then its slot is free again. Present and waiting entries together never exceed the
+//! maximum number of entries, a quarter of it, 512, and 16 for each up to 16,384. With a
+//! [weigher](Builder::weigher) waiting entries weigh a 64th of the capacity (a 16th of few light
+//! ones), a 1,024th for each thread, another 64th for each thread suspended while it drops others,
+//! and a quarter that readers may keep, with an eighth of that until it is noticed. If more than a
+//! quarter waits, insertions yield to other threads, some hundred times each. Without writes the
+//! entries keep waiting; [`flush`](Cache::flush) drops all that no reader can be using. So do not
+//! keep values in a cache that must be closed at a certain moment.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -525,15 +524,15 @@
 //! | `freezing` | debug | `phase`, `reason`, `share`, `frozen_hit_share`, `dynamic_hit_share`, `latency_ns`, `threshold_ns` | the controller is in another phase, or in the same for another reason: [`FreezingState`] |
 //! | `recording began` | debug | `path`, `rate` | |
 //! | `recording ended` | debug | `records`, `lost`, `bytes` | |
-//! | `recording failed` | warn | `error` | also of a recording that was dropped, which tells it in no other way |
-//! | `snapshot written`, `snapshot restored` | info | `entries` | how many went into the file, or came out of it |
-//! | `slots held up by pins` | warn | `held_up`, `spare`, `pins` | more than half of the spare slots wait for [`Pin`]s that have shown them: told once for each doubling. Let go of pins sooner |
-//! | `newcomers refused: no slot` | warn | `refusals`, `waiting`, `pins` | nothing could be evicted or reclaimed: told at the 1st, 2nd, 4th, 8th, … time |
+//! | `recording failed` | warn | `error` | also of a recording that was dropped, which reports it in no other way |
+//! | `snapshot written`, `snapshot restored` | info | `entries` | number written or restored |
+//! | `slots held up by pins` | warn | `held_up`, `spare`, `pins` | more than half of the spare slots wait for [`Pin`]s that have shown them: once for each doubling. Drop pins sooner |
+//! | `newcomers refused: no slot` | warn | `refusals`, `waiting`, `pins` | nothing could be evicted or reclaimed: at the 1st, 2nd, 4th, 8th, … time |
 //! | `system refuses membarrier` | warn | | once for a process, see [above](#platforms-and-limits): from here on reads pay a fence |
 //!
 //! `pins` is the number of threads that hold one at that moment. There is no event for what a
-//! result tells the caller, such as a failed loader. A subscriber is called outside all locks and
-//! may call the cache.
+//! result reports to the caller, such as a failed loader. A subscriber is called outside all locks
+//! and may call the cache.
 //!
 //! # Cargo features
 //!
@@ -542,11 +541,11 @@
 //!
 //! | feature | what it brings | without it |
 //! |---|---|---|
-//! | `expiry` | lifetimes: [`time_to_live`](Builder::time_to_live) and its like, [`insert_for`](Cache::insert_for), [`purge`](Cache::purge); with `loading` [`refresh_ahead`](Builder::refresh_ahead) and [`Loaded::lifetime`] | [`invalidate_all`](Cache::invalidate_all) is [`clear`](Cache::clear); [`restore`](Cache::restore) leaves out what has a lifetime |
+//! | `expiry` | lifetimes: [`time_to_live`](Builder::time_to_live) and its like, [`insert_for`](Cache::insert_for), [`purge`](Cache::purge); with `loading` [`refresh_ahead`](Builder::refresh_ahead) and [`Loaded::lifetime`] | [`invalidate_all`](Cache::invalidate_all) is [`clear`](Cache::clear); [`restore`](Cache::restore) leaves out entries with a lifetime |
 //! | `freezing` | [`freezing`](Builder::freezing), [`freeze`](Cache::freeze), [`thaw`](Cache::thaw), [`control_freezing`](Cache::control_freezing) | |
 //! | `listener` | [`listener`](Builder::listener), [`Cause`] | |
-//! | `loading` | one load for each absent key: [`get_or_insert_with`](Cache::get_or_insert_with), [`get_or_fetch`](Cache::get_or_fetch), [`entry`](Cache::entry), [`fetch_stats`](Cache::fetch_stats) | one crate less (hashbrown); policies that weigh delay are told of none |
-//! | `recording` | [`record`](Cache::record) | one crate less (`frazil-recording`); what `frazil advise` reads comes from elsewhere |
+//! | `loading` | one load for each absent key: [`get_or_insert_with`](Cache::get_or_insert_with), [`get_or_fetch`](Cache::get_or_fetch), [`entry`](Cache::entry), [`fetch_stats`](Cache::fetch_stats) | one crate less (hashbrown); policies that weigh delay learn of none |
+//! | `recording` | [`record`](Cache::record) | one crate less (`frazil-recording`); the input of `frazil advise` comes from elsewhere |
 //!
 //! Gets, insertions, removals, weights, pins, iterators, snapshots and counts are always included.
 //! Two more features are off by default, `prometheus` and `tracing` ([above](#metrics-and-events)).
@@ -636,7 +635,7 @@ type Tested = Cache<u64, String>;
 
 /// The Rust in the documents, as tests.
 #[cfg(doctest)]
-// A shell's blocks say `norun` to the test of commands.
+// Shell blocks carry `norun` for the test of commands.
 #[allow(rustdoc::invalid_codeblock_attributes)]
 mod documents {
     #[doc = include_str!("../../../README.md")]

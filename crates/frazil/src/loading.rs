@@ -1,4 +1,4 @@
-//! Loads and fetches: one for each absent key, however many ask for it.
+//! Loads and fetches: one for each absent key, however many callers request it.
 
 use std::convert::Infallible;
 use std::hash::{BuildHasher, Hash};
@@ -259,7 +259,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         }
     }
 
-    /// Whether the entry of `key` is there and due to be reloaded
+    /// Whether the entry of `key` is present and due to be reloaded
     /// ([`Builder::refresh_ahead`](crate::Builder::refresh_ahead)). The policy and the counts do
     /// not see it.
     ///
@@ -309,7 +309,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.hooks.fetch.flights.timer.waits()
     }
 
-    /// How many keys are being loaded or computed. For tests.
+    /// Number of keys being loaded or computed. For tests.
     #[cfg(any(feature = "measure", loom, shuttle))]
     #[doc(hidden)]
     pub fn flights(&self) -> usize {

@@ -1,9 +1,8 @@
 //! Operations on many keys: `get_many`, `get_many_with`, `insert_many`, `retain`.
 //!
 //! A look-up in a large cache waits twice for memory: for the bucket, and for the entry
-//! that it leads to. Many look-ups at once need not wait one after the other: the keys of
-//! a batch are hashed, all their buckets are asked for, then all their entries, and by
-//! then the first is there.
+//! that it leads to. Look-ups of a batch need not wait one after the other: the cache hashes all
+//! keys, prefetches all their buckets, then all their entries, and by then the first has arrived.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -13,7 +12,7 @@ use crate::cache::Cache;
 use crate::core::index::Mixed;
 use crate::smr::protect::{Hazard, Protect};
 
-/// Keys that are looked up together: more than a core can have under way.
+/// Keys that are looked up together: more than the reads that a core can have under way.
 const BATCH: usize = 16;
 
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
@@ -40,8 +39,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         values
     }
 
-    /// As [`Cache::get_many`], but has `read` look at each value in place, and nothing is cloned: it is called
-    /// with the position of each key, in their order, and its value.
+    /// As [`Cache::get_many`], but clones nothing: it calls `read` with the position of each key,
+    /// in their order, and its value in place.
     ///
     /// A value is not dropped while `read`, which may use the cache, looks at it.
     ///
@@ -62,7 +61,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut keys = keys.into_iter();
         let mut position = 0;
         loop {
-            // The caller's iterator runs before anything is looked at.
+            // The caller's iterator runs before any look-up.
             let mut batch: [Option<(&Q, (u64, Mixed))>; BATCH] = [None; BATCH];
             for (hashed, key) in batch.iter_mut().zip(keys.by_ref()) {
                 *hashed = Some((key, self.core.hashes(key)));
@@ -128,7 +127,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// ```
     pub fn insert_many(&self, entries: impl IntoIterator<Item = (K, V)>) {
         // Prefetching the buckets of 16 entries gains 8 % if every insertion evicts. It is not
-        // done, so that no entries are in hand when the iterator panics.
+        // done, so that no entries are held when the iterator panics.
         let _steps = self.core.steps();
         entries.into_iter().for_each(|(key, value)| self.insert(key, value));
     }

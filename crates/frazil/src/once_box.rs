@@ -1,14 +1,14 @@
 //! A value that is made when it is first needed, and read through one pointer.
 
 use std::ptr::null_mut;
-// No checker's, as in `chunks.rs`.
+// Not a checker's atomics, as in `chunks.rs`.
 use std::sync::atomic::{
     AtomicPtr,
     Ordering::{AcqRel, Acquire},
 };
 
-/// A boxed value, or none yet. Whether there is one a hit asks in two instructions, of a
-/// `OnceLock<Box<T>>` in four.
+/// A boxed value, or none yet. A hit checks for it in two instructions; a `OnceLock<Box<T>>` takes
+/// four.
 #[derive(Debug)]
 pub(crate) struct OnceBox<T>(AtomicPtr<T>);
 

@@ -45,8 +45,6 @@ pub struct Pin<'c, K, V, S = foldhash::fast::RandomState> {
 impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// A guard through which values are read in place; [`Pin`] documents what it keeps alive.
     ///
-    /// See [`Pin`] for the entries that it holds up.
-    ///
     /// ```
     /// let cache: frazil::Cache<u64, String> = frazil::Cache::builder(100).build();
     /// cache.insert(1, "one".to_owned());

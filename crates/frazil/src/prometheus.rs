@@ -61,8 +61,8 @@ struct Metric {
     samples: Vec<Sample>,
 }
 
-/// A value, what follows on the metric's name, and the label that tells it from its metric's
-/// others: of a histogram's bucket, the largest value that it counts.
+/// A value, the suffix of the metric's name, and the label that distinguishes it from the metric's
+/// other values: for a histogram's bucket, the largest value that it counts.
 #[derive(Clone, Debug)]
 struct Sample {
     suffix: &'static str,
@@ -86,7 +86,7 @@ fn gauge(name: &'static str, help: &'static str, value: u64) -> Metric {
     Metric { name, kind: "gauge", help, samples: vec![Sample::new("", value)] }
 }
 
-/// Nanoseconds in the unit that Prometheus wants times to have, without a loss.
+/// Nanoseconds in seconds, the unit of Prometheus, exactly.
 fn seconds(nanoseconds: u64) -> String {
     const SECOND: u64 = 1_000_000_000;
     format!("{}.{:09}", nanoseconds / SECOND, nanoseconds % SECOND)
@@ -119,7 +119,7 @@ fn measure<K: Hash + Eq, V, S: BuildHasher>(cache: &Cache<K, V, S>) -> Vec<Metri
     metrics.collect()
 }
 
-/// The same of one with handles, in which nothing is loaded.
+/// The same for a cache with handles, which loads nothing.
 fn measure_handles<K: Hash + Eq, V, S: BuildHasher>(cache: &HandleCache<K, V, S>) -> Vec<Metric> {
     let sizes = Sizes {
         entries: cache.len() as u64,

@@ -175,7 +175,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let mut outcome = Ok(());
         self.core.each_entry(|slot, key, value| {
             let (Some(left), Ok(())) = (self.core.left_in_use(slot), &outcome) else { return };
-            // Entries in the hand of a thread are mostly new.
+            // Entries in a thread's buffers are mostly new.
             let rank = ranks.get(slot as usize).filter(|&&rank| rank != 0).unwrap_or(&u32::MAX);
             let mark = self.core.slab.header(slot).mark.count().min(marks);
             let left = u64::try_from(left.as_nanos()).unwrap_or(NO_END);
@@ -276,7 +276,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 }
 
-/// A file that goes unless it is finished.
+/// A file that is removed unless it is finished.
 struct Unfinished(Option<PathBuf>);
 
 impl Unfinished {
@@ -288,7 +288,7 @@ impl Unfinished {
             let name = path.with_file_name(name);
             match File::create_new(&name) {
                 // A file of a process with the same number, as the first process of a container
-                // has, which may be at work in another container. The next iteration uses another
+                // has, which may be running in another container. The next iteration uses another
                 // name.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 created => return created.map(|file| (Unfinished(Some(name)), file)),
@@ -300,7 +300,7 @@ impl Unfinished {
         self.0.as_deref().unwrap_or(Path::new(""))
     }
 
-    /// Gives it the name that it was written for.
+    /// Renames it to the name that it was written for.
     fn finish(mut self, path: &Path) -> io::Result<()> {
         std::fs::rename(self.path(), path)?;
         self.0 = None;
@@ -401,12 +401,12 @@ struct Record {
 }
 
 impl Record {
-    /// The remaining lifetime of its entry (`None`: for ever) after such a time in the file; `None`
-    /// if it is left out.
+    /// The remaining lifetime of its entry (`None`: for ever) after the time `since` in the file;
+    /// `None` if it is left out.
     fn lifetime(&self, since: Duration) -> Option<Option<Duration>> {
         match self.left {
             NO_END => Some(None),
-            // Without lifetimes it would be shown for ever.
+            // Without lifetimes it would be found for ever.
             _ if !cfg!(feature = "expiry") => None,
             left => {
                 Duration::from_nanos(left).checked_sub(since).filter(|it| !it.is_zero()).map(Some)
@@ -453,7 +453,7 @@ fn check(path: &Path, bytes: &[u8]) -> Result<(SystemTime, Vec<Record>), Restore
     if version != VERSION {
         return Err(foreign(format!("its version is {version}")));
     }
-    // A fuzzer guesses no checksum, but should reach the code behind them.
+    // A fuzzer cannot guess checksums, but should reach the code behind them.
     if !cfg!(fuzzing) && xxh3_64_with_seed(&bytes[..HEADER_BYTES - 8], 0) != sum {
         return Err(damaged(0, "the checksum of its header differs"));
     }

@@ -1,8 +1,8 @@
 //! The atomics, as the hardware has them or as a model checker does.
 //!
 //! `--cfg loom` explores every interleaving of the small protocols, `--cfg shuttle`
-//! random ones of the whole cache; both want their own types. All that threads share
-//! goes through here, so that nothing is checked in another form than it runs in.
+//! random ones of the whole cache; both need their own types. All shared data uses these types, so
+//! that the checkers run the same code as the cache.
 
 #[cfg(any(loom, shuttle, miri))]
 pub(crate) use lock::{Mutex, MutexGuard};
@@ -28,9 +28,9 @@ macro_rules! checked_thread_local {
 #[cfg(loom)]
 pub(crate) use checked_thread_local;
 
-/// A checker's mutex with the face of `parking_lot`'s: a thread that it suspends must not
-/// hold a lock that the checker does not know. Miri has the standard library's: it refuses how
-/// `parking_lot` asks the system to wait (0.9.12, nightly of 2026-10-29).
+/// A checker's mutex with the interface of `parking_lot`'s: a thread that it suspends must not hold
+/// a lock that the checker does not know. Miri uses the standard library's: it rejects the system
+/// call with which `parking_lot` waits (0.9.12, nightly of 2026-10-29).
 #[cfg(any(loom, shuttle, miri))]
 mod lock {
     use std::sync::{PoisonError, TryLockError};
@@ -87,9 +87,9 @@ pub(crate) fn zeroed_slice<T: ZeroDefault>(length: usize) -> Box<[T]> {
 #[cfg(not(any(loom, shuttle)))]
 const HUGE: usize = 1 << 21;
 
-/// Whether so many bytes in one piece should have pages of 2 MB. A cache with such a piece has
-/// earlier pieces of the same total size, and so more memory than processors can cache small pages
-/// of. With less memory huge pages gain nothing.
+/// Whether an allocation of this size should have pages of 2 MB. A cache with such an allocation
+/// has earlier ones of the same total size, so it has more small pages than processors can cache.
+/// With less memory huge pages gain nothing.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) fn wants_huge_pages(bytes: usize) -> bool {
     cfg!(all(target_os = "linux", not(miri))) && bytes >= 2 * HUGE
@@ -106,7 +106,7 @@ pub(crate) fn advise_huge(memory: *mut u8, bytes: usize) {
         let length = (memory.addr() + bytes).saturating_sub(start) / HUGE * HUGE;
         if length > 0 {
             // SAFETY: whole pages of `memory`; the advice changes nothing that can be read
-            // there. A system that does not know it says so, which is no matter.
+            // there. A system that does not know it returns an error, which does no harm.
             unsafe { libc::madvise(memory.with_addr(start).cast(), length, libc::MADV_HUGEPAGE) };
         }
     }

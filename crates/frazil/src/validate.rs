@@ -1,9 +1,8 @@
-//! Whether the parts of a cache agree: what the tests ask of it in the end.
+//! Whether the parts of a cache agree, which the tests check at their end.
 //!
-//! Everything is counted anew, from the index, the queues, the stacks and what stripes
-//! have in hand, and compared with each other: no slot, no segment and no credit may be
-//! lost or be in two places. Nobody else uses the cache meanwhile, so nothing is vague.
-//! O(capacity), in time and memory.
+//! It counts everything anew, in the index, the queues, the stacks and the stripes' buffers, and
+//! compares the counts: no slot, segment or credit may be lost or be in two places. Nobody else
+//! uses the cache meanwhile, so all counts are exact. O(capacity), in time and memory.
 
 mod handles;
 
@@ -39,12 +38,12 @@ enum Whereabouts {
         queue: usize,
         position: u32,
     },
-    /// Frozen, and dropped by its queue.
+    /// Frozen, and released by its queue.
     #[cfg_attr(not(feature = "freezing"), expect(dead_code, reason = "nothing is frozen"))]
     Loose,
-    /// In a stripe's hands, to be used.
+    /// In a stripe's buffer, to be used.
     Vacant,
-    /// In a stripe's hands, vacated.
+    /// In a stripe's buffer, vacated.
     Retired,
     Free,
     Limbo,
@@ -60,7 +59,7 @@ struct Survey {
     slots: Vec<Option<Whereabouts>>,
     /// Where each segment is.
     segments: BTreeMap<u32, Option<String>>,
-    /// Credit for entries, and of weight, that stripes have in hand.
+    /// Credit for entries, and of weight, that stripes hold.
     entries_in_hand: u64,
     credit_in_hand: u64,
     /// The weight that stripes have not reported to S3-FIFO's small queue yet.
@@ -128,7 +127,7 @@ impl<K, V, S> Cache<K, V, S> {
             self.core.stripes.iter().map(|stripe| stripe.local.counts.weight.load(SeqCst)).collect()
         };
         let weights = read();
-        // Read twice and found the same: it was so in between.
+        // Two equal readings: it was the same in between.
         let sum = |sum: u64, weight: &u64| sum.wrapping_add(*weight);
         (weights == read()).then(|| weights.iter().fold(0, sum))
     }
@@ -179,8 +178,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Freezes<K, V>> Core<K, V, S, H> {
         self.survey_aside(survey);
     }
 
-    /// Slots marked as set aside in their headers are; with a policy under a lock also the other
-    /// way round.
+    /// Slots that their headers mark as set aside are set aside; under a lock also the other way
+    /// round.
     fn survey_aside(&self, survey: &mut Survey) {
         let mut aside = vec![false; survey.slots.len()];
         self.aside().into_iter().for_each(|slot| aside[slot as usize] = true);
@@ -253,7 +252,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             let word = self.segments.word(position).load(Relaxed);
             if word != 0 {
                 let (slot, mark) = (word & SLOT, word & SECOND);
-                // All but the first have the same.
+                // All queues but the first have this mark.
                 let expected = if queue == 0 { 0 } else { SECOND };
                 survey.expect("the mark of a slot", mark.into(), expected.into());
                 let position = Position::new(position, mark).noted();
@@ -262,7 +261,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// The slots that each stripe has in hand.
+    /// The slots in each stripe's buffers.
     fn survey_stripes(&self, survey: &mut Survey) {
         for (number, stripe) in self.stripes.iter().enumerate() {
             let (reader, depth) = (&stripe.reader, &stripe.reader.depth);
@@ -306,7 +305,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         self.survey_rest(survey, cursor, "a segment of slots");
     }
 
-    /// The first words of a segment that is in no queue. How many of them hold slots.
+    /// The first words of a segment that is in no queue; returns how many of them hold slots.
     fn survey_idle(&self, survey: &mut Survey, segment: u32, end: u32, of: Whereabouts) -> u64 {
         let mut slots = 0;
         for index in 0..end {
@@ -362,8 +361,8 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// Every word of the index leads to a resident slot, which a look-up finds. By slot, whether
-    /// one does.
+    /// Every word of the index leads to a resident slot, which a look-up finds. Returns by slot
+    /// whether a word leads to it.
     fn check_index(&self, survey: &mut Survey) -> Vec<bool> {
         let of_occupied = |slot: u32| {
             let known = survey.slots.get(slot as usize).copied().flatten();
@@ -458,7 +457,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 {
                     survey.found(format!("slot {slot} is free and not vacant"));
                 }
-                // In the index as well? That was found there.
+                // `check_index` has found those that are in the index as well.
                 (Some(_), _) => {}
             }
         }

@@ -70,7 +70,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     }
 
     /// Inserts an entry with the lifetime `term`. If it is not admitted it goes to `refused`:
-    /// callers that do not want it back pay nothing for the way.
+    /// callers that do not want it back pay nothing for it.
     #[inline(always)]
     pub(crate) fn put<R>(
         &self,
@@ -94,7 +94,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.admit(stripe, admission, key, value, refused)
     }
 
-    /// An insertion that ends a miss which is timed.
+    /// An insertion that ends a timed miss.
     #[cold]
     #[inline(never)]
     fn admit_timed<R>(
@@ -172,7 +172,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         let steps = self.core.steps();
         steps.take(|| self.core.overtake_all());
         self.core.sweep(&steps, |_| true);
-        // If everything was frozen, entries that come now would be the only ones for ever.
+        // If everything stayed frozen, entries inserted now would be the only ones for ever.
         steps.take(|| self.core.thaw());
         steps.take(|| self.core.scavenge(false));
         events::event!(self.core, DEBUG, "cache cleared");

@@ -68,8 +68,8 @@ impl<K, V, S> HandleBuilder<K, V, S> {
     /// [`insert_held`](HandleCache::insert_held) returns an entry that cannot be admitted. By
     /// default it is not.
     ///
-    /// An entry that replaces another is then charged beside it until the other is dropped. Without
-    /// room for both the other is removed first, so the key is absent until the new entry is
+    /// An entry that replaces another is then charged beside it until the other is dropped. If both
+    /// do not fit, the other is removed first, so the key is absent until the new entry is
     /// admitted.
     ///
     /// ```
@@ -86,8 +86,8 @@ impl<K, V, S> HandleBuilder<K, V, S> {
         self
     }
 
-    /// When the hottest entries are frozen: kept for a while, independent of the policy. By default
-    /// never; see [`HandleCache::freeze`].
+    /// When to freeze the hottest entries, which the policy then does not evict. Default: never;
+    /// see [`HandleCache::freeze`].
     ///
     /// ```
     /// use frazil::{Freezing, HandleCache};
@@ -108,7 +108,7 @@ impl<K, V, S> HandleBuilder<K, V, S> {
         None
     }
 
-    /// How keys are hashed: `foldhash`, seeded by chance, unless set.
+    /// The hasher of the keys; default `foldhash` with a random seed.
     ///
     /// ```
     /// use std::hash::RandomState;
@@ -130,7 +130,7 @@ impl<K, V, S> HandleBuilder<K, V, S> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> HandleBuilder<K, V, S> {
-    /// The cache. Lays out nothing for entries.
+    /// Builds the cache. It reserves nothing for entries.
     ///
     /// ```
     /// let cache: frazil::HandleCache<u64, u64> = frazil::HandleCache::builder(100).build();
@@ -139,8 +139,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleBuilder<K, V, S> {
     ///
     /// # Panics
     ///
-    /// If the policy is none of those whose entries can be held: see [`BuildError::CannotHold`],
-    /// which [`try_build`](Self::try_build) answers.
+    /// If the policy cannot keep held entries: see [`BuildError::CannotHold`], which
+    /// [`try_build`](Self::try_build) returns.
     #[track_caller]
     pub fn build(self) -> HandleCache<K, V, S> {
         match self.try_build() {
@@ -149,7 +149,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleBuilder<K, V, S> {
         }
     }
 
-    /// The cache, as [`build`](Self::build), for settings that come from elsewhere.
+    /// Builds the cache as [`build`](Self::build) does, for settings from outside the program.
     ///
     /// ```
     /// use frazil::{BuildError, HandleCache, Policy};
@@ -159,7 +159,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleBuilder<K, V, S> {
     ///
     /// # Errors
     ///
-    /// [`BuildError::CannotHold`], if the policy loses its data of an entry when it chooses it.
+    /// [`BuildError::CannotHold`], if the policy loses an entry's state when it chooses the entry
+    /// as victim.
     pub fn try_build(self) -> Result<HandleCache<K, V, S>, BuildError> {
         let overlay = self.overlay();
         let HandleBuilder { capacity, policy, strict, hasher, .. } = self;

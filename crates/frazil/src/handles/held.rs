@@ -23,14 +23,14 @@ use crate::smr::refs::{Refs, SlotRefs as _};
 pub enum Outcome {
     /// Its key was absent.
     New,
-    /// It has taken the place of another entry of its key.
+    /// It replaced another entry of its key.
     Replaced,
     /// It was not admitted: no look-up finds it, and it is dropped with its last handle.
     Detached,
 }
 
-/// A value of a [`HandleCache`](crate::HandleCache) that stays for as long as this, or a clone of
-/// it, is there: though it is replaced or removed, and though the cache is dropped.
+/// A value of a [`HandleCache`](crate::HandleCache) that stays as long as this or a clone of it
+/// exists, even if the entry is replaced or removed, or the cache dropped.
 ///
 /// 16 bytes. A clone and a drop are a locked instruction each; the drop of the last one runs the
 /// destructors of key and value if the entry is not resident any more.
@@ -76,8 +76,8 @@ impl<K, V, S> Held<K, V, S> {
         std::ptr::eq(self.core.as_ptr(), core)
     }
 
-    /// The address of the value, which stays held until [`HandleCache::from_raw`] has made a handle
-    /// of it again: for a foreign interface in which a handle must be one word.
+    /// Turns the handle into the value's address, for a foreign interface in which a handle must be
+    /// one word. The value stays held until [`HandleCache::from_raw`] makes a handle of it again.
     ///
     /// ```
     /// use frazil::{HandleCache, Held};

@@ -1,8 +1,8 @@
 //! Frozen copies are not written while anyone reads them.
 //!
-//! One cell stands for all copies. A reader finds what is published, under a hazard or a pin,
-//! and reads the cell; the freezer withdraws it, and where nobody can be reading writes the cell
-//! anew and publishes it. loom reports if reading and writing are not ordered.
+//! One cell stands for all copies. A reader finds the published copies under a hazard or a pin, and
+//! reads the cell. The freezer withdraws them; if nobody can be reading, it writes the cell anew
+//! and publishes it. loom reports if reading and writing are not ordered.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ struct Copies {
     copied: UnsafeCell<u64>,
 }
 
-// SAFETY: whether `copied` is reached by one at a time is what loom looks for.
+// SAFETY: loom checks that accesses of `copied` are ordered.
 unsafe impl Sync for Copies {}
 
 impl Copies {
@@ -42,12 +42,12 @@ impl Copies {
 
     fn fill(&self, generation: u64) {
         self.shown.activate();
-        // SAFETY: loom looks whether it is.
+        // SAFETY: loom checks this access.
         self.copied.with_mut(|copied| unsafe { *copied = generation });
         self.shown.publish(Publication(generation));
     }
 
-    /// Whether the second generation took the place of the first.
+    /// Whether the second generation replaced the first.
     fn refreeze(&self) -> bool {
         self.shown.withdraw(|| ());
         let until = self.reclaim.end_epoch();

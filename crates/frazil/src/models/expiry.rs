@@ -1,5 +1,5 @@
-//! The wheel and an insertion: no slot that has a deadline is lost to both. Hints: none by an old
-//! base is believed. And invalidation: what is queued meanwhile is looked at, or will be.
+//! The wheel and an insertion: no slot with a deadline is lost to both. Hints: one of an old base
+//! is not believed. Invalidation: an entry queued meanwhile is visited, now or later.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ const SLOT: u32 = 1;
 /// The ticks of the model.
 const NOW: u64 = 8 * BEGINNING;
 
-/// A slot that is used again: it is still listed for the last deadline that it had.
+/// A reused slot, still listed for its previous deadline.
 fn used_until(tick: u64) -> Arc<Deadlines> {
     let clock = Clock::new(Some(Box::new(|| std::time::Duration::ZERO)));
     let spans = Spans { live: BEGINNING, idle: None, reads: false };
@@ -43,7 +43,7 @@ fn turn(deadlines: &Deadlines) -> bool {
     batch.slots() == [SLOT]
 }
 
-/// Two threads, after which the slot is listed as its deadline wants.
+/// Two threads, after which the slot is listed as its deadline requires.
 fn check(listed: u64, threads: &'static [fn(&Deadlines) -> bool]) {
     loom::model(move || {
         let deadlines = used_until(listed);
@@ -138,11 +138,11 @@ fn the_base_moves_while_an_entry_is_inserted_and_another_looks() {
 #[derive(Default)]
 struct Queued {
     generations: Generations,
-    /// In the place of its word in a queue.
+    /// Stands for its word in a queue.
     word: AtomicU32,
 }
 
-/// A writer looks at its share. Whether it has found the entry queued, and stale.
+/// A writer visits its share; returns whether it found the entry queued and stale.
 fn take_share(queued: &Queued) -> bool {
     let Queued { generations, word } = queued;
     generations.has_share()

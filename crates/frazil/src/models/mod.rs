@@ -3,7 +3,7 @@
 //! `cargo xtask check loom` runs them: loom replaces the atomics of `sync.rs` and tries
 //! all orders of their operations, and all values that a load may return. A model is
 //! tiny, because the orders multiply: two threads beside the first, a handful of
-//! operations each. What is checked is the code that runs in the cache and no copy of it.
+//! operations each. The models check the code that runs in the cache and no copy of it.
 
 #[cfg(feature = "freezing")]
 mod copies;
@@ -37,7 +37,7 @@ where
     running.into_iter().map(|thread| thread.join().expect("a thread of the model")).collect()
 }
 
-/// A model that is larger than the others: a thread loses the processor once less.
+/// For a model larger than the others: threads are preempted one time fewer.
 fn large_model(work: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.map(|bound| bound.saturating_sub(1));

@@ -36,7 +36,7 @@ struct Store {
     entry: UnsafeCell<u32>,
 }
 
-// SAFETY: whether `entry` is reached by one at a time is what loom looks for.
+// SAFETY: loom checks that accesses of `entry` are ordered.
 unsafe impl Sync for Store {}
 
 /// Slots up to the existing one.
@@ -61,7 +61,7 @@ impl Contents for Store {
 
     fn vacate(&self, slot: u32) {
         if slot == SLOT {
-            // SAFETY: loom looks whether it is.
+            // SAFETY: loom checks this access.
             self.entry.with_mut(|entry| unsafe { *entry += 1 });
         }
     }
@@ -88,7 +88,7 @@ impl Store {
     fn publish(&self, buffers: &mut Buffers) {
         assert!(buffers.spares.stock(&self.segments, &mut Traffic::default()));
         if let Some(slot) = self.reclaim.vacant(&self.segments, buffers, &OneSlot) {
-            // SAFETY: loom looks whether it is.
+            // SAFETY: loom checks this access.
             self.entry.with_mut(|entry| unsafe { *entry += 1 });
             self.word.store(slot, Release);
         }
@@ -120,7 +120,7 @@ impl Store {
         self.reclaim(true)
     }
 
-    /// Without the heavy fence, if there is no need of it.
+    /// Without the heavy fence, if it is not needed.
     fn reclaim_some(&self) -> u64 {
         self.reclaim(false)
     }
@@ -143,12 +143,12 @@ impl Store {
         reader.hazard.store(0, Release);
     }
 
-    /// As who begins to write.
+    /// As a thread that begins to write.
     fn pass(&self) {
         self.stripes.of(0).reader.progress.pass(self.reclaim.epoch());
     }
 
-    /// Whether it is there, and covered now.
+    /// Whether it is present, and protected now.
     fn look(&self, protection: &impl Protect) -> bool {
         let word = self.word.load(Acquire);
         let shown = word != 0 && protection.protects(&self.word, word, word);
@@ -160,7 +160,7 @@ impl Store {
 
     /// The result of a look-up.
     fn read(&self) {
-        // SAFETY: loom looks whether it is.
+        // SAFETY: loom checks this access.
         assert_ne!(self.entry.with(|entry| unsafe { *entry }), 0);
     }
 
@@ -180,7 +180,7 @@ fn check(threads: &'static [fn(&Store)]) {
 fn run(threads: &[fn(&Store)]) {
     let store = Arc::new(Store::new());
     together(&store, threads);
-    // Held up for no longer than someone looks: published, or to be had.
+    // Held up no longer than a reader looks: published, or available.
     store.reclaim_all();
     store.publish(&mut Buffers::default());
     assert_eq!(store.word.load(Relaxed), SLOT);

@@ -1,8 +1,8 @@
-//! The word of a slot with handles: what is held stays, and what is in a slot is dropped once.
+//! The word of a slot with handles: held content stays, and all content is dropped once.
 //!
-//! One slot, one word of the index, one cell for key and value. loom reports if reading what is in
-//! the cell and dropping it, or filling it anew, are not ordered. Whoever drops it says so, and the
-//! slot is used again when its queue has let go of it as well.
+//! One slot, one word of the index, one cell for key and value. loom reports if reading the cell is
+//! not ordered with dropping its content or filling it anew. The thread that drops the content
+//! notes that, and the slot is reused when its queue has released it too.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ struct Store {
     paid_back: AtomicU32,
 }
 
-// SAFETY: whether the cells are reached by one at a time is what loom looks for.
+// SAFETY: loom checks that accesses of the cells are ordered.
 unsafe impl Sync for Store {}
 
 impl Store {
@@ -75,7 +75,7 @@ impl Store {
     /// Fills a vacant slot, and releases it.
     fn publish(&self) {
         let made = self.made.fetch_add(1, Relaxed) + 1;
-        // SAFETY: loom looks whether it is.
+        // SAFETY: loom checks this access.
         self.content.with_mut(|content| unsafe { *content = made });
         self.queue(true);
         self.refs.publish();
@@ -85,14 +85,14 @@ impl Store {
     }
 
     fn queue(&self, is_there: bool) {
-        // SAFETY: loom looks whether it is.
+        // SAFETY: loom checks this access.
         let was_there =
             self.queued.with_mut(|queued| unsafe { std::mem::replace(&mut *queued, is_there) });
         assert_ne!(was_there, is_there);
     }
 
     fn drop_content(&self) {
-        // SAFETY: loom looks whether it is.
+        // SAFETY: loom checks this access.
         let before = self.content.with_mut(|content| unsafe { std::mem::take(&mut *content) });
         assert_ne!(before, 0, "dropped twice");
         self.dropped.fetch_add(1, Relaxed);
@@ -140,7 +140,7 @@ impl Store {
     }
 
     fn read(&self) {
-        // SAFETY: loom looks whether it is.
+        // SAFETY: loom checks this access.
         assert_ne!(self.content.with(|content| unsafe { *content }), 0, "it is held");
     }
 
@@ -221,7 +221,7 @@ impl Store {
     /// Releases the slot in which it is counted, as a handle does.
     fn release(&self) {
         self.read();
-        // SAFETY: loom looks whether it is.
+        // SAFETY: loom checks this access.
         let look = || self.core.with(|core| assert!(unsafe { *core }));
         // Before the release the core exists.
         look();
@@ -246,7 +246,7 @@ impl Store {
 
     fn leave(&self, waits: u64) {
         if self.open.leave(waits) {
-            // SAFETY: loom looks whether it is.
+            // SAFETY: loom checks this access.
             self.core.with_mut(|core| unsafe { *core = false });
         }
     }
@@ -272,8 +272,8 @@ impl Store {
     }
 }
 
-/// A model of two threads, that lose the processor three times as often: who is counted for a
-/// moment only matters where both do.
+/// A model of two threads, preempted three times as often: a momentary count matters only if both
+/// make one.
 fn deep_model(work: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
     model.preemption_bound = model.preemption_bound.map(|bound| 3 * bound);
@@ -308,7 +308,7 @@ fn one_of_two_ends_a_residency() {
     deep_model(|| run(&[Store::evict, Store::erase]));
 }
 
-/// Else a look-up would miss a key that is replaced, and always there.
+/// Otherwise a look-up would miss a key that is replaced, though it is always present.
 #[test]
 fn who_finds_it_ended_finds_what_has_replaced_it() {
     let look: fn(&Store) = |store| {

@@ -1,4 +1,4 @@
-//! The ring: nothing lost, nothing twice, and in the order it was pushed, also where it grows.
+//! The ring: no value is lost or popped twice, and values keep their order, also while it grows.
 
 use std::sync::Arc;
 
@@ -90,7 +90,7 @@ fn a_late_popper_takes_no_value_of_another_lap() {
     });
 }
 
-/// Two find the ring about to be full: one closes it, both go on in one and the same.
+/// Two find the ring about to be full: one closes it, and both continue in the same new one.
 #[test]
 fn what_does_not_fit_goes_to_the_next_ring() {
     loom::model(|| {

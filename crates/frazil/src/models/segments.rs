@@ -1,4 +1,4 @@
-//! Stacks of segments: a segment is in one place, and what it holds is seen with it.
+//! Stacks of segments: a segment is in one place, and its content is visible with it.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ struct Stacked {
     content: UnsafeCell<u32>,
 }
 
-// SAFETY: the models touch `content` only while they have segment 1, and loom sees to it.
+// SAFETY: the models touch `content` only while they have segment 1, which loom checks.
 unsafe impl Sync for Stacked {}
 
 impl Stacked {
@@ -56,19 +56,19 @@ impl Stacked {
 
     /// Writes the data of segment 1, which the caller has.
     fn change(&self) {
-        // SAFETY: loom looks whether another thread is at it.
+        // SAFETY: loom checks this access.
         self.content.with_mut(|content| unsafe { *content += 1 });
     }
 }
 
-/// Each segment is either in a thread's hands or on the stack, and once.
+/// Each segment is either held by a thread or on the stack, and only once.
 fn assert_whole(stacked: &Stacked, mut held: Vec<u32>, count: u32) {
     held.extend(stacked.take_all());
     held.sort_unstable();
     assert_eq!(held, (1..=count).collect::<Vec<_>>());
 }
 
-/// The textbook's ABA: the top goes, the one below goes, the top comes back.
+/// The textbook's ABA: the top is popped, the one below is popped, the top is pushed again.
 #[test]
 fn a_late_pop_notices_that_the_top_left_and_came_back() {
     loom::model(|| {
@@ -146,7 +146,7 @@ fn no_segment_is_handed_out_twice() {
             segments.take(&mut Traffic::default())
         };
         let mut taken = together(&segments, &[take, give_and_take]);
-        // Two for two: no thread goes without.
+        // Two segments for two threads: each gets one.
         taken.sort_unstable();
         assert_eq!(taken, [Some(1), Some(2)]);
     });

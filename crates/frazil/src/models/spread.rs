@@ -1,5 +1,5 @@
-//! Holders of one slot that each thread counts for itself: what is held stays, and is dropped once,
-//! by the last.
+//! Holders of one slot that each thread counts for itself: held content stays, and the last holder
+//! drops it, once.
 
 use std::sync::Arc;
 
@@ -31,16 +31,16 @@ struct Store {
     dropped: AtomicU32,
 }
 
-// SAFETY: whether the cell is reached by one at a time is what loom looks for.
+// SAFETY: loom checks that accesses of the cell are ordered.
 unsafe impl Sync for Store {}
 
 /// Where holders of the entry are counted at first.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum At {
     Word,
-    /// As after meetings of threads.
+    /// As after contention.
     Threads,
-    /// As where it is frozen.
+    /// As of a frozen entry.
     Frozen,
 }
 
@@ -88,20 +88,20 @@ impl Store {
 
     fn owned(&self, let_go: LetGo) {
         if let LetGo::Owned { .. } = let_go {
-            // SAFETY: loom looks whether it is.
+            // SAFETY: loom checks this access.
             let before = self.content.with_mut(|content| unsafe { std::mem::take(&mut *content) });
             assert_eq!(before, 7, "dropped twice");
-            // For who uses the slot again.
+            // For the thread that reuses the slot.
             self.dropped.fetch_add(1, Release);
         }
     }
 
     fn read(&self) {
-        // SAFETY: loom looks whether it is.
+        // SAFETY: loom checks this access.
         assert_eq!(self.content.with(|content| unsafe { *content }), 7, "it is held");
     }
 
-    /// As `Counted::protects`. Whether it is held then.
+    /// As `Counted::protects`; returns whether it is held then.
     fn find(&self, own: &Own) -> bool {
         if self.word.load(Acquire) != SLOT {
             return false;
@@ -145,7 +145,7 @@ impl Store {
         table.recount(&self.spread, all, refs, || self.owns(), recounted)
     }
 
-    /// Ends the residency, and has the word say who is counted.
+    /// Ends the residency, and recounts the holders in the word.
     fn erase(&self) {
         if self.find(&self.owns[2]) {
             if self.word.compare_exchange(SLOT, 0, AcqRel, Relaxed).is_ok()
@@ -179,12 +179,12 @@ impl Store {
         }
     }
 
-    /// Uses the slot again for another key, and spreads that.
+    /// Reuses the slot for another key, and spreads it.
     fn use_again(&self) {
         self.erase();
         if self.dropped.load(Acquire) == 1 {
             assert!(!self.refs.dequeue() && self.refs.dropped());
-            // SAFETY: loom looks whether it is.
+            // SAFETY: loom checks this access.
             self.content.with_mut(|content| unsafe { *content = 8 });
             self.refs.publish();
             self.word.store(ELSEWHERE, Release);

@@ -1,4 +1,4 @@
-//! The biased lock of a stripe: never two at work, and each sees what the last one did.
+//! The biased lock of a stripe: never two holders at once, and each sees what the last one wrote.
 
 use std::sync::Arc;
 
@@ -13,16 +13,16 @@ struct Guarded {
     content: UnsafeCell<u32>,
 }
 
-// SAFETY: the models touch `content` only while they hold the stripe, and loom sees to it.
+// SAFETY: the models touch `content` only while they hold the stripe, which loom checks.
 unsafe impl Sync for Guarded {}
 
 impl Guarded {
     fn change(&self) {
-        // SAFETY: loom looks whether another thread is at it.
+        // SAFETY: loom checks this access.
         self.content.with_mut(|content| unsafe { *content += 1 });
     }
 
-    /// Works as the owner. How often it had the stripe.
+    /// Works as the owner; returns how often it had the stripe.
     fn own(&self) -> u32 {
         let held = self.stripe.own();
         if held.is_some() {
@@ -62,7 +62,7 @@ fn two_claimants_and_the_owner_exclude_each_other() {
     check(&[Guarded::own, Guarded::claim, Guarded::claim]);
 }
 
-/// As code of the user's does that is called back.
+/// As user code in a callback does.
 #[test]
 fn who_is_called_back_while_at_work_finds_the_stripe_taken() {
     loom::model(|| {

@@ -1,4 +1,4 @@
-//! The same of a cache whose values can be held, with what is held and what waits to be dropped.
+//! The same for a cache with handles, including held entries and content that waits to be dropped.
 
 use std::hash::{BuildHasher, Hash};
 
@@ -88,7 +88,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Counting<K, V, S> {
                         && !word.is_dropped()
                 }
                 Some(_) => word.is_vacant(),
-                // That is found elsewhere.
+                // It is found elsewhere.
                 None => true,
             };
             if !fits {
