@@ -1,4 +1,4 @@
-//! A cache whose values can be held, as its users have it.
+//! The public cache whose values can be held.
 
 mod builder;
 #[cfg(feature = "freezing")]

@@ -19,7 +19,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// | operation | record |
     /// |---|---|
     /// | get that hits | get, with the entry's weight as size |
-    /// | get that misses | get, with the insertion that follows it within a second, on whatever thread, and in its place; without one, a get of unknown size |
+    /// | get that misses | get, with the insertion that follows it within a second, on any thread, and in its place; without one, a get of unknown size |
     /// | any other insertion | set |
     /// | `remove`, `invalidate` | delete |
     ///

@@ -18,7 +18,7 @@ fn drain(ring: &Ring) -> Vec<u32> {
     std::iter::from_fn(|| ring.pop(&mut Traffic::default())).collect()
 }
 
-/// A queue whose first ring, of two cells, is some laps on.
+/// A queue whose first ring, of two cells, has advanced some laps.
 fn turned(pushes: u32) -> Ring {
     let ring = Ring::default();
     for value in 1..=pushes {

@@ -186,7 +186,7 @@ fn replay(policy: &str, capacity: u64, keys: &[u64]) -> Seen {
 
 const OBJECTS: u64 = 2_000;
 
-/// Keys of which some come in bursts, with others between.
+/// Keys, some of them in bursts, with others between.
 fn bursts() -> Vec<u64> {
     let mut rng = Rng::new(7);
     let mut keys = Vec::new();

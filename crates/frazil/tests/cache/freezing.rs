@@ -405,7 +405,7 @@ fn a_loop_longer_than_the_cache_is_frozen_whole() {
     assert!((state.latency_ns - 5_050.0).abs() < 100.0, "{state:?}");
     assert_eq!(state.constructions, 1);
 
-    // Then another loop, of which no key is present.
+    // Then another loop, whose keys are absent.
     let mut other = 0;
     let state = bench.until(Phase::Sleeping, || {
         other += 1;
@@ -617,7 +617,7 @@ fn the_thread_works_and_ends() {
     }
     let mut handle = cache.control_freezing().unwrap();
     drop(cache);
-    // The cache has gone: the thread notices by itself.
+    // The cache no longer exists: the thread notices by itself.
     let patience = Instant::now() + HANG_LIMIT;
     while threads() > 0 && Instant::now() < patience {
         std::thread::sleep(Duration::from_millis(20));

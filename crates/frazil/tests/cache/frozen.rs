@@ -306,7 +306,7 @@ fn a_cache_that_does_not_freeze_says_so() {
     assert_eq!((cache.freeze(-1.0), cache.freeze(0.1), cache.freeze(7.0)), (0, 0, 1));
 }
 
-/// Panics if it is told to.
+/// Panics if its flag is set.
 #[derive(Clone, Default)]
 struct Fragile(std::sync::Arc<AtomicBool>);
 

@@ -46,7 +46,7 @@ fn nobody_misses_what_is_there_while_the_table_grows() {
     }
 }
 
-/// Each thread has keys of its own, and finds what it has done.
+/// Each thread has its own keys, and finds its own changes.
 #[test]
 fn writers_lose_nothing_while_the_table_grows() {
     for policy in [Policy::Mobius, Policy::S3Fifo, Policy::Arc] {

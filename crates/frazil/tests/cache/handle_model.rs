@@ -41,7 +41,7 @@ thread_local! {
     pub(crate) static DROPPED: RefCell<BTreeSet<u64>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// A value with a number of its own, whose drop is noted.
+/// A value with its own number, whose drop is noted.
 pub(crate) struct Noted(pub(crate) u64);
 
 impl Drop for Noted {

@@ -52,7 +52,7 @@ struct World<'c> {
     /// Invalidations of the whole cache that have begun, and the last that has ended.
     begun: AtomicU64,
     ended: AtomicU64,
-    /// How long an entry lives at least, if reads say so.
+    /// The least bound on an entry's lifetime, if reads set lifetimes.
     live: Duration,
 }
 
