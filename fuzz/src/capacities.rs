@@ -1,14 +1,14 @@
-//! The language of capacities: what is read resolves to something that can hold an object, or
-//! says why it does not.
+//! The language of capacities: each parsed capacity resolves to one that can hold an object, or to
+//! an error.
 
 use frazil_simulator::trace::Trace;
 use frazil_simulator::{CapacitySpec, Unit};
 
-/// Fails on an input that it should not fail on.
+/// Parses an input; panics if the parser breaks a promise.
 ///
 /// # Panics
 ///
-/// A promise is broken.
+/// If a promise is broken.
 pub fn feed(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(capacity) = text.parse::<CapacitySpec>() else { return };

@@ -1,12 +1,12 @@
-//! The language of generated workloads: what can be asked for is made, as far as a test has time.
+//! The language of generated workloads: each valid one is generated, as far as a test has time.
 
 use frazil_simulator::trace::{ReadOptions, load};
 
-/// Fails on an input that it should not fail on.
+/// Parses an input; panics if the generator breaks a promise.
 ///
 /// # Panics
 ///
-/// A promise is broken.
+/// If a promise is broken.
 pub fn feed(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     // Anything else names a file.

@@ -1,5 +1,5 @@
-//! The languages of durations and of the length of fetches: what is read is a length of time that
-//! the simulator can add, by either clock.
+//! The languages of durations and of the length of fetches: each parsed one is a length of time
+//! that the simulator can add, by either clock.
 
 use std::sync::OnceLock;
 
@@ -9,16 +9,16 @@ use frazil_simulator::{
     CellSpec, FetchLatency, Fetching, ReplayClock, SweepOptions, parse_us, sweep_delayed,
 };
 
-/// The first time is no small number, as where it is one since 1970.
+/// The first time is large, as if counted since 1970.
 const START_NS: u64 = 1_700_000_000_000_000_000;
 
 static TRACE: OnceLock<Trace> = OnceLock::new();
 
-/// Fails on an input that it should not fail on.
+/// Parses an input; panics if the parser breaks a promise.
 ///
 /// # Panics
 ///
-/// A promise is broken.
+/// If a promise is broken.
 pub fn feed(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     if let Ok(us) = parse_us(text) {

@@ -1,8 +1,8 @@
-//! Hostile input for what reads files, small languages and bytes of clients: a module for each, whose `feed` takes
-//! any bytes and panics where a promise is broken.
+//! Hostile input for readers of files, small languages and clients' bytes: a module for each, whose
+//! `feed` takes any bytes and panics if a promise is broken.
 //!
-//! `tests/hostile.rs` feeds them the corpora and thousands of changes of those, in every run of
-//! the tests; `cargo xtask fuzz` has libFuzzer look for more.
+//! `tests/hostile.rs` feeds them the corpora and thousands of mutations, in every run of the tests;
+//! `cargo xtask fuzz` lets libFuzzer look for more.
 
 pub mod capacities;
 pub mod generated;
@@ -32,8 +32,8 @@ pub const ALL: [(&str, Feed); 11] = [
     ("traces", traces::feed),
 ];
 
-/// Writes an input to a file of its name. The old one goes first: where a file is cut short and
-/// written again, some file systems wait for the disk, 2 ms for each input.
+/// Writes an input to a file of its name. The old file is removed first: if a file is truncated and
+/// rewritten, some file systems wait for the disk, 2 ms for each input.
 fn write_anew(path: &std::path::Path, bytes: &[u8]) {
     _ = std::fs::remove_file(path);
     std::fs::write(path, bytes).expect("a temporary file");

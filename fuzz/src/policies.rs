@@ -1,4 +1,4 @@
-//! The language of policies: a name that is read is printed the same, and what it names replays.
+//! The language of policies: a parsed name is printed the same, and its policy replays.
 
 use std::sync::OnceLock;
 
@@ -8,11 +8,11 @@ use frazil_simulator::{CellSpec, SweepOptions, sweep};
 
 static TRACE: OnceLock<Loaded> = OnceLock::new();
 
-/// Fails on an input that it should not fail on.
+/// Parses an input; panics if the parser or the policy breaks a promise.
 ///
 /// # Panics
 ///
-/// A promise is broken.
+/// If a promise is broken.
 pub fn feed(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(policy) = text.parse::<PolicySpec>() else { return };

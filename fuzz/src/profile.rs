@@ -1,12 +1,12 @@
-//! Profiles: what is accepted has a network for each policy that can be solved, or says why not.
+//! Profiles: an accepted one has for each policy a network that can be solved, or an error.
 
 use frazil_queueing::{Conditions, Profile, bounds, solve};
 
-/// Fails on an input that it should not fail on.
+/// Reads an input; panics if the reader breaks a promise.
 ///
 /// # Panics
 ///
-/// A promise is broken.
+/// If a promise is broken.
 pub fn feed(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let Ok(profile) = Profile::parse(text) else { return };

@@ -1,7 +1,7 @@
 //! The segment store: sequences of operations against a naive map, and `validate` between.
 //!
-//! The first byte chooses the policy of eviction. An operation is four bytes: what, which key, two
-//! of a length or a number.
+//! The first byte chooses the eviction policy. An operation is four bytes: its kind, its key, and
+//! two for a length or a number.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ const EVICTIONS: [Eviction; 5] = [
     Eviction::GlCache,
 ];
 
-/// A value, and when it is over.
+/// A value, and when it expires.
 type Kept = (Vec<u8>, Option<u64>);
 
-/// Runs the operations, and panics where the store differs from the map.
+/// Runs the operations, and panics if the store differs from the map.
 pub fn feed(bytes: &[u8]) {
     let Some((&first, operations)) = bytes.split_first() else { return };
     let now_ms = Arc::new(AtomicU64::new(1));
@@ -53,7 +53,7 @@ fn run(store: &Store, map: &mut HashMap<Vec<u8>, Kept>, now_ms: &AtomicU64, oper
     let value = vec![low; usize::from(number % 1200)];
     let now = now_ms.load(Relaxed);
     let there = store.get_with(&key, |entry| entry.value.to_vec());
-    // Nobody knows what is missing; what is there is what it should be, and not over.
+    // Any entry may be missing; a present one has the right value and has not expired.
     match (&there, map.get(&key)) {
         (Some(value), Some((kept, end))) => {
             assert!(value == kept && end.is_none_or(|end| now < end), "{key:?} at {now}");

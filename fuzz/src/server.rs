@@ -1,11 +1,11 @@
 //! Bytes of a client of the server, cut anywhere: the first two bytes choose the cuts, the rest is sent.
 //!
-//! Served whole and in pieces, they are answered the same.
+//! Whole and in pieces they get the same replies.
 
 use frazil_server::hostile::{Speaks, Told, serve};
 
-/// Words of requests whose replies tell of the process, of chance or of the order of a hash, each in small letters.
-/// They are served, and not compared.
+/// Words of requests whose replies depend on the process, on chance or on the order of a hash, in
+/// small letters. These are served and not compared.
 const NOT_COMPARED: [&[u8]; 12] = [
     b"stats",
     b"info",
@@ -44,7 +44,7 @@ fn feed(speaks: Speaks, input: &[u8]) {
     let [whole, cut] = [Vec::new(), cuts(step, spread, sent.len())].map(|cuts| {
         let mut told = serve(speaks, sent, &cuts);
         if matches!(speaks, Speaks::Http | Speaks::HttpWithOrigin) {
-            // Who has sent the body already is not told to.
+            // A client that has already sent the body gets no CONTINUE.
             while let Some(at) = memchr::memmem::find(&told.replies, CONTINUE) {
                 told.replies.drain(at..at + CONTINUE.len());
             }
@@ -60,8 +60,8 @@ fn feed(speaks: Speaks, input: &[u8]) {
         assert!(whole.replies[..least] == cut.replies[..least], "the begin of many replies");
         return;
     }
-    // A session wants as many bytes as the rest of a request has at least, so that one which turns out to be bad may be told
-    // so only when they are there.
+    // A session waits for the least number of bytes that the rest of a request has, so a bad
+    // request may get its reply only after them.
     let waits = whole.is_closed && !cut.is_closed && whole.replies.starts_with(&cut.replies);
     if waits && whole.replies[cut.replies.len()..].starts_with(b"-ERR Protocol error") {
         return;

@@ -1,14 +1,14 @@
-//! Snapshots: a cache takes what it can from any bytes, or says what is wrong, and is sound after.
+//! Snapshots: a cache restores any bytes or returns an error, and is sound afterwards.
 
 use frazil::Cache;
 
 use crate::write_anew;
 
-/// Fails on an input that it should not fail on.
+/// Restores an input; panics if the cache breaks a promise.
 ///
 /// # Panics
 ///
-/// A promise is broken.
+/// If a promise is broken.
 pub fn feed(bytes: &[u8]) {
     let path = std::env::temp_dir().join(format!("frazil-fuzz-{}-snapshot", std::process::id()));
     write_anew(&path, bytes);

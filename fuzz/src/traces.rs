@@ -1,5 +1,5 @@
-//! Every reader of traces, with each compression: the first byte chooses the format, or that it is
-//! guessed, and what is asked of it. What is read is written and read again.
+//! Every reader of traces, with each compression: the first byte chooses the format, or its
+//! detection, and the reader's options. The records are written and read again.
 
 use std::path::PathBuf;
 
@@ -16,11 +16,11 @@ fn file(name: &str) -> PathBuf {
     std::env::temp_dir().join(format!("frazil-fuzz-{}-{name}", std::process::id()))
 }
 
-/// Fails on an input that it should not fail on.
+/// Reads an input; panics if a reader breaks a promise.
 ///
 /// # Panics
 ///
-/// A promise is broken.
+/// If a promise is broken.
 pub fn feed(input: &[u8]) {
     let Some((choice, content)) = input.split_first() else { return };
     let path = file("trace");

@@ -1,8 +1,8 @@
-//! Hostile input in every run of the tests: the corpora, and changes of them that are the same in
-//! each run.
+//! Hostile input in every run of the tests: the corpora, and mutations that are the same in each
+//! run.
 //!
-//! A crash is a failed test. A hang ends the process, which names the input, and so does memory
-//! without bound, which does not.
+//! A crash is a failed test. A hang ends the process, which names the input. Unbounded memory ends
+//! it too, without the input.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::{Path, PathBuf};
@@ -17,12 +17,13 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 /// Changed inputs of a target; a hundred times as many in a long run.
 const CHANGED: u64 = 10_000;
-/// What an input may take, and twice that, on a machine however busy.
+/// Time without progress after which the process ends, within twice that, on a machine however
+/// busy.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Bytes that all that is under way may hold.
+/// Limit of the bytes allocated at one time.
 const MEMORY_MAX: usize = 1 << 30;
 const LENGTH_MAX: usize = 16_384;
-/// Numbers at the edge of what something holds.
+/// Numbers at the edge of some type's range.
 const EXTREMES: [&str; 8] =
     ["0", "1", "-1", "255", "65536", "4294967295", "18446744073709551615", "1e308"];
 
@@ -31,7 +32,7 @@ struct Bounded;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: all is the system's allocator's, or null, which it may return too.
+// SAFETY: all memory is the system allocator's, or null, which it may return too.
 unsafe impl GlobalAlloc for Bounded {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if IN_USE.fetch_add(layout.size(), Relaxed) + layout.size() > MEMORY_MAX {
@@ -94,7 +95,7 @@ fn changed(corpus: &[Vec<u8>], chance: &mut Xoshiro256PlusPlus) -> Vec<u8> {
     input
 }
 
-/// Feeds a target, while another thread looks now and then whether it goes on.
+/// Feeds a target, while another thread checks now and then whether it makes progress.
 fn feed_all(feed: Feed, inputs: impl Iterator<Item = Vec<u8>> + Send) {
     let now = Mutex::new(Vec::new());
     let fed = AtomicUsize::new(0);
@@ -136,7 +137,7 @@ fn feed_target(wanted: &str) {
     let ours = format!("frazil-fuzz-{}-", std::process::id());
     for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(&ours) {
-            // What cannot be removed is the system's to remove.
+            // The system removes files that cannot be removed here.
             _ = std::fs::remove_file(entry.path());
         }
     }

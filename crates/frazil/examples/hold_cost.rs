@@ -19,7 +19,7 @@ const ENTRIES: u64 = 10_000;
 const HITS: u64 = 1_000_000;
 const ROUNDS: usize = 15;
 const THREADS: u64 = 4;
-/// Entries of the second part; of 41 keys 40 have room.
+/// Entries of the second part; 40 of 41 keys fit.
 const HELD_ROOM: u64 = 40_000;
 const MAGIC: u64 = 0x5eed_cafe_f00d_d00d;
 
@@ -53,7 +53,7 @@ impl Sides {
         sides
     }
 
-    /// Makes so many look-ups, in one of the ways.
+    /// Makes `hits` look-ups, in one of the ways.
     fn look(&self, way: usize, hits: u64) -> u64 {
         let mut keys = (0..hits).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15) % ENTRIES);
         match way {
@@ -89,7 +89,7 @@ fn time(sides: &Sides) -> [f64; WAYS.len()] {
     })
 }
 
-/// Instructions of so many hits in one of the ways, under valgrind.
+/// Instructions of `hits` hits in one of the ways, under valgrind.
 fn count(way: usize, hits: u64) -> Option<u64> {
     let program = std::env::current_exe().ok()?;
     let output = Command::new("valgrind")
@@ -152,7 +152,7 @@ fn work(cache: &HandleCache<u64, Value>, thread: u64, operations: u64) {
     }
 }
 
-/// Handles in great number.
+/// The test with many handles.
 fn endure(operations: u64) {
     let cache = HandleCache::builder(HELD_ROOM).build();
     let began = Instant::now();

@@ -65,7 +65,7 @@ impl Rows {
         self.cache.try_get_or_insert_with(&id, || self.table.read(id))
     }
 
-    /// Changes a row in the table, and in the cache if it is there. Its new version.
+    /// Changes a row in the table, and in the cache if it is present. Returns its new version.
     fn update(&self, id: u64, text: &str) -> Option<u64> {
         let text: Arc<str> = text.into();
         self.table.rows.lock().unwrap().insert(id, Arc::clone(&text));

@@ -46,8 +46,8 @@ pub enum BuildError {
         /// The requested value.
         shards: u32,
     },
-    /// A [`HandleCache`](crate::HandleCache) with a policy that forgets an entry's state when it
-    /// chooses it as victim, so that a held entry could not stay as it was.
+    /// A [`HandleCache`](crate::HandleCache) with a policy that loses an entry's state when it
+    /// chooses the entry as victim, and so could not keep a held one.
     CannotHold(Policy),
     /// A number of [`shards`](crate::Builder::shards) out of range.
     Shards(u32),

@@ -209,13 +209,13 @@ impl<K, V, S> Builder<K, V, S> {
         }
     }
 
-    /// Lets requests bypass the cache while threads wait for its lock, as many as the backend can
-    /// serve: paper 1 (§5.2), where more hits make a cache slower.
+    /// Lets requests bypass the cache while threads wait for its lock, up to the rate that the
+    /// backend can serve: paper 1 (§5.2), where more hits make a cache slower.
     ///
     /// The caller calls [`bypasses`](Cache::bypasses) before each request. The cache adjusts the
     /// share that bypasses at most every 0.2 ms, so that misses and bypasses since the last time
     /// would have been at most `fetches_per_second`. That bounds the mean; a burst may exceed it.
-    /// With 0 nothing bypasses. When no thread waits the share shrinks, down to nothing if 256
+    /// With 0 no request bypasses. When no thread waits the share shrinks, down to 0 if 256
     /// requests of a thread take over 0.1 s.
     ///
     /// Use it with [`Promotion::EveryHit`]. With other promotions hits rarely or never wait for the
@@ -353,7 +353,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Builder<K, V, S> {
     /// [`try_build`](Builder::try_build) returns it instead.
     #[track_caller]
     pub fn build(self) -> Cache<K, V, S> {
-        // No closure: the panic should name the caller's place.
+        // No closure, so that the panic names the caller's location.
         match self.try_build() {
             Ok(cache) => cache,
             Err(error) => panic!("no cache can be built: {error}"),

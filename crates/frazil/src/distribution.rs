@@ -1,7 +1,7 @@
 //! A log-linear histogram, as users see it.
 //!
-//! Eight buckets to a power of two, from 0 to 2^64: what is read from it is high by an eighth
-//! at most, and values below 16 are exact.
+//! Eight buckets to a power of two, from 0 to 2^64: quantiles are high by an eighth at most, and
+//! values below 16 are exact.
 
 /// Buckets of a power of two, as a power of two.
 const LINEAR_BITS: u32 = 3;
@@ -26,7 +26,7 @@ fn largest(bucket: usize) -> u64 {
     }
     let shift = (bucket >> LINEAR_BITS) - 1;
     let leading = bucket - (shift << LINEAR_BITS);
-    // For the last one 2^64 − 1.
+    // For the last bucket 2^64 − 1.
     (((leading as u128 + 1) << shift) - 1) as u64
 }
 

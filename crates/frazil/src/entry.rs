@@ -561,7 +561,7 @@ struct Work<'c, K, V, S> {
 }
 
 impl<'c, K: Hash + Eq + Clone, V: Clone, S: BuildHasher> Work<'c, K, V, S> {
-    /// Waits for the turn. Returns it, or that the caller must not wait or has waited long enough;
+    /// Waits for the turn. Returns it, or the reason not to wait: not permitted, or long enough.
     /// `None` if a flight has ended.
     async fn await_turn(&self, limits: &mut WaitLimits<'c>) -> Option<Waited<'c, K, V>> {
         match self.cache.core.join(self.hash, &self.key, limits).await {

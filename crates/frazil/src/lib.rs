@@ -388,7 +388,7 @@
 //! | `remove`, `invalidate` | 2 | bucket, entry, queue word, written |
 //! | `get` that hits a frozen entry | none | the bucket and the entry, or a line of copies, read |
 //! | with `freezing`, operations that end an entry | 1 or 2 more, and 1 if it is frozen under a lock | the entry; with copies that as well |
-//! | the same, while anything is being loaded | 2 more | the count of loads, and a shard of their table |
+//! | a write, while any key is being loaded | 2 more | the count of loads, and a shard of their table |
 //! | with lifetimes, `get` that hits | none | the deadline, read where it is not far |
 //! | the same with time to idle, 64 times in that span | 1 | the deadline, written |
 //! | with `expire_after_read`, which moves the deadline | 1; 2 more for an earlier one | the deadline, written |

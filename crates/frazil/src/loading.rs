@@ -309,7 +309,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         self.core.hooks.fetch.flights.timer.waits()
     }
 
-    /// How many keys are being loaded or computed. For tests.
+    /// Number of keys being loaded or computed. For tests.
     #[cfg(any(feature = "measure", loom, shuttle))]
     #[doc(hidden)]
     pub fn flights(&self) -> usize {

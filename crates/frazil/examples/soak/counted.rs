@@ -18,7 +18,7 @@ pub(crate) fn bytes() -> u64 {
     BYTES.load(Relaxed)
 }
 
-// SAFETY: all is left to the system's allocator, with the layouts as they came.
+// SAFETY: every call goes to the system's allocator, with its layout unchanged.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         BYTES.fetch_add(layout.size() as u64, Relaxed);

@@ -13,7 +13,7 @@ use super::tracked::{Census, Chance, Tracked};
 const ROOM: u64 = 2_000;
 /// Operations on one of them at a time.
 const SPELL: u64 = 10;
-/// In one of so many rounds a thread sleeps with a pin.
+/// In one round of this many a thread sleeps with a pin.
 const RARELY: u64 = 2_000;
 
 /// One of each policy without a lock.
@@ -73,7 +73,7 @@ impl Doubled {
             unsafe { libc::_exit(outcome.is_err().into()) };
         }
         let (begun, mut status) = (Instant::now(), 0);
-        // SAFETY: both calls are about a child of this process.
+        // SAFETY: both calls concern a child of this process.
         unsafe {
             while libc::waitpid(child, &raw mut status, libc::WNOHANG) == 0 {
                 if begun.elapsed() > PATIENCE {
@@ -116,7 +116,7 @@ impl Doubled {
         Ok(())
     }
 
-    /// How many values live when all caches are dropped.
+    /// Number of values that live after all caches are dropped.
     pub(crate) fn end(self) -> i64 {
         drop(self.caches);
         self.census.living()

@@ -1,12 +1,11 @@
-//! Caches of every policy under mixed operations, for as long as one wants:
-//! `cargo xtask soak`.
+//! Caches of every policy under mixed operations, for any length of time: `cargo xtask soak`.
 //!
 //! Short tests begin with fresh caches and fresh threads. This one looks for defects that
 //! accumulate: slots, segments, credit or values that are lost once in a million operations, memory
-//! that grows, a cache that at last refuses entries. So the same caches exist from begin to end,
-//! while threads start and end, some pins outlast many operations, some iterations pause, listeners
-//! panic, and small caches are built and dropped beside the lasting ones. On Linux the process
-//! forks repeatedly, and the child uses a cache without its other threads for a while.
+//! that grows, a cache that at last refuses entries. So the same caches exist from beginning to
+//! end, while threads start and end, some pins outlast many operations, some iterations pause,
+//! listeners panic, and small caches are built and dropped beside the lasting ones. On Linux the
+//! process forks repeatedly, and the child uses a cache without its other threads for a while.
 //!
 //! The run is cut into phases. After each, all threads end and every cache is validated. The soak
 //! fails if a value is seen under a wrong key, or after the only thread that writes its key has
@@ -61,7 +60,7 @@ const OF_A_THREAD: u64 = 20;
 const PHASES: u32 = 30;
 const SHORTEST: Duration = Duration::from_secs(2);
 
-/// Before and after the operations every cache is filled so many times: then queues used
+/// Times that every cache is filled before and after the operations, so that queues used
 /// alternately have all been used.
 const ROTATIONS: u64 = 5;
 /// Phases before memory is compared.
@@ -78,9 +77,9 @@ const SPELL: u64 = 40;
 const RARELY: u64 = 200;
 /// Keys of each cache that only the threads of one line write.
 const OWN: usize = 16;
-/// How long a pin or an iteration stands still that does.
+/// Time for which a pin or an iteration stands still, if it does.
 const STILL: Duration = Duration::from_millis(20);
-/// One of so many calls of a listener panics.
+/// One call of a listener in this many panics.
 const PANICS: u64 = 10_007;
 /// From one fork to the next.
 const BETWEEN_FORKS: Duration = Duration::from_millis(500);
@@ -195,10 +194,10 @@ fn build(policy: Policy) -> [Soaked; CAPACITIES.len()] {
     })
 }
 
-/// Makes the caches allocate everything that they allocate once, some of it at a rare event: the
+/// Makes the caches allocate all memory that they allocate once, some of it at rare events: the
 /// memory of a freeze, the logs of recorded threads, and slots for all entries that readers may
-/// hold up; the last of these are used when pins have returned so many. Without this it would come
-/// after minutes in some caches, and in others after hours.
+/// hold up; the last of these are used when pins have returned as many entries. Without this some
+/// caches would allocate it after minutes, others after hours.
 fn lay_out(caches: &[Soaked], census: &'static Census, threads: usize) -> Result<(), String> {
     for cache in caches {
         bear(|| _ = cache.freeze(1.0));
@@ -516,7 +515,7 @@ fn poll_once(
     found.into_iter().for_each(|value| value.check(key));
 }
 
-/// A future that is ready after so many polls.
+/// A future that is ready after `polls` polls.
 fn polled<T>(polls: u64, task: impl Future<Output = T>) -> Option<T> {
     let mut task = pin!(task);
     for _ in 0..polls {

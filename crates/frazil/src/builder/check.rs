@@ -8,7 +8,7 @@ use crate::core::order::{hit_takes_lock, takes_lock};
 const SHARDS_TOO_MANY: u32 = SHARDS_MAX + 1;
 
 impl<K, V, S> Builder<K, V, S> {
-    /// Finds a setting that would be of no effect.
+    /// Finds a setting that would have no effect.
     pub(crate) fn check(&self) -> Result<(), BuildError> {
         let policy = self.policy;
         if let (Some(promotion), false) = (self.promotion, hit_takes_lock(policy)) {

@@ -87,11 +87,11 @@ impl<K, V, S> Builder<K, V, S> {
     /// the callers that load or fetch its key reloads it. By default never.
     ///
     /// With a [`time_to_live`](Builder::time_to_live) of a minute and a value of 15 seconds here,
-    /// an entry is fresh for 45 seconds. In the last 15 callers get the old value at once, except
-    /// one, which loads and gets the new value. That value replaces the entry, unless the key was
-    /// written meanwhile. If the loader fails, its caller gets the old value too, and the next
-    /// caller tries; a [remembered](crate::Fetching::negative_ttl) error keeps callers from trying
-    /// for a while. At the end of its lifetime the entry expires, reloaded or not.
+    /// an entry is fresh for 45 seconds. In the last 15 seconds callers get the old value at once,
+    /// except one, which loads and gets the new value. That value replaces the entry, unless the
+    /// key was written meanwhile. If the loader fails, its caller gets the old value too, and the
+    /// next caller tries; a [remembered](crate::Fetching::negative_ttl) error keeps callers from
+    /// trying for a while. At the end of its lifetime the entry expires, reloaded or not.
     ///
     /// So that no caller waits, call [`is_due`](crate::Cache::is_due) after a `get`, and load in a
     /// task or thread of your own. [`get`](crate::Cache::get) itself loads nothing, and its hits

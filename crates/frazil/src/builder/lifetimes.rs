@@ -85,7 +85,7 @@ impl<K, V, S> Builder<K, V, S> {
     /// inserts or removes the key at that moment, the entry that was found decides. An insertion
     /// needs one more look-up for this. [`insert_for`](Cache::insert_for) does not call it.
     ///
-    /// With a time to idle the time left is at most that.
+    /// The time left is at most the time to idle, if that is set.
     ///
     /// ```
     /// use std::time::Duration;
@@ -123,8 +123,8 @@ impl<K, V, S> Builder<K, V, S> {
     ///
     /// Such a hit always reads the deadline and a clock. It writes the deadline if that changed:
     /// once in a tick of the system's coarse clock (1 to 10 ms) if each read starts a new life. A
-    /// hit that shortens a life may take a lock. An entry never expires earlier than this says, and
-    /// at most two ticks later.
+    /// hit that shortens a life may take a lock. An entry never expires earlier than this lifetime,
+    /// and at most two ticks later.
     ///
     /// ```
     /// use std::time::Duration;

@@ -27,7 +27,7 @@ fn with_room(slots: u32) -> Index {
     index
 }
 
-/// Admits `slot`. Whether no other word can be of the same key.
+/// Admits `slot`; returns whether no other word can be of the same key.
 fn admit(index: &Index, slot: u32) -> bool {
     let mixed = index.mix(HASH);
     index.note(mixed, slot);
@@ -91,7 +91,7 @@ struct Growing {
     entry: UnsafeCell<u32>,
 }
 
-// SAFETY: whether `entry` is reached by one at a time is what loom looks for.
+// SAFETY: loom checks that accesses of `entry` are ordered.
 unsafe impl Sync for Growing {}
 
 impl Growing {
@@ -106,7 +106,7 @@ impl Growing {
         growing
     }
 
-    /// Stops the writers and replaces the table. Whether they stopped.
+    /// Stops the writers and replaces the table; returns whether they stopped.
     fn grow(&self) -> bool {
         let larger = self.index.larger(Self::WORDS, 4);
         let stopped = self.stripes.stop(self.stripes.stopping());
@@ -125,7 +125,7 @@ impl Growing {
         self.index.find(self.index.mix(HASH), again).is_some()
     }
 
-    /// As a writer: under a stripe, if there is one. Whether the key was taken out.
+    /// As a writer, under a stripe if there is one; returns whether the key was removed.
     fn remove(&self) -> bool {
         let held = self.stripes.of(0).own().filter(|_| !self.stripes.is_stopped());
         held.is_some() && self.index.unlink(self.index.mix(HASH), 1)
@@ -144,7 +144,7 @@ impl Growing {
         // Acquire: as in `Reclaim::run`.
         let is_named = self.stripes.of(0).reader.hazard.load(Acquire) == 1;
         if !is_named {
-            // SAFETY: loom looks whether it is.
+            // SAFETY: loom checks this access.
             self.entry.with_mut(|entry| unsafe { *entry = 0 });
         }
         is_named
@@ -157,7 +157,7 @@ impl Growing {
             if !hazard.protects(cell, word, slot) {
                 return Seen::Changed;
             }
-            // SAFETY: loom looks whether it is.
+            // SAFETY: loom checks this access.
             assert_eq!(self.entry.with(|entry| unsafe { *entry }), 1);
             Seen::Match(())
         };
@@ -175,7 +175,7 @@ fn a_key_that_is_there_is_found_while_the_table_grows() {
     });
 }
 
-/// The word is moved or taken out, never both.
+/// The word is moved or removed, never both.
 #[test]
 fn what_a_writer_takes_out_does_not_come_back() {
     loom::model(|| {
@@ -199,7 +199,7 @@ fn who_takes_over_a_stripe_is_stopped_as_its_owner_is() {
     });
 }
 
-/// A hazard names the slot by a word of the table that is left.
+/// A hazard names the slot by a word of the old table.
 #[test]
 fn what_was_found_in_a_table_that_was_left_is_not_dropped_while_it_is_read() {
     loom::model(|| {

@@ -1,4 +1,4 @@
-//! A reader of a thread's names misses none that was there before the read began.
+//! A reader of a thread's names misses none that existed before the read began.
 //!
 //! The logs are small here: the first has room for one name, and one that is full is copied from
 //! two names on as if it were long.
@@ -10,18 +10,18 @@ use crate::smr::names::Names;
 
 /// The slot named before any thread reads.
 const HELD: u32 = 2;
-/// Named again and again. Sorted before the other, which so changes its place with each copy.
+/// Named repeatedly. It sorts before the other, which therefore changes its place with each copy.
 const AGAIN: u32 = 1;
 const OTHER: u32 = 3;
 
-/// Whether the names were read without the slot that is held up.
+/// Whether a read of the names misses the slot that is held up.
 fn misses(names: &Names) -> bool {
     let mut found = false;
     let read = names.read(|slot| found |= slot == HELD);
     read && !found
 }
 
-/// With these names at first, in a log with room for four, and as many looks beside the reader.
+/// Starts with the names `first`, in a log with room for four, and runs `looks` beside the reader.
 fn check(first: &'static [u32], looks: fn(&Names) -> bool) {
     loom::model(move || {
         let names = Arc::new(Names::default());

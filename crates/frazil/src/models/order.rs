@@ -72,7 +72,7 @@ fn two_evictors_trade_the_queues_once() {
         let threads: [fn(&Queued) -> Vec<u32>; 2] =
             [|queued| Vec::from_iter(queued.evict()), |queued| Vec::from_iter(queued.evict())];
         let mut victims = together(&queued, &threads).concat();
-        // All that was marked has left the one queue for the other.
+        // All marked entries have moved to the other queue.
         assert_eq!(queued.trades(), 1);
         victims.extend(queued.drain());
         victims.sort_unstable();
@@ -100,7 +100,7 @@ fn an_entry_that_comes_while_queues_trade_is_not_lost() {
     });
 }
 
-/// A removal takes the slot out of the middle, an evictor from the end.
+/// A removal takes the slot from the middle of the queue, an evictor from its end.
 #[test]
 fn a_slot_is_taken_by_the_evictor_or_the_removal() {
     for policy in [Policy::Fifo, Policy::Mobius] {

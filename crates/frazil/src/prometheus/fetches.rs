@@ -3,7 +3,7 @@
 use super::{Metric, Sample, counter, gauge, seconds};
 use crate::{Distribution, FetchStats};
 
-/// Values by size: of each power of two, how many are less. Powers, so that they are exact.
+/// Values by size: for each power of two the number of values below it, which is exact.
 fn histogram(
     (name, help): (&'static str, &'static str),
     distribution: &Distribution,

@@ -1,5 +1,5 @@
-//! What became of an insertion: admitted, in the place of another, or refused with a reason and
-//! with key and value handed back; and who is told of it.
+//! The outcome of an insertion: admitted, replaced, or refused with a reason and with key and value
+//! returned; and the calls of the listener.
 
 use crate::extent::policies;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -59,7 +59,7 @@ fn a_refusal_says_why() {
     assert_eq!(frozen.try_insert(10, 1).map_err(|refused| refused.reason), Err(Refusal::NoRoom));
 }
 
-/// Whatever becomes of it, a value is its receiver's or the cache's, and is dropped once.
+/// With any outcome a value belongs to its receiver or to the cache, and is dropped once.
 #[test]
 fn what_is_handed_back_is_dropped_by_its_receiver() {
     for policy in policies() {
@@ -83,7 +83,7 @@ fn what_is_handed_back_is_dropped_by_its_receiver() {
 
 type Told = Arc<Mutex<Vec<(u64, u64, Cause)>>>;
 
-/// A cache of values that are their weights, and what its listener hears.
+/// A cache of values that are their weights, and the calls of its listener.
 fn heard(capacity: u64) -> (Cache<u64, u64>, Told) {
     let told = Told::default();
     let hears = Arc::clone(&told);

@@ -1,4 +1,4 @@
-//! Threads that block for what a task loads, above all those that have to poll that task.
+//! Threads that block for a task's load, above all those that have to poll that task.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn add(count: Option<&u64>) -> Compute<u64> {
     Compute::Put(count.unwrap_or(&0) + 1)
 }
 
-/// Every call that may block its thread as long as others take.
+/// Every call that may block its thread until others finish.
 const BLOCKING: [Form; 9] = [
     ("get_or_insert_with", |cache, key| _ = cache.get_or_insert_with(&key, || 1)),
     ("try_get_or_insert_with", |cache, key| {
@@ -40,7 +40,7 @@ const BLOCKING: [Form; 9] = [
     ("and_compute", |cache, key| _ = cache.entry(key).and_compute(add)),
 ];
 
-/// The one that blocks only so long, and is too late then.
+/// The one call with a time limit, which it exceeds here.
 fn compute_within(cache: &Tested, key: u64) {
     _ = cache.entry(key).and_compute_within(Duration::from_millis(1), add);
 }
@@ -90,7 +90,7 @@ fn two_workers_that_block_for_a_task_leave_one_to_poll_it() {
                 ended.send(()).unwrap();
             });
         }
-        // Most probably they have begun to wait by now; if not, it must do all the same.
+        // Most probably they wait by now; if not, it must work all the same.
         let stats = || cache.fetch_stats();
         while stats().blocked + stats().unblocked < 2 && ends.try_recv().is_err() {
             std::thread::yield_now();
@@ -104,7 +104,7 @@ fn two_workers_that_block_for_a_task_leave_one_to_poll_it() {
 }
 
 /// One worker has polled a task and blocks for a thread's loader, and the other is that thread,
-/// whose loader asks for what the task loads.
+/// whose loader requests the key that the task loads.
 #[test]
 fn a_thread_that_others_wait_for_does_not_wait_for_a_task() {
     let cache: Arc<Tested> = Arc::new(Cache::builder(100).build());
@@ -194,7 +194,7 @@ fn ten_thousand_tasks_that_await_end() {
     many_tasks(false);
 }
 
-/// A task that blocks where it should await is told so.
+/// A task that blocks where it should await gets a message about it.
 #[test]
 fn a_loader_that_blocks_for_another_future_panics() {
     quietly_when(|message| message.contains("blocks its thread"));
@@ -317,7 +317,7 @@ fn an_awaited_computation_may_be_dropped_at_any_time() {
     assert_eq!(cache.flights(), 0);
 }
 
-/// It says what it did, as the form that blocks does, and may use its own key.
+/// It returns what it did, as the blocking form does, and may use its own key.
 #[test]
 fn an_awaited_computation_says_what_it_did() {
     let cache: Tested = Cache::builder(100).build();

@@ -132,7 +132,7 @@ fn with_a_weigher_the_weight_goes_anywhere() {
                 assert_eq!(u128::from(cache.weight()), sum, "{policy} {capacity}");
                 assert!(sum <= u128::from(capacity) && cache.len() <= 100, "{policy} {capacity}");
             }
-            // Nothing fits into nothing, be it ever so light.
+            // Nothing fits into capacity 0, however light.
             assert_eq!(cache.is_empty(), capacity == 0, "{policy} {capacity}");
             validate(&mut cache);
         }
@@ -155,8 +155,8 @@ fn a_cache_without_capacity_may_be_given_some() {
     assert_eq!(cache.len(), 5);
 }
 
-/// One thread changes the capacity of a cache that three write to. The bound in force is
-/// kept at every moment, and the new one from the return on.
+/// One thread changes the capacity of a cache that three write to. The bound in force holds at
+/// every moment, and the new one from the return on.
 #[test]
 fn the_bound_holds_among_writers() {
     const ROOM: u64 = 3_000;
@@ -237,7 +237,7 @@ fn among_writers(policy: Policy, light: bool, room: u64) {
         }
         assert!(cfg!(miri) || looks > 100, "{policy}: {looks}");
     });
-    // No thread has anything in hand any more.
+    // No thread has entries in its buffers any more.
     for wanted in [room / 7, room, 5] {
         assert_eq!(cache.set_capacity(wanted), wanted, "{policy}");
         assert!(cache.weight() <= wanted, "{policy}");
@@ -278,17 +278,17 @@ fn those_who_differ_about_the_capacity_lose_nothing() {
         let refusals = cache.stats().refusals;
         (0..5_000).for_each(|key| cache.insert(key, String::new()));
         assert_eq!(cache.stats().refusals, refusals, "{policy}");
-        // The others may have kept a place or two each.
+        // The others may have kept credit for an entry or two each.
         assert!((1_990..=2_000).contains(&cache.len()), "{policy}: {}", cache.len());
     }
 }
 
-/// What threads have in hand is cut down with the capacity: a cache that was laid out for
-/// many serves several threads at a capacity of a few as one does that was built for few.
+/// Lowering the capacity also limits the threads' buffers: a cache built for many entries serves
+/// several threads at a small capacity as one built for few does.
 #[test]
 fn a_large_cache_made_small_admits_what_a_small_one_does() {
-    // Whoever is suspended with much of it in hand makes either refuse for a time slice: what
-    // happens in one run of several, and not what happens in each of them.
+    // A thread suspended with much in its buffers makes either cache refuse for a time slice. That
+    // happens in some runs, not in all.
     const RUNS: usize = 6;
     for policy in policies() {
         for capacity in [8, 300] {
@@ -335,7 +335,7 @@ fn a_listener_may_change_the_capacity_too() {
         let cache = Arc::new(builder.build());
         home.set(Arc::downgrade(&cache)).expect("it was not set");
         (0..1_000).for_each(|key| cache.insert(key, key));
-        // Overtaken by the listener's own call.
+        // The listener's own call came later.
         assert_eq!(cache.set_capacity(10), 700, "{policy}");
         assert!(cache.len() <= 700 && told.load(SeqCst) < 400, "{policy}");
         let mut cache = Arc::into_inner(cache).expect("nobody else has it");
@@ -344,7 +344,7 @@ fn a_listener_may_change_the_capacity_too() {
 }
 
 thread_local! {
-    /// To what the next hash of a small number sets the capacity, and of which cache.
+    /// The capacity that the next hash of a small number sets.
     static SHRINKS: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
@@ -365,7 +365,7 @@ impl Hash for Shrinking {
             && let Some(wanted) = SHRINKS.take()
         {
             let home = self.1.upgrade().expect("in use");
-            // The victim being hashed is in other hands.
+            // Another operation holds the victim being hashed.
             assert!((wanted..=wanted + 1).contains(&home.set_capacity(wanted)));
         }
         self.0.hash(state);
@@ -398,7 +398,7 @@ thread_local! {
     static STOPS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Where a thread is suspended: in the hash of a victim, with it and its stripe in hand.
+/// Suspends a thread in the hash of a victim, while it holds the victim and its stripe.
 struct Trap {
     caught: Sender<()>,
     release: Mutex<Receiver<()>>,

@@ -1,5 +1,5 @@
-//! What a policy that weighs delay learns of fetches: it keeps what it should, and evicts as the
-//! simulator does. By a clock that the test moves.
+//! What a policy that weighs delay learns of fetches: it keeps slow keys, and evicts as the
+//! simulator does. The test moves the clock.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap};
@@ -18,10 +18,10 @@ use frazil_simulator::{
     Backends, CellSpec, FetchLatency, Fetching, HASH_SEED, ReplayClock, SweepOptions, sweep_delayed,
 };
 
-/// The unit in which the cache tells policies of time.
+/// The unit of time that the cache passes to policies.
 const TICK_NS: u64 = 1 << 10;
 
-/// A clock in the test's hand.
+/// A clock that the test moves.
 #[derive(Clone, Default)]
 struct TestClock(Arc<AtomicU64>);
 
@@ -36,7 +36,7 @@ impl TestClock {
     }
 }
 
-/// Fetches keys, each of which takes its time, and says which of them the cache still has.
+/// Fetches keys, each with its duration, and returns those that the cache still has.
 fn survivors(policy: &str, backends: bool, fetches: &[(u64, u64)]) -> Vec<u64> {
     let time = TestClock::default();
     let mut builder = Cache::builder(10).policy(policy.parse().unwrap());
@@ -72,7 +72,7 @@ fn what_takes_long_to_fetch_stays() {
 fn what_takes_long_is_learned_by_backend_if_there_are_backends() {
     let fetches: Vec<_> = (100..104)
         .map(|key| (key, 10_000))
-        // Once it answers at once.
+        // This fetch takes no time.
         .chain([(104, 10)])
         .chain((200..220).map(|key| (key, 10)))
         .collect();
@@ -93,7 +93,7 @@ fn those_who_wait_make_a_key_worth_keeping() {
             poll_fn(|_| if done.get() { Poll::Ready(Ok::<_, ()>(key)) } else { Poll::Pending })
                 .await
         };
-        // For the second three wait.
+        // Three callers wait for the second key.
         let callers = if key == 1 { 4 } else { 1 };
         let mut calls: Vec<_> =
             (0..callers).map(|_| Box::pin(cache.get_or_fetch(&key, fetch()))).collect();
@@ -119,7 +119,7 @@ fn those_who_wait_make_a_key_worth_keeping() {
     assert!(!cache.contains_key(&0) && !cache.contains_key(&2) && !cache.contains_key(&3));
 }
 
-/// Requests, delayed hits among them, and the sum of what they waited.
+/// Requests, delayed hits among them, and the sum of their waits.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     hits: u64,
@@ -138,7 +138,7 @@ fn replay(policy: &str, capacity: u64, keys: &[u64]) -> Seen {
     let cache = time.cache(builder.with_hasher(Simulated::default())).build();
     let context = &mut Context::from_waker(Waker::noop());
     let mut seen = Seen::default();
-    // By when they are back, and of those that are together the first.
+    // By the time of their end; of several the first to start.
     let mut flights: BTreeMap<(u64, usize), Vec<Call<'_>>> = BTreeMap::new();
     let mut by_key: HashMap<u64, (u64, usize)> = HashMap::new();
     for (number, key) in keys.iter().enumerate() {
@@ -186,7 +186,7 @@ fn replay(policy: &str, capacity: u64, keys: &[u64]) -> Seen {
 
 const OBJECTS: u64 = 2_000;
 
-/// Keys of which some come in bursts, with others between.
+/// Keys, some of them in bursts, with others between.
 fn bursts() -> Vec<u64> {
     let mut rng = Rng::new(7);
     let mut keys = Vec::new();
@@ -210,7 +210,7 @@ fn who_guards_mad_hears_of_fetches() {
     let guarded = [over_lru("guarded-mad", &bursts), over_lru("guarded-mad", &turns)];
     let mad = [over_lru("mad", &bursts), over_lru("mad", &turns)];
     println!("guarded {guarded:.4?} of LRU's, MAD {mad:.4?}");
-    // Were it told nothing of fetches, it would have 0.78.
+    // Without knowledge of fetches it would have 0.78.
     assert!(mad[0] < 0.7 && guarded[0] < 0.7, "{mad:?} {guarded:?}");
     assert!(mad[1] > 1.05 && guarded[1] <= 1.0, "{mad:?} {guarded:?}");
 }

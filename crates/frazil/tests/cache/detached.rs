@@ -25,7 +25,7 @@ fn cache(on_error: OnError) -> (Tested, Arc<AtomicU64>) {
     (cache, time)
 }
 
-/// An origin that answers when it is told to, and counts who asks.
+/// An origin that answers on command, and counts its requests.
 #[derive(Clone, Default)]
 struct Origin {
     asked: Arc<AtomicU64>,
@@ -162,7 +162,7 @@ fn errors_are_theirs_who_go_on() {
             OnError::Share => [of(5), of(5), of(5)],
         };
         assert_eq!(errors, expected);
-        // Another kind of caller begins its own.
+        // Another kind of caller begins its own fetch.
         let origin = Origin::default();
         assert!(impatiently(cache.entry(2).or_fetch_detached(origin.ask(Err(5)))).is_none());
         origin.answer.give();
@@ -197,7 +197,7 @@ fn a_fetch_that_panics_is_not_polled_again() {
     assert_eq!(cache.stats().load_failures, 1);
 }
 
-/// A shard keeps 256 of them: one key is one of those, however often it is left.
+/// A shard keeps 256 of them: one key counts once, however often its callers leave.
 #[test]
 fn a_fetch_that_was_left_often_is_not_the_oldest_for_that() {
     let (cache, _) = cache(OnError::Retry);
@@ -211,7 +211,7 @@ fn a_fetch_that_was_left_often_is_not_the_oldest_for_that() {
     assert_eq!(cache.flights(), 0);
 }
 
-/// Pending for ever, or ready at once; it asks for key 1 when it is dropped.
+/// Pending for ever, or ready at once; its drop requests key 1.
 struct Asking {
     cache: Arc<Tested>,
     is_ready: bool,
@@ -252,7 +252,7 @@ fn a_fetch_that_is_dropped_may_ask_for_its_key() {
         next(&left);
         assert_eq!((left.get(&1), left.flights()), (Some(3), 0));
     }
-    // One whose time is over.
+    // One whose linger time is over.
     let (late, time) = made();
     let fetch = Asking { cache: Arc::clone(&late), is_ready: false };
     assert_eq!(impatiently(late.entry(1).or_fetch_detached(fetch)), None);

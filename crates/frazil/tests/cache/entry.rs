@@ -1,4 +1,4 @@
-//! Computations of one key: none is lost, and each follows on what it was shown.
+//! Computations of one key: none is lost, and each applies to the value that it saw.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
@@ -122,7 +122,7 @@ fn what_is_not_admitted_is_returned_and_takes_out_what_it_follows() {
     assert_eq!((cache.len(), cache.weight(), cache.stats().refusals), (0, 0, 2));
 }
 
-/// A write of another thread's between question and answer: it is asked again.
+/// Another thread writes between the call and its answer: the computation is called again.
 #[test]
 fn a_computation_follows_on_what_is_there() {
     for absent in [false, true] {
@@ -153,8 +153,8 @@ fn a_computation_follows_on_what_is_there() {
     }
 }
 
-/// The same of a write that had begun before the question: it has looked for computations to
-/// overtake when there were none.
+/// The same for a write that began before the call: it looked for computations to overtake when
+/// there were none.
 #[test]
 fn a_computation_follows_on_what_was_about_to_be_there() {
     let weighing = Arc::new(Barrier::new(2));
@@ -202,7 +202,7 @@ fn a_computation_may_use_its_own_key() {
             Compute::Put(6)
         })
     };
-    // Absent, and there.
+    // Absent, and present.
     assert_eq!(write(), Computed::Unchanged(Some(5)));
     assert_eq!(write(), Computed::Unchanged(Some(5)));
     let nested = cache.entry(1).and_compute(|_| {
@@ -218,7 +218,7 @@ fn a_computation_may_use_its_own_key() {
     assert_eq!(cache.flights(), 0);
 }
 
-/// A computation waits for a load of its key, and one who asks for a computed key for that.
+/// A computation waits for a load of its key, and a request for the key waits for a computation.
 #[test]
 fn a_computation_and_a_load_take_turns() {
     let cache: Cache<u64, u64> = Cache::builder(100).build();

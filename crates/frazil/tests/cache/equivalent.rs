@@ -1,4 +1,4 @@
-//! Keys are asked for by whatever is equivalent to them: borrowed parts of a pair.
+//! Look-ups by queries equivalent to the keys: borrowed parts of a pair.
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -18,7 +18,7 @@ impl Equivalent<Key> for Row<'_> {
     }
 }
 
-/// The same of a pair of numbers, which may be copied.
+/// The same for a pair of numbers, which may be copied.
 #[derive(Hash)]
 struct Cell<'q>(&'q u32, &'q u32);
 

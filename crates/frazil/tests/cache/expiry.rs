@@ -1,4 +1,4 @@
-//! Entries that expire: never early, never seen late, and counted as what they are.
+//! Entries that expire: never early, never found late, and counted as expired.
 
 use crate::extent::{HANG_LIMIT, policies};
 use std::cell::{Cell, RefCell};
@@ -19,7 +19,7 @@ const SCALE: u64 = if cfg!(miri) { 100 } else { 1 };
 /// Shows the time since the beginning of a test.
 pub(crate) type Clock = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// A clock that a test moves: one of the user's, or the system's.
+/// A clock that a test moves: the user's, or the system's.
 struct TestClock(Arc<AtomicU64>, bool);
 
 impl Default for TestClock {
@@ -29,8 +29,8 @@ impl Default for TestClock {
 }
 
 impl TestClock {
-    /// One of each: without a clock of the user's the cache takes other ways. The system's is what
-    /// the calling thread sees as long as it has the hand.
+    /// One of each: without a user's clock the cache takes other paths. While a system's clock is
+    /// the current one, the calling thread sees its time.
     fn both() -> impl Iterator<Item = Self> {
         let moves_systems = cfg!(all(target_os = "linux", not(miri)));
         [true, false].into_iter().filter(move |users| *users || moves_systems).map(|is_users| {
@@ -40,7 +40,7 @@ impl TestClock {
         })
     }
 
-    /// Has the calling thread see it.
+    /// Shows it to the calling thread.
     fn enter(&self) {
         #[cfg(all(target_os = "linux", not(miri)))]
         crate::system_time::show((!self.1).then(|| self.clock()));
@@ -101,7 +101,7 @@ fn an_entry_is_there_until_its_time_to_live_is_over() {
         assert_eq!(cache.lifetime_left(&1), None);
         assert!(cache.peek(&1).is_none() && !cache.contains_key(&1));
         assert!(cache.pin().peek(&1).is_none() && cache.iter().eq([(2, 20)]));
-        // None of these takes it out; these do.
+        // None of these removes it; these do.
         assert_eq!((cache.len(), cache.get(&1), cache.len()), (2, None, 1));
         time.pass(SEC);
         assert_eq!((cache.pin().get(&2), cache.len()), (None, 0));
@@ -176,7 +176,7 @@ fn use_keeps_an_entry_that_goes_when_idle() {
         let mut cache: Cache<u64, u64> = builder.build();
         (0..4).for_each(|key| cache.insert(key, key));
         for _ in 1..uses {
-            // Through all ways that are a use; none of which the others see.
+            // Keys 0 to 2 are used, by a get or through a pin; key 3 is not.
             for step in 0..100 {
                 time.pass(SEC / 100);
                 if step == 50 {
@@ -195,7 +195,7 @@ fn use_keeps_an_entry_that_goes_when_idle() {
         time.pass(SEC);
         match to_live {
             None => {
-                // Up to a 64th later than it need be.
+                // Up to a 64th late.
                 assert!(cache.peek(&2).is_none() || cache.lifetime_left(&2) <= Some(SEC / 64));
                 time.pass(SEC / 64 + NS);
             }
@@ -258,7 +258,7 @@ fn any_cache_takes_an_entry_with_a_lifetime() {
         (0..1_500).for_each(|key| cache.insert(key, key));
         let bytes = cache.reserved_bytes();
         assert_eq!((cache.purge(), cache.reserved_bytes()), (0, bytes));
-        // Room, because in a full cache some policies evict what was just inserted.
+        // This makes room: in a full cache some policies evict the entry just inserted.
         (6..1_500).for_each(|key| _ = cache.invalidate(&key));
         // Earlier and later than each other, and twice.
         for (key, seconds) in [(0, 3), (1, 1), (2, 2), (3, 9), (3, 1), (4, 1), (4, 9)] {
@@ -340,7 +340,8 @@ fn weights_are_given_back() {
     }
 }
 
-/// The system's own clock, near and far: a second tells nothing of the last ones of a life.
+/// The system's own clock, near and far: the calendar's second is useless in the last seconds of a
+/// life.
 #[test]
 fn the_system_clock_is_believed() {
     if cfg!(miri) {
@@ -361,7 +362,7 @@ fn the_system_clock_is_believed() {
             let found = cache.peek(&key).is_some() && cache.get(&key).is_some();
             let after = Instant::now();
             assert!(found || after >= earliest, "{key} went early, by {:?}", earliest - after);
-            // After a tick. How long one takes is the system's.
+            // After a tick, whose length depends on the system.
             assert!(!found || before <= latest + HANG_LIMIT, "{key} stays too long");
         }
         std::thread::sleep(MS);
@@ -375,7 +376,7 @@ fn values_are_neither_lost_nor_seen_too_late_among_threads() {
     for policy in policies() {
         for capacity in [2, 16, 700] {
             for idle in [false, true] {
-                // The system's where there is most to come by.
+                // The system's where the most entries expire.
                 let hands = TestClock::both().take(if capacity == 16 { 2 } else { 1 });
                 hands.for_each(|time| among_threads(policy, capacity, idle, &time));
             }
@@ -389,7 +390,7 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool, time: &TestClock) {
     let census = Census::default();
     let builder = time.on(Cache::builder(capacity)).policy(policy);
     let builder = if idle { builder.time_to_idle(20 * MS) } else { builder };
-    // With its deadline at the most, by the test's clock, once that is known.
+    // Each with its latest deadline by the test's clock, once that is known.
     let mut cache: Cache<u64, (Tracked<'_>, Arc<AtomicU64>)> = builder.build();
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -449,8 +450,8 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool, time: &TestClock) {
     assert_eq!(census.living(), 0);
 }
 
-/// An entry that one thread keeps must stay present while others expire: a slot that a wheel has
-/// handed out may have another entry by the time it is taken.
+/// An entry that one thread keeps must stay present while others expire: a slot that a wheel
+/// returned may have another entry by the time it is taken.
 #[test]
 fn no_entry_goes_in_the_place_of_another() {
     for (policy, time) in policies_and_clocks() {
@@ -474,7 +475,7 @@ fn no_entry_goes_in_the_place_of_another() {
             }
             for round in 0..15_000 / SCALE {
                 let key = round % 7;
-                // A slot that was some short-lived entry's a moment ago.
+                // A slot that a short-lived entry had a moment ago.
                 match round & 1 {
                     0 => cache.insert_for(key, round, 1_000_000 * SEC),
                     _ => cache.insert(key, round),
@@ -512,8 +513,7 @@ fn code_of_the_users_may_panic_or_call_the_cache() {
 type Stop = (bool, Box<dyn FnOnce()>);
 
 thread_local! {
-    /// Readings of the clock by this thread until one stops, whether before it has read, and what
-    /// it does there.
+    /// Readings of the clock by this thread until one stops, and the stop.
     static READINGS: Cell<u32> = const { Cell::new(0) };
     static STOP: RefCell<Option<Stop>> = const { RefCell::new(None) };
 }
@@ -534,7 +534,7 @@ fn stopping_clock(now: Arc<AtomicU64>) -> Clock {
     })
 }
 
-/// Does something at the system's time as a clock shows it, if there is one.
+/// Runs `act` with `clock`, if there is one, as the system's time.
 fn at_the_time_of<T>(clock: Option<&Clock>, act: impl FnOnce() -> T) -> T {
     #[cfg(all(target_os = "linux", not(miri)))]
     crate::system_time::show(clock.cloned());
@@ -544,7 +544,7 @@ fn at_the_time_of<T>(clock: Option<&Clock>, act: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Whether an entry is there.
+/// Whether an entry is present.
 type Look = fn(&Cache<u64, u64>) -> bool;
 
 /// A slow use does not revive an entry that another thread has found expired.
@@ -576,8 +576,8 @@ fn what_was_seen_as_over_does_not_come_back() {
     }
 }
 
-/// Stops a use at its first reading of a clock, the next time at its second, and so on, and has the
-/// entry's time end meanwhile, as this thread sees.
+/// Stops a use at its first reading of a clock, the next time at its second, and so on, and lets
+/// the entry expire meanwhile, as this thread sees.
 fn use_stopped_at_each_reading(is_systems: bool, is_there: Look, uses: Look) -> Result<(), String> {
     for (reading, reads_first) in (1..20).flat_map(|at| [(at, false), (at, true)]) {
         let now = Arc::new(AtomicU64::new(0));

@@ -1,13 +1,13 @@
-//! How much the tests try: with `FRAZIL_LONG=1` all there is.
+//! The extent of the tests: with `FRAZIL_LONG=1` the full one.
 //!
-//! What depends on a policy's own code is tried with every policy. What depends on how the cache
-//! treats policies is tried with those that it treats differently, and in a long run with all.
+//! Tests of a policy's own code run with every policy. Tests of how the cache treats policies run
+//! with one of each kind, and in a long run with all.
 
 use std::time::Duration;
 
 use frazil::Policy;
 
-/// After this it hangs. No machine is so busy that it takes as long otherwise.
+/// An operation that takes longer hangs: it takes less even on a busy machine.
 #[allow(dead_code, reason = "schedules know no time")]
 pub(crate) const HANG_LIMIT: Duration = Duration::from_secs(60);
 
@@ -27,8 +27,8 @@ pub(crate) fn policies() -> Vec<Policy> {
         "clock:bits=2",
         "mobius",
         "s3-fifo",
-        // Under one: a list; a clock; a hit that needs no lock; refusal and hashes; ghosts that
-        // are remembered; a heap; samples; delays.
+        // Under one: a list; a clock; a hit that needs no lock; refusal and hashes; ghosts; a heap;
+        // samples; delays.
         "lru",
         "lru-delayed",
         "sieve",

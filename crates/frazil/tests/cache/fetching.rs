@@ -1,4 +1,4 @@
-//! Fetches: how many there are, who is told what and when, what is remembered, and that
+//! Fetches: their number, who gets which result and when, which errors are remembered, and that
 //! nothing is left of them.
 
 use crate::extent::HANG_LIMIT;
@@ -42,13 +42,13 @@ fn failed(error: &'static str) -> Fetched {
 struct Crowd {
     answers: Vec<Fetched>,
     fetches: usize,
-    /// How often no caller was ready between the end of the last fetch and the last answer: never,
-    /// or one of them waited for something else than that fetch.
+    /// How often no caller was ready between the end of the last fetch and the last answer. It must
+    /// be 0: otherwise a caller waited for something else than that fetch.
     waits: u64,
 }
 
-/// Many tasks ask for one key of an origin that fails so many times. `meanwhile` is done in
-/// the middle of the first fetch.
+/// Many tasks request one key of an origin that fails `failing` times. `meanwhile` runs in the
+/// middle of the first fetch.
 fn crowd(
     cache: &Small,
     origin: Duration,
@@ -58,7 +58,7 @@ fn crowd(
     let (fetches, counts, before) = (Cell::new(0), Rc::new(Counts::default()), Cell::new(0));
     let fetch = async || {
         let number = fetches.replace(fetches.get() + 1);
-        // Time passes for the origin when all have asked, however long they take to.
+        // The origin's time begins when all have asked, however long that takes.
         turn().await;
         sleep(origin).await;
         before.set(counts.idle.get());
@@ -77,8 +77,8 @@ fn crowd(
     drop(tasks);
     assert_eq!(cache.flights(), 0);
     let waits = counts.idle.get() - before.get();
-    // Once to ask and once for the answer; who fetches, when all have asked and when time has
-    // passed.
+    // Each caller once to ask and once for the answer; a fetching one also when all have asked and
+    // when time has passed.
     let (polls, most) = (counts.polls.get(), 2 * CALLERS as u64 + 3 * fetches.get() as u64);
     assert!(polls <= most, "{polls} polls: somebody asks again and again whether it is there");
     Crowd { answers: outputs, fetches: fetches.get(), waits }
@@ -269,7 +269,7 @@ fn a_waiter_that_knows_another_type_of_error_fetches_by_itself() {
         };
         let error = cache.get_or_fetch(&1, fetch).await;
         assert_eq!(error, Err(FetchError::Failed(Arc::new(404_u16))));
-        // In the place of the other, that one is remembered now.
+        // Now this one is remembered instead of the other.
         assert_eq!(cache.get_or_fetch(&1, pending()).await, error);
     });
     // A loading caller does not get the errors of others.
@@ -373,11 +373,11 @@ fn errors_are_bounded_and_the_oldest_go() {
     if !cfg!(miri) {
         assert_eq!(fetch_error(&cache, 0, "again"), failed("again"));
     }
-    // Writes of any keys take out a few of those that have expired.
+    // Writes of any keys remove a few expired errors.
     seconds.store(2_000, Relaxed);
     (0..KEYS / 2).for_each(|key| cache.insert(KEYS + key, key));
     assert_eq!((cache.fetch_stats().errors, cache.flights()), (0, 0));
-    // And a purge all.
+    // And a purge removes all.
     (0..100).for_each(|key| _ = fetch_error(&cache, key, "none"));
     assert_eq!(cache.fetch_stats().errors, 100);
     cache.purge();
@@ -437,7 +437,7 @@ fn a_wait_that_takes_too_long_ends() {
     assert_eq!(waiters.run(), [const { Err(FetchError::TimedOut) }; 99]);
     assert!((TIMEOUT..HANG_LIMIT).contains(&began.elapsed()), "{:?}", began.elapsed());
     assert_eq!((cache.timed_waits().0, cache.fetch_stats().timed_out), (0, 100));
-    // Nothing else has changed: the fetch goes on, and hands over.
+    // Nothing else has changed: the fetch continues, and hands over.
     assert_eq!(cache.flights(), 1);
     drop(fetcher);
     assert_eq!(cache.flights(), 0);
@@ -489,7 +489,7 @@ fn an_own_fetch_is_not_cut_off() {
     assert_eq!(cache.fetch_stats().timed_out, 0);
 }
 
-/// A fetch that asks for its own key fetches that by itself, whatever the bounds.
+/// A fetch that requests its own key fetches it by itself, whatever the bounds.
 #[test]
 fn a_fetch_may_ask_for_its_own_key() {
     let fetching = Fetching { waiters_max: 0, timeout: Some(Duration::ZERO), ..sharing(ORIGIN) };

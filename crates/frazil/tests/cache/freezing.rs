@@ -1,5 +1,5 @@
-//! What a cache that freezes by itself learns, against the paper's marker moved through a plain
-//! list; and what becomes of it, by a clock that the test moves and by the thread.
+//! What a cache that freezes by itself learns, compared with the paper's marker in a plain list;
+//! and its phases, by a clock that the test moves and by the thread.
 
 #![cfg(not(any(loom, shuttle, miri)))]
 
@@ -16,7 +16,7 @@ use frazil::{
 
 const CHECK: Duration = Duration::from_millis(100);
 
-/// Keys of which each is asked for about as often as Zipf's law says.
+/// Keys requested about as often as Zipf's law says.
 struct Zipf {
     state: u64,
     keys: f64,
@@ -38,8 +38,8 @@ impl Zipf {
 #[derive(Default)]
 struct Time {
     now: AtomicU64,
-    /// Hits to come that take longer than misses: all that was just frozen is in no cache of the
-    /// processor that asks.
+    /// Number of following hits that take longer than misses: entries just frozen are in no cache
+    /// of the requesting processor.
     cold: AtomicU64,
 }
 
@@ -54,7 +54,7 @@ impl Clone for Row {
     }
 }
 
-/// A cache whose clock the test moves: 10 µs between requests, and as many for a miss.
+/// A cache whose clock the test moves: 10 µs between requests, and 10 µs for a miss.
 struct Bench {
     cache: Cache<u64, Row>,
     time: Arc<Time>,
@@ -69,7 +69,7 @@ impl Bench {
         Bench::lasting(policy, capacity, 20)
     }
 
-    /// A frozen share lasts so many constructions.
+    /// A frozen share lasts `lifetime` constructions.
     fn lasting(policy: &str, capacity: u64, lifetime: u32) -> Self {
         let time = Arc::new(Time::default());
         let told = time.clone();
@@ -186,7 +186,7 @@ impl Marked {
         false
     }
 
-    /// Of the steps that the marker has passed: where it was, hits before it, misses.
+    /// For each step that the marker has passed: its place, hits before it, misses.
     fn curve(&self) -> Vec<(f64, f64, f64)> {
         let passed = self.before.len() / (self.capacity / 50);
         let of_all = |window: &[u64; 3], part: usize| {
@@ -222,7 +222,7 @@ fn by_the_marker_it_learns_what_the_paper_does() {
             }
         };
         assert_eq!((state.phase, state.reason), (Phase::Trying, Reason::Learned));
-        // One that the marker has passed and an LRU list still promotes goes no sooner.
+        // An entry that the marker has passed and an LRU list still promotes is evicted no sooner.
         assert_eq!(differing, 0, "{policy}: requests that hit in one of the lists alone");
         let expected = marked.curve();
         assert!(expected.len() > 15, "the marker came as far as {}", expected.len());
@@ -235,8 +235,8 @@ fn by_the_marker_it_learns_what_the_paper_does() {
     }
 }
 
-/// What the curve by ranks is to be: learns to the end, and counts by the rank that each of
-/// `hottest` had.
+/// Checks the curve by ranks: learns to the end, and counts by the rank that each key of `hottest`
+/// had.
 fn learn_by_rank(bench: &mut Bench, zipf: &mut Zipf, hottest: Vec<u64>, tolerance: f64) {
     let policy = bench.cache.policy();
     let entries = hottest.len();
@@ -288,7 +288,7 @@ fn by_frequency_it_learns_what_the_order_says() {
         let mut zipf = Zipf::new(20_000);
         let mut bench = Bench::learning(policy, 2_000, || zipf.next());
         let hottest = bench.cache.hottest(2_000);
-        // The order of those that W-TinyLFU has in its window moves while it is asked for.
+        // The order in W-TinyLFU's window changes while it is read.
         let tolerance = if policy == "w-tinylfu" { 0.01 } else { 1e-9 };
         learn_by_rank(&mut bench, &mut zipf, hottest, tolerance);
     }
@@ -299,7 +299,7 @@ fn of_queues_without_a_lock_it_learns_what_is_hit_most() {
     for policy in ["mobius", "clock", "s3-fifo", "fifo"] {
         let mut zipf = Zipf::new(20_000);
         let mut bench = Bench::learning(policy, 2_000, || zipf.next());
-        // As many requests as give ranks.
+        // As many requests as are needed for ranks.
         let mut counts: HashMap<u64, u8> = HashMap::new();
         for request in 1..=10_000 {
             let key = zipf.next();
@@ -363,14 +363,14 @@ fn in_several_lists_it_learns_what_was_hit_since() {
 
 #[test]
 fn what_is_frozen_is_hit_as_often_as_was_learnt() {
-    // FIFO is left out: after these requests what is there is not what was learnt of.
+    // FIFO is left out: after these requests the cache has other entries than those learned of.
     for policy in ["lru", "slru", "arc", "mobius", "s3-fifo", "clock", "lfu", "w-tinylfu"] {
         let mut zipf = Zipf::new(20_000);
         let mut bench = Bench::learning(policy, 5_000, || zipf.next());
         let state = bench.until(Phase::Trying, || zipf.next());
         bench.cache.thaw();
         for share in [0.1, 0.3, 0.5] {
-            // In the order of a cache that nothing was frozen of for a while.
+            // In the order of a cache in which nothing was frozen for a while.
             (0..50_000).for_each(|_| _ = bench.request(zipf.next()));
             bench.cache.freeze(share);
             let before = bench.cache.stats();
@@ -405,7 +405,7 @@ fn a_loop_longer_than_the_cache_is_frozen_whole() {
     assert!((state.latency_ns - 5_050.0).abs() < 100.0, "{state:?}");
     assert_eq!(state.constructions, 1);
 
-    // Then the loop is another one, of which nothing is there.
+    // Then another loop, whose keys are absent.
     let mut other = 0;
     let state = bench.until(Phase::Sleeping, || {
         other += 1;
@@ -419,7 +419,7 @@ fn a_loop_longer_than_the_cache_is_frozen_whole() {
     assert!(bench.cache.contains_key(&0), "newcomers are admitted again");
 }
 
-/// Of some of them the controller's steps, a tenth of a second apart, would always see one part.
+/// Steps of the controller, a tenth of a second apart, would see only one part of some loops.
 #[test]
 fn loops_of_any_length_are_frozen() {
     let few = [1_000, 3_300];
@@ -442,7 +442,7 @@ fn loops_of_any_length_are_frozen() {
 
 #[test]
 fn what_was_just_frozen_is_not_timed() {
-    // All but a few hit, so that the first that do are cold.
+    // All but a few requests hit, so the first hits are cold.
     let mut bench = Bench::new("lru", 1_000);
     let mut at = 0;
     let mut key = || {
@@ -476,8 +476,8 @@ fn what_is_frozen_lasts_as_long_as_is_said() {
         assert_eq!(bench.state().failures, 0, "{:?}", bench.seen);
         bench.state().refreshes
     };
-    // Every 7 to 8 seconds, 22 to 23; every 3 to 4, never. A loop pays by what hits, which need not
-    // be proved where nothing hits without.
+    // Every 7 to 8 seconds, 22 to 23; every 3 to 4, never. A loop pays by its hits, which need no
+    // proof because nothing hits without freezing.
     assert!((6..=9).contains(&refreshes(5)));
     assert_eq!(refreshes(20), 2);
     if is_long() {
@@ -488,7 +488,7 @@ fn what_is_frozen_lasts_as_long_as_is_said() {
 
 #[test]
 fn where_it_does_not_pay_it_is_off_for_longer_and_longer() {
-    // Newcomers alone; then hits that take as long whether they are frozen or not.
+    // New keys only; then hits that take as long frozen as not.
     let (mut at, mut zipf) = (1 << 32, Zipf::new(5_000));
     let scan: Box<dyn FnMut() -> u64> = Box::new(move || {
         at += 1;
@@ -531,7 +531,7 @@ fn learned(policy: Policy, capacity: u64) -> Arc<Cache<u64, u64>> {
     Arc::new(Cache::builder(capacity).policy(policy).freezing(Freezing::Learned).build())
 }
 
-/// Whether it is no use to wait any longer.
+/// Whether waiting any longer is useless.
 fn is_late(began: Instant) -> bool {
     began.elapsed() > HANG_LIMIT
 }
@@ -559,7 +559,7 @@ fn threads() -> usize {
 /// The processor time that the thread takes at rest, of each second.
 const REST_MAX: Duration = Duration::from_millis(10);
 
-/// One test, so that no other's threads are counted.
+/// One test, so that the threads of no other are counted.
 #[test]
 fn the_thread_works_and_ends() {
     let cache = learned(Policy::Lru, 10_000);
@@ -591,8 +591,8 @@ fn the_thread_works_and_ends() {
     });
     let state = cache.freezing_state().unwrap();
     assert!(!state.curve().is_empty(), "{state:?}");
-    // At rest it takes next to nothing of a core. What it is about is not over with the requests:
-    // a second in which it froze or thawed does not count, nor one in which the machine was slow.
+    // At rest it takes almost no processor time. Its work does not end with the requests: a second
+    // in which it froze or thawed does not count, nor one in which the machine was slow.
     let (ended, doing) = (Instant::now(), || {
         let FreezingState { phase, reason, constructions, .. } = cache.freezing_state().unwrap();
         (phase, reason, constructions)
@@ -617,13 +617,13 @@ fn the_thread_works_and_ends() {
     }
     let mut handle = cache.control_freezing().unwrap();
     drop(cache);
-    // The cache has gone: the thread notices by itself.
+    // The cache no longer exists: the thread notices by itself.
     let patience = Instant::now() + HANG_LIMIT;
     while threads() > 0 && Instant::now() < patience {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(threads(), 0);
-    // And the handle is good for nothing, and harmless.
+    // And the handle does nothing, and no harm.
     let other = learned(Policy::Lru, 100);
     handle = {
         drop(handle);
@@ -635,7 +635,7 @@ fn the_thread_works_and_ends() {
     assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
 }
 
-/// Steps as if seconds lay between them, so that all phases come while threads do all they can.
+/// Steps as if seconds lay between them, so that all phases occur while threads run all operations.
 #[test]
 fn it_may_learn_and_freeze_while_all_goes_on() {
     for policy in ["lru", "arc", "w-tinylfu", "mobius", "s3-fifo", "fifo"] {

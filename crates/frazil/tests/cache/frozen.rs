@@ -1,5 +1,5 @@
-//! What is frozen, while other threads read, write and remove it: nobody sees what is out of
-//! date, nothing frozen is evicted, and all is in order afterwards.
+//! Frozen entries that other threads read, write and remove: nobody sees a stale value, no frozen
+//! entry is evicted, and all parts agree afterwards.
 
 use crate::extent::{HANG_LIMIT, turns};
 use std::cell::RefCell;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use frazil::{Builder, Cache, Freezing, Policy};
 
-/// One of each kind: under Miri a minute is what takes milliseconds.
+/// One of each kind: Miri takes a minute for what takes milliseconds otherwise.
 #[cfg(miri)]
 const POLICIES: [&str; 4] = ["mobius", "s3-fifo", "lru", "gdsf"];
 
@@ -35,7 +35,7 @@ const POLICIES: [&str; 14] = [
     "lru-relaxed",
 ];
 
-/// Of what is counted, one in so many is left under Miri.
+/// Under Miri counts are divided by this.
 const SCALE: u64 = if cfg!(miri) { 20 } else { 1 };
 
 /// The place where frozen entries are found.
@@ -87,7 +87,7 @@ fn what_is_frozen_stays_and_the_rest_goes() {
             let hits: Vec<u64> =
                 there.iter().copied().filter(|key| cache.get(key).is_some()).collect();
             assert_eq!(hits.len(), there.len());
-            // With copies or, for want of room for a few, without.
+            // With copies or, if there is no space for a few, without.
             assert_eq!(cache.stats().frozen_hits - before.frozen_hits, frozen, "{policy} {kept:?}");
             // More new entries than fit.
             (10_000..20_000).for_each(|key| cache.insert(key, key));
@@ -153,7 +153,7 @@ fn a_frozen_entry_is_replaced_and_removed_and_expires() {
         assert_eq!(frozen, u64::from(keeps_places(name)), "{policy}: in the place of a frozen one");
         assert_eq!(cache.remove(&4).as_deref(), Some("first 4"));
         assert_eq!(cache.pin().get(&4), None);
-        // The only room that there is: nothing that is frozen goes.
+        // The only free place: no frozen entry is evicted.
         cache.insert(100, "newcomer".to_owned());
         assert!(cache.contains_key(&100));
         cache.insert(101, "the next".to_owned());
@@ -173,8 +173,8 @@ fn a_frozen_entry_is_replaced_and_removed_and_expires() {
     }
 }
 
-/// Each key has a version that only grows, and a floor: the last version of which a write is
-/// over. A read that begins afterwards must not see less, nor what was removed.
+/// Each key has a version that only grows, and a floor: the last version whose write is over. A
+/// read that begins afterwards must not see a lower one, nor a removed one.
 #[test]
 fn no_read_is_older_than_the_last_write() {
     const KEYS: u64 = if cfg!(miri) { 12 } else { 64 };
@@ -199,7 +199,7 @@ fn no_read_is_older_than_the_last_write() {
                                 cache.insert(key, round);
                                 floors[key as usize].store(round, Release);
                             }
-                            // Something for the policy to evict.
+                            // An entry for the policy to evict.
                             cache.insert(1_000 + round % 100, round);
                         }
                         if stop.load(Relaxed) {
@@ -306,7 +306,7 @@ fn a_cache_that_does_not_freeze_says_so() {
     assert_eq!((cache.freeze(-1.0), cache.freeze(0.1), cache.freeze(7.0)), (0, 0, 1));
 }
 
-/// Panics when it is to.
+/// Panics if its flag is set.
 #[derive(Clone, Default)]
 struct Fragile(std::sync::Arc<AtomicBool>);
 
@@ -417,7 +417,7 @@ fn a_heavier_replacement_takes_the_place_of_a_frozen_entry() {
         let mut cache = freezing(builder, kept).build();
         (0..100).for_each(|key| cache.insert(key, 1));
         assert_eq!(cache.freeze(1.0), 100);
-        // Room for one that is not frozen, which can go.
+        // Space for one that is not frozen and can be evicted.
         cache.remove(&7);
         cache.insert(100, 1);
         cache.insert(3, 2);
@@ -465,7 +465,7 @@ fn copies_stay_while_a_pin_reads_them() {
         drop(pin);
         // A new entry that found no slot, because the pin held them up, was not admitted.
         assert!(!cache.is_empty() && cache.freeze(1.0) == cache.len() as u64, "{policy}");
-        // One that began when nothing was shown any more is not waited for.
+        // A pin that began after the thaw is not waited for.
         cache.thaw();
         let pin = cache.pin();
         assert_eq!(cache.freeze(1.0), cache.len() as u64, "{policy}");
@@ -473,7 +473,7 @@ fn copies_stay_while_a_pin_reads_them() {
     }
 }
 
-/// How far two threads have come that insert one key. By key, so that tests do not meet.
+/// The progress of two threads that insert one key. By key, so that tests do not interfere.
 static STAGE: AtomicU64 = AtomicU64::new(0);
 
 fn wait_for(stage: u64) {
@@ -506,7 +506,7 @@ impl PartialEq for Slow {
     }
 }
 
-/// Both values are in the index until one of the two calls has taken the other's out.
+/// Both values are in the index until one of the two calls has removed the other's.
 #[test]
 fn of_two_first_inserts_the_one_that_is_found_is_frozen() {
     for policy in POLICIES {
@@ -524,7 +524,7 @@ fn of_two_first_inserts_the_one_that_is_found_is_frozen() {
             cache.insert(Slow(5), 1);
             cache.remove(&Slow(0));
             STAGE.store(2, Release);
-            // Its value is there, before the other one, which it has not taken out.
+            // Its value is there, before the other one, which it has not removed.
             wait_for(3);
             seen = [0; 2].map(|_| {
                 let seen = cache.get(&Slow(5));
@@ -573,8 +573,8 @@ impl Hash for Stopping {
     }
 }
 
-/// Freezes a share of a hundred entries, and does `meanwhile` when so many keys were hashed for
-/// it. Whether it came to that.
+/// Freezes a share of a hundred entries, and runs `meanwhile` after a number of hashes for it.
+/// Returns whether it did.
 fn freeze_and(
     cache: &Cache<Stopping, u64>,
     (share, hashes): (f64, u64),
@@ -612,7 +612,7 @@ fn newcomers_find_room_after_a_removal_during_a_freeze() {
         ("most", |cache| (0..95).for_each(|key| _ = cache.invalidate(&Stopping(key)))),
         ("half", |cache| cache.retain(|key, _| key.0 % 2 == 0)),
     ];
-    // Without copies the user's code is not called, and does not stop anyone.
+    // Without copies no user code is called, so nothing stops.
     for policy in POLICIES {
         for (removal, remove) in removals {
             for share in [0.5, 1.0] {

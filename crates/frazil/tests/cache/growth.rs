@@ -1,4 +1,4 @@
-//! The table is replaced by larger ones while the cache is at work, and nobody notices.
+//! Larger tables replace the table while the cache is in use, and no operation notices.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -46,7 +46,7 @@ fn nobody_misses_what_is_there_while_the_table_grows() {
     }
 }
 
-/// Each thread has keys of its own, and finds what it has done.
+/// Each thread has its own keys, and finds its own changes.
 #[test]
 fn writers_lose_nothing_while_the_table_grows() {
     for policy in [Policy::Mobius, Policy::S3Fifo, Policy::Arc] {
@@ -81,7 +81,7 @@ fn all_is_shown_to_who_looks_on_while_the_table_grows() {
     let cache: Cache<u64, u64> = Cache::builder(1 << 20).build();
     (0..THERE).for_each(|key| cache.insert(key, key));
     let (mut shown, mut came) = (HashMap::new(), THERE);
-    // From within, so that it is known when.
+    // From within, so that the moment is known.
     cache.for_each(|&key, _| {
         *shown.entry(key).or_insert(0u32) += 1;
         (came..came + 50).for_each(|key| cache.insert(key, key));
@@ -91,7 +91,7 @@ fn all_is_shown_to_who_looks_on_while_the_table_grows() {
         let times = shown.get(&key).copied().unwrap_or(0);
         assert_eq!(times, 1, "{key}");
     }
-    // And those that are gone are gone.
+    // And removed keys stay removed.
     let (before, mut judged) = (cache.len(), 0);
     cache.retain(|&key, _| {
         judged += 1;
@@ -126,7 +126,7 @@ impl Hash for Waiting {
     }
 }
 
-/// The hash of what has expired runs under a stripe: nobody may wait for it.
+/// The hash of an expired entry runs under a stripe: nobody may wait for it.
 #[test]
 fn who_is_at_work_in_code_of_the_users_holds_up_nobody() {
     let seconds = Arc::new(AtomicU64::new(0));
@@ -169,8 +169,8 @@ fn a_capacity_is_raised_beyond_what_it_was_built_for() {
     }
 }
 
-/// A capacity of many bytes, or that may be raised, is no reason to lay out anything: what a policy
-/// remembers follows what is in the cache.
+/// A capacity of many bytes, or that may be raised, is no reason to reserve memory: a policy's
+/// memory follows the entries in the cache.
 #[test]
 fn what_a_policy_remembers_grows_with_what_is_in_it() {
     const CAPACITY: u64 = 1 << 34;
@@ -187,8 +187,8 @@ fn what_a_policy_remembers_grows_with_what_is_in_it() {
     }
 }
 
-/// What was evicted is known again, though there are hundreds of times as many entries as when the
-/// first had to go.
+/// The policy recognizes evicted keys, though there are hundreds of times as many entries as at the
+/// first eviction.
 #[test]
 fn ghosts_find_room_as_entries_become_lighter() {
     const KEYS: u64 = 10_000;
@@ -196,11 +196,11 @@ fn ghosts_find_room_as_entries_become_lighter() {
     let cache: Cache<u64, u64> = s3_fifo.build();
     (0..30).for_each(|key| cache.insert(key, KEYS << 6));
     let entries = |from: u64| (from..from + KEYS).for_each(|key| cache.insert(key, 1 << 10));
-    // All heavy ones go, and then half of all that is light from the small queue.
+    // All heavy entries are evicted, and then half of the light ones, from the small queue.
     (1..4).for_each(|round| entries(round * KEYS));
     let gone: Vec<u64> = (KEYS..4 * KEYS).filter(|key| !cache.contains_key(key)).collect();
     let known = &gone[gone.len() - KEYS as usize / 2..];
-    // They come again, and most outlast what is new: they are not on trial.
+    // They are inserted again, and most outlast new entries: they skip the small queue.
     known.iter().for_each(|&key| cache.insert(key, 1 << 10));
     entries(5 * KEYS);
     let kept = known.iter().filter(|&key| cache.contains_key(key)).count();
@@ -221,9 +221,8 @@ fn a_capacity_is_raised_again_and_again() {
     cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
 }
 
-/// A capacity that has fallen below half of it asks for slots of fewer bits, though there is no
-/// room for what it still allows: a larger table does not tell more of a key than the one before
-/// has kept.
+/// A capacity lowered below half of the first needs slots of fewer bits, although the table is too
+/// small for it: a larger table knows no more bits of a key's hash than the one before kept.
 #[test]
 #[cfg_attr(miri, ignore)]
 fn a_table_is_replaced_after_the_capacity_was_lowered() {
@@ -238,7 +237,7 @@ fn a_table_is_replaced_after_the_capacity_was_lowered() {
     cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
 }
 
-/// Its hash is the number of tens.
+/// Its hash is its number of tens.
 #[derive(Clone, PartialEq, Eq)]
 struct Alike(u64);
 
@@ -248,7 +247,7 @@ impl Hash for Alike {
     }
 }
 
-/// Of keys with one hash one goes, and another is not taken for what has come in its place.
+/// Of keys with one hash one is removed, and another is not mistaken for its successor.
 #[test]
 fn what_is_alike_is_shown_when_the_table_grows_and_one_goes() {
     let cache: Cache<Alike, u64> = Cache::builder(1 << 20).build();

@@ -1,5 +1,5 @@
-//! Charges of entries that can be held, and the capacity: the largest charges, and what keeps a
-//! capacity up.
+//! Charges of entries that can be held, and the capacity: the largest charges, and the reasons for
+//! a capacity that stays up.
 
 use std::sync::mpsc::channel;
 
@@ -88,7 +88,7 @@ fn an_insertion_finds_what_lies_behind_many_that_are_held() {
     }
 }
 
-/// Credit with which an idle thread may admit without an eviction is withdrawn as well.
+/// An idle thread's credit, with which it could admit without an eviction, is withdrawn too.
 #[test]
 fn a_capacity_that_comes_down_takes_the_credit_of_idle_threads() {
     const CAPACITY: u64 = 1 << 20;
@@ -109,7 +109,7 @@ fn a_capacity_that_comes_down_takes_the_credit_of_idle_threads() {
             });
             wait.recv().expect("it was erased");
             _ = cache.insert(2_000, 0, 1);
-            // What the idle thread was given back would do for it.
+            // The credit returned to the idle thread would be enough for it.
             assert!(cache.insert(2_001, 0, 1_000).is_err(), "{policy}");
             drop(end);
         });
@@ -143,21 +143,21 @@ fn what_is_held_may_be_asked_while_the_cache_grows() {
 fn hot_entries_stay_beside_a_held_block_that_is_not_wanted() {
     const HOT: u64 = 200;
     for policy in POLICIES {
-        // S3-FIFO wants none of more than a tenth.
+        // S3-FIFO refuses charges of more than a tenth.
         let charges = [HOT / 2, HOT + 1];
         for charge in if policy == Policy::S3Fifo { &charges[..] } else { &charges[1..] } {
             for releases in [false, true] {
                 let mut cache = cache(policy, HOT, false);
                 (0..HOT).for_each(|key| assert!(cache.insert(key, key, 1).is_ok(), "{policy}"));
                 let use_all = || (0..HOT).filter(|key| cache.hold(key).is_some()).count() as u64;
-                // Often enough for what is new and used once to go first.
+                // Often enough that entries new and used once are evicted first.
                 assert_eq!([use_all(), use_all(), use_all()], [HOT; 3], "{policy}");
                 let block = cache.insert_held(1_000, 0, *charge).expect("it is not strict");
                 assert_eq!(block.outcome, Outcome::New, "{policy}");
                 for key in 2_000..2_000 + HOT {
                     assert!(cache.hold(&1_000).is_some(), "{policy}: it is found while it is held");
                     assert_eq!(cache.usage(), HOT + charge, "{policy}");
-                    // Held, and let go of by the cache, as a program that reads blocks does.
+                    // Held and given to `release`, as in a program that reads blocks.
                     let hot = cache.hold(&(key % HOT));
                     hot.map(|hot| cache.release(hot, false));
                     if key % 50 == 0 {
@@ -179,7 +179,8 @@ fn hot_entries_stay_beside_a_held_block_that_is_not_wanted() {
     }
 }
 
-/// However often such blocks come, go, are replaced and removed, and the cache is made strict.
+/// However often such blocks are inserted, evicted, replaced and removed, and the cache is made
+/// strict.
 #[test]
 fn held_blocks_that_are_not_wanted_leave_nothing_behind() {
     for policy in POLICIES {

@@ -1,5 +1,5 @@
-//! Entries whose holders are counted by their threads: they are held, evicted, removed and dropped
-//! as others are.
+//! Entries whose holders each thread counts for itself: they are held, evicted, removed and dropped
+//! like others.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
@@ -28,7 +28,7 @@ fn the_last_of_several_threads_drops_what_was_erased() {
     for policy in POLICIES {
         let (mut cache, dropped) = of(policy, 10);
         let held = spread(&cache, &dropped, 1);
-        // Let go of by another thread than has held it, which never used the cache.
+        // Released by a thread that did not hold it and never used the cache.
         let clones: Vec<_> = (0..3).map(|_| held.clone()).collect();
         thread::spawn(move || drop(clones)).join().expect("no panic");
         assert_eq!(cache.held_usage(), 1, "{policy}");
@@ -64,7 +64,7 @@ fn what_nobody_holds_is_dropped_by_who_ends_its_residency() {
     }
 }
 
-/// An eviction passes over it once, and then it goes as others do.
+/// An eviction passes over it once, and then it is evicted like others.
 #[test]
 fn what_is_not_used_any_more_is_evicted() {
     for policy in POLICIES {
@@ -107,7 +107,7 @@ fn what_nobody_holds_makes_room_at_once() {
     }
 }
 
-/// S3-FIFO does not take the second, for which nothing has to go then.
+/// S3-FIFO refuses the second, so nothing is evicted for it.
 #[test]
 fn what_was_too_much_goes_with_its_last_release() {
     for policy in POLICIES.into_iter().filter(|&policy| policy != Policy::S3Fifo) {
@@ -120,7 +120,7 @@ fn what_was_too_much_goes_with_its_last_release() {
     }
 }
 
-/// A handle that is let go of while the cache is dropped drops nothing that is not its own.
+/// A handle released while the cache is dropped drops nothing but its own value.
 #[test]
 fn a_cache_is_dropped_while_threads_meet() {
     for _ in 0..20 {
@@ -144,7 +144,7 @@ fn a_cache_is_dropped_while_threads_meet() {
     }
 }
 
-/// More than there is room for stay as they were, until all are counted anew.
+/// Entries beyond the table's size stay as they were, until all are recounted.
 #[test]
 fn many_entries_are_too_many() {
     let (mut cache, dropped) = of(Policy::Mobius, 1_000);

@@ -1,4 +1,4 @@
-//! Values that are held, of a cache that is frozen meanwhile.
+//! Held values of a cache that is frozen meanwhile.
 
 use std::hash::{BuildHasher, DefaultHasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -14,8 +14,7 @@ use crate::tracked::{Census, Chance, Tracked};
 
 type Tested = HandleCache<u64, Counting>;
 
-/// A cache that is full of entries that weigh one, all of which are frozen; and how many were
-/// dropped.
+/// A cache full of entries of weight 1, all frozen; and the number of dropped values.
 fn frozen(policy: Policy, capacity: u64) -> (Tested, Arc<AtomicU64>) {
     let builder = HandleCache::builder(capacity).policy(policy).freezing(Freezing::ByHand);
     let (cache, dropped): (Tested, Arc<AtomicU64>) = (builder.build(), Arc::default());
@@ -85,8 +84,7 @@ fn the_policy_does_not_hear_of_a_hold_of_what_is_frozen() {
     }
 }
 
-/// Whatever becomes of an entry, and of the overlay, it is dropped once, when the last lets go of
-/// it.
+/// Whatever happens to an entry and to the overlay, it is dropped once, at its last release.
 #[test]
 fn what_was_frozen_is_dropped_by_its_last_release() {
     type Way = fn(&Tested, &Arc<AtomicU64>);
@@ -121,7 +119,7 @@ fn what_was_frozen_is_dropped_by_its_last_release() {
             drop(held);
             let of_others = dropped.load(Relaxed);
             assert_eq!(cache.held_usage(), 1, "{policy}, {what}");
-            // Gone with the last release alone, of a thread that never used the cache.
+            // Dropped only at the last release, by a thread that never used the cache.
             thread::spawn(move || drop(clone)).join().expect("no panic");
             assert_eq!(dropped.load(Relaxed), of_others + 1, "{policy}, {what}");
             assert_eq!(cache.held_usage(), 0, "{policy}, {what}");
@@ -134,7 +132,7 @@ fn what_was_frozen_is_dropped_by_its_last_release() {
     }
 }
 
-/// A thaw gives it back to the policy, which passes over it while it is held.
+/// A thaw returns it to the policy, which passes over it while it is held.
 #[test]
 fn what_was_frozen_is_evicted_when_it_is_thawed_and_let_go() {
     for policy in POLICIES {
@@ -177,7 +175,7 @@ fn where_all_is_frozen_newcomers_are_held_beyond_the_capacity() {
             drop(refused);
             let new = cache.insert_held(key, Counting(dropped.clone()), 1).expect("not strict");
             assert_eq!((new.outcome, cache.usage()), (Outcome::New, 21), "{policy}");
-            // A release of a frozen entry does not end that.
+            // Releasing a frozen entry does not change that.
             assert!(!cache.release(cache.hold(&3).expect("it is frozen"), false), "{policy}");
             assert!(cache.hold(&key).is_some(), "{policy}");
             assert!(cache.release(new.held, false), "{policy}: it is too much");
@@ -187,7 +185,7 @@ fn where_all_is_frozen_newcomers_are_held_beyond_the_capacity() {
         assert!((0..20).all(|key| cache.hold(&key).is_some()), "{policy}");
         cache.set_strict(true);
         assert!(cache.insert_held(7_000, Counting(dropped.clone()), 1).is_err(), "{policy}");
-        // One that goes makes room for one.
+        // One removed entry makes room for one.
         assert!(cache.release(cache.hold(&3).expect("it is frozen"), true), "{policy}");
         assert!(insert(&cache, 300, &dropped) && insert(&cache, 301, &dropped), "{policy}");
         assert!(cache.hold(&300).is_none() && cache.hold(&301).is_some(), "{policy}");
@@ -220,7 +218,7 @@ fn what_is_frozen_is_held_without_a_change_of_its_word() {
     let hold_all = || (0..ENTRIES).for_each(|key| drop(cache.hold(&key).expect("it is frozen")));
     let before = cache.reserved_bytes();
     thread::scope(|scope| _ = scope.spawn(hold_all));
-    // What the other thread counts in.
+    // The memory in which the other thread counts.
     let beside = cache.reserved_bytes() - before;
     assert!((8 * ENTRIES as usize..24 * ENTRIES as usize).contains(&beside), "{beside}");
     cache.thaw();
@@ -231,7 +229,7 @@ fn what_is_frozen_is_held_without_a_change_of_its_word() {
     assert!(cache.reserved_bytes() <= before + beside + 4_096);
 }
 
-/// Hashes as ever, but that another thread goes first, once, when it is armed.
+/// Hashes as usual, but when armed lets another thread go first, once.
 #[derive(Clone)]
 struct Giving(Arc<(AtomicBool, Barrier)>);
 
@@ -247,7 +245,7 @@ impl BuildHasher for Giving {
     }
 }
 
-/// An entry that is spread for possible holders may still have none.
+/// A spread entry may have no holders.
 #[test]
 fn what_is_frozen_while_all_is_cleared_that_nobody_holds_goes() {
     for policy in POLICIES {
@@ -264,7 +262,7 @@ fn what_is_frozen_while_all_is_cleared_that_nobody_holds_goes() {
                 assert_eq!(cache.freeze(1.0), 100, "{policy}");
                 turn.1.wait();
             });
-            // The first that goes is hashed, when the others are still there.
+            // The hash of the first removed entry runs while the others are present.
             cache.clear_unheld();
         });
         assert_eq!((cache.len(), *held), (1, 3), "{policy}");
@@ -274,7 +272,7 @@ fn what_is_frozen_while_all_is_cleared_that_nobody_holds_goes() {
     }
 }
 
-/// Another capacity thaws, and nothing is frozen while more is in force than was asked for.
+/// A changed capacity thaws, and nothing is frozen while more is in force than was requested.
 #[test]
 fn the_capacity_falls_though_all_is_frozen() {
     for policy in POLICIES {
@@ -301,7 +299,7 @@ fn the_capacity_falls_though_all_is_frozen() {
 const KEYS: u64 = 300;
 const OPERATIONS: u64 = if cfg!(miri) { 10_000 } else { 2_000_000 };
 
-/// Does all there is.
+/// Runs all operations.
 fn work<'c>(
     cache: &HandleCache<u64, Tracked<'c>>,
     census: &'c Census,
@@ -410,7 +408,7 @@ fn it_learns_what_to_freeze() {
         let (mut chance, mut now, mut idle) = (Chance(1), Duration::ZERO, Duration::ZERO);
         let mut stepped = now;
         for request in 0..3_000_000u64 {
-            // The square of what is evenly spread: small ones come more often.
+            // The square of an even distribution: small keys come more often.
             let key = chance.below(1_200) * chance.below(1_200) / 1_200;
             match cache.hold(&key) {
                 Some(held) => assert_eq!(*held, key),

@@ -1,4 +1,4 @@
-//! A cache with handles beside a map that knows of each value whether it was dropped.
+//! A cache with handles beside a map that knows which values were dropped.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,7 +23,7 @@ impl Drop for Counting {
     }
 }
 
-/// All parts of the cache agree. Its handles are at rest.
+/// All parts of the cache agree. No handle is released meanwhile.
 pub(crate) fn validate<K: std::hash::Hash + Eq, V>(cache: &mut HandleCache<K, V>) {
     cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
 }
@@ -41,7 +41,7 @@ thread_local! {
     pub(crate) static DROPPED: RefCell<BTreeSet<u64>> = const { RefCell::new(BTreeSet::new()) };
 }
 
-/// A value with a number of its own, whose drop is noted.
+/// A value with its own number, whose drop is noted.
 pub(crate) struct Noted(pub(crate) u64);
 
 impl Drop for Noted {
@@ -60,7 +60,7 @@ struct Fate {
 pub(crate) struct Model {
     cache: Option<HandleCache<u64, Noted>>,
     strict: bool,
-    /// That it was made with.
+    /// The capacity at its construction.
     capacity: u64,
     /// By serial number, until it is dropped.
     living: BTreeMap<u64, Fate>,
@@ -68,15 +68,16 @@ pub(crate) struct Model {
     current: BTreeMap<u64, u64>,
     held: Vec<Held<u64, Noted>>,
     next: u64,
-    /// What may be resident, or in a strict cache in use: what was, or the capacity where that is
-    /// more, and what was admitted beyond it since.
+    /// Limit of the residents' charge, or in a strict cache of the usage: the previous sum, or the
+    /// capacity if that is more, and charges admitted beyond it since.
     bound: u64,
-    /// Those held at their insertion that the policy may not have taken: nothing goes for them.
+    /// Entries held at their insertion that the policy may have refused: nothing is evicted for
+    /// them.
     beside: BTreeSet<u64>,
     policy: Policy,
-    /// Those of which it is known that they are frozen, if it freezes.
+    /// Entries known to be frozen, if it freezes.
     frozen: Option<BTreeSet<u64>>,
-    /// Freezes that came to something.
+    /// Freezes that froze something.
     pub(crate) freezes: u64,
 }
 
@@ -87,7 +88,7 @@ impl Model {
         Model::of(builder.build(), policy, None)
     }
 
-    /// The same of one that is frozen now and then.
+    /// The same for a cache that is frozen now and then.
     pub(crate) fn frozen(policy: Policy, capacity: u64, strict: bool) -> Self {
         DROPPED.with_borrow_mut(BTreeSet::clear);
         let builder = HandleCache::builder(capacity).policy(policy).strict(strict);
@@ -116,7 +117,7 @@ impl Model {
         }
     }
 
-    /// A share is frozen, or all is thawed, if it freezes.
+    /// Freezes a share, or thaws all, if it freezes.
     pub(crate) fn freeze(&mut self, chance: &mut Chance) {
         let Some(frozen) = &mut self.frozen else { return };
         let cache = self.cache.as_ref().expect("it is there");
@@ -126,7 +127,7 @@ impl Model {
         }
         let frozen_now = cache.freeze([0.3, 0.8, 1.0][chance.below(3) as usize]);
         self.freezes += u64::from(frozen_now > 0);
-        // If they are some of all, only the policy knows which.
+        // If only some are frozen, only the policy knows which.
         if frozen_now == cache.len() as u64 {
             frozen.extend(self.current.values());
         }
@@ -176,7 +177,7 @@ impl Model {
             serials.iter().map(|serial| self.living[serial].charge).sum()
         };
         let held: BTreeSet<u64> = self.held.iter().map(|held| held.0).collect();
-        // Not always: it has the words say who is counted.
+        // Not always, because it recounts holders in the words.
         if self.next.is_multiple_of(4) {
             assert_eq!(cache.held_usage(), charge(&held));
         }
@@ -184,7 +185,7 @@ impl Model {
         let bounded = if self.strict { self.living.keys().copied().collect() } else { residents };
         let surely = charge(&(&bounded - &self.beside));
         assert!(surely <= self.bound, "{surely} of {}", self.bound);
-        // Of those beside, others may come to have the place.
+        // Other entries may take the place of those in `beside`.
         self.bound = charge(&bounded).max(cache.capacity());
     }
 
@@ -196,7 +197,7 @@ impl Model {
             Ok(_) => _ = self.current.insert(key, serial),
             Err(refused) => assert_eq!(refused.value.0, serial),
         }
-        // Its end is looked for in `settle`.
+        // `settle` checks its end.
         _ = before;
     }
 
@@ -259,7 +260,7 @@ impl Model {
         self.current.values().any(|current| *current == serial)
     }
 
-    /// The very entry goes, and no other of its key.
+    /// This entry is removed, and no other of its key.
     fn erase_held(&mut self, chance: &mut Chance) {
         let Some(held) = self.held.get(chance.below(self.held.len() as u64 + 1) as usize) else {
             return;
@@ -271,7 +272,7 @@ impl Model {
         }
     }
 
-    /// All are passed once, with their charges.
+    /// All are visited once, with their charges.
     fn look_at_all(&self) {
         let mut shown = BTreeMap::new();
         self.cache().for_each(|key, value, charge| {
@@ -324,7 +325,7 @@ impl Model {
                 1 if self.living.len() == self.current.len() => {
                     self.strict = !self.strict;
                     self.cache().set_strict(self.strict);
-                    // From here on something else is bounded.
+                    // From here on the bound has another meaning.
                     self.bound = u64::MAX;
                 }
                 2..5 => self.look_at_all(),
@@ -335,7 +336,7 @@ impl Model {
         self.settle();
     }
 
-    /// The cache goes first, or its handles.
+    /// Drops the cache first, or its handles.
     pub(crate) fn end(&mut self, cache_first: bool) {
         self.validate();
         if !cache_first {

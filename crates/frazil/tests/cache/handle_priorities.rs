@@ -20,7 +20,7 @@ const POLICIES: [Policy; 5] = [
 const PRIORITIES: [Priority; 3] = [Priority::Bottom, Priority::Low, Priority::High];
 
 thread_local! {
-    /// When keys were evicted, by the number of insertions before.
+    /// When keys were evicted, as the number of insertions before.
     static EVICTED: RefCell<BTreeMap<u64, u64>> = const { RefCell::new(BTreeMap::new()) };
     static INSERTIONS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
@@ -59,7 +59,7 @@ fn evicted_at(key: u64) -> Option<u64> {
     EVICTED.with_borrow(|evicted| evicted.get(&key).copied())
 }
 
-/// The key of the entry `number` of a priority, among those that are compared.
+/// The key of the entry `number` of a priority, among the compared entries.
 fn key(number: u64, priority: Priority) -> u64 {
     10 * number + priority as u64
 }
@@ -108,7 +108,7 @@ fn a_scan_of_the_lowest_priority_evicts_nothing_else() {
     }
 }
 
-/// A scan by several readers, who hold more entries than there is room for beside the others.
+/// A scan by several readers that hold more entries than fit beside the others.
 #[test]
 fn what_is_held_of_the_lowest_priority_stays_of_it() {
     for policy in POLICIES {
@@ -128,7 +128,7 @@ fn what_is_held_of_the_lowest_priority_stays_of_it() {
     }
 }
 
-/// Where all entries are of the lowest priority, an eviction looks behind those that are held.
+/// If all entries have the lowest priority, an eviction looks behind held ones.
 #[test]
 fn the_lowest_are_found_behind_what_is_held() {
     for policy in POLICIES {
@@ -185,7 +185,7 @@ fn s3_fifo_admits_what_is_heavy_and_of_high_priority() {
     validate(&mut cache);
 }
 
-/// A ghost would be admitted though it is heavy.
+/// A key in the ghost queue would be admitted although it is heavy.
 #[test]
 fn s3_fifo_forgets_what_came_with_the_lowest_priority() {
     let cache = cache(Policy::S3Fifo, 100);
@@ -198,8 +198,7 @@ fn s3_fifo_forgets_what_came_with_the_lowest_priority() {
     }
 }
 
-/// Where each entry is published by itself, one that leaves the bottom queue takes a segment of its
-/// own.
+/// If each entry is published by itself, one that leaves the bottom queue takes its own segment.
 #[test]
 fn the_lowest_may_go_to_nothing_though_all_were_hit() {
     for policy in POLICIES {

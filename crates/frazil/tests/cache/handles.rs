@@ -1,4 +1,4 @@
-//! Values that are held, against a map that knows of each whether it was dropped.
+//! Held values, compared with a map that knows which values were dropped.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -59,7 +59,8 @@ fn the_capacity_falls_as_far_as_nothing_is_held() {
     }
 }
 
-/// Second chances in the policy's own order: of what is let go those go first that would have gone.
+/// Second chances in the policy's own order: of released entries those are evicted first whose turn
+/// had come.
 #[test]
 fn what_was_held_goes_in_its_turn() {
     for policy in [Policy::Fifo, Policy::Clock { bits: 1 }, Policy::Mobius, Policy::Lru] {
@@ -71,7 +72,8 @@ fn what_was_held_goes_in_its_turn() {
         assert!((0..4).all(|key| cache.hold(&key).is_some()), "{policy}");
         assert!((4..8).all(|key| cache.hold(&key).is_none()), "{policy}");
         drop(held);
-        // Long enough for each to have had its turns, and used: SIEVE evicts what comes and is not.
+        // Long enough for each entry's turns; the new ones are used, because SIEVE evicts unused
+        // new entries.
         for key in 100..140 {
             _ = cache.insert(key, key, 1);
             _ = cache.hold(&key);
@@ -167,21 +169,21 @@ fn memory_does_not_grow_with_what_was_held() {
                 if key % 3 == 0 {
                     cache.erase(&key);
                 }
-                // So that it is let go of by a handle, or by an operation.
+                // So that a handle releases it, or an operation.
                 last = (key % 2 == 0).then_some(held);
             }
             cache.reserved_bytes()
         };
         let early = churn(0..turns(STEPS) * 10);
         let late = churn(0..turns(STEPS) * 40);
-        // S3-FIFO's ghosts come when they come.
+        // S3-FIFO's ghosts are allocated at any time.
         assert!(late <= early + 8_192, "{policy}: {early}, {late}");
         validate(&mut cache);
     }
 }
 
-/// Threads that do all there is, a quarter of what they find they hold for long. How many
-/// operations.
+/// Threads that run all operations, and hold a quarter of the found entries for long. Returns the
+/// number of operations.
 fn at_work(policy: Policy, strict: bool, threads: u64, operations: u64) -> u64 {
     const KEYS: u64 = 2_000;
     let census = Census::default();
@@ -235,7 +237,7 @@ fn at_work(policy: Policy, strict: bool, threads: u64, operations: u64) -> u64 {
     validate(&mut cache);
     cache.clear();
     assert_eq!((cache.usage(), cache.len(), census.living()), (0, 0, 0), "{policy}");
-    // And all that there was room for there is room for again.
+    // And the whole capacity can be used again.
     (0..capacity).for_each(|key| {
         assert!(cache.insert(key, Tracked::new(&census, key), 1).is_ok(), "{policy}");
     });
@@ -255,7 +257,7 @@ fn each_value_is_dropped_once_among_threads() {
     }
 }
 
-/// Handles that are let go of by threads while the cache is dropped, and after it.
+/// Handles that threads release while the cache is dropped, and after it.
 #[test]
 fn handles_outlive_the_cache_in_any_thread() {
     for round in 0..turns(STEPS / 10) {
@@ -306,7 +308,7 @@ struct Fickle(u64);
 
 impl std::hash::Hash for Fickle {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        // Newcomers are as they are.
+        // New keys keep their hash.
         let hashed = if self.0 < 100 { HASHED_AS.get() } else { Hashed::Itself };
         assert!(hashed != Hashed::Panics, "a hash that panics");
         state.write_u64(self.0 ^ if hashed == Hashed::Another { 1 << 40 } else { 0 });
@@ -348,7 +350,7 @@ fn an_eviction_in_vain_leaves_all_as_it_was() {
     }
 }
 
-/// A value whose drop panics: the others are dropped all the same, and the cache goes on.
+/// A value whose drop panics: the others are dropped all the same, and the cache keeps working.
 #[test]
 fn a_destructor_that_panics_loses_nothing_else() {
     struct Panics<'c>(#[expect(dead_code, reason = "it is counted")] Tracked<'c>, bool);
@@ -376,7 +378,7 @@ fn a_destructor_that_panics_loses_nothing_else() {
         assert_eq!((cache.usage(), census.living()), (3, 3), "{policy}");
         assert!(cache.insert(2, value(2, true), 1).is_ok());
         caught(|| match policy {
-            // The oldest goes soon.
+            // The oldest is evicted soon.
             Policy::Fifo => (10..20).for_each(|key| _ = cache.insert(key, value(key, false), 1)),
             _ => _ = cache.insert(2, value(2, false), 1),
         });
@@ -420,7 +422,7 @@ fn the_capacity_comes_down_when_what_was_held_is_let_go_of() {
     }
 }
 
-/// As one of any other capacity does.
+/// As a cache of any other capacity does.
 #[test]
 fn a_cache_of_no_capacity_shows_what_is_held() {
     for policy in POLICIES {
@@ -484,7 +486,7 @@ fn what_nobody_holds_is_replaced_in_a_strict_cache() {
     }
 }
 
-/// Those that an operation has to drop are all dropped, though the destructor of each panics.
+/// An operation drops all values that it has to drop, although each destructor panics.
 #[test]
 fn one_destructor_that_panics_leaves_no_other_to_later_operations() {
     struct Panics<'c>(#[expect(dead_code, reason = "it is counted")] Tracked<'c>, bool);
@@ -493,7 +495,7 @@ fn one_destructor_that_panics_leaves_no_other_to_later_operations() {
             assert!(!self.1, "a destructor that panics");
         }
     }
-    // S3-FIFO admits nothing new that is more than a tenth.
+    // S3-FIFO admits no new entry of more than a tenth.
     for policy in POLICIES.into_iter().filter(|&policy| policy != Policy::S3Fifo) {
         let census = Census::default();
         let value = |key, panics| Panics(Tracked::new(&census, key), panics);
@@ -511,7 +513,7 @@ fn one_destructor_that_panics_leaves_no_other_to_later_operations() {
     }
 }
 
-/// What an operation takes out while its thread unwinds is dropped at once as well, though a
+/// Entries removed by an operation while its thread unwinds are dropped at once too, although a
 /// destructor panics.
 #[test]
 fn what_goes_while_a_thread_unwinds_is_dropped_at_once() {
@@ -546,8 +548,8 @@ fn what_goes_while_a_thread_unwinds_is_dropped_at_once() {
     }
 }
 
-/// Handles that a thread's own variables hold are let go of when the thread has lost its number,
-/// and nothing is lost by that.
+/// Handles in a thread's own variables are released after the thread has lost its number, and
+/// nothing is lost.
 #[test]
 fn a_thread_may_end_with_what_it_holds() {
     use std::sync::Arc;
@@ -561,7 +563,8 @@ fn a_thread_may_end_with_what_it_holds() {
     let work = |first: u64| {
         let (cache, dropped) = (&cache, &dropped);
         move || {
-            // Before the cache is used, so that it goes after the number; or the other way round.
+            // Before the cache is used, so that it is dropped after the number; or the other way
+            // round.
             let early = first.is_multiple_of(2);
             if early {
                 KEPT.with_borrow_mut(Vec::clear);
@@ -579,7 +582,7 @@ fn a_thread_may_end_with_what_it_holds() {
     for round in 0..ROUNDS {
         std::thread::scope(|scope| {
             let threads = [0, 1, 2].map(|thread| scope.spawn(work(round * 3 + thread)));
-            // Their variables are gone when they are joined, and not when the scope ends.
+            // Their variables are dropped when they are joined, not when the scope ends.
             threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
         });
     }
@@ -590,7 +593,7 @@ fn a_thread_may_end_with_what_it_holds() {
     assert_eq!(dropped.load(Relaxed), ROUNDS * 24);
 }
 
-/// Of a capacity that is used up.
+/// With a capacity that is used up.
 #[test]
 fn s3_fifo_takes_nothing_new_that_is_more_than_a_tenth() {
     let cache: HandleCache<u64, u64> = HandleCache::builder(100).policy(Policy::S3Fifo).build();
@@ -630,7 +633,7 @@ impl std::hash::Hash for Meddling {
 }
 
 impl Meddler {
-    /// Numbers that are none of the test's own.
+    /// Numbers that the test itself does not use.
     fn make(&mut self) -> Noted {
         self.made += 1;
         Noted((1 << 32) + self.made)
@@ -660,8 +663,7 @@ impl Meddler {
     }
 }
 
-/// Hashes that hold, let go, insert, remove and change the capacity while an operation is under
-/// way.
+/// Hashes that hold, release, insert, remove and change the capacity during an operation.
 #[test]
 fn a_hash_may_work_with_what_is_held() {
     for policy in POLICIES {

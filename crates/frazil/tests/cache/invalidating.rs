@@ -10,7 +10,7 @@ use frazil::{Admitted, Builder, Cache, Cause, Compute, Computed, Freezing, Polic
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// With lifetimes and without; by the system's clock, where hints are believed.
+/// With lifetimes and without; by the system's clock, with which hints are used.
 fn builders() -> [(&'static str, Builder<u64, u64>); 3] {
     [
         ("for ever", Cache::builder(100)),
@@ -28,7 +28,7 @@ fn all() -> impl Iterator<Item = (Policy, &'static str, Cache<u64, u64>)> {
 fn fill(cache: &Cache<u64, u64>) {
     for key in 0..50 {
         cache.insert(key, key);
-        // Twice, so that whatever is learnt about its deadline is.
+        // Twice, so that the cache learns its deadline.
         assert_eq!((cache.get(&key), cache.get(&key)), (Some(key), Some(key)));
     }
 }
@@ -56,14 +56,14 @@ fn what_was_there_is_seen_by_nobody() {
             Compute::Put(80)
         });
         assert_eq!((computed, cache.get_or_insert_with(&9, || 90)), (Computed::Inserted(80), 90));
-        // What is new is there, through all that the old has still to go through.
+        // New entries stay, while the old ones are removed.
         let is_there = || {
             (7..10).all(|key| cache.peek(&key) == Some(10 * key))
                 && (7..10).all(|key| cache.get(&key) == Some(10 * key))
                 && cache.iter().count() == 3
         };
         assert!(is_there(), "{policy}, {what}");
-        // Insertions have taken some out already.
+        // Insertions have removed some already.
         assert!(cache.purge() <= 41, "{policy}, {what}");
         assert_eq!((cache.purge(), cache.len()), (0, 3), "{policy}, {what}");
         assert!(is_there(), "{policy}, {what}");
@@ -76,15 +76,15 @@ fn what_was_there_is_seen_by_nobody() {
 
 type Use = fn(&Cache<u64, u64>, u64);
 
-/// How a key gets in that is not there.
+/// Ways to insert an absent key.
 const WAYS: [(&str, Use); 3] = [
     ("insert", |cache, key| cache.insert(key, key)),
     ("get_or_insert_with", |cache, key| _ = cache.get_or_insert_with(&key, || key)),
     ("and_compute", |cache, key| _ = cache.entry(key).and_compute(|_| Compute::Put(key))),
 ];
 
-/// What a cache misses of new keys that are asked for in turn, round by round, after it was used
-/// much, and everything in it has gone by `forget`.
+/// Misses, round by round, of new keys requested in turn, after the cache was used much and
+/// `forget` removed everything.
 fn misses_after(policy: Policy, forget: fn(&Cache<u64, u64>), way: Use, listens: bool) -> [u64; 4] {
     const ENTRIES: u64 = 1_000;
     let builder = Cache::builder(ENTRIES).policy(policy);
@@ -108,7 +108,7 @@ fn misses_after(policy: Policy, forget: fn(&Cache<u64, u64>), way: Use, listens:
     })
 }
 
-/// What was used most goes all the same.
+/// Even the most used entries are evicted.
 #[test]
 fn what_is_new_finds_as_much_room_as_after_a_clear() {
     let policies = Policy::ALL.into_iter().map(|policy| (policy, WAYS[0], false));
@@ -124,11 +124,11 @@ fn what_is_new_finds_as_much_room_as_after_a_clear() {
     }
 }
 
-/// One thread is handed slots and lays out memory for them, while insertions of another look for
-/// what was invalidated, slot by slot.
+/// One thread gets slots and allocates memory for them, while another's insertions look for
+/// invalidated entries, slot by slot.
 #[test]
 fn slots_that_are_just_being_laid_out_are_nobodys_to_look_at() {
-    // Large, so that to lay it out takes a while.
+    // Large, so that allocation takes a while.
     type Page = [u64; 512];
     for round in 0..if cfg!(miri) { 2 } else { 2_000 } {
         let cache: Cache<u64, Page> = Cache::builder(8_192).policy(Policy::Lfu).build();
@@ -208,7 +208,7 @@ fn a_pin_keeps_what_it_has_shown() {
     assert_eq!(census.living(), 0);
 }
 
-/// What loads under way bring is handed out, and not stored.
+/// Loads under way return their values, and store nothing.
 #[test]
 fn loads_under_way_are_not_stored() {
     let cache: Cache<u64, u64> = Cache::builder(100).build();
@@ -234,7 +234,7 @@ fn loads_under_way_are_not_stored() {
     assert_eq!(cache.get(&1), Some(11));
 }
 
-/// A snapshot holds what is there.
+/// A snapshot holds the present entries.
 #[test]
 fn a_snapshot_leaves_it_out() {
     let path = std::env::temp_dir().join(format!("frazil-invalidating-{}", std::process::id()));
@@ -265,7 +265,7 @@ fn a_cache_that_freezes_is_cleared() {
     }
 }
 
-/// One that was never asked has laid out nothing for it.
+/// A cache without a call has reserved nothing for it.
 #[test]
 fn it_costs_those_who_call_it() {
     let cache: Cache<u64, u64> = Cache::builder(1_000).time_to_live(HOUR).build();
@@ -274,7 +274,7 @@ fn it_costs_those_who_call_it() {
     cache.purge();
     assert_eq!(cache.reserved_bytes(), before);
     cache.invalidate_all();
-    // What comes from here on has a birth.
+    // Entries inserted from here on have a birth.
     fill(&cache);
     let bytes = cache.reserved_bytes() - before;
     assert!((200..10_000).contains(&bytes), "{bytes}");

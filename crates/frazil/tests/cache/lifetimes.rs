@@ -1,4 +1,4 @@
-//! Lifetimes that reads and updates decide, and such as are shortened by chance.
+//! Lifetimes that reads and updates decide, and randomly shortened ones.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ fn validate<K: std::hash::Hash + Eq, V>(cache: &mut Cache<K, V>) {
 thread_local! {
     /// The answer of a read or an update; `None`: the rest of the lifetime.
     static ANSWER: Cell<Option<Option<Duration>>> = const { Cell::new(None) };
-    /// What was asked: how often a read, how often an update, and what was left the last time.
+    /// The calls: number for reads, number for updates, and the time left in the last one.
     static ASKED: Cell<(u32, u32, Option<Duration>)> = const { Cell::new((0, 0, None)) };
 }
 
@@ -49,7 +49,7 @@ fn answer(left: Option<Duration>) -> Option<Duration> {
     ANSWER.get().unwrap_or(left)
 }
 
-/// Reads and updates that answer what the test says, and note that they were asked.
+/// Reads and updates that return the test's answer, and note their calls.
 fn answering(builder: Builder<u64, u64>) -> Builder<u64, u64> {
     builder
         .expire_after_read(|_, _, left| {
@@ -108,7 +108,7 @@ fn a_read_keeps_prolongs_shortens_and_ends_a_life() {
             assert_eq!(cache.peek(&1), Some(1));
             time.pass(NS);
             assert_eq!((cache.peek(&1), cache.purge()), (None, 1), "{policy}");
-            // This read shows it still, and no other does.
+            // This read still finds it, and no other does.
             cache.insert(1, 1);
             answers(Some(Duration::ZERO));
             assert!(read(&cache));
@@ -172,7 +172,7 @@ fn an_update_is_told_from_a_creation() {
         update(&cache);
         assert_eq!((ASKED.get(), cache.lifetime_left(&1)), ((0, 4, None), Some(SEC)));
         time.pass(SEC);
-        // It has expired, so this is a creation.
+        // It has expired, so this creates an entry.
         update(&cache);
         assert_eq!((ASKED.get().1, cache.lifetime_left(&1)), (4, Some(10 * SEC)));
         cache.invalidate(&1);
@@ -251,7 +251,7 @@ fn what_a_read_decides_is_told_and_counted_as_expired() {
     validate(&mut cache);
 }
 
-/// The function may do what `Clone` may.
+/// The function may do all that `Clone` may.
 #[test]
 fn a_function_may_use_the_cache_and_panic() {
     static CACHE: std::sync::OnceLock<Cache<u64, u64>> = std::sync::OnceLock::new();
@@ -278,7 +278,7 @@ fn a_function_may_use_the_cache_and_panic() {
     assert!(cache.len() <= 100 && cache.stats().refusals == 0);
 }
 
-/// A slow function does not revive an entry that another thread has found expired.
+/// A slow function does not revive an entry that another thread found expired.
 #[test]
 fn a_slow_answer_does_not_bring_back_what_was_seen_as_over() {
     let looks: [Look; 4] = [
@@ -352,7 +352,7 @@ fn entries_that_come_together_do_not_expire_together() {
     assert!((0..1_000).filter_map(|key| cache.lifetime_left(&key)).eq(left), "kept as it was");
     time.pass(80 * SEC - NS);
     assert_eq!(cache.purge(), 0, "at most a fifth is taken away");
-    // Evenly: of each twentieth of the span about as many.
+    // Evenly: about as many in each twentieth of the span.
     for step in 1..=20 {
         time.pass(SEC);
         let expired = cache.purge();
@@ -389,7 +389,7 @@ enum Step {
     Pass(u64),
 }
 
-/// What the function answers: nothing for what is left, else nanoseconds, or for ever.
+/// The function's answer: `None` for the time left, otherwise nanoseconds, or for ever.
 type Said = Option<Option<u64>>;
 
 /// The builder's settings, in nanoseconds.
@@ -400,7 +400,7 @@ struct Told {
     created: Option<Option<u64>>,
 }
 
-/// An entry as the naive map has it: ends, of which nothing is none.
+/// An entry of the naive map; an absent end is none.
 #[derive(Clone, Copy)]
 struct Life {
     value: u64,
@@ -506,7 +506,7 @@ fn lifetime(span: Option<u64>) -> Option<Duration> {
     span.map(Duration::from_nanos)
 }
 
-/// A cache as it was told.
+/// A cache with these settings.
 fn built(told: Told, time: &TestClock) -> Cache<u64, u64> {
     let mut builder = answering(time.on(Cache::builder(100)));
     if let Some(live) = told.live {
@@ -521,7 +521,7 @@ fn built(told: Told, time: &TestClock) -> Cache<u64, u64> {
     builder.build()
 }
 
-/// Takes a step with both, which must answer the same.
+/// Takes a step with both, whose results must agree.
 fn take(
     step: Step,
     value: u64,

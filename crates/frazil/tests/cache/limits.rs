@@ -1,5 +1,5 @@
-//! The edges: no capacity, enormous weights, pins that are held, more threads than a
-//! small cache has room for.
+//! The edges: no capacity, enormous weights, held pins, more threads than a small cache has
+//! entries.
 
 use crate::extent::{HANG_LIMIT, policies, turns};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::SeqCst};
@@ -139,8 +139,8 @@ impl Stops {
     }
 }
 
-/// While somebody stands still in the middle of an iteration, and pins are held that have shown
-/// every entry, all of a cache with room are replaced again and again.
+/// All entries of a cache with spare capacity are replaced repeatedly, while an iteration stands
+/// still and held pins have shown every entry.
 #[test]
 fn who_iterates_or_pins_makes_no_writer_give_up() {
     const KEYS: u64 = 1_024 / SCALE;
@@ -170,8 +170,8 @@ fn who_iterates_or_pins_makes_no_writer_give_up() {
     }
 }
 
-/// Threads replace what is theirs in a cache with room, while others iterate and hold pins over
-/// thousands of replacements.
+/// Threads replace their own entries in a cache with spare capacity, while others iterate and hold
+/// pins over thousands of replacements.
 #[test]
 fn replacements_beside_iterators_and_pins_lose_nothing() {
     const KEYS: u64 = 1_024 / SCALE;
@@ -212,7 +212,7 @@ fn replacements_beside_iterators_and_pins_lose_nothing() {
                         let looks = 2_000 / SCALE;
                         let shown: Vec<_> =
                             (0..looks).filter_map(|_| pin.get(&chance.below(KEYS))).collect();
-                        // A tenth of all that is replaced.
+                        // A tenth of all replacements.
                         let until = (done.load(SeqCst) + most / 10).min(most);
                         while done.load(SeqCst) < until && goes_on() {
                             std::thread::yield_now();
@@ -231,8 +231,8 @@ fn replacements_beside_iterators_and_pins_lose_nothing() {
     }
 }
 
-/// What is kept beside the entries weighs a quarter of the capacity at most, whatever one of them
-/// weighs, and with a pin that is held.
+/// Entries that wait to be dropped weigh at most a quarter of the capacity, whatever one weighs,
+/// also with a held pin.
 #[test]
 fn a_weight_bounds_what_waits_to_be_dropped() {
     let census = Census::default();
@@ -245,7 +245,7 @@ fn a_weight_bounds_what_waits_to_be_dropped() {
             let most = (capacity + capacity / 4) / heavy;
             for key in 0..400 / SCALE {
                 cache.insert(key, Tracked::new(&census, key));
-                // The one that is being let go as this one comes.
+                // One more is dropped while this one is inserted.
                 assert!(census.living() as u64 <= most + 1, "{policy}, {heavy}");
             }
             drop(pin);
@@ -253,8 +253,8 @@ fn a_weight_bounds_what_waits_to_be_dropped() {
     }
 }
 
-/// What a pin has shown is kept, and beside it the capacity is: what is too much of both is
-/// refused, until the pin is dropped.
+/// Entries that a pin has shown are kept beside the capacity; new entries that exceed both are
+/// refused until the pin is dropped.
 #[test]
 fn a_pin_that_shows_heavy_values_costs_refusals_and_no_memory() {
     // Policies that refuse new entries are left out.
@@ -340,14 +340,15 @@ fn a_pin_that_is_forgotten_is_one_that_is_held() {
     assert_eq!(census.living(), 0);
 }
 
-/// Each insertion retires two: what it replaces, and what it evicts because it weighs more.
+/// Each insertion retires two entries: the replaced one, and one evicted because the new one weighs
+/// more.
 #[test]
 fn what_waits_is_reclaimed_however_it_came() {
     const ENTRIES: u64 = 50_000 / SCALE;
     for policy in [Policy::Fifo, Policy::Mobius] {
         let builder = Cache::builder(ENTRIES).entries(ENTRIES).policy(policy);
         let cache: Cache<u64, u64> = builder.weigher(|_, weight| *weight).build();
-        // One more than there is room for, so that what follows retires by twos and one.
+        // One more than fits, so that later insertions retire by twos and one.
         (0..=ENTRIES).for_each(|key| cache.insert(key, 1));
         let mut most = 0;
         for key in 0..ENTRIES / 3 {
@@ -359,8 +360,8 @@ fn what_waits_is_reclaimed_however_it_came() {
 }
 
 /// The number of entries may be set lower than the capacity; if higher, it is room to grow.
-/// A replacement that is heavier makes room by the entries of others, also where the policy would
-/// have its own entry go: it is no newcomer, which may be refused.
+/// A heavier replacement evicts other entries, even if the policy would choose its own: unlike a
+/// new entry it may not be refused.
 #[test]
 fn a_replacement_may_be_as_heavy_as_the_capacity() {
     for policy in Policy::ALL {
@@ -373,7 +374,7 @@ fn a_replacement_may_be_as_heavy_as_the_capacity() {
             .build();
         for heavier in (0..10).flat_map(|key| [(key, 11), (key, 60), (key, 100)]) {
             (0..10).for_each(|key| cache.insert(key, 10));
-            // Not all of them have been let in.
+            // Not all of them were admitted.
             let Some(old) = cache.peek(&heavier.0) else { continue };
             told.lock().unwrap().clear();
             cache.insert(heavier.0, heavier.1);
@@ -403,8 +404,8 @@ fn entries_do_not_lift_the_capacity() {
     assert!(cache.is_empty());
 }
 
-/// A removal may come upon an entry that its inserter has not queued yet. Such an entry is left for
-/// an eviction; here there is none.
+/// A removal may find an entry that its inserter has not queued yet. It leaves such an entry for an
+/// eviction; here there is none.
 #[test]
 fn entries_that_come_and_go_leave_nothing_behind() {
     for policy in policies() {
@@ -423,8 +424,8 @@ fn entries_that_come_and_go_leave_nothing_behind() {
                 });
             }
         });
-        // While threads are at work one of them may be suspended with all of limbo in hand,
-        // and others be refused. Not for longer than that.
+        // During the run a suspended thread may hold all of limbo, so that others are refused.
+        // After it none is.
         let refusals = cache.stats().refusals;
         for turn in 0..2_000 / SCALE {
             cache.insert(1, turn);
@@ -435,15 +436,15 @@ fn entries_that_come_and_go_leave_nothing_behind() {
     }
 }
 
-/// An entry may end before its inserter has queued it, where only evictions come by, and here there
-/// are none. Of the time of eight threads much is spent suspended at such a place.
+/// An entry may end before its inserter has queued it. Then only an eviction finds it, and here
+/// there is none. Eight threads are often suspended at that point.
 #[test]
 fn entries_that_end_before_they_are_queued_are_dropped() {
     const KEYS: u64 = 4;
     const THREADS: u64 = 8;
     const HEAVY: u64 = 1 << 16;
     let (census, capacity): (_, u64) = (Census::default(), 1 << 26);
-    // A quarter of the capacity, what is resident, and what threads have in hand.
+    // A quarter of the capacity, the residents, and entries held by threads.
     let most = (capacity / 4 / HEAVY + KEYS + 8 * THREADS) as i64;
     for policy in policies() {
         let mut cache: Cache<u64, Tracked<'_>> =
@@ -471,7 +472,7 @@ fn entries_that_end_before_they_are_queued_are_dropped() {
 }
 
 /// Each flush publishes a segment with one entry in it, until there are hardly any left. An
-/// insertion that finds none packs them; a removal does not.
+/// insertion that finds no segment packs them; a removal does not.
 #[test]
 fn what_is_flushed_one_by_one_is_dropped_all_the_same() {
     alone("limits::what_is_flushed_one_by_one_is_dropped_all_the_same", || {
@@ -493,7 +494,7 @@ fn what_is_flushed_one_by_one_is_dropped_all_the_same() {
     });
 }
 
-/// Each flush sends a segment with one slot in it to what is free.
+/// Each flush adds a segment with one slot to the free ones.
 #[test]
 fn what_is_removed_and_flushed_one_by_one_makes_room() {
     alone("limits::what_is_removed_and_flushed_one_by_one_makes_room", || {
@@ -518,7 +519,7 @@ fn what_is_removed_and_flushed_one_by_one_makes_room() {
     });
 }
 
-/// Each thread has segments in hand, and a small cache has few.
+/// Each thread holds segments, and a small cache has few.
 #[test]
 fn more_threads_than_a_small_cache_has_room_for() {
     for policy in policies() {
@@ -530,7 +531,7 @@ fn more_threads_than_a_small_cache_has_room_for() {
             for thread in 0..threads {
                 let (cache, census, together) = (&cache, &census, &together);
                 scope.spawn(move || {
-                    // Everyone has something in hand before anyone ends.
+                    // Every thread holds segments before any ends.
                     for turn in 0..30 {
                         let key = (thread + turn) % 7;
                         cache.insert(key, Tracked::new(census, key));
@@ -549,7 +550,7 @@ fn more_threads_than_a_small_cache_has_room_for() {
     }
 }
 
-/// What threads have in hand that do nothing more is neither kept for ever nor left unused.
+/// Entries and credit of idle threads are neither kept for ever nor left unused.
 #[test]
 fn threads_that_do_nothing_more_keep_no_entry_and_no_room() {
     const IDLE: u64 = if cfg!(miri) { 4 } else { 64 };
@@ -576,8 +577,8 @@ fn threads_that_do_nothing_more_keep_no_entry_and_no_room() {
             idle.iter().take(IDLE as usize).for_each(drop);
             for key in CAPACITY..CAPACITY * 9 {
                 cache.insert(key, key);
-                // Only what is asked for again goes from its small queue to its main one, where
-                // most of what came first is.
+                // Only entries requested again move from its small queue to its main one, which has
+                // most of the first entries.
                 if policy == Policy::S3Fifo {
                     (0..2).for_each(|_| assert_eq!(cache.get(&key), Some(key)));
                 }
@@ -611,7 +612,7 @@ fn eight_threads_never_exceed_the_weight() {
     const CAPACITY: u64 = 1_000_000;
     const HEAVIEST: u64 = 1_000;
     const THREADS: u64 = 8;
-    /// Values that a thread has in hand: the one that it puts in, and those that it drops.
+    /// Values that a thread holds: the one that it inserts, and those that it drops.
     const IN_HAND: u64 = 8;
     /// A quarter of the capacity may wait to be dropped.
     const MOST: u64 = CAPACITY + CAPACITY / 4 + THREADS * IN_HAND * HEAVIEST;
@@ -631,7 +632,7 @@ fn eight_threads_never_exceed_the_weight() {
                     let mut chance = Chance(thread);
                     let (began, mut turn) = (Instant::now(), 0);
                     let is_late = || began.elapsed() > HANG_LIMIT;
-                    // Until who samples has had the processor when it was full.
+                    // Until the sampling thread has run while it was full.
                     while turn < turns(120_000) / SCALE / SCALE || !seen.load(SeqCst) && !is_late()
                     {
                         turn += 1;
@@ -671,9 +672,9 @@ fn eight_threads_never_exceed_the_weight() {
     }
 }
 
-/// So many threads that most are suspended in the middle of an operation, for as long as it takes
-/// the others to replace more than there are slots to spare; and so many slots that none is refused
-/// for what 64 suspended writers have in hand.
+/// So many threads that most are suspended within an operation, long enough for the others to
+/// replace more entries than there are spare slots; and so many slots that the buffers of 64
+/// suspended writers cause no refusal.
 fn sixty_four_threads(policy: Policy, with_listener: bool, batches: bool) {
     const THREADS: u64 = 64;
     const CAPACITY: u64 = 20_000;

@@ -1,5 +1,5 @@
-//! Who is told of what has gone: each residency once, with its cause, by the thread that
-//! ended it, outside all locks.
+//! Calls of the listener: each residency once, with its cause, by the thread that ended it, outside
+//! all locks.
 
 use crate::extent::{HANG_LIMIT, policies, turns};
 use std::cell::{Cell, RefCell};
@@ -38,7 +38,7 @@ impl Ledger {
         self.0.lock().expect("no panic").values().filter(|&&told| told == cause).count() as u64
     }
 
-    /// Residencies of which it has heard that they ended.
+    /// Ended residencies that it was called for.
     fn ended(&self) -> u64 {
         let told = self.0.lock().expect("no panic");
         told.values().filter(|&&cause| cause != Cause::Refused).count() as u64
@@ -87,7 +87,7 @@ fn stress(policy: Policy, capacity: u64, weighted: bool) {
     });
     let stats = cache.stats();
     let told = |cause| ledger.count(cause);
-    // Rivals that lose are counted as removed, and what refusals take out.
+    // Losing rivals and entries removed by refusals count as removed.
     assert_eq!(told(Cause::Size), stats.evictions, "{what}");
     assert_eq!(told(Cause::Refused), stats.refusals, "{what}");
     assert_eq!(
@@ -121,7 +121,7 @@ fn each_residency_is_told_once() {
     }
 }
 
-/// A cache of values that are their weights, and what it tells.
+/// A cache of values that are their weights, and the calls of its listener.
 fn small(policy: Policy, capacity: u64) -> (Cache<u64, u64>, Arc<Mutex<Told>>) {
     let told = Arc::new(Mutex::new(Told::new()));
     let heard = Arc::clone(&told);
@@ -133,7 +133,7 @@ fn small(policy: Policy, capacity: u64) -> (Cache<u64, u64>, Arc<Mutex<Told>>) {
     (cache, told)
 }
 
-/// Those that evict the oldest where nothing is used.
+/// Policies that evict the oldest if nothing is used.
 const OLDEST_FIRST: [Policy; 8] = [
     Policy::S3Fifo,
     Policy::Fifo,
@@ -157,19 +157,19 @@ fn every_operation_tells_its_cause() {
         assert_eq!(cache.remove(&0), Some(2));
         assert!(cache.invalidate(&1) && !cache.invalidate(&1));
         assert_eq!(taken(), [(0, Cause::Removed), (1, Cause::Removed)], "{policy}");
-        // Out of date, whether or not what was to come in its place is admitted.
+        // Stale, whether or not its replacement is admitted.
         cache.insert(2, 31);
         assert_eq!(taken(), [(2, Cause::Replaced), (2, Cause::Refused)], "{policy}");
         assert_eq!(cache.get(&2), None, "{policy}");
-        // Not admitted, and nothing was there.
+        // Not admitted, and the key was absent.
         cache.insert(3, 31);
         assert_eq!(taken(), [(3, Cause::Refused)], "{policy}");
         (10..20).for_each(|key| cache.insert(key, 3));
         cache.insert(20, 3);
-        // S3-FIFO has two queues, and sees to each in turn.
+        // S3-FIFO has two queues, and evicts from each in turn.
         let [oldest, next] = if policy == Policy::S3Fifo { [11, 10] } else { [10, 11] };
         assert_eq!(taken(), [(oldest, Cause::Size)], "{policy}");
-        // One that grows makes room for itself first.
+        // An entry that grows first evicts others.
         cache.insert(15, 6);
         assert_eq!(taken(), [(next, Cause::Size), (15, Cause::Replaced)], "{policy}");
         let left = cache.len();
@@ -184,7 +184,7 @@ fn every_operation_tells_its_cause() {
     }
 }
 
-/// One insertion may evict many, and all of them are told.
+/// One insertion may evict many entries, and all are reported.
 #[test]
 fn an_insertion_tells_all_that_it_evicts() {
     for policy in OLDEST_FIRST.into_iter().skip(1) {
@@ -200,7 +200,7 @@ fn an_insertion_tells_all_that_it_evicts() {
 
 type Home = Arc<OnceLock<Weak<Cache<u64, u64>>>>;
 
-/// A cache whose listener is given the cache.
+/// A cache whose listener has a reference to the cache.
 fn nosy(
     policy: Policy,
     capacity: u64,
@@ -222,7 +222,7 @@ thread_local! {
     static HEARD: RefCell<Told> = const { RefCell::new(Vec::new()) };
 }
 
-/// The listener finds the stripe free, its entry gone, and what it does is told after it.
+/// The listener finds the stripe free and its entry absent; its own removals are reported after it.
 #[test]
 fn a_listener_may_use_the_cache() {
     for policy in policies() {
@@ -267,7 +267,7 @@ fn a_listener_that_always_evicts_comes_to_an_end() {
 
 const PLANNED: &str = "a listener that panics, as planned";
 
-/// Says nothing of panics that are planned.
+/// Prints nothing for planned panics.
 fn quietly() {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -277,15 +277,15 @@ fn quietly() {
     }));
 }
 
-/// A call, how many entries are there after it, and how many it has told of.
+/// A call, the number of entries after it, and the number reported.
 type Call = (&'static str, fn(&Cache<u64, u64>), u64, u64);
 
-/// An operation of many steps takes effect to the last of them; then its first panic goes on.
+/// An operation of many steps completes all of them; then its first panic continues.
 #[test]
 fn no_operation_stops_half_way_when_the_listener_panics() {
     const COUNT: u64 = 1_000;
     quietly();
-    // Of 1,000 entries of which the even ones have expired, in a cache that has no more room.
+    // On 1,000 entries, the even ones expired, in a full cache.
     let calls: [Call; 7] = [
         ("clear", Cache::clear, 0, COUNT),
         ("retain", |cache| cache.retain(|key, _| key % 3 == 0), 167, 833),
@@ -297,7 +297,7 @@ fn no_operation_stops_half_way_when_the_listener_panics() {
     ];
     for (name, call, left, gone) in calls {
         for policy in policies() {
-            // The policies that refuse nothing, so that all of them count the same.
+            // Policies that refuse nothing, so that all count the same.
             if matches!(policy, Policy::WTinyLfu | Policy::Gdsf) {
                 continue;
             }
@@ -414,7 +414,7 @@ fn a_panic_within_a_panic_is_kept_quiet() {
     assert_eq!((told.load(Relaxed), cache.len()), (1, 0));
 }
 
-/// Where a thread is held up in its listener, and who lets it go.
+/// Receives the release of a thread held up in its listener.
 type Stuck = Mutex<Receiver<()>>;
 
 /// A listener that does not return holds up the reported entries, but no thread.
@@ -461,7 +461,7 @@ fn a_listener_that_is_stuck_stops_nobody() {
 }
 
 /// A thread in the listener waits for one that writes, loads and computes the key whose value
-/// it has just put in or taken out, as one does that has a lock which the listener wants.
+/// it has just put in or taken out, like a thread with a lock that the listener needs.
 #[test]
 fn a_listener_is_in_no_writers_way() {
     type Operation = fn(&Cache<u64, u64>);

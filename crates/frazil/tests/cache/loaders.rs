@@ -1,4 +1,4 @@
-//! What loaders are asked for by, and what they bring beside a value.
+//! The queries that loaders take, and what they return beside a value.
 
 use std::error::Error;
 use std::hash::{Hash, Hasher};
@@ -129,7 +129,7 @@ fn lifetime_and_weight_come_with_the_value() {
         }
         assert!(cache.lifetime_left(&4).unwrap() > Duration::from_secs(900), "{policy}");
         assert_eq!(cache.weight(), 307, "{policy}");
-        // Too heavy for the cache: handed out, and not kept.
+        // Too heavy for the cache: returned, and not stored.
         let heavy = || Ok::<_, ()>(Loaded::new(1).weight(1_001));
         assert_eq!(cache.entry(5).or_fetch_blocking(heavy), Ok(1));
         assert_eq!((cache.get(&5), cache.weight()), (None, 307), "{policy}");
@@ -176,7 +176,7 @@ fn each_error_says_how_long_it_is_remembered() {
     assert_eq!(ask(Failure::Busy), (of(Failure::NoSuchRow), 2));
     time.fetch_add(61, Relaxed);
     assert_eq!(ask(Failure::Busy), (of(Failure::Busy), 3));
-    // Of another type: as the cache says.
+    // Another type of error: the cache's setting holds.
     assert!(cache.get_or_fetch_blocking(&2, || Err::<u64, _>(1)).is_err());
     assert!(cache.get_or_fetch_blocking(&2, || Ok::<_, i32>(1)).is_err());
 }
@@ -190,7 +190,7 @@ fn errors_that_would_not_be_remembered_are_refused() {
     assert_eq!(builder.try_build().unwrap_err(), BuildError::NegativeTtlUnshared);
 }
 
-/// Errors of fetches go through `?`, to whatever takes errors, and show what they come from.
+/// Errors of fetches work with `?` into any error type, and show their source.
 #[test]
 fn errors_go_through_question_marks() {
     type Anything = Box<dyn Error + Send + Sync>;

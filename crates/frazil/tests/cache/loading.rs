@@ -1,5 +1,5 @@
-//! One load for each key: who loads, who waits, what is stored, and that nothing is left
-//! in the table of flights whatever becomes of a loader.
+//! One load for each key: who loads, who waits, what is stored, and that nothing is left in the
+//! table of flights, however a loader ends.
 
 use crate::extent::{HANG_LIMIT, policies, turns};
 use std::cell::{Cell, RefCell};
@@ -143,7 +143,7 @@ fn an_error_is_its_callers_and_the_next_loads() {
     assert!(fourth.poll().is_pending());
     broken.set(true);
     assert_eq!(first.poll(), Poll::Ready(Err("broken")));
-    // One is woken, and not the herd.
+    // One waiter is woken, not all.
     assert_eq!((second.wakes(), third.wakes(), fourth.wakes()), (1, 0, 0));
     assert_eq!(second.poll(), Poll::Ready(Err("again")));
     assert_eq!((third.wakes(), fourth.wakes()), (1, 0));
@@ -165,7 +165,7 @@ fn a_cancelled_loader_wakes_the_next_and_a_cancelled_waiter_passes_it_on() {
     let mut fourth = Task::new(cache.get_or_insert_async(&1, async { 4 }));
     assert!(first.poll().is_pending() && second.poll().is_pending() && third.poll().is_pending());
     assert!(fourth.poll().is_pending());
-    // One that was not called leaves without a sound.
+    // A waiter that was not called leaves without waking anyone.
     drop(fourth);
     drop(first);
     assert_eq!((second.wakes(), third.wakes()), (1, 0));
@@ -189,7 +189,7 @@ fn nothing_is_left_when_all_are_cancelled() {
         }
         assert_eq!(cache.flights(), 0);
     }
-    // A newcomer may take a vacant flight before the one who was called.
+    // A new caller may take a vacant flight before the woken waiter.
     let mut first = Task::new(cache.get_or_insert_async(&1, pending()));
     let mut second = Task::new(cache.get_or_insert_async(&1, async { 2 }));
     assert!(first.poll().is_pending() && second.poll().is_pending());
@@ -239,7 +239,7 @@ fn one_that_leaves_does_not_give_away_the_turn_of_another() {
     let newcomer = async move { shared.get_or_insert_async(&1, pending()).await };
     let newcomer = Arc::new(Mutex::new(Box::pin(newcomer)));
     let other = Arc::clone(&newcomer);
-    // The newcomer takes the turn while the third leaves a flight that it has found vacant.
+    // The new caller takes the turn while the third leaves a flight that it found vacant.
     let parting = Parting(Box::new(move || {
         let polled = other.lock().unwrap().as_mut().poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending());
@@ -314,7 +314,7 @@ fn a_write_overtakes_a_load() {
             assert!(before.poll().is_pending());
             write(&cache);
             let mut after = Task::new(cache.get_or_insert_async(&1, async { 30 }));
-            // Neither waits for what is out of date nor hears of it.
+            // Neither waits for the stale value nor gets it.
             match left {
                 Some(10) => assert!(after.poll().is_pending()),
                 left => assert_eq!(after.poll(), Poll::Ready(left.unwrap_or(30))),
@@ -390,7 +390,7 @@ thread_local! {
     static ON_HASH: RefCell<Option<(u64, Act)>> = const { RefCell::new(None) };
 }
 
-/// A key that does as it was told when it is hashed.
+/// A key whose hash runs `ON_HASH`.
 #[derive(Clone, PartialEq, Eq)]
 struct Busy(u64);
 
@@ -406,14 +406,14 @@ impl Hash for Busy {
     }
 }
 
-/// The hash of the victim that goes while a load is stored runs on the thread that stores.
+/// The hash of the victim evicted for a loaded value runs on the storing thread.
 #[test]
 fn what_is_written_while_a_load_is_stored_outlasts_it() {
     let acts: [fn(&Cache<Busy, u64>); 4] = [
         |cache| _ = cache.invalidate(&Busy(9)),
         |cache| cache.insert(Busy(9), 90),
         |cache| cache.clear(),
-        // Would wait for the very flight that is being stored.
+        // Would wait for the same flight that is being stored.
         |cache| assert_eq!(cache.get_or_insert_with(&Busy(9), || 99), 99),
     ];
     for policy in [Policy::Fifo, Policy::Clock { bits: 1 }, Policy::Mobius] {
@@ -468,13 +468,13 @@ fn futures_and_caches_may_be_sent() {
     }
     let cache = small();
     assert_eq!(block_on(sent(cache.get_or_insert_async(&1, async { 2 }))), 2);
-    // What can be sent and not shared makes a cache that can be sent and not shared.
+    // Values that can be sent but not shared make a cache that can be sent but not shared.
     let cache: Cache<u64, Cell<u64>> = sent(Cache::builder(10).build());
     assert_eq!(cache.get_or_insert_with(&1, || Cell::new(3)).get(), 3);
 }
 
-/// Sources that change and fail, with every operation on few keys. Nobody is shown what was
-/// out of date when they asked.
+/// Sources that change and fail, with every operation on few keys. No caller gets a value that was
+/// stale when it asked.
 #[test]
 fn no_load_brings_back_what_was_out_of_date() {
     const KEYS: u64 = 5;
@@ -483,7 +483,7 @@ fn no_load_brings_back_what_was_out_of_date() {
     let counts = || -> Vec<AtomicU64> { (0..KEYS).map(|_| AtomicU64::new(0)).collect() };
     for capacity in [2, 100] {
         let cache: Small = Cache::builder(capacity).build();
-        // By key: what the source has, and what it had when a write to the cache was over.
+        // By key: the source's value, and its value when a write to the cache was over.
         let (source, known) = (counts(), counts());
         let read = |key: u64| source[key as usize].load(SeqCst);
         std::thread::scope(|scope| {
@@ -538,7 +538,7 @@ fn no_load_brings_back_what_was_out_of_date() {
     }
 }
 
-/// Values that are counted, through loads, computations and panics of all the user's code.
+/// Counted values, through loads, computations and panics of all user code.
 #[test]
 fn panics_anywhere_leave_nothing_behind() {
     quietly();
@@ -593,7 +593,7 @@ fn panic_in(policy: Policy, in_drop: bool) {
     }
     assert!(panics > turn_count / 10, "{panics}");
     drop(cache);
-    // A function whose local variable panics when it is dropped forgets what it was
-    // about to return: the compiler's doing.
+    // A function whose local variable panics when it is dropped forgets its return value, because
+    // of the compiler.
     assert!(census.living() == 0 || in_drop && census.living() > 0, "{policy}");
 }

@@ -1,4 +1,4 @@
-//! Policies under a lock: what their promotions and their shards change, and what not.
+//! Policies under a lock: what their promotions and shards change, and what they do not.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Barrier;
@@ -10,7 +10,7 @@ use frazil_policy::Rng;
 
 const CAPACITY: u64 = 5_000;
 const KEYS: f64 = 50_000.0;
-/// Enough that what a cold cache misses is a small part.
+/// Enough that the misses of a cold cache are a small part.
 const REQUESTS: usize = 400_000;
 
 /// Keys of a popularity that falls about as Zipf's does.
@@ -30,8 +30,8 @@ fn replay<S: BuildHasher>(cache: &Cache<u64, u64, S>, keys: impl Iterator<Item =
     misses
 }
 
-/// Policies that identify objects by nothing but their places, so that the seed of the hash
-/// changes nothing.
+/// Policies that identify objects only by their places, so that the seed of the hash changes
+/// nothing.
 const WITHOUT_HASHES: [Policy; 6] = [
     Policy::Lru,
     Policy::LruProb { q: 0.5, seed: 1 },
@@ -41,7 +41,7 @@ const WITHOUT_HASHES: [Policy; 6] = [
     Policy::Hyperbolic { seed: 1 },
 ];
 
-/// An experiment has them under a lock; S3-FIFO's ghost goes by hashes, so these are equal.
+/// An experiment runs them under a lock; S3-FIFO's ghost uses hashes, so these are equal.
 #[test]
 fn under_a_lock_the_lock_free_policies_miss_as_often() {
     for policy in ["fifo", "clock", "clock:bits=2", "mobius", "s3-fifo"] {
@@ -86,16 +86,17 @@ fn two_threads_that_leave_promotions_out_miss_hardly_more_often() {
     }
 }
 
-/// How many points more two threads miss with adaptive promotion than with hits that wait.
+/// Percentage points by which two threads miss more with adaptive promotion than with hits that
+/// wait.
 fn two_threads(capacity: u64) -> f64 {
     let setups = [(Policy::Lru, Promotion::EveryHit), (Policy::Lru, Promotion::Adaptive)];
     let [waiting, adaptive] = setups.map(|(policy, promotion)| {
         let cache = Cache::builder(capacity).policy(policy).promotion(promotion).build();
-        // Side by side, or what they miss would depend on who is ahead, by how much of it.
+        // In step, because otherwise the misses would depend on how far one thread is ahead.
         let step = capacity as usize / 10;
         let barrier = Barrier::new(2);
         let misses: u64 = std::thread::scope(|scope| {
-            // Keys of each thread's own: two that miss one key at once would both count.
+            // Each thread has its own keys: two threads that miss one key at once would both count.
             let replay = |thread| {
                 let (cache, barrier) = (&cache, &barrier);
                 scope.spawn(move || {
@@ -120,7 +121,7 @@ fn two_threads(capacity: u64) -> f64 {
 fn shards_hold_the_capacity_together_and_miss_hardly_more_often() {
     for policy in [Policy::Lru, Policy::Arc, Policy::WTinyLfu, Policy::TwoQueue] {
         let [whole, sharded] = [1, 8].map(|shards| {
-            // The hash decides how even the shards are, and what a sketch confuses.
+            // The hash decides how even the shards are, and which keys a sketch confuses.
             let mut cache = Cache::builder(CAPACITY)
                 .policy(policy)
                 .shards(shards)

@@ -1,7 +1,7 @@
-//! The cache from outside, a file for what it promises.
+//! The cache from outside, a file for each kind of promise.
 //!
-//! One program, because each of them would compile the same caches again. What counts memory or
-//! events of a whole process is a program of its own (`alone/`).
+//! One program, because several would each compile the same caches again. Tests that count memory
+//! or events of a whole process are separate programs (`alone/`).
 #![cfg(not(any(loom, shuttle)))]
 
 // A cache of numbers, which most tests have, is compiled and optimised there.

@@ -21,7 +21,7 @@ fn validate<K: Hash + Eq, V, S: BuildHasher>(cache: &mut Cache<K, V, S>) {
 fn get_many_answers_as_gets_do() {
     for policy in policies() {
         for count in [0, 1, 15, 16, 17, 32, 1_000] {
-            // Two caches that are used alike, the one by batches.
+            // Two caches used alike, one of them by batches.
             let [mut one, mut many]: [Cache<u64, String, Hashes>; 2] = [(); 2].map(|()| {
                 Cache::builder(500).policy(policy).with_hasher(Hashes::default()).build()
             });
@@ -83,7 +83,7 @@ fn retain_keeps_what_it_should() {
     }
 }
 
-/// The judge may use the cache: what it puts in the place of what it condemns stays.
+/// The closure may use the cache: its replacement of an entry that it rejects stays.
 #[test]
 fn retain_removes_no_newer_value_than_it_judged() {
     for policy in policies() {
@@ -102,8 +102,8 @@ fn retain_removes_no_newer_value_than_it_judged() {
     }
 }
 
-/// Each key has one writer, which writes rising even numbers, and sometimes an odd one. What
-/// retain takes away is odd; so an even value is there until its writer replaces it.
+/// Each key has one writer, which writes rising even numbers, and sometimes an odd one. `retain`
+/// removes odd ones, so an even value is present until its writer replaces it.
 #[test]
 fn retain_among_writers_takes_nothing_else() {
     for policy in policies() {
@@ -151,7 +151,8 @@ fn retain_among_writers_takes_nothing_else() {
     }
 }
 
-/// The table is replaced between two judgements, by whom the judge calls and by another thread.
+/// The table is replaced between two calls of the closure, by the closure itself and by another
+/// thread.
 #[test]
 fn retain_judges_once_what_stays_while_the_table_grows() {
     const THERE: u64 = 200;
@@ -171,7 +172,7 @@ fn retain_judges_once_what_stays_while_the_table_grows() {
             if beside {
                 scope.spawn(|| add(COMES));
             }
-            // Once at least: all may have come before the first pass.
+            // At least once: all may be inserted before the first pass.
             while passes == 0 || come.load(SeqCst) < THERE + COMES {
                 let mut judged = [0; THERE as usize];
                 cache.retain(|&key, _| {
@@ -179,7 +180,7 @@ fn retain_judges_once_what_stays_while_the_table_grows() {
                         judged[key as usize] += 1;
                         add(if beside { 0 } else { COMES / THERE });
                     }
-                    // One in three goes, in the first pass.
+                    // One in three is removed, in the first pass.
                     key >= THERE || key % 3 != 0
                 });
                 for (key, times) in (0..THERE).zip(judged) {
@@ -198,8 +199,8 @@ fn retain_judges_once_what_stays_while_the_table_grows() {
     }
 }
 
-/// Of a key that is replaced meanwhile the old value is judged, or the new one, or neither; and
-/// what goes was condemned as it was.
+/// For a key that is replaced meanwhile the closure sees the old value, the new one, or neither;
+/// and a removed value was the rejected one.
 #[test]
 fn retain_judges_at_most_once_what_is_replaced_meanwhile() {
     const KEYS: u64 = 300;

@@ -1,5 +1,4 @@
-//! Code of the user's that runs inside the cache: it may call the cache, panic, or answer
-//! as it likes.
+//! User code inside the cache: it may call the cache, panic, or return anything.
 
 use crate::extent::{HANG_LIMIT, policies, turns};
 use std::cell::Cell;
@@ -19,7 +18,7 @@ const TURNS: u64 = if cfg!(miri) { 30 } else { 20_000 };
 const MANY: u64 = if cfg!(miri) { 200 } else { 2_000 };
 
 thread_local! {
-    /// How deep the calls of the user's code into the cache are.
+    /// Depth of the calls of user code into the cache.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
@@ -32,7 +31,7 @@ fn nested(work: impl FnOnce()) {
     }
 }
 
-/// Where the numbers begin of the entries that are put in by one or the other.
+/// First numbers of the entries that each of the methods inserts.
 const CLONE: u64 = 1_000;
 const EQ: u64 = 2_000;
 const HASH: u64 = 3_000;
@@ -52,7 +51,7 @@ impl Nosy {
 
     fn visit(&self, work: impl FnOnce(&Cache<Nosy, Nosy>, &dyn Fn(u64) -> Nosy)) {
         assert!(*self.alive);
-        // It has gone when the test has ended.
+        // It no longer exists after the test's end.
         let Some(home) = self.home.upgrade() else { return };
         nested(|| work(&home, &|number| Nosy::new(number, &self.home)));
     }
@@ -72,7 +71,7 @@ impl PartialEq for Nosy {
     fn eq(&self, other: &Self) -> bool {
         self.visit(|home, new| {
             home.get(&new(other.number + 1));
-            // Not one that is being removed: a removal would never come to an end.
+            // Not the one being removed: the removal would never end.
             home.insert(new(EQ + other.number % 8), new(1));
         });
         self.number == other.number
@@ -130,13 +129,13 @@ fn clone_eq_hash_and_drop_may_use_the_cache() {
                 });
             }
         });
-        // Nobody finds it from here on, so it is at rest.
+        // No look-up finds it from here on, so it is at rest.
         let mut cache = Arc::into_inner(cache).expect("the threads have ended");
         cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
     }
 }
 
-/// A value that empties its cache while it is cloned, and looks whether it is there still.
+/// A value that empties its cache while it is cloned, and checks that it still exists.
 struct Last {
     home: Weak<Cache<u64, Last>>,
     dropped: Arc<AtomicU64>,
@@ -155,7 +154,7 @@ impl Clone for Last {
             // A look-up and a removal, each of which must leave the outer one's entry alone.
             home.contains_key(&1);
             assert!(home.invalidate(&0));
-            // Enough to reclaim whatever may be reclaimed, many times.
+            // Enough to reclaim everything reclaimable, many times.
             (1..MANY).for_each(|key| home.insert(key, Last::new(&self.home)));
             assert_eq!(self.dropped.load(Relaxed), 0, "dropped while it is being cloned");
         });
@@ -182,7 +181,7 @@ fn what_a_look_up_reads_outlives_what_is_called_within_it() {
     }
 }
 
-/// Whatever is called panics once in a while, in every place where the cache calls it.
+/// User code panics now and then, at every place where the cache calls it.
 #[test]
 fn panics_lose_nothing_and_drop_nothing_twice() {
     quietly();
@@ -207,7 +206,7 @@ fn a_weigher_that_panics_leaves_a_load_of_the_key_as_it_was() {
     assert_eq!((loaded, cache.peek(&1)), (7, Some(7)));
 }
 
-/// Nothing that is out of date is found after a `clear` that panics, but what cannot be hashed.
+/// After a `clear` that panics no stale entry is found except one that cannot be hashed.
 #[test]
 fn clear_goes_on_whatever_panics() {
     quietly();
@@ -223,7 +222,7 @@ fn clear_goes_on_whatever_panics() {
             let outcome = catch_unwind(AssertUnwindSafe(|| cache.clear()));
             let unburnt = FUSE.replace(0);
             assert_eq!(outcome.is_err(), unburnt == 0, "{policy}, {fuse}");
-            // It may have been a hash, without which the word is not found.
+            // The panic may have been in a hash, without which the word is not found.
             assert!(cache.len() <= 1, "{policy}, {fuse}: {}", cache.len());
             cache.validate().unwrap_or_else(|found| panic!("{policy}, {fuse}:\n{found}"));
             drop(cache);
@@ -260,7 +259,7 @@ fn panic_in(policy: Policy) {
         }
     }
     assert!(panics > TURNS / 10, "{panics}");
-    // These weigh a newcomer against what would go for it.
+    // These compare a new entry with its victims.
     let may_refuse = matches!(policy, Policy::WTinyLfu | Policy::Gdsf | Policy::LaCache { .. });
     assert!(may_refuse || cache.stats().refusals == 0, "{policy}");
     cache.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
@@ -268,7 +267,7 @@ fn panic_in(policy: Policy) {
     assert_eq!(census.living(), 0, "{policy}");
 }
 
-/// A hasher that does not answer the same twice.
+/// A hasher that does not return the same twice.
 #[derive(Default)]
 struct Fickle(AtomicU64);
 
@@ -293,7 +292,7 @@ impl Hasher for FickleHasher {
     }
 }
 
-/// A bad hash may hide entries, and must do no worse.
+/// A bad hash may hide entries, but must do nothing worse.
 #[test]
 fn a_hash_that_changes_shows_no_dead_entry() {
     for policy in policies() {
@@ -355,7 +354,7 @@ fn threads_may_use_the_cache_while_their_variables_are_destroyed() {
 
 type Call = fn(&Cache<u64, u64>);
 
-/// What a cache can be asked to do, of which most read the clock.
+/// Operations of a cache, most of which read the clock.
 const CALLS: [(&str, Call); 14] = [
     ("insert", |cache| cache.insert(100, 1)),
     ("replace", |cache| cache.insert(1, 2)),
@@ -373,7 +372,7 @@ const CALLS: [(&str, Call); 14] = [
     ("freeze", |cache| _ = (cache.freeze(0.5), cache.thaw())),
 ];
 
-/// Policies that ask for the time, and two that do not.
+/// Policies that read the time, and two that do not.
 fn policies_with_time() -> Vec<Policy> {
     let is_one = |policy: &Policy| {
         matches!(policy, Policy::Mad { .. } | Policy::Lhd { .. } | Policy::Mobius | Policy::Lru)
@@ -383,7 +382,7 @@ fn policies_with_time() -> Vec<Policy> {
     Policy::ALL.into_iter().filter(is_one).chain(named).collect()
 }
 
-/// A cache of eight that has learnt a little, with a clock that runs `work` at each reading.
+/// A cache of eight entries with some history, with a clock that runs `work` at each reading.
 fn ticking(policy: Policy, work: impl Fn() + Send + Sync + 'static) -> Cache<u64, u64> {
     let ticks = AtomicU64::new(0);
     let freezes = Cache::<u64, u64>::builder(8).policy(policy).freezing(Freezing::ByHand);
@@ -402,7 +401,7 @@ fn ticking(policy: Policy, work: impl Fn() + Send + Sync + 'static) -> Cache<u64
     cache
 }
 
-/// A clock may panic whenever it is read: what was to be done is not done, or done.
+/// A clock may panic whenever it is read: the operation is then done completely or not at all.
 #[test]
 fn a_clock_that_panics_loses_nothing() {
     quietly();
@@ -416,7 +415,7 @@ fn a_clock_that_panics_loses_nothing() {
                 let unburnt = FUSE.replace(0);
                 assert_eq!(outcome.is_err(), unburnt == 0, "{what}");
                 cache.validate().unwrap_or_else(|found| panic!("{what}:\n{found}"));
-                // Whatever is there can go.
+                // Every present entry can be evicted.
                 (1_000..1_100).for_each(|key| cache.insert(key, key));
                 assert!(cache.len() <= 8, "{what}");
                 cache.validate().unwrap_or_else(|found| panic!("{what}, later:\n{found}"));
@@ -428,11 +427,11 @@ fn a_clock_that_panics_loses_nothing() {
     }
 }
 
-/// A clock may use the cache whose clock it is, whenever it is read.
+/// A clock may use its own cache whenever it is read.
 #[test]
 fn a_clock_may_use_the_cache() {
     let (begins, begun) = channel();
-    // Apart, so that a call that waits for itself is told from one that takes long.
+    // In its own thread, to distinguish a call that waits for itself from a slow one.
     let calls = std::thread::spawn(move || {
         for (name, call) in CALLS {
             for policy in policies_with_time() {

@@ -1,5 +1,5 @@
-//! Code of the user's that the cache calls while a key is loaded or computed, and that asks for
-//! that very key: it never waits for itself.
+//! User code that the cache calls while a key is loaded or computed, and that requests the same
+//! key: it never waits for itself.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{Hash, Hasher};
@@ -15,7 +15,7 @@ use crate::extent::HANG_LIMIT;
 use crate::fused::quietly_when;
 use frazil::{Cache, Compute, Equivalent, Fetching, OnError, Policy, ToKey};
 
-/// Who asks, called by the cache.
+/// The user code that requests the key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Who {
     Hash,
@@ -30,7 +30,7 @@ enum Who {
     Backend,
     NegativeTtl,
     ToKey,
-    /// Not when it likes: what has gone is dropped when nobody has the turn.
+    /// Not in every call: removed values are dropped when nobody has the turn.
     ValueDrop,
 }
 
@@ -52,7 +52,7 @@ const WHO: [Who; 12] = [
 type Asking = Rc<dyn Fn()>;
 
 thread_local! {
-    /// Who is to ask, and at which of its calls.
+    /// Which code requests the key, and at which of its calls.
     static PLAN: Cell<Option<(Who, u32)>> = const { Cell::new(None) };
     static ASKING: RefCell<Option<Asking>> = const { RefCell::new(None) };
 }
@@ -108,7 +108,7 @@ impl Clone for Value {
     }
 }
 
-/// What is equivalent to a key.
+/// A query equivalent to a key.
 struct Query(u64);
 
 impl Hash for Query {
@@ -135,7 +135,7 @@ impl ToKey<Key> for Query {
 type Tested = Cache<Key, Value>;
 type Call = (&'static str, fn(&Tested));
 
-/// Ways to ask for the key; each is tried within each.
+/// Ways to request the key; each is tried within each.
 const CALLS: [Call; 10] = [
     ("load", |cache| _ = cache.get_or_insert_with(&Key(1), || Value(1))),
     ("fetch", |cache| _ = cache.get_or_fetch_blocking(&Key(1), || Ok::<_, ()>(Value(1)))),
@@ -233,7 +233,8 @@ fn mad() -> Policy {
     "mad".parse().expect("a policy")
 }
 
-/// Each call of each kind in turn asks; how many of them did, and how many had to panic.
+/// Each call of each kind requests the key in turn; returns how many did, and how many had to
+/// panic.
 fn ask_from(
     who: Who,
     (name, outer): Call,
@@ -295,7 +296,7 @@ fn who_asks_for_the_key_that_is_loaded_never_waits_for_itself() {
     }
 }
 
-/// Entries that are over are taken out and dropped by writers: never by one that has the turn.
+/// Writers remove and drop ended entries, but never a writer that has the turn.
 fn ask_from_what_is_over((name, outer): Call, (inner_name, inner): Call, is_stale: bool) {
     let what = format!("{inner_name} in {name}, stale: {is_stale}");
     let seconds = Arc::new(AtomicU64::new(0));
@@ -311,7 +312,7 @@ fn ask_from_what_is_over((name, outer): Call, (inner_name, inner): Call, is_stal
     }
     let within = Rc::downgrade(&cache);
     ASKING.set(Some(Rc::new(move || inner(&within.upgrade().expect("in use")))));
-    // One of those that a writer's share brings at once: calls drop a few values of their own.
+    // One of those in a writer's share: calls also drop a few values of their own.
     PLAN.set(Some((Who::ValueDrop, 30)));
     let calls = || {
         for _ in 0..20 {

@@ -1,12 +1,11 @@
-//! Tests in a process of their own, which is this program again with one test alone.
+//! Tests in their own process, which runs this program with a single test.
 
 use std::process::Command;
 
 /// Set in a process that is to run one test.
 const ALONE: &str = "FRAZIL_TEST_ALONE";
 
-/// Runs the work of a test, named as the program lists it, in a process of its own; Miri starts
-/// none.
+/// Runs the work of a test, named as the program lists it, in its own process; Miri starts none.
 ///
 /// For what the system does to a whole process, and for tests of a single thread with very many
 /// heavy fences: each interrupts every core that runs a thread of the process, 45 us instead of 4

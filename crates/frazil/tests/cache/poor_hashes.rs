@@ -1,11 +1,11 @@
-//! Hashers that do next to nothing: a look-up compares no more keys for it.
+//! Hashers that hardly mix: look-ups compare no more keys with them.
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 use frazil::Cache;
 
-/// Fewer than 16 bits have numbers for, because one of the hashers leaves no more of them.
+/// Fewer than 2^16, because one of the hashers leaves only 16 bits.
 const ENTRIES: u64 = if cfg!(miri) { 200 } else { 20_000 };
 
 thread_local! {

@@ -1,7 +1,7 @@
-//! What the system does to a process: it forbids a call that worked, or doubles the process.
+//! What the system does to a process: it forbids a call that worked, or forks the process.
 //!
-//! Either can't be taken back, so each of these tests runs in a process of its own, which is this
-//! program again, with that test alone.
+//! Neither can be undone, so each of these tests runs in its own process, which runs this program
+//! with that test alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -16,7 +16,7 @@ use crate::tracked::{Census, Chance, Tracked};
 use frazil::{Cache, Freezing, Policy};
 
 const CAPACITY: u64 = 2_000;
-/// Slots that wait for a reclamation, and those that threads have in hand.
+/// Slots that wait for a reclamation, and those in threads' buffers.
 const WAITING: u64 = 1_000;
 fn fill<'c>(cache: &Cache<u64, Tracked<'c>>, census: &'c Census, keys: std::ops::Range<u64>) {
     for key in keys {
@@ -67,9 +67,9 @@ fn a_sandbox_that_forbids_membarrier_costs_no_insertion() {
     });
 }
 
-/// Doubles the process, and has the other one do `work`. What that came to.
+/// Forks the process, and runs `work` in the child. Returns whether that succeeded.
 fn fork(work: impl FnOnce()) -> bool {
-    // SAFETY: the child runs `work`, which the tests see to that it can, and ends.
+    // SAFETY: the child runs `work`, which the tests choose so that it can, and ends.
     match unsafe { libc::fork() } {
         0 => {
             let outcome = catch_unwind(AssertUnwindSafe(work));
@@ -79,7 +79,7 @@ fn fork(work: impl FnOnce()) -> bool {
         child => {
             let begun = Instant::now();
             let mut status = 0;
-            // SAFETY: both calls are about a child of this process.
+            // SAFETY: both calls concern a child of this process.
             unsafe {
                 while libc::waitpid(child, &raw mut status, libc::WNOHANG) == 0 {
                     if begun.elapsed() > HANG_LIMIT {
@@ -107,8 +107,8 @@ impl Clone for Stops<'_> {
     }
 }
 
-/// In the child there is none of the threads that read, and nothing that they read is wanted; but
-/// what the thread that forks has pinned is.
+/// In the child none of the reading threads exists, and their entries are not needed; but those
+/// pinned by the forking thread are.
 #[test]
 fn a_process_that_forks_while_others_read_refuses_nothing() {
     alone("processes::a_process_that_forks_while_others_read_refuses_nothing", || {
@@ -125,7 +125,7 @@ fn a_process_that_forks_while_others_read_refuses_nothing() {
             std::thread::scope(|scope| {
                 let (cache, stop, here) = (&cache, &stop, arrived.clone());
                 scope.spawn(move || {
-                    // More than are named one by one.
+                    // More entries than a thread names one by one.
                     let pin = cache.pin();
                     assert!((0..100).all(|key| pin.get(&key).is_some()));
                     *stop.lock().unwrap() = Some((here, held));
@@ -169,7 +169,7 @@ fn a_process_that_forks_while_others_write_lets_its_table_grow() {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for (number, cache) in (0..).zip(&caches) {
-                    // However fast it fills: there are to be children.
+                    // However fast it fills, some children must be forked.
                     while children.load(SeqCst) < number / 4 {
                         std::thread::yield_now();
                     }
@@ -203,7 +203,7 @@ fn a_process_that_forks_while_others_write_lets_its_table_grow() {
     });
 }
 
-/// The thread that freezes is not there, and is not waited for; there may be another.
+/// In the child the freezing thread is missing, and nothing waits for it; another may be started.
 #[test]
 fn a_process_that_forks_is_rid_of_the_thread_that_freezes() {
     alone("processes::a_process_that_forks_is_rid_of_the_thread_that_freezes", || {

@@ -1,5 +1,4 @@
-//! The page for Prometheus, read back by a reader that knows the format's rules and
-//! nothing of ours.
+//! The page for Prometheus, parsed by a reader that knows only the format's rules.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Barrier;
@@ -11,7 +10,7 @@ use frazil::{Cache, Freezing, FreezingPhase, Policy};
 /// Metric, then label `cache`, then value.
 type Samples = BTreeMap<String, BTreeMap<String, f64>>;
 
-/// A name, as the format's grammar has it.
+/// A valid name of the format's grammar.
 fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
@@ -128,8 +127,8 @@ fn every_count_is_there_under_its_name() {
     assert_eq!(value("expirations_total"), 1);
     assert_eq!((value("entries"), value("weight"), value("capacity")), (4, 12, 15));
     assert_eq!(value("reserved_bytes"), cache.reserved_bytes() as u64);
-    // As many metrics as there are counts (of those the debug form tells), four gauges, seven
-    // that fetches tell, and three histograms.
+    // As many metrics as there are counts (in the debug form), four gauges, seven of fetches, and
+    // three histograms.
     let counts = format!("{:?}", cache.stats()).matches(": ").count();
     let is_plain = |name: &&String| !name.contains("_bucket") && !name.ends_with("_sum");
     assert_eq!(samples.keys().filter(is_plain).count(), counts + 4 + 7 + 3);
@@ -165,7 +164,7 @@ fn refusals_and_what_waits_are_told() {
         Cache::builder(100).weigher(|_, text: &String| text.len() as u64).build();
     cache.insert(1, "x".repeat(101));
     (0..64).for_each(|key| cache.insert(key, "x".to_owned()));
-    // What it shows waits for it.
+    // Entries that it shows wait for it.
     let pin = cache.pin();
     assert!(pin.get(&1).is_some());
     (0..64).for_each(|key| _ = cache.invalidate(&key));
@@ -192,7 +191,7 @@ fn loads_are_told_and_their_time_is_in_seconds() {
     assert!(seconds >= 0.002);
 }
 
-/// A counter that goes down, even by one and for a moment, is taken for one that began again.
+/// A counter that goes down, even by one and for a moment, is taken for a restarted one.
 #[test]
 fn counters_do_not_go_down_while_requests_wait_for_a_load() {
     let cache: Cache<u64, u64> = Cache::builder(100).build();
@@ -216,7 +215,7 @@ fn counters_do_not_go_down_while_requests_wait_for_a_load() {
         done.wait();
         waiters.into_iter().for_each(|waiter| assert_eq!(waiter.join().unwrap(), 1));
         let after = page();
-        // Those that found it stored when they came to wait count as hits.
+        // Callers that found it stored when they began to wait count as hits.
         assert!(cache.stats().misses < 5);
         for (name, caches) in before.iter().filter(|(name, _)| name.ends_with("_total")) {
             assert!(caches["c"] <= after[name]["c"], "{name}");

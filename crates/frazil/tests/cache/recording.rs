@@ -1,5 +1,5 @@
-//! What is recorded, simulated: as many misses as the cache had, and in a sample about as
-//! many; and the file, whatever happens to it.
+//! Recordings, simulated: as many misses as the cache had, and in a sample about as many; and the
+//! file, whatever happens to it.
 
 #![cfg(not(any(loom, shuttle, miri)))]
 
@@ -22,7 +22,7 @@ fn cache(capacity: u64, policy: Policy) -> Tested {
     Cache::builder(capacity).policy(policy).with_hasher(Simulated::default()).build()
 }
 
-/// A file that is gone when this is.
+/// A file that is removed when this is dropped.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -45,10 +45,10 @@ fn recorded(path: &Path) -> (Trace, Recording) {
     (loaded.trace, loaded.origin.recording.unwrap())
 }
 
-/// Requests after which the writer is given the time to read a log, at a rate of 1.
+/// Requests after which the writer gets time to read a log, at a rate of 1.
 const PACE: usize = 4_000;
 
-/// `get`, and what misses is inserted. How many missed.
+/// Gets, and inserts after misses. Returns the number of misses.
 fn replay(cache: &Tested, trace: &Trace, pace: usize, pause: Duration) -> u64 {
     let mut misses = 0;
     for (request, &id) in trace.ids.iter().enumerate() {
@@ -69,8 +69,8 @@ fn misses(trace: &Trace, policy: Policy, capacity: u64, unit: Unit) -> u64 {
     sweep(trace, &[cell], &SweepOptions { unit, ..SweepOptions::default() }, &|_| ())[0].misses()
 }
 
-/// What `replay` gives and nothing of which was lost. It pauses for what writes the file, longer
-/// each time, as a machine with other things to do may keep that from its work.
+/// The result of a `replay` without lost records. It pauses for the writer, longer each time,
+/// because a busy machine may keep the writer from its work.
 fn without_loss<R>(replay: impl Fn(&Path, Duration) -> (Recorded, R)) -> (Temporary, Recorded, R) {
     for turn in 0..10 {
         let file = Temporary::new();
@@ -82,7 +82,7 @@ fn without_loss<R>(replay: impl Fn(&Path, Duration) -> (Recorded, R)) -> (Tempor
     panic!("something was lost each time");
 }
 
-/// Of the operation, size and object of each record, objects in order of appearance.
+/// Operation, size and object of each record, objects numbered by appearance.
 fn rows(trace: &Trace) -> Vec<(Operation, u64, u32)> {
     let row = |index: usize| {
         let size = trace.sizes.get(index).unwrap_or(0);
@@ -96,8 +96,8 @@ fn rows(trace: &Trace) -> Vec<(Operation, u64, u32)> {
 fn the_recorded_misses_as_often_as_the_cache_did() {
     let trace =
         load("zipf:0.8:objects=20K:requests=100K:seed=5", &Default::default()).unwrap().trace;
-    // S3-FIFO's ghost and W-TinyLFU's sketch go by parts of hashes, and others than the cache's
-    // are in the file.
+    // S3-FIFO's ghost and W-TinyLFU's sketch use parts of hashes, and the file's hashes are not the
+    // cache's.
     let by_hash = [Policy::S3Fifo, Policy::WTinyLfu];
     for policy in policies().into_iter().filter(|policy| !by_hash.contains(policy)) {
         let (file, summary, missed) = without_loss(|file, pause| {
@@ -128,7 +128,7 @@ fn weights_are_the_sizes_of_the_recorded() {
             .build();
         let recording = cache.record(file, 1.0).unwrap();
         let missed = replay(&cache, &trace, PACE, pause);
-        // Through a pin it is the same.
+        // Requests through a pin give the same.
         let mut hits = 0;
         for keys in (0..20_000).collect::<Vec<u64>>().chunks(PACE) {
             std::thread::sleep(pause);
@@ -146,7 +146,7 @@ fn weights_are_the_sizes_of_the_recorded() {
         ..Trace::default()
     };
     assert_eq!(misses(&replayed, Policy::Mobius, 50_000, Unit::Bytes), missed);
-    // Those that hit have their weights, which the trace has seen; the others none.
+    // Hits have their weights, which the trace knows; other gets have none.
     let unknown = again.sizes.iter().skip(trace.len()).filter(|&size| size == 1).count() as u64;
     assert!((20_000 - hits..20_000 - hits + 300).contains(&unknown), "{unknown} of {hits}");
 }
@@ -176,17 +176,17 @@ fn a_sample_misses_about_as_often() {
     assert!((sampled - full).abs() < 0.02, "{sampled}, not {full}");
 }
 
-/// Returns when the coarse clock has ticked: what is noted from here on is dated later than what
-/// was before, on whatever thread.
+/// Returns when the coarse clock has ticked: later records have later times than earlier ones, on
+/// any thread.
 fn let_a_tick_pass() {
     std::thread::sleep(Duration::from_millis(20));
 }
 
-/// Every operation of which there is a record, and those of which there is none.
+/// Every operation with a record, and those without one.
 fn operate(cache: &Tested) {
     cache.get(&0);
     cache.pin().get(&0);
-    // Misses that wait for their insertions, on whatever thread.
+    // Misses that wait for their insertions, on any thread.
     cache.get(&1);
     cache.pin().get(&2);
     let_a_tick_pass();
@@ -200,12 +200,12 @@ fn operate(cache: &Tested) {
     cache.insert(3, 5_000);
     cache.remove(&1);
     cache.invalidate(&9);
-    // Nothing of these.
+    // These leave no record.
     cache.peek(&0);
     cache.contains_key(&0);
     cache.pin().peek(&0);
     cache.iter().count();
-    // One that is removed before it is inserted, and one that is never.
+    // One removed before it is inserted, and one never inserted.
     cache.get(&4);
     cache.remove(&4);
     cache.insert(4, 40);
@@ -295,7 +295,7 @@ fn what_cannot_be_is_refused() {
     assert_eq!(error.kind(), ErrorKind::NotFound);
     #[cfg(target_os = "linux")]
     {
-        // Nothing can be written there: said at the latest in the end.
+        // Nothing can be written there: an error at the latest at the end.
         let failed = cache.record("/dev/full", 1.0).and_then(frazil::Recording::finish);
         assert_eq!(failed.unwrap_err().kind(), ErrorKind::StorageFull);
     }
@@ -338,7 +338,7 @@ fn many_threads_are_put_in_order() {
     let gets = trace.len() - trace.operations.iter().filter(|&&o| o != Operation::Get).count();
     // Notes of gets and of insertions.
     let at_most = gets as u64 + summary.lost;
-    // Each key is asked for equally often, and about half of them are chosen.
+    // Each key is requested equally often, and about half of the keys are chosen.
     let expected = threads * asked / 2;
     assert!(gets as u64 <= expected * 11 / 10, "{gets}, not {expected}");
     assert!(at_most >= expected * 9 / 10, "{gets} and {} lost, not {expected}", summary.lost);
@@ -381,8 +381,8 @@ fn insertions_have_their_lifetimes() {
     assert_eq!(facts.lifetimes, RecordedLifetimes::None);
 }
 
-/// Requests, of which those for every third key insert what outlives the test. How many missed,
-/// and how long it took.
+/// Requests, of which those for every third key insert entries that outlive the test. Returns the
+/// misses and the duration.
 fn replay_mortal(cache: &Tested, trace: &Trace) -> (u64, Duration) {
     let (begun, mut misses) = (Instant::now(), 0);
     for &id in &trace.ids {
@@ -398,8 +398,8 @@ fn replay_mortal(cache: &Tested, trace: &Trace) -> (u64, Duration) {
     (misses, begun.elapsed())
 }
 
-/// All that expires does so between two rounds of requests, and long after the one and before the
-/// other, so that no tick of a clock decides.
+/// Entries expire between two rounds of requests, long after one and long before the other, so that
+/// no tick of a clock decides.
 #[test]
 fn the_recorded_expires_as_it_did_in_the_cache() {
     let trace = load("zipf:0.8:objects=2K:requests=3K:seed=5", &Default::default()).unwrap().trace;

@@ -1,4 +1,4 @@
-//! Entries that are loaded anew before their lifetime is over, by one, while others are answered.
+//! Entries that one caller reloads before their lifetime is over, while others get the old value.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -99,7 +99,7 @@ fn who_fails_has_what_is_there_until_that_is_over() {
     time.fetch_add(50, Relaxed);
     let fails = || cache.get_or_fetch_blocking(&1, || Err("down"));
     assert_eq!(fails(), Ok(10));
-    // Nobody asks while the error is remembered.
+    // No caller loads while the error is remembered.
     let unasked = || -> Result<u64, &str> { unreachable!("it is down") };
     assert_eq!(cache.get_or_fetch_blocking(&1, unasked), Ok(10));
     assert_eq!(cache.stats().load_failures, 1);
@@ -119,13 +119,13 @@ fn a_loader_that_is_dropped_leaves_it_to_the_next() {
     let mut context = Context::from_waker(Waker::noop());
     let mut first = Box::pin(cache.get_or_insert_async(&1, std::future::pending()));
     assert!(first.as_mut().poll(&mut context).is_pending());
-    // It waits for the load, for it is gone for this one, and for nobody else.
+    // It waits for the load: the entry is absent for this caller, and for no other.
     drop(first);
     assert_eq!(cache.get_or_insert_with(&1, || 12), 12);
     assert_eq!((cache.get(&1), cache.flights()), (Some(12), 0));
 }
 
-/// A write while an entry is loaded anew stands, and who misses meanwhile waits for the load.
+/// A write during a reload stands, and a caller that misses meanwhile waits for the load.
 #[test]
 fn writes_outlast_what_is_loaded_anew() {
     let (cache, time) = cache(Policy::Lru);
@@ -164,7 +164,7 @@ fn writes_outlast_what_is_loaded_anew() {
     assert_eq!((cache.get(&1), cache.flights()), (Some(11), 0));
 }
 
-/// What is replaced is told as such.
+/// The listener gets the replaced entry as replaced.
 #[test]
 fn a_listener_is_told_of_what_was_stale() {
     let told = Arc::new(AtomicU64::new(0));
@@ -200,7 +200,7 @@ fn what_is_loaded_anew_is_stored_though_the_table_grows_meanwhile() {
     assert_eq!((loaded, cache.get(&1)), (11, Some(11)));
 }
 
-/// The same of a computation that is awaited: it is not asked again for that.
+/// The same for an awaited computation: it is not called again for that.
 #[test]
 fn what_is_computed_is_asked_for_once_though_the_table_grows_meanwhile() {
     let cache: Tested = Cache::builder(1 << 20).build();

@@ -1,5 +1,5 @@
-//! A key that is admitted while it is being admitted: by the user's own `Hash` and `Eq`,
-//! which makes the races of two threads repeatable on one.
+//! A key that is inserted while it is being admitted, by its own `Hash` and `Eq`. This makes races
+//! of two threads repeatable on one.
 
 use std::cell::{Cell, RefCell};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -13,7 +13,7 @@ type Act = Rc<dyn Fn()>;
 thread_local! {
     /// What to do when the key with this number is hashed next.
     static ON_HASH: RefCell<Option<(u64, Act)>> = const { RefCell::new(None) };
-    /// What to do when the keys with these numbers have been compared so many times.
+    /// What to do at the comparison of this count between the keys with these numbers.
     static ON_EQ: RefCell<Option<(u64, u64, u32, Act)>> = const { RefCell::new(None) };
     /// Whether a comparison of equal keys panics.
     static EQ_PANICS: Cell<bool> = const { Cell::new(false) };
@@ -65,8 +65,8 @@ impl Hasher for Same {
     fn write(&mut self, _bytes: &[u8]) {}
 }
 
-/// An insertion that is suspended while it looks for rivals does not take out what was put
-/// in after its own entry had been removed.
+/// An insertion suspended while it looks for rivals does not remove an entry inserted after its own
+/// was removed.
 #[test]
 fn who_comes_after_a_removal_is_no_rival() {
     for policy in Policy::ALL {
@@ -94,8 +94,7 @@ fn who_comes_after_a_removal_is_no_rival() {
     }
 }
 
-/// The hash of a victim puts in the very key that the victim makes room for, and then keys
-/// panic when they are compared.
+/// The hash of a victim inserts the same key for which it is evicted, and then comparisons panic.
 #[test]
 fn a_panic_leaves_no_key_there_twice() {
     for policy in [Policy::Fifo, Policy::Clock { bits: 1 }, Policy::Mobius] {

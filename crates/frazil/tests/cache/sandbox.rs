@@ -1,7 +1,7 @@
 //! A sandbox that forbids `membarrier`, as containers may.
 
-/// Has the system refuse `membarrier` to all threads of this process, and to whatever it becomes
-/// or starts.
+/// Makes the system refuse `membarrier` to all threads of this process, and to every program that
+/// it becomes or starts.
 ///
 /// # Errors
 ///
@@ -18,7 +18,7 @@ pub(crate) fn forbid_membarrier() -> Result<(), String> {
         answer(libc::SECCOMP_RET_ALLOW),
     ];
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
-    // SAFETY: all three read what they are given, which lives until they return.
+    // SAFETY: all three read their arguments, which live until they return.
     let outcomes = unsafe {
         [
             i64::from(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)),

@@ -1,4 +1,4 @@
-//! Settings that would be of no effect beside others are refused, and say so.
+//! Settings that would have no effect beside others are refused, with an error.
 
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ fn a_policy_without_a_lock_has_no_shards_and_a_hit_without_one_no_promotions() {
         let promotion = Promotion::Adaptive;
         let (promoted, sharded) = (builder(policy).promotion(promotion), builder(policy).shards(4));
         let refusals = [refusal(promoted), refusal(sharded)];
-        // A hit of SIEVE marks, whatever its promotion were.
+        // A hit of SIEVE only marks, so a promotion would do nothing.
         let promotes = takes_lock(policy) && policy != Policy::Sieve;
         let expected = [
             (!promotes).then_some(BuildError::PromotionWithoutLock { policy, promotion }),
             (!takes_lock(policy)).then_some(BuildError::ShardsWithoutLock { policy, shards: 4 }),
         ];
         assert_eq!(refusals, expected, "{policy}");
-        // One part is what any policy has.
+        // Every policy has one part.
         assert_eq!(refusal(builder(policy).shards(1)), None, "{policy}");
     }
 }
@@ -64,7 +64,7 @@ fn backends_are_for_policies_that_weigh_delay() {
     }
 }
 
-/// What is refused is what `freeze` would do nothing with, and nothing else.
+/// Exactly the policies are refused for which `freeze` does nothing.
 #[test]
 fn freezing_is_for_policies_that_can() {
     for policy in Policy::ALL {

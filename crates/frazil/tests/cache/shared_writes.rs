@@ -1,17 +1,17 @@
-//! What the cache says that it wrote to lines of all threads: little where entries travel in
-//! batches, and under a lock as much as the lock's users write.
+//! The cache's count of its writes to shared lines: few if entries move in batches, and under a
+//! lock as many as the lock's users write.
 //!
-//! The counts are the cache's own. That a hit without a lock writes nothing shared, which would be
-//! counted by nobody, is read in its instructions: `cargo xtask hit`.
+//! The counts are the cache's own. A write of a hit without a lock would not be counted; that there
+//! is none shows in its instructions: `cargo xtask hit`.
 
 use frazil::{Cache, Policy, Promotion};
 
 const CAPACITY: u64 = 20_000;
 /// Insertions that are counted.
 const COUNT: u64 = 5 * CAPACITY;
-/// What a reclamation writes by itself (limbo, the epoch, what waits, and its own count), shared
-/// among the slots for which there is one at most; and at both ends of the count what is under way,
-/// far less than one write of a batch.
+/// Writes of a reclamation itself (limbo, the epoch, the waiting entries, and its own count),
+/// divided by the least number of slots for one; and at both ends of the count operations under
+/// way, far less than one write of a batch.
 const RECLAMATION: f64 = 4.0 / 64.0 + 100.0 / COUNT as f64;
 
 fn full(policy: Policy, batch: u32) -> Cache<u64, u64> {
@@ -42,12 +42,12 @@ fn a_hit_under_a_lock_writes_the_lock_and_the_list() {
     const LIST: u64 = 4;
     const LOCK: u64 = 2;
     assert_eq!(writes_of_hits(&full(Policy::Lru, 16)), CAPACITY * (LOCK + LIST));
-    // Here the clock as well, and at most one promotion in a window.
+    // Here the clock too, and at most one promotion in a window.
     let delayed = full(Policy::LruDelayed { window: CAPACITY }, 16);
     assert_eq!(writes_of_hits(&delayed), CAPACITY * (LOCK + LIST + 1));
     let young = 2 * CAPACITY - 1;
     assert_eq!(writes(&delayed, || assert_eq!(delayed.get(&young), Some(young))), 0);
-    // 32 hits are told under one lock.
+    // 32 hits are applied under one lock.
     let adaptive = Cache::builder(CAPACITY).policy(Policy::Lru).promotion(Promotion::Adaptive);
     let adaptive = adaptive.build();
     (0..2 * CAPACITY).for_each(|key| adaptive.insert(key, key));
@@ -86,22 +86,22 @@ fn consecutive_detection_spares_shared_writes() {
         cache
     };
     let [together, alone] = [true, false].map(built);
-    // Of what nobody has visited none is moved.
+    // Unvisited entries are not moved.
     for cache in [&together, &alone] {
         let written =
             writes(cache, || (CAPACITY..2 * CAPACITY).for_each(|key| cache.insert(key, 0)));
         let expected = 8.0 / 16.0..8.0 / 16.0 + RECLAMATION;
         assert!(expected.contains(&(written as f64 / CAPACITY as f64)), "{written}");
     }
-    // All are visited: one eviction moves each, and finds no other victim than the oldest.
+    // All are visited: one eviction moves each of them, and finds no victim but the oldest.
     let moved = |cache: &Cache<u64, u64>| {
         (CAPACITY..2 * CAPACITY).for_each(|key| assert!(cache.get(&key).is_some()));
         let written = writes(cache, || cache.insert(2 * CAPACITY, 0));
         assert_eq!(cache.get(&CAPACITY), None);
         written as f64 / CAPACITY as f64
     };
-    // From one ring to the other, each with a cell and a hint, 16 at a time. Alone each has its own
-    // way into the other, in a segment that must be got for it.
+    // From one ring to the other, each with a cell and a hint, 16 at a time. Alone each moves by
+    // itself, in a segment that must be taken for it.
     let (one, each) = (moved(&together), moved(&alone));
     assert!((4.0 / 16.0..4.0 / 16.0 + 0.01).contains(&one), "{one}");
     assert!((3.0..3.0 + 4.0 / 16.0).contains(&each), "{each}");

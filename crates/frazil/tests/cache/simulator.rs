@@ -1,9 +1,9 @@
-//! The concurrent cache against the simulator, request by request, on real traces, and on two that
-//! are generated, which are always there.
+//! The concurrent cache against the simulator, request by request, on real traces, and on two
+//! generated ones, which are always available.
 //!
 //! One thread: the same misses, to the last one, for every policy, in objects and in
-//! bytes. Two threads on halves of a trace dealt out in turn: within half a point of what
-//! the simulator counts for some order of the same requests.
+//! bytes. Two threads on halves of a trace dealt out in turn: within half a point of the
+//! simulator's count for some order of the same requests.
 
 use crate::extent::{is_long, policies};
 use std::io::Write as _;
@@ -16,12 +16,12 @@ use frazil_policy::Rng;
 use frazil_simulator::trace::{Operation, ReadOptions, Trace, load, read};
 use frazil_simulator::{CellSpec, SweepOptions, Unit, sweep};
 
-/// Requests that are replayed of a trace, from its beginning.
+/// Number of a trace's requests that are replayed, from its beginning.
 fn requests() -> u64 {
     if is_long() { 2_000_000 } else { 10_000 }
 }
 
-/// The same where threads go in step, which costs ten times as much.
+/// The same for threads in step, which cost ten times as much.
 fn requests_in_step() -> u64 {
     requests() / 8
 }
@@ -96,13 +96,13 @@ fn build(policy: Policy, capacity: u64, unit: Unit, trace: &Trace) -> Tested {
     }
 }
 
-/// Replays all records. Counted misses.
+/// Replays all records. Returns the counted misses.
 fn replay(cache: &Tested, trace: &Trace) -> u64 {
     replay_part(cache, trace, 0, 1, |_| ())
 }
 
-/// How far each of two threads is. They wait for each other asleep: on a machine with much else
-/// to do, who asks again and again loses a time slice each time.
+/// How far each of two threads is. They wait for each other asleep: on a busy machine a polling
+/// thread loses a time slice each time.
 #[derive(Default)]
 struct Steps {
     done: Mutex<[usize; 2]>,
@@ -120,10 +120,10 @@ impl Steps {
 }
 
 /// Replays the records of every `parts`th object, beginning with `part`, each after `reach` has
-/// returned. Counted misses.
+/// returned. Returns the counted misses.
 ///
-/// Split by object, because two threads that ask for the same absent key at the same
-/// moment both miss, whatever the policy.
+/// Split by object, because two threads that request the same absent key at once both miss,
+/// whatever the policy.
 fn replay_part(
     cache: &Tested,
     trace: &Trace,
@@ -186,7 +186,7 @@ fn one_thread_misses_exactly_as_often() {
     println!("{compared} cells equal the simulator");
 }
 
-/// Which entry goes does not hang on how survivors travel.
+/// The choice of the victim does not depend on how survivors move.
 #[test]
 fn without_consecutive_detection_as_often() {
     let spec = "zipf:0.9:objects=5000:requests=100000:seed=3";
@@ -228,9 +228,9 @@ fn one_thread_misses_exactly_as_often_in_bytes() {
     println!("{compared} cells equal the simulator");
 }
 
-/// The least and the most misses of a cell when neighbouring requests change places by
-/// chance, as those of two threads do. That alone moves SIEVE by 8 points on `lirs/zigzag`,
-/// and W-TinyLFU by 2 on `lirs/sprite`.
+/// The least and the most misses of a cell when neighbouring requests change places randomly, as
+/// requests of two threads do. That alone moves SIEVE by 8 points on `lirs/zigzag`, and W-TinyLFU
+/// by 2 on `lirs/sprite`.
 fn reordered(trace: &Trace, policy: Policy, capacity: u64) -> [u64; 2] {
     let misses = |seed| {
         let mut rng = Rng::new(seed);

@@ -1,4 +1,5 @@
-//! Order and snapshots: what goes first, what a file brings back, and what it must not.
+//! Order and snapshots: which entries are evicted first, what a file restores, and what it must
+//! not.
 
 use crate::settings::takes_lock;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,7 @@ use std::time::Duration;
 use frazil::{Cache, Policy, RestoreError};
 use frazil_policy::Rng;
 
-/// A separate folder, removed with its test.
+/// A separate folder, removed at the end of its test.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -67,7 +68,7 @@ fn used(policy: Policy, capacity: u64) -> Words {
     cache
 }
 
-/// The keys, in the order in which they go when the capacity falls.
+/// The keys, in the order of their eviction as the capacity falls.
 fn shed(cache: &Words, keys: &[u64]) -> Vec<u64> {
     let mut left = keys.to_vec();
     let mut order = Vec::new();
@@ -80,7 +81,7 @@ fn shed(cache: &Words, keys: &[u64]) -> Vec<u64> {
     order
 }
 
-/// Those whose order does not change with what goes.
+/// Policies whose order does not change with evictions.
 const EXACT: [Policy; 8] = [
     Policy::Fifo,
     Policy::Clock { bits: 1 },
@@ -137,7 +138,7 @@ fn what_is_restored_goes_in_the_same_order() {
         }
         assert_eq!(warm.coldest(usize::MAX), coldest, "{policy}");
         warm.validate().unwrap_or_else(|found| panic!("{policy}:\n{found}"));
-        // A smaller one gets the best.
+        // A smaller cache gets the best entries.
         let small = build(policy, 30);
         assert_eq!(small.restore(&path, decode).expect("it is whole"), 30);
         let mut kept = small.coldest(usize::MAX);
@@ -149,8 +150,8 @@ fn what_is_restored_goes_in_the_same_order() {
     assert_eq!(folder.count(), 1, "nothing is left beside the snapshot");
 }
 
-/// The restored cache evicts old and new entries as the original does from there on. Of Mobius that
-/// is so until its queues have traded places.
+/// The restored cache evicts old and new entries as the original does from there on; with Mobius
+/// until its queues have traded places.
 #[test]
 fn a_copy_goes_on_as_the_original() {
     let folder = Folder::new("copy");
@@ -189,7 +190,7 @@ fn every_policy_comes_back() {
         let warm = build(policy, 500);
         let restored = warm.restore(&path, decode).expect("it is whole");
         assert_eq!((saved, restored), (cache.len() as u64, cache.len() as u64), "{policy}");
-        // GDSF and W-TinyLFU choose; the others take all.
+        // GDSF and W-TinyLFU may refuse; the others admit all.
         let held = cache.iter().filter(|(key, _)| warm.contains_key(key)).count() as u64;
         assert!(held * 10 >= saved * 9, "{policy}: {held} of {saved}");
     }
@@ -272,7 +273,7 @@ fn lifetimes_go_on() {
     assert_eq!((warm.get(&1), warm.get(&2).is_some(), warm.get(&4)), (None, true, None));
 }
 
-/// What fits is counted of what is still to live.
+/// Only entries that have not expired count for what fits.
 #[test]
 fn what_is_over_takes_nobodys_room() {
     let folder = Folder::new("over");
@@ -280,7 +281,7 @@ fn what_is_over_takes_nobodys_room() {
     for policy in EXACT {
         let stopped = || Duration::ZERO;
         let old: Words = Cache::builder(100).policy(policy).clock(stopped).build();
-        // Of every two one is over before the file is read.
+        // One of every two expires before the file is read.
         let insert = |key: u64| match key % 2 {
             0 => old.insert(key, "for ever".to_owned()),
             _ => old.insert_for(key, "over".to_owned(), Duration::from_nanos(1)),
@@ -303,7 +304,7 @@ fn what_is_over_takes_nobodys_room() {
     }
 }
 
-/// What is left until an entry goes unused says nothing of how long it lives if it is used.
+/// The time left of the time to idle does not bound the life of an entry in use.
 #[test]
 fn use_keeps_what_was_restored() {
     let folder = Folder::new("idle");

@@ -1,5 +1,5 @@
-//! Who asks after a removal has returned does not get what was removed, whatever others were
-//! loading meanwhile.
+//! A request after a removal has returned does not get the removed value, whatever others load
+//! meanwhile.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use crate::extent::{HANG_LIMIT, policies};
 use crate::tasks;
 use frazil::Cache;
 
-/// Code of the user's that the cache calls.
+/// User code that the cache calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Call {
     Hash,
@@ -80,7 +80,7 @@ impl Clone for Value {
 
 type Tested = Cache<Key, Value>;
 
-/// Two threads that go on one after the other.
+/// A signal with which two threads continue one after the other.
 fn steps() -> (Sender<()>, Receiver<()>) {
     channel()
 }
@@ -89,8 +89,8 @@ fn wait(step: &Receiver<()>) {
     step.recv_timeout(HANG_LIMIT).expect("the other goes on");
 }
 
-/// A removal, and the call of the user's code in it that comes when it has looked for loads and
-/// has not yet removed the entry.
+/// A removal, and its call of user code after it has looked for loads and before it removes the
+/// entry.
 type Removal = (&'static str, Call, fn(&Tested));
 
 const REMOVALS: [Removal; 5] = [
@@ -114,8 +114,8 @@ fn who_asks_after_a_removal_does_not_get_what_was_removed() {
     }
 }
 
-/// A loader that has missed finds, when it is about to load, what is just being removed, and is
-/// slow to clone it. What they get who ask meanwhile, after the removal.
+/// A loader that has missed finds, when it is about to load, the entry being removed, and clones it
+/// slowly. Returns what requests get meanwhile, after the removal.
 fn asked_after(cache: &Tested, (_, call, remove): Removal) -> Value {
     let (missed, misses) = steps();
     let (go, goes) = steps();
@@ -149,14 +149,14 @@ fn asked_after(cache: &Tested, (_, call, remove): Removal) -> Value {
             Poll::Ready(value) => value,
             Poll::Pending => tasks::block_on(asked),
         };
-        // It had asked before the removal returned.
+        // It had requested the key before the removal returned.
         assert_eq!(loader.join().unwrap(), Value("old"));
         value
     })
 }
 
-/// What is being loaded when a removal begins is as old as what is removed, and is no answer to
-/// who asks when that is over, whether the key was there or not.
+/// A value being loaded when a removal begins is as old as the removed one. Requests after the
+/// removal do not get it, whether the key was present or not.
 #[test]
 fn who_asks_after_a_removal_does_not_get_what_was_being_loaded() {
     type Remove = fn(&Tested);

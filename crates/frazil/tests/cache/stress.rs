@@ -59,7 +59,7 @@ fn work<'c>(cache: &Tested<'c>, census: &'c Census, keys: u64, mut chance: Chanc
             _ if chance.below(20) == 0 => cache.clear(),
             _ => _ = cache.contains_key(&key),
         }
-        // A pin from an earlier round is still there, and what it shows with it.
+        // A pin from an earlier round still exists, and so do the entries that it shows.
         if let Some((key, value)) = kept.as_ref().and_then(|pin| pin.peek(&key)) {
             value.check(*key);
         }
@@ -124,8 +124,8 @@ fn sieve() {
     stress_all(Policy::Sieve);
 }
 
-/// Readers of the order come to slots that nobody has used before. What they would see of those too
-/// early is for Miri and ThreadSanitizer to say.
+/// Readers of the order reach slots that nobody has used before. Miri and ThreadSanitizer report a
+/// read that comes too early.
 #[test]
 fn orders_are_read_while_the_cache_fills() {
     let capacity = if cfg!(miri) { 40 } else { 4_000 };

@@ -1,9 +1,9 @@
-//! A thread that is suspended in the middle of its work neither stops the others nor
-//! makes them evict what is hot.
+//! A thread suspended in the middle of its work neither stops the others nor makes them evict hot
+//! entries.
 //!
-//! It is held up in the user's own code, which the cache calls at the worst moments: in
-//! the hash of a victim, when it has the victim and its buffers in hand; in the clone of a
-//! value, when it names that in its hazard; in a destructor, when it reclaims.
+//! It is held up in user code, which the cache calls at the worst moments: in the hash of a victim,
+//! while it holds the victim and its buffers; in the clone of a value, while its hazard names it;
+//! in a destructor, while it reclaims.
 #![cfg(not(any(loom, shuttle, miri)))]
 
 use crate::extent::{HANG_LIMIT, is_long, policies};
@@ -18,7 +18,7 @@ use frazil::{Cache, Policy};
 
 const CAPACITY: u64 = 10_000;
 const HOT: u64 = 3_000;
-/// More than the cores that there are, and than the stripes that a cache begins with.
+/// More than the machine's cores, and than the stripes that a cache begins with.
 const THREADS: u64 = 10;
 
 /// The cold keys of one thread and the hot ones fill the cache.
@@ -26,7 +26,7 @@ fn turns_each() -> u64 {
     if is_long() { 15_000 } else { 8_000 }
 }
 
-/// Where a thread is to stop.
+/// Where a thread stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spot {
     Hash,
@@ -35,11 +35,11 @@ enum Spot {
 }
 
 thread_local! {
-    /// Where, and how many times it passes there first.
+    /// The spot, and how many times the thread passes it first.
     static TRAP: Cell<Option<(Spot, u32)>> = const { Cell::new(None) };
 }
 
-/// Stops the threads that come to their spot, until they are let go.
+/// Stops the threads that reach their spot, until they are released.
 struct Trap {
     caught: Sender<()>,
     release: Mutex<Receiver<()>>,
@@ -94,8 +94,8 @@ impl Drop for Value<'_> {
 
 type Tested<'c> = Cache<Key, Value<'c>>;
 
-/// A user: many reads of hot keys, each put back if it has gone, and a scan of others.
-/// Hits of hot keys.
+/// A client: many reads of hot keys, each inserted again after a miss, and a scan of others.
+/// Returns the hits of hot keys.
 fn work<'c>(cache: &Tested<'c>, census: &'c Census, trap: &Arc<Trap>, thread: u64) -> u64 {
     let new = |number| Value(Tracked::new(census, number), Arc::clone(trap));
     let key = |number| Key(number, Arc::clone(trap));
@@ -119,14 +119,15 @@ fn work<'c>(cache: &Tested<'c>, census: &'c Census, trap: &Arc<Trap>, thread: u6
     hits
 }
 
-/// All threads at work, with so many stuck. The hit ratio of the hot keys, and the time.
+/// Runs all threads, with `stuck` of them stuck. Returns the hit ratio of the hot keys, and the
+/// time.
 fn run(policy: Policy, spot: Spot, stuck: usize) -> (f64, f64) {
     let census = Census::default();
     let (caught, arrived) = channel();
     let (hold, release) = channel();
     let trap = Arc::new(Trap { caught, release: Mutex::new(release) });
     let mut cache: Tested<'_> = Cache::builder(CAPACITY).policy(policy).build();
-    // Full, and used to its hot keys.
+    // Full, with its hot keys used.
     work(&cache, &census, &trap, THREADS + 1);
     let (mut hits, mut seconds) = (0, 0.0);
     std::thread::scope(|scope| {
@@ -187,7 +188,7 @@ fn compare(spot: Spot) {
              {ratio:.4} in {seconds:.2} s with three threads stuck"
         );
         assert!((free - ratio).abs() < 0.01, "{policy} {spot:?}: {ratio} instead of {free}");
-        // Who waited for those that are stuck did so until they were let go.
+        // A thread that waited for a stuck one would have waited until its release.
         assert!(seconds < HANG_LIMIT.as_secs_f64(), "{policy} {spot:?}: {seconds} s");
         let heeds_hits = !matches!(policy, Policy::Fifo | Policy::Random { .. });
         assert!(!heeds_hits || ratio > 0.98, "{policy} {spot:?}: {ratio}");

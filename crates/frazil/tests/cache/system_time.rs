@@ -1,8 +1,8 @@
-//! The system's clocks, moved by a test: what `time` and `clock_gettime` show the threads that
-//! want it. So the cache is tested as it is without a clock of the user's, where hits ask for the
-//! second of the calendar first.
+//! The system's clocks, moved by a test: what `time` and `clock_gettime` show to threads that
+//! request it. So the tests cover caches without a user's clock, whose hits read the second of the
+//! calendar first.
 //!
-//! The program's own functions of these names go before those of the C library.
+//! The program's own functions of these names replace those of the C library.
 
 use std::cell::RefCell;
 
@@ -17,14 +17,14 @@ thread_local! {
     static SHOWN: RefCell<Option<Clock>> = const { RefCell::new(None) };
 }
 
-/// Has the calling thread see what this shows; the system's time again with `None`.
+/// Shows the calling thread this clock; with `None` the system's time again.
 pub(crate) fn show(clock: Option<Clock>) {
     SHOWN.set(clock);
 }
 
 /// The time that a test shows the calling thread.
 fn shown() -> Option<u64> {
-    // The clock may stop its thread, which asks for the time where it waits.
+    // The clock may stop its thread, which reads the time while it waits.
     let clock = |shown: &RefCell<Option<Clock>>| shown.try_borrow().ok()?.clone();
     // None while the thread's variables are destroyed.
     let clock = SHOWN.try_with(clock).ok().flatten()?;
@@ -38,7 +38,7 @@ fn shown() -> Option<u64> {
 unsafe extern "C" fn time(place: *mut time_t) -> time_t {
     let seconds = shown().map(|shown| (shown / SECOND) as time_t).unwrap_or_else(|| {
         let mut now = timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: the call writes to the place it is given.
+        // SAFETY: the call writes to the given place.
         unsafe {
             libc::syscall(libc::SYS_clock_gettime, libc::CLOCK_REALTIME_COARSE, &raw mut now)
         };

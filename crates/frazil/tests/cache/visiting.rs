@@ -1,4 +1,4 @@
-//! All entries, shown in place, in steps, cloned, as keys, and written for a reader.
+//! Visits of all entries: in place, in steps, cloned, as keys, and as `Debug` output.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -41,7 +41,7 @@ fn a_scan_shows_what_is_there_throughout() {
         let cache: Cache<u64, u64> = Cache::builder(50_000).policy(policy).build();
         let (mut shown, mut steps, mut inserted, mut cursor) = (BTreeMap::new(), 0, 0, Some(0));
         while let Some(at) = cursor {
-            // The table grows while it is gone through. What comes meanwhile may be shown or not.
+            // The table grows during the visit. Entries inserted meanwhile may be shown or not.
             if inserted < 20_000 {
                 let more = if inserted == 0 { 1_000 } else { 100 };
                 (inserted..inserted + more).for_each(|key| cache.insert(key, 10 * key));
@@ -80,7 +80,7 @@ fn a_walk_ends_where_it_is_broken_off() {
     assert_eq!(all, ControlFlow::Continue(()));
 }
 
-/// It sees each entry where it is, which stays readable though it is taken out meanwhile.
+/// It sees each entry in place, which stays readable although it is removed meanwhile.
 #[test]
 fn what_is_shown_may_change_the_cache() {
     for policy in policies() {
@@ -111,7 +111,7 @@ fn a_walk_that_panics_leaves_the_cache_at_work() {
     tenfold(&cache);
     let walk = || cache.for_each(|key, _| assert_ne!(*key, 50, "as planned"));
     assert!(catch_unwind(AssertUnwindSafe(walk)).is_err());
-    // No pin is left that would hold anything up.
+    // No pin is left that would hold entries up.
     (0..5_000).for_each(|key| cache.insert(key, key));
     assert_eq!((cache.len(), cache.stats().refusals), (100, 0));
     cache.validate().unwrap();

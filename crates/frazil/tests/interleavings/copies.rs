@@ -1,7 +1,7 @@
-//! Frozen copies of keys and values, under chosen interleavings: a look-up sees no version
-//! older than the last whose write was over when it began, and what a pin has found stays.
+//! Frozen copies of keys and values, under chosen interleavings: a look-up sees no version older
+//! than the last whose write was over when it began, and entries that a pin has found stay.
 //!
-//! `shuttle.rs` plays what is frozen in place, with values that cannot be copied.
+//! `operations.rs` plays entries frozen in place, with values that cannot be copied.
 //! `cargo xtask check shuttle` runs both.
 
 use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
@@ -20,8 +20,8 @@ const SCHEDULES: u64 = 20_000;
 /// The same hashes in every run, so that schedules can be played again.
 type Tested = Cache<Key, Value, BuildHasherDefault<DefaultHasher>>;
 
-/// Now and then a comparison takes so long that all else goes on: between a look at a key and
-/// one at its value.
+/// Now and then a comparison takes so long that all other threads continue: between the reads of a
+/// key and of its value.
 #[derive(Clone, Copy, Debug, Eq, Hash)]
 struct Key(u64);
 
@@ -46,7 +46,7 @@ fn sleep() {
     (0..100).for_each(|_| shuttle::thread::yield_now());
 }
 
-/// By key: the last version of which a write or removal is over.
+/// By key: the last version whose write or removal is over.
 type Floors = [AtomicU64; KEYS as usize];
 
 fn below(limit: u64) -> u64 {
@@ -63,13 +63,13 @@ fn write(cache: &Tested, floors: &Floors) {
         let key = below(KEYS);
         if below(3) == 0 {
             cache.remove(&Key(key));
-            // Nothing may be seen but what comes next.
+            // Only the next version may be seen.
             floors[key as usize].store(version + 1, SeqCst);
         } else {
             insert(cache, key, version);
             floors[key as usize].store(version, SeqCst);
         }
-        // Something for the policy to evict.
+        // An entry for the policy to evict.
         insert(cache, KEYS + below(KEYS), version);
     }
 }

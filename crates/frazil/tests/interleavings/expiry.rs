@@ -1,12 +1,12 @@
-//! Expiry against reload, under chosen interleavings: threads that reload what has gone
-//! while wheels and look-ups take out what has expired.
+//! Expiry against reload, under chosen interleavings: threads reload missing keys while wheels and
+//! look-ups remove expired entries.
 //!
-//! `cargo xtask check shuttle` runs it, as it does `shuttle.rs`, which checks the rest. Here
-//! time is one of the things that other threads change. No look-up may show an entry
-//! whose deadline had passed when it began; and what one thread keeps for long must be
-//! there, though its slots are used in turn with entries that expire. Where reads answer for
-//! lifetimes, at random, no look-up may show an entry beyond the bound of all answers. Nor may one
-//! show what was put in before all was invalidated, if that was over when it began.
+//! `cargo xtask check shuttle` runs it and `operations.rs`, which checks the rest. Here other
+//! threads change the time too. No look-up may find an entry whose deadline had passed when it
+//! began; and an entry that one thread keeps for long must be present, though its slots alternate
+//! with entries that expire. If reads set lifetimes, at random, no look-up may find an entry beyond
+//! the bound of all answers. Nor may one find an entry inserted before an invalidation of all, if
+//! that was over when it began.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ const SCHEDULES: u64 = 20_000;
 /// A time that is not known yet.
 const UNKNOWN: u64 = u64::MAX;
 
-/// What is known of a value when its insertion is over.
+/// Facts about a value at the end of its insertion.
 struct Known {
     /// The latest time at which it may be seen.
     end: std::sync::atomic::AtomicU64,
@@ -52,7 +52,7 @@ struct World<'c> {
     /// Invalidations of the whole cache that have begun, and the last that has ended.
     begun: AtomicU64,
     ended: AtomicU64,
-    /// How long an entry lives at least, if reads say so.
+    /// The least bound on an entry's lifetime, if reads set lifetimes.
     live: Duration,
 }
 
@@ -85,7 +85,7 @@ impl World<'_> {
         self.ended.fetch_max(number, SeqCst);
     }
 
-    /// `kept`: whether a thread relies on what it has put in.
+    /// `kept`: whether a thread relies on its inserted entries.
     fn work(&self, mut chance: Chance, kept: bool) {
         for _ in 0..OPERATIONS {
             let key = chance.below(KEYS);
@@ -117,7 +117,7 @@ impl World<'_> {
     }
 }
 
-/// What a read makes of a lifetime: anything, but for what is kept.
+/// The lifetime after a read: anything, except for the kept key.
 fn answer(key: &u64, _: &Value<'_>, left: Option<Duration>) -> Option<Duration> {
     match thread_rng().next_u64() % 4 {
         _ if *key == KEPT => left,
@@ -134,11 +134,11 @@ fn play(policy: Policy) {
     let clock = time.clone();
     let builder = Cache::builder(CAPACITY)
         .policy(policy)
-        // So that a slot is used again at once.
+        // So that a slot is reused at once.
         .batch(1)
         .clock(move || Duration::from_nanos(clock.load(SeqCst)))
         .with_hasher(BuildHasherDefault::default());
-    // Then nothing is kept for long.
+    // With a time to idle nothing is kept for long.
     let idle = chance.below(3) == 0;
     let builder = match idle {
         true => builder.time_to_idle(Duration::from_nanos(2 * TICK)),

@@ -1,9 +1,8 @@
 //! Fetches under chosen interleavings: waits that time out while a flight lands, errors that
 //! are shared, and errors that are remembered while the key is written.
 //!
-//! `cargo xtask check shuttle` runs it, as `shuttle.rs`. To shuttle a deadline may have
-//! passed whenever somebody looks, or not: so each race of a timeout is played. A wake that
-//! is lost shows as a deadlock.
+//! `cargo xtask check shuttle` runs it and `operations.rs`. Under shuttle each check of a deadline
+//! may find it passed or not, so each race of a timeout is played. A lost wake shows as a deadlock.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
@@ -55,7 +54,7 @@ fn at_rest(mut cache: Tested) {
     cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
 }
 
-/// An origin that gives way once before it answers.
+/// An origin that yields once before it answers.
 async fn slowly(answer: impl FnOnce() -> Result<u64, u64>) -> Result<u64, u64> {
     let mut ready = false;
     std::future::poll_fn(|context| {
@@ -80,8 +79,8 @@ fn ask(cache: &Tested, is_task: bool, answer: impl FnOnce() -> Result<u64, u64>)
     })
 }
 
-/// Whoever waits gets the value, the turn, or is late; fetchers are dropped in the middle, and
-/// what a late one leaves another has.
+/// A waiter gets the value or the turn, or is late; fetchers are dropped in the middle, and another
+/// gets the turn that a late one leaves.
 #[test]
 fn timeouts_race_with_landing_and_handing_over() {
     let timeout = Some(Duration::from_secs(1));
@@ -103,14 +102,14 @@ fn timeouts_race_with_landing_and_handing_over() {
             }
         });
         assert_eq!(cache.fetch_stats().timed_out, late.load(Relaxed));
-        // Only who waits for another's fetch is late, so one has ended or was dropped.
+        // Only a waiter for another's fetch is late, so one has ended or was dropped.
         assert!(fetches.load(Relaxed) <= 1);
         at_rest(cache);
     });
 }
 
-/// All are late but nobody is there who could fetch: whoever is called has the turn all the
-/// same, and none waits for ever.
+/// All are late but no caller could fetch: the woken one gets the turn all the same, and none waits
+/// for ever.
 #[test]
 fn a_wake_is_not_lost_to_who_is_late() {
     let timeout = Some(Duration::from_secs(1));
@@ -133,8 +132,8 @@ fn a_wake_is_not_lost_to_who_is_late() {
     });
 }
 
-/// An error is its fetcher's and theirs who wait; whoever fetches next has another. Nobody is
-/// shown an error from before they asked.
+/// An error goes to its fetcher and to the waiters; the next fetcher gets another. No caller gets
+/// an error from before its request.
 #[test]
 fn errors_are_shared_by_those_who_wait() {
     explore(SCHEDULES, || {
@@ -158,7 +157,7 @@ fn errors_are_shared_by_those_who_wait() {
     });
 }
 
-/// A shared error does not keep others: who knows another type, who loads.
+/// A shared error does not stop callers with another type of error, or that load.
 #[test]
 fn who_has_no_use_for_an_error_elects_itself() {
     explore(SCHEDULES, || {
@@ -181,12 +180,12 @@ fn who_has_no_use_for_an_error_elects_itself() {
     });
 }
 
-/// What the origin did not have is not told after it has come and the key was written.
+/// An error for a missing key is not returned after the origin has it and the key was written.
 #[test]
 fn writes_outlast_what_is_remembered() {
     explore(SCHEDULES, || {
         let cache = cache(sharing(Duration::from_secs(1_000)));
-        // What the origin has (0: nothing), and had when a write to the cache was over.
+        // The origin's value (0: none), and its value when a write to the cache was over.
         let (source, known) = (AtomicU64::new(0), PlainU64::new(0));
         let seed = thread_rng().next_u64();
         together(3, |number| {
@@ -215,7 +214,7 @@ fn writes_outlast_what_is_remembered() {
                 assert!(version >= oldest, "{version} < {oldest}");
             }
         });
-        // Once more, at rest: what is remembered is what the origin says.
+        // Once more, at rest: the remembered result is the origin's.
         let last = known.load(Relaxed);
         let fetched = ask(&cache, false, || Err(last));
         assert!(fetched == Ok(last) || fetched == failed(last), "{fetched:?}, {last}");
@@ -226,7 +225,7 @@ fn writes_outlast_what_is_remembered() {
     });
 }
 
-/// One error is remembered under a checker: others push it out, in the midst of all else.
+/// Under a checker one error is remembered: others displace it, during all other operations.
 #[test]
 fn remembered_errors_are_bounded() {
     explore(SCHEDULES, || {
@@ -251,7 +250,7 @@ fn remembered_errors_are_bounded() {
     });
 }
 
-/// A fetch goes from caller to caller, however they come, leave and write.
+/// A fetch passes from caller to caller, however they come, leave and write.
 #[test]
 fn a_detached_fetch_is_begun_once() {
     explore(SCHEDULES, || {

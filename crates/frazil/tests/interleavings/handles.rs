@@ -1,8 +1,8 @@
-//! Values that are held, against evictions, removals, replacements, the capacity and the end of the
-//! cache, under chosen interleavings.
+//! Held values against evictions, removals, replacements, the capacity and the end of the cache,
+//! under chosen interleavings.
 //!
-//! What is held stays what it was; a look-up finds what is held and was not removed; each value is
-//! dropped once, and none waits in the end.
+//! A held value stays unchanged; a look-up finds held entries that were not removed; each value is
+//! dropped once, and none waits at the end.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
@@ -25,7 +25,7 @@ type Hashes = BuildHasherDefault<DefaultHasher>;
 type Tested<'c> = HandleCache<u64, Tracked<'c>, Hashes>;
 type Handle<'c> = Held<u64, Tracked<'c>, Hashes>;
 
-/// What one thread does; it freezes and thaws if the cache `freezes`. What it still holds.
+/// The work of one thread, which freezes and thaws if the cache `freezes`. Returns its handles.
 fn work<'c>(
     cache: &Tested<'c>,
     census: &'c Census,
@@ -87,7 +87,7 @@ fn play(policy: Policy, freezes: bool) {
     assert_eq!(cache.usage() as i64, census.living(), "{policy}: what waits");
     cache.validate().unwrap_or_else(|findings| panic!("{policy}: {findings}"));
     if chance.below(2) == 0 {
-        // The cache goes while handles do.
+        // The cache is dropped while handles are.
         shuttle::thread::scope(|scope| {
             held.into_iter().for_each(|held| _ = scope.spawn(move || drop(held)));
             drop(cache);
@@ -122,7 +122,7 @@ fn handles_against_all_else_while_some_is_frozen() {
     }
 }
 
-/// Who lowers the capacity thaws, and may come while all is being frozen.
+/// Lowering the capacity thaws, and may happen while all entries are being frozen.
 #[test]
 fn the_capacity_falls_though_all_is_being_frozen() {
     for policy in [Policy::Mobius, Policy::Lru] {
@@ -141,8 +141,8 @@ fn the_capacity_falls_though_all_is_being_frozen() {
     }
 }
 
-/// One of two who let go of the same entry at once ends its residency, where more is in use than
-/// the capacity, or that is asked for.
+/// One of two threads that release the same entry at once ends its residency, if usage exceeds the
+/// capacity or the release requests it.
 #[test]
 fn one_of_two_releases_finds_that_it_is_the_last() {
     for erases in [false, true] {

@@ -1,8 +1,8 @@
 //! Loads and computations under chosen interleavings: who has the turn, who is woken, and
 //! what is stored.
 //!
-//! `cargo xtask check shuttle` runs it, as `shuttle.rs`. That a wake is lost shows as a
-//! deadlock, which shuttle finds.
+//! `cargo xtask check shuttle` runs it and `operations.rs`. A lost wake shows as a deadlock, which
+//! shuttle finds.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicU64 as PlainU64, Ordering::Relaxed};
@@ -43,7 +43,7 @@ fn at_rest(mut cache: Tested) {
     cache.validate().unwrap_or_else(|findings| panic!("{findings}"));
 }
 
-/// A loader that gives way once before it is done.
+/// A loader that yields once before it is done.
 async fn slowly(value: u64) -> u64 {
     let mut ready = false;
     std::future::poll_fn(|context| {
@@ -79,7 +79,7 @@ fn one_loads() {
     });
 }
 
-/// Those who load and those who wait are dropped in the middle; who stays gets a value.
+/// Loading and waiting callers are dropped in the middle; one that stays gets a value.
 #[test]
 fn loaders_are_cancelled() {
     explore(SCHEDULES, || {
@@ -87,7 +87,7 @@ fn loaders_are_cancelled() {
         let seed = thread_rng().next_u64();
         together(3, |number| {
             let mut chance = Chance(seed ^ number);
-            // One that has ended at its last poll has not been cancelled.
+            // A caller that ended at its last poll was not cancelled.
             let polls = 1 + chance.below(3);
             let value = match number {
                 0 => Some(cache.get_or_insert_with(&1, || 7)),
@@ -100,7 +100,7 @@ fn loaders_are_cancelled() {
     });
 }
 
-/// Those who leave a vacant flight do not give away the turn that a newcomer has taken: one
+/// Callers that leave a vacant flight do not give away the turn that a new caller has taken: one
 /// loads at a time, and a write finds the flight to overtake.
 #[test]
 fn who_leaves_gives_away_no_other_turn() {
@@ -147,7 +147,7 @@ fn failures_are_handed_over() {
     });
 }
 
-/// What was out of date when someone asked is not shown to them, and not left behind.
+/// A value that was stale at a request is not returned to it, and not left behind.
 #[test]
 fn writes_overtake_loads() {
     explore(SCHEDULES, || {
@@ -198,7 +198,7 @@ fn writes_overtake_loads() {
     });
 }
 
-/// An insertion is not undone by a load of what was before.
+/// A load of an earlier value does not undo an insertion.
 #[test]
 fn an_insertion_outlasts_a_load() {
     explore(SCHEDULES, || {
@@ -235,7 +235,7 @@ fn additions_are_all_counted() {
     });
 }
 
-/// What is removed is not handed on by a load that has found it just before.
+/// A load that found a value just before its removal does not pass it on.
 #[test]
 fn a_removal_outlasts_what_a_load_has_found() {
     explore(SCHEDULES, || {
@@ -260,7 +260,7 @@ fn a_removal_outlasts_what_a_load_has_found() {
     });
 }
 
-/// Computations that block and that are awaited exclude each other.
+/// Blocking and awaited computations exclude each other.
 #[test]
 fn awaited_additions_are_all_counted() {
     explore(SCHEDULES, || {
@@ -289,7 +289,7 @@ fn awaited_additions_are_all_counted() {
     });
 }
 
-/// Of those who find an entry that is due one loads at a time, and a write stands.
+/// Of the callers that find a due entry one loads at a time, and a write stands.
 #[test]
 fn one_loads_anew() {
     const LONG: Duration = Duration::from_secs(1_000);
@@ -301,7 +301,7 @@ fn one_loads_anew() {
         let (loading, loads) = (PlainU64::new(0), PlainU64::new(0));
         together(3, |number| {
             let load = || {
-                // Who asks after a write has begun does not wait for what it has overtaken.
+                // A request after the begin of a write does not wait for the overtaken load.
                 assert!(loading.fetch_add(1, Relaxed) == 0 || writes, "two load");
                 thread::yield_now();
                 loading.fetch_sub(1, Relaxed);
@@ -321,7 +321,7 @@ fn one_loads_anew() {
                 _ => assert!([5, 7, 20].contains(&cache.get_or_insert_with(&1, load))),
             }
         });
-        // What replaces it lives for ever, so it is due no more.
+        // Its replacement lives for ever, so it is no longer due.
         let left = cache.get(&1);
         assert!(if writes { left == Some(20) } else { left == Some(7) }, "{left:?}");
         assert!(loads.load(Relaxed) <= 1 || writes);

@@ -1,12 +1,12 @@
 //! The whole cache under chosen interleavings: three threads, few keys, tiny capacities.
 //!
-//! `cargo xtask check shuttle` runs it. shuttle replaces the atomics and switches threads
-//! between any two of their operations, by chance or (PCT) with few switches in the
-//! places that matter. Every operation is written into a history, and no look-up may
-//! answer what an operation that had ended before it began has overwritten or taken away.
-//! Values are counted, and in the end the cache's parts must agree.
+//! `cargo xtask check shuttle` runs it. shuttle replaces the atomics and switches threads between
+//! any two of their operations, randomly or (PCT) with few switches in the places that matter. A
+//! history notes every operation, and no look-up may return a value that an operation had
+//! overwritten or removed before the look-up began. Values are counted, and in the end the cache's
+//! parts must agree.
 //!
-//! shuttle's atomics are sequentially consistent: orderings are loom's to check.
+//! shuttle's atomics are sequentially consistent: loom checks the orderings.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hasher};
 use std::sync::Mutex;
@@ -25,12 +25,12 @@ const SCHEDULES: u64 = 20_000;
 /// The end of an operation that has not ended.
 const NEVER: u64 = u64::MAX;
 
-/// What ends all that a key had before: a new value, or none.
+/// A change that ends a key's earlier values: a new value, or none.
 #[derive(Debug)]
 struct Change {
     /// All keys, if `None`.
     key: Option<u64>,
-    /// The value that it brought, by its number.
+    /// The number of the new value.
     serial: Option<u64>,
     began: u64,
     /// When the operation had ended, or its value was first seen.
@@ -94,7 +94,7 @@ impl Log {
         });
     }
 
-    /// Notes that a look-up that began at `began` has found nothing: what was there is gone.
+    /// Notes that a look-up that began at `began` found nothing: earlier values have ended.
     fn missed(&self, key: u64, began: u64) {
         let ended = self.now();
         let change = Change { key: Some(key), serial: None, began, ended };
@@ -166,7 +166,7 @@ impl World<'_> {
         }
     }
 
-    /// What a pin has shown stays as it was while the thread does something else.
+    /// An entry that a pin has shown stays unchanged while the thread does something else.
     fn pin(&self, key: u64, chance: &mut Chance) {
         let pin = self.cache.pin();
         let began = self.log.now();
@@ -241,7 +241,7 @@ fn explore_all(policy: Policy) {
     explore(SCHEDULES, move || play(policy, false));
 }
 
-/// The same with some of it frozen now and then.
+/// The same with some entries frozen now and then.
 fn explore_frozen(policy: Policy) {
     explore(SCHEDULES, move || play(policy, true));
 }

@@ -1,7 +1,7 @@
-//! The capacity that changes while entries come and go, under chosen interleavings.
+//! The capacity changes while entries are inserted and removed, under chosen interleavings.
 //!
-//! Beside what `shuttle.rs` looks for: no bound is passed, neither the old one during a
-//! call nor the new one after it, no credit is lost, and each residency is told once.
+//! In addition to the checks of `operations.rs`: no bound is exceeded, neither the old one during a
+//! call nor the new one after it, no credit is lost, and each residency is reported once.
 //! `cargo xtask check shuttle` runs both.
 
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ fn write<'c>(cache: &Tested<'c>, census: &'c Census, mut chance: Chance) {
     }
 }
 
-/// What a call answers is in force, unless another call came between.
+/// The returned capacity is in force, unless another call came between.
 fn resize(cache: &Tested<'_>, alone: bool, mut chance: Chance) {
     for _ in 0..2 {
         let before = cache.capacity();
@@ -51,14 +51,14 @@ fn resize(cache: &Tested<'_>, alone: bool, mut chance: Chance) {
         if alone {
             assert!(found >= wanted.min(ROOM) && found <= before.max(wanted));
             assert_eq!(cache.capacity(), found);
-            // `len` does not show more than there may be: this is not made to fit.
+            // `len` limits its result to the capacity; this sum does not.
             let weight = cache.weight_at_once().map_or(0, u64::cast_signed);
             assert!(weight <= found.cast_signed(), "{weight} of {found}");
         }
     }
 }
 
-/// One schedule: writers and those who change the capacity, on one cache.
+/// One schedule: writers, and threads that change the capacity, on one cache.
 fn play(policy: Policy) {
     let mut chance = Chance(thread_rng().next_u64());
     let census = Census::default();
@@ -89,7 +89,7 @@ fn play(policy: Policy) {
             }
         }
     });
-    // Nobody has anything in hand that could not be had.
+    // No thread holds anything that others could not get.
     let wanted = chance.below(ROOM + 1);
     assert_eq!(cache.set_capacity(wanted), wanted);
     assert!(cache.len() as u64 <= wanted);

@@ -1,8 +1,8 @@
 //! Snapshots while other threads write, under chosen interleavings.
 //!
-//! `cargo xtask check shuttle` runs it, as `shuttle.rs`. Every key has one writer, whose
-//! versions rise; so what a snapshot may hold of a key lies between what was complete
-//! when it began and what was begun when it ended. An entry that nobody touches is in it.
+//! `cargo xtask check shuttle` runs it and `operations.rs`. Every key has one writer, whose
+//! versions rise. So a snapshot's version of a key lies between the last complete when it began and
+//! the last begun when it ended. An entry that nobody touches is in it.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 const KEYS: u64 = 3;
 const OPERATIONS: u64 = 4;
-/// Written before all others begin, and by nobody after.
+/// Written before the threads begin, and never after.
 const KEPT: u64 = 100;
 /// Schedules a policy and scheduler.
 const SCHEDULES: u64 = 3_000;
@@ -30,7 +30,7 @@ type Tested<'c> = Cache<u64, (Tracked<'c>, u64), Hashes>;
 struct Versions {
     begun: AtomicU64,
     ended: AtomicU64,
-    /// The last one that its writer has taken away.
+    /// The last version that its writer has removed.
     removed: AtomicU64,
 }
 
@@ -52,7 +52,7 @@ fn write<'c>(cache: &Tested<'c>, census: &'c Census, versions: &[Versions], mut 
     }
 }
 
-/// Takes one and looks at what it brings back.
+/// Takes one and checks what it restores.
 fn save(cache: &Tested<'_>, path: &PathBuf, versions: &[Versions], evicts: bool) {
     let ended = || versions.iter().map(|key| key.ended.load(SeqCst)).collect::<Vec<_>>();
     let removed: Vec<u64> = versions.iter().map(|key| key.removed.load(SeqCst)).collect();
@@ -90,7 +90,7 @@ fn play(policy: Policy, path: &PathBuf) {
     let capacity = if evicts { 2 } else { 32 };
     let mut cache: Tested<'_> = Cache::builder(capacity)
         .policy(policy)
-        // So that a slot is used again at once.
+        // So that a slot is reused at once.
         .batch(1)
         .with_hasher(Hashes::default())
         .build();

@@ -1,5 +1,4 @@
-//! The cache with every feature left out: what stands in their place does nothing, and counts what
-//! the features would.
+//! The cache without features: the stand-ins do nothing, and count what the features would.
 //!
 //! `cargo xtask test` compiles this package alone. Beside others it gets the cache with their
 //! features, and does nothing.
@@ -25,7 +24,7 @@ const OPERATIONS: u64 = 2_000;
 
 type Tested<'c> = Cache<u64, Tracked<'c>>;
 
-/// Those that live are those that are in the cache; and the parts of the cache agree.
+/// The living values are those in the cache, and the parts of the cache agree.
 fn check(cache: &mut Tested<'_>, census: &Census, policy: Policy) {
     cache.flush();
     assert_eq!(census.living(), cache.len() as i64, "{policy}");
@@ -123,7 +122,7 @@ impl PolicyVisitor for Compare {
         for turn in 0..20 * CAPACITY {
             let most = chance.below(3 * CAPACITY) + 1;
             let id = if turn % 5 == 0 { 3 * CAPACITY + turn } else { chance.below(most) };
-            // Now and then without a look before.
+            // Now and then without a get before.
             let hit = if turn % 7 == 0 { cache.peek(&id) } else { cache.get(&id) }.is_some();
             if !hit || turn % 7 == 0 {
                 cache.insert(id, id);

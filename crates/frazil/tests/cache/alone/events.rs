@@ -1,4 +1,4 @@
-//! What a cache tells `tracing`, seen by the least subscriber there can be.
+//! The events that a cache emits to `tracing`, seen by a minimal subscriber.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ impl Subscriber for ByThread {
         metadata.target() == "frazil"
     }
     fn event(&self, event: &Event<'_>) {
-        // Taken while it works, so that what `then` causes is not told in turn.
+        // Taken during `then`, so that events caused by `then` are not logged.
         let Some(log) = LOG.take() else { return };
         let level = *event.metadata().level();
         let mut told = Told { level, message: String::new(), fields: BTreeMap::new() };
@@ -113,7 +113,7 @@ fn a_cache_that_is_built_says_what_it_is() {
     assert_eq!((told[0].level, &*told[0].message), (Level::DEBUG, "cache built"));
     assert_eq!(told[0].fields["policy"], "mobius");
     assert_eq!((told[0].number("capacity"), told[1].number("capacity")), (1_000, 2_000));
-    // Nothing is laid out yet.
+    // Nothing is reserved yet.
     assert!(told[0].number("reserved_bytes") < 10_000);
     assert_ne!(told[0].number("cache"), told[1].number("cache"));
 }
@@ -199,7 +199,7 @@ fn a_recording_tells_its_beginning_and_its_end() {
     assert_eq!(told[0].number("cache"), told[1].number("cache"));
 }
 
-/// Into a pipe that nobody reads any more.
+/// Into a pipe without a reader.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_recording_that_failed_and_was_dropped_is_told() {
@@ -217,7 +217,7 @@ fn a_recording_that_failed_and_was_dropped_is_told() {
     assert!(last.fields["error"].contains("pipe"), "{last:?}");
 }
 
-/// Replaces what a pin has shown, which holds it up.
+/// Replaces entries that a pin has shown and therefore holds up.
 fn hold_up(cache: &Cache<u64, u64>, then: impl Fn() + Send + Sync + 'static) -> Vec<Told> {
     (0..2_000).for_each(|key| cache.insert(key, 0));
     events_with(then, || {
@@ -277,7 +277,7 @@ fn a_subscriber_may_call_the_cache() {
     assert_eq!(cache.get(&0), Some(2));
 }
 
-/// A subscriber may call the cache: nothing is held that it needs.
+/// A subscriber may call the cache: no lock is held that it needs.
 #[test]
 fn who_is_told_that_something_is_frozen_may_have_it_thawed() {
     for freezing in [Freezing::ByHand, Freezing::Learned] {

@@ -1,6 +1,6 @@
 //! Calls that are cancelled leave nothing: no flight, no waiter, no deadline, no memory.
 //!
-//! Alone in its process, because memory is counted for all of it.
+//! Alone in its process, because it counts all of the process's memory.
 #![cfg(not(any(loom, shuttle, miri)))]
 
 #[path = "../../../examples/soak/counted.rs"]

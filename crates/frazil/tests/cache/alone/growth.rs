@@ -1,7 +1,7 @@
-//! A cache takes as much memory as what is in it, whatever its capacity.
+//! A cache's memory depends on its entries, not on its capacity.
 //!
-//! Alone in its process, because it has an allocator of its own. What is counted is of the thread
-//! that asks: the one that began the test allocates too.
+//! Alone in its process, because it has an allocator of its own. Each thread counts its own bytes:
+//! the thread that began the test allocates too.
 #![cfg(not(any(loom, shuttle, miri)))]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -24,7 +24,7 @@ fn count(bytes: i64) {
     BYTES.with(|sum| sum.set(sum.get() + bytes));
 }
 
-// SAFETY: all is left to the system's allocator, with the layouts as they came.
+// SAFETY: every call goes to the system's allocator, with its layout unchanged.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size() as i64);
@@ -126,7 +126,7 @@ fn address_space_follows_use() {
     assert!(cache.reserved_bytes() < 20_000_000, "{}", cache.reserved_bytes());
 }
 
-/// Each policy may refuse new entries, but none before the weight is reached.
+/// Each policy may refuse new entries, but only after the weight is reached.
 fn entries_that_weigh_less_than_expected_fill_the_cache() {
     for policy in [Policy::Mobius, Policy::S3Fifo, Policy::Lru] {
         // A weight of 256 was expected.

@@ -1,4 +1,4 @@
-//! Keys and values that panic wherever the cache calls them, when a fuse has burnt down.
+//! Keys and values that panic in any method that the cache calls, when a fuse has burnt down.
 
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
@@ -8,15 +8,15 @@ use crate::tracked::Tracked;
 thread_local! {
     /// Whether destructors may panic too.
     pub(crate) static DROP_BURNS: Cell<bool> = const { Cell::new(false) };
-    /// Calls of the user's code until one panics; 0 is never.
+    /// Calls of user code until one panics; 0 is never.
     pub(crate) static FUSE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// What panics as planned.
+/// The payload of a planned panic.
 #[derive(Debug)]
 pub(crate) struct Planned;
 
-/// Says nothing of panics that are planned.
+/// Prints nothing for planned panics.
 pub(crate) fn quietly() {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -26,7 +26,7 @@ pub(crate) fn quietly() {
     }));
 }
 
-/// The same of panics with such a message.
+/// The same for panics whose message `is_planned`.
 pub(crate) fn quietly_when(is_planned: fn(&str) -> bool) {
     let told = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

@@ -1,5 +1,5 @@
-//! The plainest executor there can be: all tasks on the thread that calls, polled in the order
-//! in which they are woken.
+//! A minimal executor: all tasks on the calling thread, polled in the order in which they are
+//! woken.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -31,7 +31,7 @@ impl Wake for Task {
     }
 }
 
-/// What an executor has done.
+/// Counts of an executor.
 #[derive(Default)]
 pub(crate) struct Counts {
     /// How often it had nothing to poll, and waited until a task was woken.
@@ -73,7 +73,7 @@ impl<'f, T> Tasks<'f, T> {
         self.living -= usize::from(self.futures[number].take().is_some());
     }
 
-    /// Polls each once of those that have been woken by now. None may end.
+    /// Polls once each task that has been woken by now. None may end.
     pub(crate) fn poll_woken(&mut self) {
         let woken = self.ready.tasks.lock().unwrap().len();
         for _ in 0..woken {
@@ -91,8 +91,8 @@ impl<'f, T> Tasks<'f, T> {
         Some(output)
     }
 
-    /// Runs until all have ended, or until that moment. What each has returned that has
-    /// ended, in that order.
+    /// Runs until all tasks have ended, or until `end`. Returns the results of the ended ones, in
+    /// the order of their end.
     pub(crate) fn run_until(&mut self, end: Instant) -> Vec<T> {
         let mut outputs = Vec::with_capacity(self.living);
         while self.living > 0 {
@@ -122,7 +122,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tasks.run().pop().expect("it has ended")
 }
 
-/// Is over after so long. A thread for each: for few.
+/// Ends after `duration`. It takes a thread for each call, so use it for few.
 pub(crate) async fn sleep(duration: Duration) {
     let is_over = Arc::new(AtomicBool::new(false));
     let mut has_begun = false;
@@ -143,7 +143,7 @@ pub(crate) async fn sleep(duration: Duration) {
     .await;
 }
 
-/// Lets all others have a turn that have been woken by now.
+/// Gives a turn to all other tasks that have been woken by now.
 pub(crate) async fn turn() {
     let mut is_over = false;
     std::future::poll_fn(move |context| {
@@ -158,7 +158,7 @@ pub(crate) async fn turn() {
 
 type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// What workers have to do.
+/// The work of the workers.
 #[derive(Default)]
 struct Jobs {
     woken: Mutex<VecDeque<Arc<Shared>>>,
@@ -179,7 +179,7 @@ impl Wake for Shared {
     }
 }
 
-/// Threads that poll whatever was woken, as an executor's workers do. They are not waited for.
+/// Threads that poll woken tasks, as an executor's workers do. Nothing waits for them.
 #[derive(Default)]
 pub(crate) struct Workers {
     jobs: Arc<Jobs>,
@@ -218,7 +218,7 @@ impl Workers {
     }
 }
 
-/// Something that tasks wait for until it has come.
+/// A signal that tasks wait for.
 #[derive(Clone, Default)]
 pub(crate) struct Signal(Arc<Mutex<(bool, Vec<Waker>)>>);
 

@@ -18,8 +18,7 @@ impl Census {
     }
 }
 
-/// A value for a key. Its memory is a box of its own, so that a checker of addresses
-/// sees who reads it too late.
+/// A value for a key. Its memory is its own box, so that a checker of addresses sees a late read.
 #[derive(Debug)]
 pub(crate) struct Tracked<'c> {
     pub(crate) key: u64,
@@ -58,7 +57,7 @@ impl Drop for Tracked<'_> {
     }
 }
 
-/// Numbers by chance: SplitMix64.
+/// Random numbers: SplitMix64.
 #[derive(Clone, Debug)]
 pub(crate) struct Chance(pub(crate) u64);
 

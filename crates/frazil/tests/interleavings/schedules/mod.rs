@@ -1,4 +1,4 @@
-//! Schedules that shuttle plays: by chance, and (PCT) with few switches where they matter.
+//! Schedules that shuttle plays: random ones, and (PCT) with few switches where they matter.
 
 use crate::extent::turns;
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
@@ -6,7 +6,7 @@ use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
 /// Switches that PCT places in a schedule.
 const DEPTH: usize = 4;
 
-/// Plays so many schedules of each kind in a long run, and [`turns`] of them in any other.
+/// Plays `schedules` of each kind in a long run, and [`turns`] of them in any other.
 pub(crate) fn explore(schedules: u64, play: impl Fn() + Clone + Send + Sync + 'static) {
     fn run(scheduler: impl Scheduler + 'static, play: impl Fn() + Send + Sync + 'static) {
         let mut config = shuttle::Config::new();

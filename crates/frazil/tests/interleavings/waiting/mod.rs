@@ -20,7 +20,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Polls a future so often, waiting for its wake in between, and drops it.
+/// Polls a future `polls` times, waiting for its wake in between, and drops it.
 pub(crate) fn poll_for<T>(future: impl Future<Output = T>, polls: u64) -> Option<T> {
     let unpark = Arc::new(Unpark { woken: AtomicBool::new(false), thread: thread::current() });
     let waker = Waker::from(Arc::clone(&unpark));
