@@ -1,8 +1,8 @@
-//! The atomics, as the hardware has them or as a model checker does.
+//! The atomics of the hardware, or those of a model checker.
 //!
-//! `--cfg loom` explores every interleaving of the small protocols, `--cfg shuttle`
-//! random ones of the whole cache; both want their own types. All that threads share
-//! goes through here, so that nothing is checked in another form than it runs in.
+//! `--cfg loom` explores every interleaving of the small protocols, `--cfg shuttle` random ones of
+//! the whole cache. Both need their own types. All data that threads share uses these, so the
+//! checkers run the same code as the cache.
 
 #[cfg(any(loom, shuttle, miri))]
 pub(crate) use lock::{Mutex, MutexGuard};
@@ -28,9 +28,9 @@ macro_rules! checked_thread_local {
 #[cfg(loom)]
 pub(crate) use checked_thread_local;
 
-/// A checker's mutex with the face of `parking_lot`'s: a thread that it suspends must not
-/// hold a lock that the checker does not know. Miri has the standard library's: it refuses how
-/// `parking_lot` asks the system to wait (0.9.12, nightly of 2026-10-29).
+/// A checker's mutex with the interface of `parking_lot`'s: a thread that the checker suspends must
+/// not hold a lock that the checker does not know. Miri uses the standard library's, because it
+/// does not support the system call with which `parking_lot` waits (0.9.12, nightly of 2026-10-29).
 #[cfg(any(loom, shuttle, miri))]
 mod lock {
     use std::sync::{PoisonError, TryLockError};
@@ -66,15 +66,14 @@ mod lock {
     }
 }
 
-/// Whether a model checker runs the code. Then sizes are small: shortages exercise the rare paths,
-/// and each atomic costs the checker time.
+/// Whether a model checker runs the code. Then sizes are small, because shortages exercise the rare
+/// paths, and because each atomic costs the checker time.
 pub(crate) const CHECKED: bool = cfg!(any(loom, shuttle));
 
 /// `length` values made by `Default`, in one allocation.
 ///
-/// The types this is used for are atomics whose default is zero. Without a checker the
-/// memory of all but whole lines comes zeroed from the system, and a page that is never used
-/// stays unmapped.
+/// It is used for atomics whose default is zero. Without a checker the system provides zeroed
+/// memory, except for types of whole lines, and a page that is never used stays unmapped.
 #[cfg(not(any(loom, shuttle)))]
 pub(crate) fn zeroed_slice<T: ZeroDefault>(length: usize) -> Box<[T]> {
     let mut slice = Box::<[T]>::new_zeroed_slice(length);
@@ -106,7 +105,7 @@ pub(crate) fn advise_huge(memory: *mut u8, bytes: usize) {
         let length = (memory.addr() + bytes).saturating_sub(start) / HUGE * HUGE;
         if length > 0 {
             // SAFETY: whole pages of `memory`; the advice changes nothing that can be read
-            // there. A system that does not know it says so, which is no matter.
+            // there. A system without this advice returns an error, which is ignored.
             unsafe { libc::madvise(memory.with_addr(start).cast(), length, libc::MADV_HUGEPAGE) };
         }
     }
@@ -114,7 +113,7 @@ pub(crate) fn advise_huge(memory: *mut u8, bytes: usize) {
     let _ = (memory, bytes);
 }
 
-/// Gives pages back to the system, where that shows zeros in their place.
+/// Returns pages to the system, on systems where they read as zeros afterwards.
 ///
 /// # Safety
 ///
@@ -136,7 +135,7 @@ pub(crate) unsafe fn give_back(memory: *mut u8, bytes: usize) {
     let _ = (memory, bytes);
 }
 
-/// The checkers' atomics carry more than a number and are made one by one.
+/// The checkers' atomics contain more than a number, and are constructed one by one.
 #[cfg(any(loom, shuttle))]
 pub(crate) fn zeroed_slice<T: ZeroDefault>(length: usize) -> Box<[T]> {
     (0..length).map(|_| T::default()).collect()
@@ -157,14 +156,14 @@ unsafe impl ZeroDefault for atomic::AtomicU64 {}
 #[cfg(any(loom, shuttle))]
 unsafe impl ZeroDefault for std::sync::atomic::AtomicU64 {}
 
-/// Keeps what several threads write apart from what lies beside it: two lines, because
-/// processors fetch them in pairs.
+/// Separates data that several threads write from its neighbours: two lines, because processors
+/// fetch lines in pairs.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(crate) struct OwnLine<T>(pub(crate) T);
 
-/// The same for data written once for many operations: a line is enough, and an unused cache should
-/// be small.
+/// The same for data that is written once in many operations: one line is enough, and keeps an
+/// unused cache small.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Line<T>(pub(crate) T);

@@ -1,7 +1,7 @@
 //! Whether the parts of a cache agree: what the tests ask of it in the end.
 //!
 //! Everything is counted anew, from the index, the queues, the stacks and what stripes
-//! have in hand, and compared with each other: no slot, no segment and no credit may be
+//! own, and compared with each other: no slot, no segment and no credit may be
 //! lost or be in two places. Nobody else uses the cache meanwhile, so nothing is vague.
 //! O(capacity), in time and memory.
 
@@ -60,7 +60,7 @@ struct Survey {
     slots: Vec<Option<Whereabouts>>,
     /// Where each segment is.
     segments: BTreeMap<u32, Option<String>>,
-    /// Credit for entries, and of weight, that stripes have in hand.
+    /// Credit for entries, and of weight, that stripes own.
     entries_in_hand: u64,
     credit_in_hand: u64,
     /// The weight that stripes have not reported to S3-FIFO's small queue yet.
@@ -262,7 +262,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         }
     }
 
-    /// The slots that each stripe has in hand.
+    /// The slots that each stripe owns.
     fn survey_stripes(&self, survey: &mut Survey) {
         for (number, stripe) in self.stripes.iter().enumerate() {
             let (reader, depth) = (&stripe.reader, &stripe.reader.depth);

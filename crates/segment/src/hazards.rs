@@ -32,7 +32,7 @@ struct Record {
     name: AtomicU32,
     /// Chance, for who has the record.
     chance: AtomicU32,
-    /// Hits of those who had the record; written by who has it.
+    /// Hits of the record's owners so far; written by its current owner.
     hits: AtomicU64,
     misses: AtomicU64,
 }

@@ -102,7 +102,7 @@ fn memory_that_is_held_is_not_used_anew() {
     });
 }
 
-/// A reader who finds no record names nothing.
+/// A reader that finds no record names nothing.
 #[test]
 fn memory_that_is_held_under_a_lock_is_not_used_anew() {
     loom::model(|| {

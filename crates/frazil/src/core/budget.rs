@@ -1,9 +1,9 @@
 //! How much may still be admitted: of entries, and of weight.
 //!
-//! The weight that an eviction frees stays with the thread that evicted, as credit for the entry that it is
-//! about to admit; so in a full cache no thread writes a shared counter. An entry is
-//! admitted only for credit that is in hand, so the sum of the residents never passes
-//! the capacity, not even for a moment.
+//! The weight that an eviction frees stays with the thread that evicted, as credit for the entry
+//! that it is about to admit; so in a full cache no thread writes a shared counter. An entry is
+//! admitted only for credit that is in hand, so the sum of the residents never passes the capacity,
+//! not even for a moment.
 
 use crate::smr::stripe::Traffic;
 use crate::sync::Line;
@@ -14,7 +14,7 @@ pub(crate) struct Budget {
     /// Credit in circulation: free, in hand, or in use. Only [`Budget::grow`] and
     /// [`Budget::withdraw`] change it.
     capacity: AtomicU64,
-    /// Free credit: no thread has it in hand and no entry uses it.
+    /// Free credit: no thread owns it and no entry uses it.
     free: Line<AtomicU64>,
     /// Credit that a thread takes at once beyond its need, and may keep.
     chunk: AtomicU64,
@@ -101,7 +101,7 @@ impl Budget {
         }
     }
 
-    /// Frees credit that an entry has used, if no thread has it in hand.
+    /// Frees credit that an entry has used, if no thread owns it.
     pub(crate) fn refund(&self, credit: u64) {
         self.free.0.fetch_add(credit, Relaxed);
     }
@@ -111,7 +111,7 @@ impl Budget {
         self.free.0.load(Relaxed)
     }
 
-    /// Returns all credit that a thread has in hand.
+    /// Returns all credit that a thread owns.
     pub(crate) fn flush(&self, credit: &mut u64, traffic: &mut Traffic) {
         self.free.0.fetch_add(std::mem::take(credit), Relaxed);
         traffic.writes += 1;

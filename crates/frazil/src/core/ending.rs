@@ -13,9 +13,9 @@ use crate::sync::atomic::Ordering::{Acquire, Release};
 /// How a residency ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// Made room for another.
+    /// Evicted for another entry.
     Evicted,
-    /// It was to be found no more, as a hook had it.
+    /// Look-ups did not find it any more, by the decision of a hook.
     Lapsed,
     /// Another entry of the same key has its place.
     Replaced,

@@ -40,12 +40,12 @@ pub(crate) const EXCESS_MAX: u64 = 1 << 60;
 /// insert no faster, one is enough.
 const PASSES: u64 = 4;
 
-/// Entries of a cache for each entry that a thread may have in hand, within a segment.
+/// Entries of a cache for each entry that a thread may own, within a segment.
 const STEP_FROM: u64 = if CHECKED { 4 } else { 512 };
-/// Weight of a cache for each unit that a thread may have in hand.
+/// Weight of a cache for each unit that a thread may own.
 pub(crate) const WEIGHT_STEP_FROM: u64 = 1024;
 
-/// The most entries that a thread may have in hand at the end of a queue, in a cache of so many:
+/// The most entries that a thread may own at the end of a queue, in a cache of so many:
 /// they are hidden from the others. A power of two up to 16.
 pub(crate) fn fitting_step(entries: u64) -> usize {
     1 << (entries / STEP_FROM).clamp(1, 16).ilog2()
@@ -227,7 +227,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 {
                     passed += u64::from(self.held_max());
                 }
-                // Other threads have the rest in hand.
+                // Other threads own the rest.
                 Progress::None if idle < SCAVENGES => {
                     steps.take(|| self.scavenge(idle > 0));
                     idle += 1;

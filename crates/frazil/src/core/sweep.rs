@@ -33,7 +33,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
         lapsed
     }
 
-    /// One home of a sweep. How many entries were to be found no more.
+    /// One home of a sweep. Returns the number of entries that look-ups did not find any more.
     fn sweep_home(
         &self,
         protection: &impl Protect,

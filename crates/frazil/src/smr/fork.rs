@@ -1,29 +1,28 @@
 //! Forked processes.
 //!
-//! The child has one thread, the one that forked. Nobody there reads what the other threads had
-//! named or pinned, and nobody will release it, so a cache would keep it for ever. So the child
-//! notes which threads are lost, and each cache discards what they held up before it reclaims.
-//! Slots that a lost thread had in hand at that moment are lost with it.
+//! The child has only the thread that forked. The names and pins of all other threads would keep
+//! entries for ever, because no thread would release them. So the child notes which threads are
+//! lost, and each cache discards their names and pins before it reclaims. Slots that a lost thread
+//! owned at the fork are lost with it.
 //!
-//! While a table is replaced it is half copied, and all writers wait. So a fork waits until that is
-//! over ([`Unforked`]).
+//! A table that is being replaced is half copied, and all writers wait for it. So a fork waits
+//! until the new table is complete ([`Unforked`]).
 //!
-//! Thread numbers tell which threads are lost: the child hands out none that the parent had used.
-//! So all numbers below the first new one are those of lost threads, except that of the thread that
-//! forked.
+//! The child assigns no thread number that the parent had used. So all numbers below its first new
+//! one belong to lost threads, except that of the thread that forked.
 
 #[cfg(not(any(loom, shuttle)))]
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// How often this process and its ancestors were forked since there are caches.
+/// Forks of this process and its ancestors since the first cache.
 #[cfg(not(any(loom, shuttle)))]
 static FORKS: AtomicU64 = AtomicU64::new(0);
-/// The first number that this process gave a thread, and the number of the thread that has
-/// forked, or `u32::MAX`. Written while there is one thread.
+/// The first thread number that this process assigned, and the number of the thread that forked,
+/// or `u32::MAX`. Written while the process has one thread.
 #[cfg(not(any(loom, shuttle)))]
 static NUMBERS: [AtomicU32; 2] = [AtomicU32::new(0), AtomicU32::new(u32::MAX)];
 
-/// How often there were forks; a number that a cache compares with the last that it knows.
+/// The number of forks; a cache compares it with the number that it saw last.
 #[cfg(not(any(loom, shuttle)))]
 #[inline]
 pub(crate) fn count() -> u64 {
@@ -59,7 +58,7 @@ pub(crate) struct Unforked {
 static UNFORKED: std::sync::RwLock<()> = std::sync::RwLock::new(());
 
 impl Unforked {
-    /// Not to be called by who holds one.
+    /// The calling thread must not hold one already.
     pub(crate) fn new() -> Self {
         Unforked {
             #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
@@ -67,7 +66,7 @@ impl Unforked {
         }
     }
 
-    /// The same, unless the process is being forked: for threads that must not wait.
+    /// The same without waiting: `None` while the process is being forked.
     pub(crate) fn try_new() -> Option<Self> {
         #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
         return match UNFORKED.try_read() {
@@ -82,7 +81,7 @@ impl Unforked {
     }
 }
 
-/// Has the system say when the process is forked. Once for the process.
+/// Registers the handlers of a fork with the system, once for the process.
 #[cfg(all(target_os = "linux", not(any(loom, shuttle, miri))))]
 pub(crate) fn prepare() {
     use std::cell::Cell;
@@ -91,7 +90,7 @@ pub(crate) fn prepare() {
     use crate::smr::thread;
 
     std::thread_local! {
-        /// While this thread forks.
+        /// Held while this thread forks.
         static FORKING: Cell<Option<RwLockWriteGuard<'static, ()>>> = const { Cell::new(None) };
     }
 
@@ -104,9 +103,9 @@ pub(crate) fn prepare() {
     }
 
     extern "C" fn before() {
-        // Before the numbers, which other threads need to finish.
+        // Before the lock of the numbers, which holders of an `Unforked` may need.
         let lock = || UNFORKED.write().unwrap_or_else(PoisonError::into_inner);
-        // A thread that forks while its variables are destroyed does without.
+        // A thread that forks while its variables are destroyed does not take the lock.
         _ = FORKING.try_with(|forking| forking.set(Some(lock())));
         thread::seize_numbers();
     }
@@ -118,7 +117,7 @@ pub(crate) fn prepare() {
 
     extern "C" fn in_child() {
         let (first, own) = thread::restart_numbers();
-        // Alone: the threads that read these are made by this one.
+        // Relaxed: this is the only thread, and it starts all others that read them.
         NUMBERS[0].store(first, Relaxed);
         NUMBERS[1].store(own.unwrap_or(u32::MAX), Relaxed);
         FORKS.fetch_add(1, Relaxed);

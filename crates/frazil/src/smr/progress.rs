@@ -3,8 +3,8 @@
 //!
 //! A thread *passes* an epoch when it takes its stripe to write: it reads the epoch, and says so.
 //! Whatever was unlinked before that epoch began its later looks find unlinked, and whatever it has
-//! named in earlier ones is seen by who reads that it has passed. So what was retired before every
-//! thread passed is reclaimed by its names alone.
+//! named in earlier ones is seen by a thread that reads that it has passed. So what was retired
+//! before every thread passed is reclaimed by its names alone.
 //!
 //! A thread that only reads passes nothing. It is *awake* from its first look on, and holds
 //! everything up, until a reclaimer executes the heavy fence instead and lets it fall asleep; a

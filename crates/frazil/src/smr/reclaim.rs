@@ -12,12 +12,12 @@
 //!            └── free ◄── reclaimed: key and value dropped ◄── limbo ◄───────────┘
 //! ```
 //!
-//! Waiting slots are bounded by number and, in caches with weights, by weight. A thread keeps at most a
-//! segment and a 1,024th of the capacity to itself. A thread goes through limbo as soon as a few
-//! slots or a small share of the capacity have come to it; for a batch or a large share it executes
-//! the heavy fence. A slot that a reader names waits for that reader. The next attempt comes when
-//! half as much as was held up has been added, or sooner if more weight could wait than readers may
-//! hold up.
+//! Waiting slots are bounded by number and, in caches with weights, by weight. A thread keeps at
+//! most a segment and a 1,024th of the capacity to itself. A thread goes through limbo as soon as a
+//! few slots or a small share of the capacity have come to it; for a batch or a large share it
+//! executes the heavy fence. A slot that a reader names waits for that reader. The next attempt
+//! comes when half as much as was held up has been added, or sooner if more weight could wait than
+//! readers may hold up.
 
 mod at_once;
 
@@ -241,7 +241,7 @@ impl Reclaim {
 
     /// Whether more waits than readers held up at the last search of limbo, plus the free slots in
     /// their partly filled segment. For the thread that has just searched: whether another thread
-    /// has the rest in hand.
+    /// owns the rest.
     pub(crate) fn is_in_hand(&self, segments: &Segments) -> bool {
         self.waiting() > self.held_up.slots.load(Relaxed) + u64::from(segments.length())
     }
@@ -372,7 +372,7 @@ impl Reclaim {
             }
             segments.stamp(segment).store(0, Relaxed);
             buffers.flushed = true;
-            // First, so that who takes them finds them counted.
+            // First, so that the thread that takes them finds them counted.
             self.waiting.0.slots.fetch_add(u64::from(next), Relaxed);
             if weight > 0 {
                 self.waiting.0.weight.fetch_add(weight, Relaxed);
@@ -391,7 +391,7 @@ impl Reclaim {
         }
     }
 
-    /// Publishes the vacant slots that a stripe has in hand.
+    /// Publishes the vacant slots that a stripe owns.
     pub(crate) fn flush_vacant<W>(&self, segments: &Segments, buffers: &mut Buffers<W>) {
         let Cursor { segment, next } = std::mem::take(&mut buffers.vacant);
         if segment != 0 && next > 0 {
@@ -473,7 +473,7 @@ impl Reclaim {
         let next = self.limbo.take_all(&mut traffic);
         let mut chain = Chain { next, reclaim: self, segments };
         if next == 0 {
-            // Another thread has it in hand, and may be suspended: the others need not return for
+            // Another thread owns it, and may be suspended: the others need not return for
             // each slot.
             let names = self.waiting.0.names.load(Relaxed);
             self.set_due(&Left { names, ..Left::default() });

@@ -303,7 +303,7 @@ pub(crate) struct Stripes<L = (), W = ()> {
     chunks: [std::sync::atomic::AtomicPtr<Stripe<L, W>>; CHUNKS],
     /// Whether no thread may begin to write.
     stopped: AtomicBool,
-    /// Taken by who stops the writers, and by those who wait for it.
+    /// Taken by the thread that stops the writers, and by threads that wait for it.
     stopping: Mutex<()>,
 }
 

@@ -237,7 +237,7 @@ fn among_writers(policy: Policy, light: bool, room: u64) {
         }
         assert!(cfg!(miri) || looks > 100, "{policy}: {looks}");
     });
-    // No thread has anything in hand any more.
+    // No thread owns anything any more.
     for wanted in [room / 7, room, 5] {
         assert_eq!(cache.set_capacity(wanted), wanted, "{policy}");
         assert!(cache.weight() <= wanted, "{policy}");
@@ -283,7 +283,7 @@ fn those_who_differ_about_the_capacity_lose_nothing() {
     }
 }
 
-/// What threads have in hand is cut down with the capacity: a cache that was laid out for
+/// What threads own is cut down with the capacity: a cache that was laid out for
 /// many serves several threads at a capacity of a few as one does that was built for few.
 #[test]
 fn a_large_cache_made_small_admits_what_a_small_one_does() {

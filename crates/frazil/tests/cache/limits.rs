@@ -443,7 +443,7 @@ fn entries_that_end_before_they_are_queued_are_dropped() {
     const THREADS: u64 = 8;
     const HEAVY: u64 = 1 << 16;
     let (census, capacity): (_, u64) = (Census::default(), 1 << 26);
-    // A quarter of the capacity, what is resident, and what threads have in hand.
+    // A quarter of the capacity, what is resident, and what threads own.
     let most = (capacity / 4 / HEAVY + KEYS + 8 * THREADS) as i64;
     for policy in policies() {
         let mut cache: Cache<u64, Tracked<'_>> =
@@ -518,7 +518,7 @@ fn what_is_removed_and_flushed_one_by_one_makes_room() {
     });
 }
 
-/// Each thread has segments in hand, and a small cache has few.
+/// Each thread owns segments, and a small cache has few.
 #[test]
 fn more_threads_than_a_small_cache_has_room_for() {
     for policy in policies() {
@@ -530,7 +530,7 @@ fn more_threads_than_a_small_cache_has_room_for() {
             for thread in 0..threads {
                 let (cache, census, together) = (&cache, &census, &together);
                 scope.spawn(move || {
-                    // Everyone has something in hand before anyone ends.
+                    // Everyone owns something before anyone ends.
                     for turn in 0..30 {
                         let key = (thread + turn) % 7;
                         cache.insert(key, Tracked::new(census, key));
@@ -549,7 +549,7 @@ fn more_threads_than_a_small_cache_has_room_for() {
     }
 }
 
-/// What threads have in hand that do nothing more is neither kept for ever nor left unused.
+/// What threads own that do nothing more is neither kept for ever nor left unused.
 #[test]
 fn threads_that_do_nothing_more_keep_no_entry_and_no_room() {
     const IDLE: u64 = if cfg!(miri) { 4 } else { 64 };
@@ -611,7 +611,7 @@ fn eight_threads_never_exceed_the_weight() {
     const CAPACITY: u64 = 1_000_000;
     const HEAVIEST: u64 = 1_000;
     const THREADS: u64 = 8;
-    /// Values that a thread has in hand: the one that it puts in, and those that it drops.
+    /// Values that a thread owns: the one that it puts in, and those that it drops.
     const IN_HAND: u64 = 8;
     /// A quarter of the capacity may wait to be dropped.
     const MOST: u64 = CAPACITY + CAPACITY / 4 + THREADS * IN_HAND * HEAVIEST;
@@ -673,7 +673,7 @@ fn eight_threads_never_exceed_the_weight() {
 
 /// So many threads that most are suspended in the middle of an operation, for as long as it takes
 /// the others to replace more than there are slots to spare; and so many slots that none is refused
-/// for what 64 suspended writers have in hand.
+/// for what 64 suspended writers own.
 fn sixty_four_threads(policy: Policy, with_listener: bool, batches: bool) {
     const THREADS: u64 = 64;
     const CAPACITY: u64 = 20_000;

@@ -16,7 +16,7 @@ use crate::tracked::{Census, Chance, Tracked};
 use frazil::{Cache, Freezing, Policy};
 
 const CAPACITY: u64 = 2_000;
-/// Slots that wait for a reclamation, and those that threads have in hand.
+/// Slots that wait for a reclamation, and those that threads own.
 const WAITING: u64 = 1_000;
 fn fill<'c>(cache: &Cache<u64, Tracked<'c>>, census: &'c Census, keys: std::ops::Range<u64>) {
     for key in keys {

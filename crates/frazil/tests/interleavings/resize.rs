@@ -89,7 +89,7 @@ fn play(policy: Policy) {
             }
         }
     });
-    // Nobody has anything in hand that could not be had.
+    // Nobody owns anything that could not be had.
     let wanted = chance.below(ROOM + 1);
     assert_eq!(cache.set_capacity(wanted), wanted);
     assert!(cache.len() as u64 <= wanted);

@@ -123,7 +123,7 @@ impl<K> Lists<K> {
 type Map<K, V> = HashMap<K, Entry<V>, RandomState>;
 
 struct Shard<K, V> {
-    /// Locked before the map by who locks both.
+    /// A thread that locks both locks this before the map.
     lists: Mutex<Lists<K>>,
     map: RwLock<Map<K, V>>,
 }

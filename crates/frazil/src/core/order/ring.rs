@@ -134,7 +134,7 @@ impl Cells {
     /// Whether the cell of a position still holds the value of the lap before. Once it does not,
     /// it never does again.
     fn is_behind(&self, position: u64) -> bool {
-        // Acquire: who finds it emptied, finds what emptied it done.
+        // Acquire: a thread that finds it empty sees all writes of the thread that emptied it.
         let found = self.cell(position).load(Acquire);
         lap_of(found).wrapping_sub(lap_of(self.empty(position))) >> 31 == 1
     }

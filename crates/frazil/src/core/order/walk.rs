@@ -2,7 +2,7 @@
 //!
 //! It reads lock-free queues segment by segment while others work with them: first the segments
 //! that stripes consume, then the ring, then those that stripes fill. It does not see what a
-//! working thread has in hand (up to 64 entries). The rest is arithmetic: which queue is examined
+//! working thread owns (up to 64 entries). The rest is arithmetic: which queue is examined
 //! first, and what a mark is worth. A snapshot takes marks and places unchanged, so the copy goes
 //! on as the original does. A policy under a lock is copied under the lock, and walked outside.
 //! O(entries), 4 to 20 bytes for each.

@@ -1,7 +1,7 @@
 //! Lifetimes that a read or an update decides, and lifetimes shortened by jitter.
 //!
-//! Caches without such settings do not come here. If reads decide lifetimes, each hit calls the
-//! user's function, so it reads the deadline and the clock; no hint spares it that.
+//! Caches without such settings do not run this code. If reads decide lifetimes, each hit calls the
+//! user's function, so each hit reads the deadline and the clock, whatever the hint.
 
 use std::hash::{BuildHasher, Hash};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::clock::{END, nanoseconds};
 use crate::core::index::mix;
 use crate::features::Featured;
 
-/// By what share lifetimes are shortened at most, in 2^-32.
+/// The largest share by which lifetimes are shortened, in units of 2^-32.
 pub(super) struct Jitter(u64);
 
 impl Jitter {
@@ -21,11 +21,11 @@ impl Jitter {
         Jitter((share * 2f64.powi(32)) as u64)
     }
 
-    /// A lifetime of nanoseconds, shortened as `chance` has it.
+    /// A lifetime in nanoseconds, shortened by the random number `chance`.
     fn shorten(&self, lifetime: u64, chance: u64) -> u64 {
         let share = (self.0 * (chance >> 32)) >> 32;
         let cut = (u128::from(lifetime) * u128::from(share)) >> 32;
-        // Something is left of what lives at all.
+        // A lifetime above 0 stays above 0.
         (lifetime - cut as u64).max(lifetime.min(1))
     }
 }
@@ -34,12 +34,13 @@ impl Jitter {
 struct Old {
     /// The end of its lifetime, 0 if it has none.
     end: u64,
-    /// How long it, used now, has left.
+    /// Its remaining lifetime, if it is used now.
     left: Option<Duration>,
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
-    /// Deadline of an entry restored from a file, with the rest of its lifetime there if that ends.
+    /// Deadline of an entry restored from a file, with its remaining lifetime there. If it had
+    /// none, the builder's settings decide.
     pub(crate) fn term_restored(&self, key: &K, value: &V, lifetime: Option<Duration>) -> Term {
         match lifetime {
             None => self.term(key, value),
@@ -91,8 +92,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         false
     }
 
-    /// A lifetime, shortened by chance if the builder says so. The chance is the key's and the
-    /// moment's: neither keys that come together nor caches with the same keys go together.
+    /// A lifetime, shortened at random if the builder has a jitter. The random number depends on
+    /// key and time: entries inserted together do not expire together, nor in caches with the same
+    /// keys.
     #[inline(always)]
     pub(super) fn jittered(&self, key: &K, lifetime: u64) -> u64 {
         match self.hooks.expiry.jitter {
@@ -108,7 +110,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             return lifetime;
         }
         let chance = mix(self.hasher.hash_one(key)) ^ mix(self.clock.exact());
-        // Poor hashes differ in few bits, and times of a clock of the user's in none.
+        // Poor hashes differ in few bits, and a user's clock may return the same time every time.
         self.hooks.expiry.jitter.shorten(lifetime, mix(chance ^ chance >> 29))
     }
 }

@@ -1,14 +1,15 @@
-//! The deadline of each slot, and the timer wheels that find those that have passed.
+//! The deadline of each slot, and the timer wheels that find passed deadlines.
 //!
-//! By slot, and 0 where nothing is meant: the *deadline*, in the clock's nanoseconds; with time to
-//! idle the *limit*, the end of its lifetime, beyond which use alone cannot move it; where reads
-//! answer for lifetimes and there is a time to live, the *bound* of all answers; and the tick for
-//! which the slot is *listed* in a wheel. The deadline belongs to the residency. When that ends it
-//! is marked, in its lowest bit, and not taken away: a look-up that has found the entry before must
-//! not think that it lives for ever. The listing belongs to the slot, and stays: when its time has
-//! come the slot has a later deadline, or none. So an insertion touches a wheel only if its
-//! deadline is earlier than the tick for which its slot is listed, and in a cache where entries
-//! live equally long it hardly ever is.
+//! Each slot has up to four numbers, 0 for none: the *deadline*, in the clock's nanoseconds; with
+//! time to idle the *limit*, the end of the lifetime, beyond which use alone cannot move the
+//! deadline; if reads decide lifetimes and there is a time to live, the *bound* of all their
+//! answers; and the tick for which the slot is *listed* in a wheel.
+//!
+//! The deadline belongs to the residency. At the residency's end it is marked in its lowest bit,
+//! and not cleared: otherwise a look-up that found the entry before would believe that it never
+//! expires. The listing belongs to the slot and stays. At its tick the slot has a later deadline,
+//! or none. So an insertion touches a wheel only if its deadline is earlier than the tick for which
+//! its slot is listed. If all entries have the same lifetime this is rare.
 //!
 //! ```text
 //! insertion                       wheel
@@ -18,14 +19,14 @@
 //!     then lock and list              then forget, list again, or expire
 //! ```
 //!
-//! Whichever fence comes later sees the other side's store, so no slot is lost. Both may
-//! list it, which happens under the lock, and the earlier tick stays. A read whose answer moves
-//! a deadline to an earlier time does as an insertion does; one that moves it to a later time
-//! leaves the listing as it is.
+//! Whichever fence comes later sees the other side's store, so no slot is lost. Both sides may list
+//! the slot: they do so under the lock, and the earlier tick stays. A read that moves a deadline to
+//! an earlier time follows the protocol of an insertion. A read that moves it to a later time does
+//! not change the listing.
 //!
-//! The slots are divided among wheels, 8,192 to one in large caches, and a lock is held for
-//! as long as it takes to hand out 64 slots: some µs. 24 bytes a slot, 8 more with time to
-//! idle, laid out as slots are first used; 4 kB a wheel.
+//! The slots are divided among wheels, 8,192 slots a wheel in large caches. A lock is held while 64
+//! slots are handed out: some µs. A slot takes 24 bytes, and 8 more with time to idle, allocated at
+//! its first use; a wheel takes 4 kB.
 
 use std::time::Duration;
 
@@ -41,14 +42,14 @@ use crate::sync::atomic::{
 };
 use crate::sync::{Mutex, MutexGuard, OwnLine};
 
-/// Slots that are looked at under one lock, at most.
+/// The most slots that are checked under one lock.
 pub(crate) const STEP: usize = 64;
 
-/// Slots to a wheel, as long as there are not too many wheels.
+/// Slots of a wheel, unless that makes too many wheels.
 const SLOTS_A_WHEEL: u32 = 1 << 13;
-/// Number of wheels: a writer that finds nothing due has read a word of each.
+/// The most wheels. A writer that finds nothing due has read a word of each.
 const WHEELS_MAX: u32 = 256;
-/// Slots next to each other are a thread's, and go to one wheel.
+/// Neighbouring slots belong to one thread, and to one wheel.
 const RUN_BITS: u32 = 4;
 
 /// The mark of a deadline that needs no work.
@@ -60,7 +61,7 @@ const PASSED: u64 = 1;
 /// A tick, about a millisecond: the precision of the wheel. Look-ups are exact.
 const TICK: u64 = BEGINNING;
 
-/// The tick of a time. That of a deadline ends when the next begins.
+/// The tick of a time. A deadline may pass at any time within its tick.
 pub(crate) fn tick_of(time: u64) -> u64 {
     (time / TICK).max(1)
 }
@@ -71,7 +72,7 @@ pub(crate) struct Term {
     deadline: u64,
     limit: u64,
     bound: u64,
-    /// The clock's time when it was inserted; 0 where nothing has ever had a lifetime.
+    /// The clock's time at its insertion; 0 if no entry has ever had a lifetime.
     #[cfg(feature = "recording")]
     begun: u64,
 }
@@ -85,7 +86,7 @@ impl Term {
         begun: 0,
     };
 
-    /// How long it lives, as a recording has it: 0 where nothing has ever had a lifetime.
+    /// Its lifetime in a recording: 0 if no entry has ever had one.
     #[cfg(feature = "recording")]
     pub(crate) fn recorded_ns(&self) -> u64 {
         match self.limit {
@@ -99,25 +100,25 @@ impl Term {
 /// The builder's settings for all lifetimes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spans {
-    /// How long entries live, in nanoseconds; [`END`] for ever.
+    /// The lifetime of entries, in nanoseconds; [`END`] for ever.
     pub(crate) live: u64,
-    /// How long they live unused.
+    /// Their time to idle.
     pub(crate) idle: Option<u64>,
-    /// Whether reads answer for lifetimes.
+    /// Whether reads decide lifetimes.
     pub(crate) reads: bool,
 }
 
-/// A deadline as a use has seen it.
+/// A deadline, as a use read it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
-    /// As it is kept.
+    /// The stored word.
     kept: u64,
     /// When it was seen.
     now: u64,
 }
 
 impl Seen {
-    /// How long it was to come; `None` if there is none.
+    /// The time from then to the deadline; `None` if there is none.
     pub(crate) fn left(self) -> Option<Duration> {
         let deadline = self.kept >> 1;
         (deadline != 0).then(|| Duration::from_nanos(deadline.saturating_sub(self.now).max(1)))
@@ -127,15 +128,15 @@ impl Seen {
 /// The effect of a use of its entry on a deadline.
 #[derive(Clone, Copy, Debug)]
 struct Idle {
-    /// How long an entry lives unused, in nanoseconds.
+    /// The time to idle, in nanoseconds.
     span: u64,
-    /// Uses closer to each other than this move the deadline once; so it is moved further.
+    /// Uses within this time move the deadline only once, so that move adds this time.
     grain: u64,
     /// The lag of the clock that decides whether they have passed.
     lag: u64,
 }
 
-/// Slots that a wheel has handed out to be looked at.
+/// Slots that a wheel has handed out to be checked.
 pub(crate) struct Batch {
     wheel: usize,
     slots: [u32; STEP],
@@ -160,7 +161,7 @@ pub(crate) struct Deadlines {
     pub(crate) hints: Hints,
     /// Empty without time to idle.
     limits: Chunks<AtomicU64>,
-    /// Empty unless reads answer for lifetimes and there is a time to live.
+    /// Empty unless reads decide lifetimes and there is a time to live.
     bounds: Chunks<AtomicU64>,
     spans: Spans,
     /// How far the clock of look-ups may be behind.
@@ -170,14 +171,14 @@ pub(crate) struct Deadlines {
     idle: Option<Idle>,
     pub(crate) generations: Generations,
     wheels: Box<[OwnLine<Mutex<LazyWheel>>]>,
-    /// How many slots a wheel is made for.
+    /// Slots of a wheel.
     room: usize,
-    /// By wheel: the tick at which there is something to look at. Written under its lock,
-    /// and read without: together, so that a writer finds out with a few lines.
+    /// For each wheel the tick at which slots are due, written under its lock and read without.
+    /// They are adjacent, so that a writer checks all wheels with a few cache lines.
     next: Box<[AtomicU64]>,
-    /// The last tick in which a writer has found nothing due.
+    /// The last tick in which a writer found nothing due.
     quiet: OwnLine<AtomicU64>,
-    /// The wheel that a writer should look at first.
+    /// The wheel that a writer should check first.
     first: AtomicU32,
 }
 
@@ -211,13 +212,12 @@ impl Deadlines {
         }
     }
 
-    /// When an entry expires that is inserted now. Its lifetime is [`END`] where it has
-    /// none.
+    /// The deadline of an entry inserted now, whose lifetime is [`END`] if it has none.
     pub(crate) fn term(&self, now: u64, lifetime: u64) -> Term {
         self.term_until(now, after(now, lifetime))
     }
 
-    /// The same of one whose lifetime ends then, if not with 0.
+    /// The same for an entry whose lifetime ends at `limit`, or never if that is 0.
     pub(crate) fn term_until(&self, now: u64, limit: u64) -> Term {
         let idle = self.idle.as_ref().map_or(0, |idle| after(now, idle.span));
         // Its first lifetime stays: the bound limits only extensions by reads.
@@ -262,7 +262,8 @@ impl Deadlines {
         }
     }
 
-    /// Says that a deadline has passed, so that no use moves it. False if one has.
+    /// Declares that the deadline `kept` has passed, so that no use moves it. False if one moved it
+    /// before.
     fn settle(&self, slot: u32, kept: u64) -> bool {
         const OVER: u64 = PASSED << 1;
         // Release: the clock was read before; partner is the Acquire of `look`.
@@ -292,7 +293,7 @@ impl Deadlines {
         }
     }
 
-    /// Whether to remove the entry of a slot.
+    /// Whether the entry of a slot must be removed.
     pub(crate) fn is_due(&self, slot: u32, now: u64) -> bool {
         self.deadline_to_come(slot) != 0 && self.living(slot, || now).is_none()
     }
@@ -333,7 +334,7 @@ impl Deadlines {
         if let Some(Idle { span, grain, lag }) = self.idle
             && kept & ENDED == 0
         {
-            // With the time at which the entry was found: a later use does not count.
+            // With the time at which the entry was found: a later use has no effect.
             let (deadline, wanted) = (kept >> 1, now + span + grain);
             if wanted.saturating_sub(deadline) > grain.saturating_sub(lag) {
                 self.postpone(slot, deadline, wanted, hint(slot));
@@ -390,8 +391,8 @@ impl Deadlines {
         let idle = self.idle.as_ref().map_or(0, |idle| from_now(idle.span));
         let (before, deadline) = (kept >> 1, earlier(limit, idle));
         let by_slot = self.by_slot.get_or_make(slot);
-        // It fails where the residency has ended, where another read has moved it, and where it
-        // was found over meanwhile.
+        // The exchange fails if the residency has ended, if another read has moved the deadline,
+        // or if a thread has found it passed meanwhile.
         if deadline != before
             && by_slot.compare_exchange(kept, deadline << 1, Relaxed, Relaxed).is_err()
         {
@@ -422,7 +423,7 @@ impl Deadlines {
     /// Begins the residency of a slot that the caller alone knows.
     #[inline(always)]
     pub(crate) fn begin(&self, slot: u32, term: Term, hint: &AtomicU16) {
-        // Release: the header, to who takes back its hint.
+        // Release: the header; partner is the thread that clears its hint.
         self.by_slot.get_or_make(slot).store(term.deadline << 1, Release);
         self.hints.begin(hint, term.deadline);
         self.generations.begin(slot);
@@ -437,7 +438,7 @@ impl Deadlines {
         }
     }
 
-    /// Sees to it that a slot is looked at when this deadline has passed, which is stored.
+    /// Lists a slot, if necessary, so that it is checked once this stored deadline has passed.
     #[inline(always)]
     fn list_if_late(&self, slot: u32, deadline: u64) {
         // Partner: the heavy fence between `take` and a look at the deadline.
@@ -449,7 +450,7 @@ impl Deadlines {
         }
     }
 
-    /// Whether the end that reads may not answer beyond is kept by slot.
+    /// Whether slots have a bound for the answers of reads.
     fn has_bounds(&self) -> bool {
         self.spans.reads && self.spans.live < END
     }
@@ -519,14 +520,14 @@ impl Deadlines {
         tick_of(now) > self.quiet.0.load(Relaxed)
     }
 
-    /// Some slots that are due, for a writer that comes along: it waits for no other.
+    /// Some slots that are due, for a writer, which waits for no other thread.
     pub(crate) fn take_due(&self, now: u64) -> Option<Batch> {
         let tick = tick_of(now);
         let first = self.first.load(Relaxed) as usize;
         let mut quiet = true;
         for number in 0..self.wheels.len() {
             let number = (first + number) & (self.wheels.len() - 1);
-            // In this tick a deadline may yet come.
+            // More deadlines may pass in this tick.
             if self.next[number].load(Relaxed) >= tick {
                 continue;
             }
@@ -546,7 +547,7 @@ impl Deadlines {
         None
     }
 
-    /// How many wheels there are.
+    /// Number of wheels.
     pub(crate) fn wheels(&self) -> usize {
         self.wheels.len()
     }
@@ -633,7 +634,7 @@ impl Deadlines {
             if deadline == 0 {
                 continue;
             }
-            // For one that was found expired the time is no longer known.
+            // The time of a deadline that was found passed is no longer known.
             let latest = tick_of(deadline).max(current[self.in_wheel(slot).0] + 1);
             let moves = self.idle.is_some() || self.spans.reads;
             let late = tick > latest && !(moves && deadline == PASSED);

@@ -1,7 +1,7 @@
 //! Invalidation of all entries at once, by a number for each entry.
 //!
-//! The *generation* counts invalidations of the whole cache. An entry is *born* in the generation
-//! that its insertion has read before it was published, and is stale once there is another.
+//! The *generation* counts invalidations of the whole cache. An insertion reads the generation
+//! before it publishes its entry: the entry is *born* in that generation, and stale in later ones.
 //!
 //! ```text
 //! insertion                          invalidation              look-up
@@ -11,20 +11,21 @@
 //!   born[slot] = generation?           close the hints
 //! ```
 //!
-//! A look-up that begins when the invalidation has returned reads the new generation, or a later
-//! one; an insertion that had ended before had read the old one. Of those that the invalidation
-//! meets some are stale from the beginning, as if they had come before it. What is stale stays so:
-//! generations only grow, and a slot is given another birth by who alone knows it.
+//! A look-up that begins after the invalidation has returned reads the new generation, or a later
+//! one. An insertion that ended before the invalidation had read the old one. An insertion that
+//! overlaps with the invalidation may publish a stale entry, as if it had ended before. A stale
+//! entry stays stale: generations only grow, and a slot gets another birth only from the thread
+//! that owns it.
 //!
-//! Births are asked for where the deadline is, and not before: a cache whose entries were never
-//! invalidated has none, and its hits do not come by. For the others no hint that a deadline is
-//! far is believed any more, as it does not say of which generation its entry is. 4 bytes a slot
-//! from the first invalidation on.
+//! A look-up compares births only where it reads the deadline. In a cache that was never
+//! invalidated no hit reads a birth. After the first invalidation a hint that the deadline is far
+//! is not used any more, because it does not contain the generation. Births take 4 bytes a slot
+//! from then on.
 //!
-//! Stale entries keep their rank with the policy, which may prefer them to all new ones: in a cache that
-//! was used much, the least frequently used entries are the newest. So each insertion looks at some
-//! slots, until it has looked at all that were in use at the invalidation, and takes out what
-//! is stale in them.
+//! Stale entries keep their rank in the policy, which may prefer them to all new entries: after
+//! many requests the least frequently used entries are the newest. So each insertion checks some
+//! slots, until all slots that were in use at the invalidation are checked, and removes their stale
+//! entries.
 
 use std::hash::{BuildHasher, Hash};
 use std::ops::Range;
@@ -41,37 +42,37 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Slots that one insertion looks at: so few, because under a lock that is taken for each.
+/// Slots that one insertion checks. Few, because it takes the lock for each.
 const SHARE: u32 = 16;
 
 /// Births by slot, and the generation.
 #[derive(Debug, Default)]
 pub(crate) struct Generations {
-    /// 0 as long as nothing was invalidated.
+    /// 0 before the first invalidation.
     current: AtomicU32,
     /// The last generation for which all older entries have been searched and removed; and, in the
     /// lower half, the number of late entries before it.
     purged: AtomicU64,
-    /// Entries that were queued when they were stale already.
+    /// Entries that were stale before they were queued.
     late: AtomicU32,
     born: OnceLock<Chunks<AtomicU32>>,
-    /// The slots that writers have still to look at after the last invalidation: the next of them,
-    /// and the end. Written by exchanges only, so that who acquires one has acquired those before.
+    /// The slots that writers have still to check after the last invalidation: the next, and the
+    /// end. Written by exchanges only, so that an acquire of one includes those before.
     next: AtomicU32,
     end: AtomicU32,
 }
 
 impl Generations {
-    /// Begins the next, and then asks which slots have been used.
+    /// Begins the next generation, and then reads which slots have been used.
     pub(crate) fn advance(&self, used: impl FnOnce() -> u32) {
         self.born.get_or_init(Chunks::default);
-        // Release: there are births before anyone is stale. After 2^32 of them the oldest
-        // entry would be taken for new, if nothing else had ended it.
+        // Release: births are allocated before an entry can be stale. After 2^32 invalidations an
+        // entry of the first generation would count as new, if it were still resident.
         self.current.fetch_add(1, Release);
-        // Either a slot that is new is among those used, or its entry is of this generation:
-        // partner is the fence of `Reclaim::refill`. And either a slot that is being queued is
-        // found queued by who takes its share, or who queues it finds it stale: partner is the
-        // light fence of `queued`.
+        // Either a new slot is among those used, or its entry belongs to this generation: partner
+        // is the fence of `Reclaim::refill`. And either the thread that checks a slot finds it
+        // queued, or the thread that queues it finds it stale: partner is the light fence of
+        // `queued`.
         fence::heavy();
         // Two simultaneous calls both wait until their own is processed.
         self.end.fetch_max(used(), Relaxed);
@@ -79,13 +80,13 @@ impl Generations {
         self.next.swap(1, Release);
     }
 
-    /// Whether writers have slots to look at.
+    /// Whether writers have slots to check.
     #[inline(always)]
     pub(crate) fn has_share(&self) -> bool {
         self.next.load(Relaxed) < self.end.load(Relaxed)
     }
 
-    /// The slots that one writer is to look at.
+    /// The slots that one writer has to check.
     pub(crate) fn share(&self) -> Range<u32> {
         // Acquire: the generation before it, and the stores that its fence made visible; partners
         // are the Releases of `advance` and `queued`. The thread that begins the next one covers
@@ -95,7 +96,7 @@ impl Generations {
         first.min(end)..first.saturating_add(SHARE).min(end)
     }
 
-    /// Notes the birth of a slot that the caller alone knows.
+    /// Notes the birth of a slot that the caller owns.
     #[inline(always)]
     pub(crate) fn begin(&self, slot: u32) {
         if let Some(born) = self.born.get() {
@@ -117,7 +118,7 @@ impl Generations {
         }
     }
 
-    /// The generation, and how many late entries there have been.
+    /// The generation, and the number of late entries so far.
     fn state(&self) -> u64 {
         u64::from(self.current.load(Relaxed)) << 32 | u64::from(self.late.load(Relaxed))
     }
@@ -141,7 +142,7 @@ impl Deadlines {
     /// Hides all present entries.
     pub(crate) fn invalidate(&self, used: impl FnOnce() -> u32) {
         self.generations.advance(used);
-        // Only now: who finds them closed finds the new generation.
+        // Afterwards, so that a thread that finds hints closed finds the new generation.
         self.hints.close();
     }
 }
@@ -175,7 +176,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
             // For the segments in which slots are retired or put back.
             let buffers = &mut *held;
             if !buffers.spares.stock(&self.segments, &mut buffers.traffic) {
-                // For who comes when there are segments.
+                // For a later thread, when there are segments.
                 generations.next.fetch_min(slot, Release);
                 break;
             }
@@ -193,11 +194,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         if generations.purged.load(Relaxed) == state {
             return 0;
         }
-        // Either the sweep finds an entry that is being inserted, or who queues it finds it stale
-        // and counts it as late, after `state`. Partner: the light fence of `Generations::queued`.
+        // Either the sweep finds an entry that is being inserted, or the thread that queues it
+        // finds it stale and counts it as late, after `state`. Partner: the light fence of
+        // `Generations::queued`.
         fence::heavy();
         let gone = self.sweep(steps, |_| false);
-        // An older state only has another purge look again.
+        // With an older state another purge only repeats the check.
         generations.purged.store(state, Relaxed);
         gone
     }

@@ -17,9 +17,9 @@
 //! never lost, and at most one is under way.
 //!
 //! An insertion or removal of the key *overtakes*: what was loaded before it is not stored.
-//! Storing excludes that: who comes during it waits until it is over. A thread that is
-//! storing waits for nobody, or two whose user's code calls the cache could wait for each
-//! other; it notes that the stored is to be taken out again.
+//! Storing excludes that: an insertion or removal during it waits until it has ended. A thread that
+//! is storing waits for no other, because two threads whose user's code calls the cache could wait
+//! for each other: it notes that the stored value must be removed again.
 //!
 //! A thread that would wait for a loader which is a future is counted, and refused where it may be
 //! the one that has to poll it (`blocking.rs`). Threads are called before tasks: a task that is
@@ -473,7 +473,7 @@ impl<K, V> Flight<K, V> {
         self.overtaken.store(true, Relaxed);
         let stores = state.phase == Phase::Storing;
         drop(state);
-        // While it is being stored the next who comes must find it, and wait as well.
+        // While it is being stored, the next caller must find it, and wait as well.
         if !stores {
             table.remove(self);
             self.drop_abandoned();

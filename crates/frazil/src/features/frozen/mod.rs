@@ -1,12 +1,13 @@
-//! FrozenHot (paper 2): the hottest entries, for a while set aside from the policy, which manages
-//! the rest. Their hits take no lock and leave no mark. Caches with handles have it as others do.
+//! FrozenHot (paper 2): the hottest entries are set aside from the policy for a while, and the
+//! policy manages the rest. Hits of frozen entries take no lock and leave no mark. Caches with
+//! handles freeze in the same way.
 //!
-//! They are found in the index like all others, or, where keys and values can be copied, in
-//! `copies.rs` before that. `freezer.rs` is what sets them aside and gives them back.
-//! `docs/design/frozen.md` says who owns which entry when, and why each hand-over is safe.
+//! Look-ups find frozen entries in the index, or, if keys and values can be copied, in `copies.rs`
+//! before that. `freezer.rs` sets entries aside and returns them to the policy.
+//! `docs/design/frozen.md` says which thread owns an entry when, and why each hand-over is safe.
 //!
-//! `learn.rs` is what requests tell about it, and `control.rs` what the controller is shown and has
-//! done. What is learnt of it, and decided, is of `frazil-freezing`, which does it for any cache:
+//! `learn.rs` observes requests. `control.rs` shows the cache's state to the controller, and
+//! executes its decisions. The controller itself is in `frazil-freezing`, for any cache:
 //! `docs/design/frozen-controller.md`.
 
 pub(crate) mod control;
@@ -44,21 +45,21 @@ pub(crate) use shown::{Publication, Shown};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Freezing {
-    /// Never: nothing is laid out for it, and a hit pays a comparison.
+    /// Never: no memory is reserved for it, and a hit costs one comparison more.
     #[default]
     Never,
-    /// When [`Cache::freeze`](crate::Cache::freeze) is called, until
-    /// [`Cache::thaw`](crate::Cache::thaw) is.
+    /// From a call of [`Cache::freeze`](crate::Cache::freeze) to one of
+    /// [`Cache::thaw`](crate::Cache::thaw).
     ByHand,
-    /// The learned share, as long as it pays; nothing if it does not. Begins with
+    /// The learned share while that pays, and otherwise nothing. Begins with
     /// [`Cache::control_freezing`](crate::Cache::control_freezing).
     Learned,
 }
 
-/// The builder's settings of it.
+/// The builder's settings of freezing.
 pub(crate) struct Settings<K, V> {
     pub(crate) freezing: Freezing,
-    /// How many times as long as its construction something stays frozen.
+    /// The lifetime of a frozen part, in multiples of its construction time.
     pub(crate) lifetime: Option<u32>,
     /// Whether copies are requested, and their table; `None` if they are too large.
     pub(crate) copies: Option<Option<Copies<K, V>>>,
@@ -75,7 +76,7 @@ pub(crate) trait Freezes<K: Hash + Eq, V>: Hooks<K, V> {
     /// The cache's state for it, if it freezes.
     fn overlay(&self) -> Option<&Overlay>;
 
-    /// Where entries are copied. Only where a pin protects the slots that it names.
+    /// The copies of entries. Only in caches whose pins protect the slots that they name.
     fn copies(&self) -> Option<&Copies<K, V>>;
 
     /// The gate that selects observed operations.
@@ -87,14 +88,14 @@ pub(crate) trait Freezes<K: Hash + Eq, V>: Hooks<K, V> {
     /// The counts of all threads.
     fn stats<S>(core: &Core<K, V, S, Self>) -> Stats;
 
-    /// The requested capacity, for a cache that may have more in force, and comes down to it as
-    /// entries leave.
+    /// The requested capacity. The capacity in force may exceed it, and falls to it as entries
+    /// leave.
     fn wanted_capacity(&self) -> Option<u64>;
 
-    /// Whether the capacity in force exceeds it.
+    /// Whether the capacity in force exceeds the requested one.
     fn exceeds_capacity<S: BuildHasher>(core: &Core<K, V, S, Self>) -> bool;
 
-    /// These slots were set aside, the hottest first. They may be other entries' by now.
+    /// These slots were set aside, the hottest first. They may have other entries by now.
     fn has_set_aside<S>(core: &Core<K, V, S, Self>, slots: &[u32]);
 
     /// The entries set aside are returned.
@@ -197,7 +198,7 @@ impl Overlay {
         }
     }
 
-    /// Whether an entry is set aside, be it that the freezer is still at work.
+    /// Whether an entry is set aside, also while the freezer is still at work.
     pub(crate) fn has_aside(&self, header: &Header) -> bool {
         header.is_aside()
     }
@@ -208,20 +209,20 @@ impl Overlay {
         header.is_aside() && self.is_in_use()
     }
 
-    /// The residency of an entry is about to end, which is not copied: before the exchange of its
+    /// The residency of an entry without a copy is about to end: called before the exchange of its
     /// index word.
     #[inline(always)]
     pub(crate) fn leave(&self, header: &Header) {
         header.leave();
     }
 
-    /// Whether nothing may be evicted.
+    /// Whether evictions are impossible, because everything is frozen.
     pub(crate) fn is_whole(&self) -> bool {
         self.whole.load(Relaxed)
     }
 
-    /// An entry was queued that is not frozen, or a residency has ended: there is something to
-    /// evict, or will be when the room that this leaves is taken.
+    /// An entry was queued that is not frozen, or a residency has ended: an eviction is possible,
+    /// or will be when another entry has taken the free capacity.
     #[inline]
     pub(crate) fn clear_whole(&self) {
         // The event was counted before. Partner: the heavy fence of `declare_whole`.

@@ -1,5 +1,5 @@
-//! Read by every look-up, and written only to freeze and to thaw: which generation of the copies is
-//! published, and whether the end of a residency must look for a copy there.
+//! Which generation of the copies is published, and whether the end of a residency must look for a
+//! copy. Every look-up reads this; only freezing and thawing write it.
 
 use crate::smr::fence;
 use crate::sync::atomic::{
@@ -7,7 +7,7 @@ use crate::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// Whether copies are shown.
+/// The copies that look-ups may read.
 #[derive(Debug, Default)]
 pub(crate) struct Shown {
     /// A generation and its number of lines; 0 while there is none. No value except 0 occurs twice.
@@ -43,11 +43,11 @@ impl Shown {
         self.active.load(Relaxed)
     }
 
-    /// Has every end of a residency told to the copies from here on. For the freezer, while
-    /// nothing is published.
+    /// From here on every end of a residency looks for a copy. For the freezer, while nothing is
+    /// published.
     pub(crate) fn activate(&self) {
         self.active.store(true, Relaxed);
-        // A thread that has not seen it has changed its slot's state before.
+        // A thread that does not see this has changed the state of its slot before.
         fence::heavy();
     }
 
@@ -57,7 +57,7 @@ impl Shown {
         self.published.store(publication.0, Release);
     }
 
-    /// Shows nothing any more, and has `forget` clear what leads to the entries. For the
+    /// Withdraws the published table, and calls `forget` to clear the paths to its entries. For the
     /// freezer.
     pub(crate) fn withdraw(&self, forget: impl FnOnce()) {
         if !self.active.load(Relaxed) {

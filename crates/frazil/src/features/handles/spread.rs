@@ -64,7 +64,8 @@ impl<K, V, S> Counting<K, V, S> {
             let Some(mut table) = self.hooks.spread.try_table() else { break };
             let is_done = self.recount_under(&mut table, false);
             drop(table);
-            // Asked after the table is free: who finds it in use says before that something is due.
+            // Read after the table is released: a thread that finds the table in use has set this
+            // before.
             if !is_done || !self.hooks.spread.is_due() {
                 break;
             }

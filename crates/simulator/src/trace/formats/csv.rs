@@ -1,10 +1,8 @@
-//! Separated columns: which is which is told by the user, by a header line, or
-//! by their order.
+//! Separated columns. The user, a header line or their order gives each its role.
 //!
-//! The layout is settled on the first line that is no comment, and is then a
-//! list with the role of each column up to the last that counts; what stands
-//! behind is never looked at. A line of digits, blanks and separators is
-//! parsed in one pass over the block; any other goes through [`Fields`].
+//! The first line that is no comment settles the layout: a list with the role of each column up to
+//! the last column that is used. Columns after that are not read. A line of digits, blanks and
+//! separators is parsed in one pass over the block; any other goes through [`Fields`].
 
 use memchr::memchr;
 
@@ -17,7 +15,7 @@ use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Oddities, Record};
 /// The last column that a user may name.
 const MAX_COLUMNS: usize = 1024;
 
-/// The columns that matter, counted from 1 as in a [`CsvLayout`].
+/// The columns that are used, counted from 1 as in a [`CsvLayout`].
 type Told = [(Role, Option<usize>); 6];
 
 /// Decoder of separated columns.
@@ -25,14 +23,14 @@ pub(super) struct Csv {
     separator: u8,
     header: Option<bool>,
     told: Told,
-    /// Columns told by names, which the header places.
+    /// Columns that the user gave by name; the header has their positions.
     names: Vec<(Role, String)>,
     values: Values,
-    /// Role per column up to the last that counts; empty until the layout is settled.
+    /// The role of each column up to the last that is used; empty until the layout is settled.
     roles: Vec<Role>,
     /// Whether the roles are by the columns' order, which no record has confirmed yet.
     by_order: ByOrder,
-    /// How the ids were found, if neither the user nor a usual name told.
+    /// How the column of ids was found, if neither the user nor a usual name gave it.
     layout: Option<String>,
 }
 
@@ -43,7 +41,7 @@ enum ByOrder {
     Settled,
     /// They have no names.
     Bare,
-    /// They have names that say nothing: if the order does not fit, ids are the first.
+    /// They have unknown names: if they do not fit the usual order, the first has the ids.
     Named,
 }
 
@@ -222,7 +220,7 @@ impl LineFormat for Csv {
         let comment = line.trim_ascii_start().strip_prefix(b"#");
         if let Some(comment) = comment {
             let first = self.roles.is_empty() && self.header != Some(false);
-            // A comment that names no id is a comment, unless a header was promised.
+            // A comment without a name for ids is no header, unless the user announced a header.
             if first && (self.header == Some(true) || self.is_header(comment)) {
                 let header = self.header.replace(true);
                 let settled = self.settle(comment);
@@ -318,8 +316,8 @@ impl Csv {
     }
 }
 
-/// The roles that the names in a header give. Where none names the ids, but some other columns,
-/// the first of the rest has them.
+/// The roles that the names in a header give. If no name is one for ids, but others are known, the
+/// first unknown column has the ids.
 fn named_by(fields: &[Field<'_>]) -> Vec<Role> {
     let names: Vec<&[u8]> = fields.iter().map(|field| field.raw).collect();
     let mut roles = named_roles(&names);
@@ -330,7 +328,7 @@ fn named_by(fields: &[Field<'_>]) -> Vec<Role> {
     roles
 }
 
-/// Whether a header has a name that says which are the ids.
+/// Whether a header has a usual name for the ids.
 fn usually_named(fields: &[Field<'_>]) -> bool {
     let names: Vec<&[u8]> = fields.iter().map(|field| field.raw).collect();
     named_roles(&names).contains(&Role::Id)
