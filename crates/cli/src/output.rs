@@ -79,8 +79,8 @@ fn csv_field(value: Option<&Value>) -> String {
 const WIDEST: usize = 100;
 
 /// An aligned table; columns named in `left` are flushed left, all others right. If it would be too
-/// wide, each column with equal cells becomes a line above it; if that is not enough, each row
-/// becomes a block of lines.
+/// wide, columns with equal cells stand above it as one line each. If that is not enough, its
+/// columns are distributed over several tables, or each row is a block of lines.
 pub(crate) fn table(headers: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> String {
     let fits = |table: &str| table.lines().all(|line| line.chars().count() <= WIDEST);
     let whole = aligned(headers, left, &rows);
@@ -104,9 +104,39 @@ pub(crate) fn table(headers: &[&str], left: &[&str], rows: Vec<Vec<String>>) -> 
         .collect();
     let rest = match aligned(&heads, left, &rest) {
         table if fits(&table) => table,
-        _ => blocks(&heads, &rest),
+        _ => parts(&heads, left, &rest).unwrap_or_else(|| blocks(&heads, &rest)),
     };
     if above.is_empty() { rest } else { format!("{above}\n{rest}") }
+}
+
+/// Several tables with the same rows, each within [`WIDEST`]. All begin with the columns that tell
+/// the rows apart. `None` if a column does not fit beside those.
+fn parts(headers: &[&str], left: &[&str], rows: &[Vec<String>]) -> Option<String> {
+    let is_unique = |count: usize| {
+        let starts: std::collections::HashSet<_> = rows.iter().map(|row| &row[..count]).collect();
+        starts.len() == rows.len()
+    };
+    let names = (1..headers.len()).find(|&count| is_unique(count))?;
+    let of = |columns: &[usize]| {
+        let heads: Vec<&str> = columns.iter().map(|&at| headers[at]).collect();
+        let cells = |row: &Vec<String>| columns.iter().map(|&at| row[at].clone()).collect();
+        let table = aligned(&heads, left, &rows.iter().map(cells).collect::<Vec<Vec<String>>>());
+        table.lines().all(|line| line.chars().count() <= WIDEST).then_some(table)
+    };
+    let (mut columns, mut fitting) = ((0..names).collect::<Vec<_>>(), None);
+    let mut tables = Vec::new();
+    for at in names..headers.len() {
+        columns.push(at);
+        let mut table = of(&columns);
+        if table.is_none() {
+            tables.push(fitting.take()?);
+            columns = (0..names).chain([at]).collect();
+            table = of(&columns);
+        }
+        fitting = Some(table?);
+    }
+    tables.extend(fitting);
+    Some(tables.join("\n"))
 }
 
 /// One line for each cell, and a blank one between rows.
@@ -231,6 +261,14 @@ mod tests {
         let one = table(&headers, &left, vec![row("lru", "1")]);
         assert!(one.starts_with("trace  ") && one.contains("\npolicy  "), "{one}");
         assert_eq!(one.lines().count(), 3);
+        let policies = ["first", "second", "third"].map(|name| format!("{name:-<35}"));
+        let headers = ["size", "all", &policies[0], &policies[1], &policies[2]];
+        let row = |size: &str| [size, "9", "1", "2", "3"].map(str::to_owned).to_vec();
+        let split = table(&headers, &[], vec![row("10"), row("20")]);
+        let lines: Vec<&str> = split.lines().collect();
+        assert_eq!((lines[0], lines[1], lines[5]), ("all: 9", "", ""), "{split}");
+        assert!(lines[2].starts_with("size  first") && lines[2].contains("second"), "{split}");
+        assert!(lines[6].starts_with("size  third") && lines[8].starts_with("  20 "), "{split}");
         let narrow = table(&["a"], &[], vec![vec!["1".to_owned()]]);
         assert_eq!(narrow, "a\n1\n");
     }

@@ -179,7 +179,7 @@ fn info_text(name: &str, info: &TraceInfo, loaded: &Loaded) -> String {
     };
     let lines = [
         ("format", format),
-        ("rate", format!("the requests for {} of the keys", percent(loaded.origin.rate()))),
+        ("sample", format!("requests for {} of the keys", percent(loaded.origin.rate()))),
         ("requests", grouped(info.requests)),
         ("sets, deletes", format!("{}, {}", grouped(info.sets), grouped(info.deletes))),
         ("objects", grouped(info.objects)),

@@ -51,7 +51,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
     /// assert_eq!(cache.try_insert(1, vec![0; 10]), Ok(Admitted::New));
     /// let refused = cache.try_insert(1, vec![0; 2_000]).unwrap_err();
     /// assert_eq!((refused.reason, refused.value.len()), (Refusal::TooHeavy, 2_000));
-    /// assert!(!cache.contains_key(&1), "what was there is out of date, and has gone");
+    /// assert!(!cache.contains_key(&1), "the old value is out of date, and was removed");
     /// ```
     ///
     /// # Errors

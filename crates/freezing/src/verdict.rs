@@ -78,55 +78,63 @@ impl Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Verdict { without_ns, hit_ns, miss_ns, misses, demanded_ns, .. } = *self;
+        let [without, hit, miss, demanded] = [without_ns, hit_ns, miss_ns, demanded_ns].map(time);
         write!(
             f,
-            "a request takes {without_ns:.0} ns with nothing frozen: {:.1} % of them miss and take \
-             {miss_ns:.0} ns, hits take {hit_ns:.0} ns; with something frozen it must take under \
-             {demanded_ns:.0} ns",
+            "With nothing frozen a request takes {without}: {:.1} % of requests miss and take \
+             {miss}, hits take {hit}. Freezing pays if a request takes less than {demanded}.",
             100.0 * misses
         )?;
         for Tried { share, latency_ns, misses } in &self.tried {
             let [share, missed] = [share, misses].map(|it| 100.0 * it);
-            write!(f, "; with {share:.0} % it took {latency_ns:.0} ns, {missed:.1} % missed")?;
+            let took = time(*latency_ns);
+            write!(f, " With {share:.0} % frozen it took {took}, and {missed:.1} % missed.")?;
         }
         if self.given_up == Some(Reason::Impossible) {
             return f.write_str(
-                ". Nothing could be frozen: the cache has set nothing aside, or what was frozen \
-                 last is still being read",
+                " Nothing could be frozen: the cache reserved no memory for a frozen part, or \
+                 readers still use the previous one.",
             );
         }
-        let Some(best) = self.best() else { return f.write_str("; nothing was tried yet") };
+        let Some(best) = self.best() else { return f.write_str(" No share was tried yet.") };
         let share = 100.0 * best.share;
         let is_fast = best.latency_ns < demanded_ns;
         if is_fast && self.given_up.is_none() {
-            return write!(f, ". It pays to freeze {share:.0} %");
+            return write!(f, " Freezing {share:.0} % pays.");
         }
-        f.write_str(". It does not pay: ")?;
+        f.write_str(" Freezing does not pay: ")?;
         if is_fast {
-            return write!(
-                f,
-                "{share:.0} % was fast enough for a moment, but what was frozen for longer was not"
-            );
+            return write!(f, "{share:.0} % was fast enough in the trial, but not for longer.");
         }
         if self.of_misses_ns() >= demanded_ns {
             return write!(
                 f,
-                "misses alone take {:.0} ns of it, which freezing cannot save; a miss would have to \
-                 take under {:.0} ns, or the cache be larger",
-                self.of_misses_ns(),
-                self.miss_at_most_ns()
+                "misses alone take {} of each request, which freezing cannot save. It would pay if \
+                 a miss took less than {}, or if the cache were larger.",
+                time(self.of_misses_ns()),
+                time(self.miss_at_most_ns())
             );
         }
         if best.misses > misses {
             return f.write_str(
-                "more is missed while something is frozen than its hits gain; what is asked for \
-                 would have to change less, or hits wait longer, as with more threads",
+                "the additional misses cost more than the faster hits save. It would pay if the \
+                 popular keys changed less, or if hits waited longer for a lock, as with more \
+                 threads.",
             );
         }
         f.write_str(
-            "a hit of what is frozen is hardly faster than another; more threads at one lock \
-                     would have to wait for it",
+            "frozen hits are hardly faster than others. It would pay if more threads waited for \
+             one lock.",
         )
+    }
+}
+
+/// A time with its unit, to a whole nanosecond or a tenth of a longer unit.
+fn time(ns: f64) -> String {
+    match ns {
+        ..999.5 => format!("{ns:.0} ns"),
+        ..999_950.0 => format!("{:.1} µs", ns / 1e3),
+        _ => format!("{:.1} ms", ns / 1e6),
     }
 }
 
@@ -148,17 +156,23 @@ mod tests {
         // 0.5 × 5,000 + 0.5 × 100; free hits save one part in 51 of it. A miss may take at most 100
         // / 0.1.
         let told = verdict(0.5, 100.0, &[(1.0, 2_600.0, 0.52)]);
-        assert!(told.starts_with("a request takes 2550 ns with nothing frozen: 50.0 %"), "{told}");
-        assert!(told.contains("with 100 % it took 2600 ns, 52.0 % missed"), "{told}");
-        let ends = "misses alone take 2500 ns of it, which freezing cannot save; a miss would have \
-                    to take under 1000 ns, or the cache be larger";
+        assert!(told.starts_with("With nothing frozen a request takes 2.5 µs: 50.0 %"), "{told}");
+        assert!(told.contains(" With 100 % frozen it took 2.6 µs, and 52.0 % missed."), "{told}");
+        let ends = "misses alone take 2.5 µs of each request, which freezing cannot save. It would \
+                    pay if a miss took less than 1.0 µs, or if the cache were larger.";
         assert!(told.ends_with(ends), "{told}");
         let told = verdict(0.01, 500.0, &[(1.0, 700.0, 0.1), (0.5, 560.0, 0.03)]);
-        assert!(told.contains("more is missed while something is frozen"), "{told}");
+        assert!(told.contains("the additional misses cost more"), "{told}");
         let told = verdict(0.01, 500.0, &[(1.0, 540.0, 0.01)]);
         assert!(told.contains("hardly faster"), "{told}");
         let told = verdict(0.01, 500.0, &[(1.0, 700.0, 0.1), (0.5, 200.0, 0.03)]);
-        assert!(told.ends_with("It pays to freeze 50 %"), "{told}");
-        assert!(verdict(0.01, 500.0, &[]).ends_with("nothing was tried yet"));
+        assert!(told.ends_with("Freezing 50 % pays."), "{told}");
+        assert!(verdict(0.01, 500.0, &[]).ends_with("No share was tried yet."));
+    }
+
+    #[test]
+    fn a_time_keeps_three_digits_at_most_before_the_point() {
+        let told = [0.4, 999.4, 999.6, 57_043.0, 999_949.0, 1_466_767.0].map(time);
+        assert_eq!(told, ["0 ns", "999 ns", "1.0 µs", "57.0 µs", "999.9 µs", "1.5 ms"]);
     }
 }

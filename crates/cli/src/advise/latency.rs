@@ -371,7 +371,7 @@ pub(super) fn needs_hits(advice: &Advice<'_>) -> Option<String> {
     let chosen = &advice.choice.winner.chosen;
     let misses = latencies(advice, chosen.policy, chosen.capacity)?.misses;
     let possible = if least >= 0.01 {
-        format!("; room for everything misses {}, so no size does", percent(least))
+        format!("; a cache for all objects misses {}, so no size does", percent(least))
     } else {
         String::new()
     };

@@ -435,15 +435,15 @@ fn why_policy(advice: &Advice<'_>, winner: &Winner) -> String {
     let list: Vec<String> = winner.ties.iter().map(|cell| figures(advice, cell)).collect();
     if !advice.forecast.is_measured() {
         return format!(
-            "{does}. On {} cores the ranges of these overlap with it, and they miss more, or as many \
-             within half a point and are no faster: {}.",
+            "{does}. On {} cores the model cannot tell it apart from these, which miss more, or \
+             equally often (within half a point) and are no faster: {}.",
             grouped(advice.forecast.setting.cores as u64),
             list.join(", ")
         );
     }
     format!(
-        "{does}. As fast within 5 %, but with more misses, or with as many within half a point and no \
-         faster: {}.{}",
+        "{does}. These are as fast within 5 %, but miss more, or equally often (within half a \
+         point) and are no faster: {}.{}",
         list.join(", "),
         if winner.beaten.is_empty() { " At this size the policy hardly matters." } else { "" }
     )

@@ -73,7 +73,7 @@ pub(super) fn named(advice: &Advice<'_>) -> Vec<Named> {
     if !matches!(advice.choice.verdict, Verdict::Goal | Verdict::Unmet) {
         return all;
     }
-    let name = if advice.choice.is_size() { "asked for" } else { "nearest" };
+    let name = if advice.choice.is_size() { "requested" } else { "nearest" };
     let chosen = &advice.choice.winner.chosen;
     match all.iter_mut().find(|it| (it.capacity, it.policy) == (chosen.capacity, chosen.policy)) {
         Some(known) => known.names.push(name),
@@ -207,7 +207,7 @@ pub(super) fn worth(advice: &Advice<'_>) -> String {
 pub(super) fn worth_title(advice: &Advice<'_>) -> String {
     let of = if advice.cases.len() > 1 { ", on the trace where each figure is worst" } else { "" };
     format!(
-        "What memory is worth: room for everything avoids {} of misses; of those{of}",
+        "What memory is worth: a cache for all objects avoids {} of misses; of those{of}",
         percent(advice.board.avoidable)
     )
 }
@@ -370,7 +370,7 @@ fn unmet(advice: &Advice<'_>) -> String {
     let p99 = kept.p99_us.map_or_else(String::new, |us| format!(", 99 % within {}", time(us)));
     format!(
         "Size: none of those compared{within} {}. The nearest is {} with {} ({}): {} of misses, {} \
-         M/s{mean}{p99}. With room for everything {} of requests miss.",
+         M/s{mean}{p99}. With a cache for all objects {} of requests miss.",
         targets(goal).join(" and "),
         advice.policies[chosen.policy],
         amount(advice.unit, chosen.capacity),
@@ -407,8 +407,8 @@ fn buys(advice: &Advice<'_>) -> String {
     let speed =
         choice.kept.mops.map_or_else(String::new, |it| format!(", at {} M/s", mops(Some(it))));
     format!(
-        "It takes {} of the memory for everything{memory}, and avoids {} of the avoidable misses; {} of \
-         requests miss{speed}{}",
+        "It takes {} of the memory for all objects{memory}, and avoids {} of the avoidable misses; \
+         {} of requests miss{speed}{}",
         told_share(advice, chosen.capacity as f64 / advice.everything.max(1) as f64),
         told_share(advice, avoided),
         told_share(advice, choice.kept.miss_ratio),
@@ -458,15 +458,15 @@ fn straight(advice: &Advice<'_>) -> String {
     if let Some((below, avoided)) = lru_below_cliff(advice) {
         return format!(
             "the cliff of a loop: lru avoids {} of the avoidable misses with {}, and the rest at \
-             once; with what wins at smaller sizes each percent of memory avoids about as much as \
-             any other",
+             once; with the best policy of each smaller size, each percent of memory avoids about \
+             as many misses as any other",
             percent(avoided),
             amount(advice.unit, below)
         );
     }
     if advice.searched {
-        return "there is no knee: each percent of memory avoids about as much as any other, so \
-                that it is room for everything or, where memory is too dear, none"
+        return "there is no knee: each percent of memory avoids about as many misses as any \
+                other, so the answer is a cache for all objects; if that is too expensive, none"
             .to_owned();
     }
     // A few sizes given by the user do not show a straight line.
@@ -478,7 +478,8 @@ fn straight(advice: &Advice<'_>) -> String {
             percent(HOPELESS)
         )
     } else {
-        "the largest that counts of those compared, as none smaller stands out".to_owned()
+        "the largest compared that avoids noticeably more misses, because no smaller one stands out"
+            .to_owned()
     }
 }
 
@@ -509,7 +510,7 @@ pub(super) fn step_card(advice: &Advice<'_>) -> [String; 3] {
         format!("{times:.1} times the memory")
     };
     let to = amount(advice.unit, advice.step);
-    let all = if advice.step >= advice.everything { ", room for all" } else { "" };
+    let all = if advice.step >= advice.everything { ", which holds all objects" } else { "" };
     let (gained, of) = match gain {
         MANY_TIMES.. => (format!("{:.0} times", gain + 1.0), "the throughput"),
         0.0.. => (format!("+{:.1} %", gain * 100.0), "of throughput"),
@@ -532,7 +533,7 @@ fn step(advice: &Advice<'_>) -> String {
     format!(
         " The next step, {}{}, {gains} with {}{}{}.",
         amount(advice.unit, advice.step),
-        if advice.step >= advice.everything { ", room for all" } else { "" },
+        if advice.step >= advice.everything { ", which holds all objects" } else { "" },
         advice.policies[chosen.policy],
         of_several(advice, " on the trace that gains most"),
         if gain <= -TOLD { why_slower(advice, &advice.worst.chosen) } else { "" }
@@ -552,8 +553,8 @@ fn unreached(advice: &Advice<'_>) -> String {
 
 fn no_size(advice: &Advice<'_>) -> String {
     format!(
-        "Size: none, as room for {} would avoid {} of misses{}: nearly everything is asked for \
-         once.",
+        "Size: none, because even a cache for {} would avoid {} of misses{}: nearly every object \
+         is requested once.",
         match (advice.unit, advice.everything) {
             (Unit::Objects, 1) => "its one object".to_owned(),
             (_, all) => format!("all {}", amount(advice.unit, all)),
@@ -577,8 +578,8 @@ pub(super) fn cautions(advice: &Advice<'_>) -> Vec<String> {
     let mut told = Vec::new();
     if is_rough(advice) {
         told.push(format!(
-            "Beware: {} too few to tell sizes or policies apart; take what follows for \
-             a hint, and ask again with some hundred thousand.",
+            "Beware: {} too few to tell sizes or policies apart; take the answer as \
+             a hint, and repeat it with some hundred thousand requests.",
             match requests(advice) {
                 1 => "one request is".to_owned(),
                 many => format!("{} requests are", grouped(many)),
@@ -602,8 +603,8 @@ pub(super) fn cautions(advice: &Advice<'_>) -> Vec<String> {
             format!("it never fills {}", amount(advice.unit, capacity))
         };
         told.push(format!(
-            "Beware: the trace is short for this size: {when}. Until then misses are first requests, \
-             of which a longer trace has fewer; ask again with one."
+            "Beware: the trace is short for this size: {when}. Until then all misses are first \
+             requests. A longer trace has a smaller share of them: use one."
         ));
     }
     for case in &advice.cases {

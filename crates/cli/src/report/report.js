@@ -49,7 +49,7 @@
     document.title = `Frazil: ${data.answer}`;
   }
 
-  /** The sizes that are named, with what each leaves, as they are for the setting that was asked for. */
+  /** The sizes that are named, with what each leaves, as they are for the chosen setting. */
   function fillWorth() {
     byId('worth').hidden = data.sizes.length === 0;
     byId('worth-name').textContent = `${data.worth_title}, for ${settingOf(data.setting)}`;
@@ -64,7 +64,7 @@
     fillTable(byId('worth'), [['size', 'word'], 'capacity', 'of all', 'misses', 'avoided', ...(inBytes ? ['bytes missed'] : []), 'M requests/s', 'mean latency', ...(money ? ['a month'] : []), ['use', 'word']], rows);
   }
 
-  /** What is recommended on each of several traces, for the setting that was asked for. */
+  /** What is recommended on each of several traces, for the chosen setting. */
   function fillEach() {
     const { title, rows } = data.on_each;
     byId('each-box').hidden = rows.length === 0;
@@ -78,7 +78,7 @@
     fillTable(byId('each'), [['trace', 'word'], 'misses', 'M requests/s', 'mean latency', 'p99', ['fastest there', 'word'], 'behind', ['alone', 'word']], rows.map(row));
   }
 
-  /** What the size after the recommended one gains, for the setting that was asked for. */
+  /** What the size after the recommended one gains, for the chosen setting. */
   function stepCard() {
     const { step } = data.recommended;
     return data.setting === state.setting ? step : [step[0], '–', `known for ${settingOf(data.setting)}`];
@@ -95,7 +95,7 @@
     const range = low === high ? '' : `${low} to ${high}, ${data.range_source}; `;
     const guess = cores > data.measured_cores ? `, extrapolated from ${data.measured_cores} cores` : '';
     const on = data.traces.length > 1 ? `on ${trace().name}, ` : '';
-    const anything = ['Avoidable misses', format.percent(data.avoidable), 'of misses, with room for everything'];
+    const anything = ['Avoidable misses', format.percent(data.avoidable), 'of misses, with a cache for all objects'];
     definitions(byId('cards'), !data.recommended.is_size ? [anything] : [
       ['Throughput', here ? `${format.mops(here.mops)} M/s` : 'unknown', `${on}${range}${cores} core${cores === 1 ? '' : 's'}${guess}`],
       ['Misses', format.percent(cell.miss_ratio), `${on}with ${amount(capacity, policy)}`],
@@ -326,7 +326,7 @@
       ['Requests', format.count(requests)],
       [data.unit === 'bytes' ? 'All objects are' : 'All objects', amount(everything)],
       ['Popularity by Zipf', alpha],
-      ['Objects asked for once', format.percent(workload.one_hit_objects)],
+      ['Objects requested once', format.percent(workload.one_hit_objects)],
       ['Requests for those', format.percent(workload.one_hit_requests)],
     ]);
     const line = (label, number, values) => ({ name: label, number, values, thin: false });

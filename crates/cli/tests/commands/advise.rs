@@ -518,7 +518,7 @@ fn large_gains_are_told_in_times() {
     let gain = answer["marginal_gain"].as_f64().unwrap();
     assert!(gain > 10.0, "{answer}");
     let text = told(&half);
-    let times = format!("room for all, serves {:.0} times as much with lru", gain + 1.0);
+    let times = format!("which holds all objects, serves {:.0} times as much with lru", gain + 1.0);
     assert!(flowing(&text).contains(&times), "{times}: {text}");
     let one = told(&["--trace", "loop:objects=1:requests=1", "--policy", "lru"]);
     assert!(one.contains("one request is too few") && one.contains("its one object"), "{one}");

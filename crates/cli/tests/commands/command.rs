@@ -721,7 +721,7 @@ fn reproduce_finds_the_share_to_freeze() {
     let share = number(found("part"), "share");
     assert!((0.5..0.95).contains(&share), "{share}");
     let verdict = found("moving")["verdict"].as_str().unwrap();
-    assert!(verdict.contains("It does not pay"), "{verdict}");
+    assert!(verdict.contains("Freezing does not pay"), "{verdict}");
 }
 
 #[test]

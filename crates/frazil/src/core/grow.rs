@@ -7,7 +7,7 @@ use crate::smr::reclaim::Supply;
 use crate::smr::refs::SlotRefs as _;
 use crate::sync::{CHECKED, thread as threads};
 
-/// Segments beyond the full ones, for slots that threads have in hand.
+/// Segments beyond the full ones, for slots that threads own.
 const SPARE_SEGMENTS: usize = if CHECKED { 48 } else { 1024 };
 
 /// Slots for entries that wait to be reclaimed, beside those of resident entries. Most are never

@@ -455,7 +455,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
             }
             Decision::Refuse => Err(FailureKind::Refused(Refusal::Unwanted)),
             Decision::Held => Err(FailureKind::Held),
-            // Other threads have everything in hand, and found it held.
+            // Other threads own everything, and found it held.
             Decision::Empty if self.admits_beyond() => Err(FailureKind::Held),
             Decision::Empty => Err(FailureKind::Shortage),
         }
@@ -501,7 +501,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: Hooks<K, V>> Core<K, V, S, H> {
                 slot.header.mark.raise(self.mark_max);
             }
         }
-        // Before the attempt to take it, so that a thread that has it in hand may still see it.
+        // Before the attempt to take it, so that a thread that owns it may still see it.
         let ours = self.die(old);
         let replaced = self.with_queue_ctx(held, |ctx| {
             let replaced = !ours && self.order.replace(ctx, old, slot.slot);

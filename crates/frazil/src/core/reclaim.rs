@@ -122,7 +122,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         }
     }
 
-    /// Publishes everything that a stripe has in hand.
+    /// Publishes everything that a stripe owns.
     fn empty(&self, held: &mut Held<'_, H::Local>) {
         self.with_queue_ctx(held, |ctx| self.order.flush(ctx));
         let buffers = &mut **held;
@@ -153,7 +153,7 @@ impl<K: Hash + Eq, V, S: BuildHasher, H: PerThread> Core<K, V, S, H> {
         })
     }
 
-    /// Publishes everything that idle threads have in hand; packs the queues if requested, or if
+    /// Publishes everything that idle threads own; packs the queues if requested, or if
     /// dead slots were left in them.
     #[cold]
     pub(crate) fn scavenge(&self, pack: bool) {

@@ -34,7 +34,7 @@ pub(crate) const LEAVING: u8 = 4;
 /// Its queue must leave it alone, and drops it when it reaches it. A policy under a lock keeps its
 /// place.
 pub(crate) const ASIDE: u8 = 8;
-/// It was dropped, and is in no queue: the thread that clears this flag has it in hand.
+/// It was dropped, and is in no queue: the thread that clears this flag owns it.
 pub(crate) const LOOSE: u8 = 16;
 
 /// A policy's data beside an entry.
@@ -53,7 +53,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Declares it dead. Returns whether it is in no queue, so that the caller has it in hand.
+    /// Declares it dead. Returns whether it is in no queue, so that the caller owns it.
     #[inline]
     pub(crate) fn die(&self) -> bool {
         // Release: partner is the Acquire of `QueueCtx::pop`. Acquire: partner is `loosen`.

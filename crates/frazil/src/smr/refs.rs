@@ -126,7 +126,7 @@ pub(crate) struct Refs {
     word: AtomicU64,
     weight: AtomicU64,
     /// The next slot in a list of slots that wait for the end of an operation, or to be given back.
-    /// Used by the thread that has the slot in hand.
+    /// Used by the thread that owns the slot.
     pub(crate) next: AtomicU32,
     /// The slot's number, for threads that have its address; above it the priority with which its
     /// entry was inserted.

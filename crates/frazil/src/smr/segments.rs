@@ -3,7 +3,7 @@
 //! A slot that is resident lies in exactly one segment of a queue; one that waits to be
 //! reclaimed, or is free, in one segment of a stack. A segment is one cache line where
 //! the cache is large (16 words of 4 bytes), so a whole batch of entries costs another
-//! core one line. Small caches use shorter segments, because what a thread has in hand
+//! core one line. Small caches use shorter segments, because what a thread owns
 //! is hidden from the others.
 //!
 //! A word holds a slot or 0. The thread that exchanges a word from a slot to 0 has *taken* the

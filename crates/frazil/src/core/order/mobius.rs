@@ -75,7 +75,7 @@ impl Mobius {
 
     /// The action if a thread finds the active queue empty and the other not.
     ///
-    /// Other threads may have its last entries in hand, and their new entries may never leave their
+    /// Other threads may own its last entries, and their new entries may never leave their
     /// hands: SIEVE's active queue can stay a few entries long for ever, each evicted before the
     /// next comes. So the first thread to find it empty takes over the entries of the others, and
     /// from then on the queue is *short*: new entries are published one by one. If it is empty

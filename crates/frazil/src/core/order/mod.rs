@@ -522,7 +522,7 @@ impl Order {
         }
     }
 
-    /// Takes an unlinked slot out of the middle. False if another thread has it in hand, which will
+    /// Takes an unlinked slot out of the middle. False if another thread owns it, which will
     /// find it dead.
     pub(crate) fn detach<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32) -> bool {
         if let Order::Locked(locked) = self {
@@ -539,7 +539,7 @@ impl Order {
     }
 
     /// Takes out a slot that the caller has declared dead, protects, and found in no queue: another
-    /// thread has it in hand, or has yet to queue it. False if that thread finds it dead.
+    /// thread owns it, or has yet to queue it. False if that thread finds it dead.
     pub(crate) fn detach_late<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>, slot: u32) -> bool {
         // That thread is some 50 ns away, in most cases, and the fence takes microseconds.
         for _ in 0..if CHECKED { 0 } else { 3 } {
@@ -555,7 +555,7 @@ impl Order {
     }
 
     /// Puts a published slot in the place of the unlinked one that it replaces. False if another
-    /// thread has the old one in hand.
+    /// thread owns the old one.
     pub(crate) fn replace<H: Headers>(
         &self,
         ctx: &mut QueueCtx<'_, H>,
@@ -578,7 +578,7 @@ impl Order {
         replaced
     }
 
-    /// Publishes the entries that a stripe has in hand.
+    /// Publishes the entries that a stripe owns.
     pub(crate) fn flush<H: Headers>(&self, ctx: &mut QueueCtx<'_, H>) {
         for queue in self.queues().iter().chain(ctx.headers.bottom()) {
             queue.flush(ctx.buffers);

@@ -383,7 +383,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> Featured<K, V, S> {
         outcome
     }
 
-    /// Removes the entry in a slot if `is_over`, unless another thread has the slot in hand.
+    /// Removes the entry in a slot if `is_over`, unless another thread owns the slot.
     /// Returns whether it did.
     fn take_out_if(
         &self,

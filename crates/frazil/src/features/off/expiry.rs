@@ -1,4 +1,4 @@
-//! In the place of `expiry/`: no entry has a lifetime.
+//! Replaces `expiry/` without the feature: no entry has a lifetime.
 
 use std::hash::{BuildHasher, Hash};
 use std::marker::PhantomData;
@@ -36,7 +36,7 @@ impl Term {
     }
 }
 
-/// Expiry of a cache.
+/// The hooks of expiry.
 pub(crate) struct Expiry<K, V>(PhantomData<fn(K, V)>);
 
 /// There are none.

@@ -1,11 +1,11 @@
-//! In the place of `record/`: nothing is recorded.
+//! Replaces `record/` without the feature: nothing is recorded.
 
 use crate::features::expiry::Term;
 use crate::features::gate::Gate;
 
-/// The part of a cache that would choose and note.
+/// The recorder of a cache: none.
 pub(crate) struct Recorder {
-    /// Others may look at operations.
+    /// Operations may have other observers.
     gate: Gate,
 }
 
