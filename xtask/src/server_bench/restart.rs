@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-use super::crowd::Asking;
+use super::crowd;
 use super::{Bench, Server};
+use crate::asking::Asking;
 use crate::spent::median;
 use crate::step;
 
@@ -60,7 +61,7 @@ fn wait(server: &Server, begun: Instant) -> anyhow::Result<(f64, f64)> {
     let first = begun.elapsed();
     loop {
         // The store of objects counts those that have expired out for this, so it is not asked all the time.
-        let items = asking.stat("curr_items")?.context("the number of items")?;
+        let items = crowd::stat(&mut asking, "curr_items")?.context("the number of items")?;
         let all = begun.elapsed();
         if items == ITEMS {
             return Ok((first.as_secs_f64() * 1e3, all.as_secs_f64() * 1e3));
