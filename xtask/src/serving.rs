@@ -73,6 +73,11 @@ impl Serving {
         Ok(serving)
     }
 
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.0.id()
+    }
+
     /// Has it end by itself, with SIGTERM.
     ///
     /// # Errors
