@@ -4,14 +4,14 @@
 //! A number of each kind must pass. The output names failures.
 
 use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
 
-use crate::serving::Serving;
+use crate::serving::{self, Serving};
 use crate::{others, step, tools};
 
 const VERSION: &str = "0.4.5";
@@ -37,7 +37,8 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let tests = others::npm_package(&place, "http-cache-tests", VERSION)?;
     let mut build = step::cargo(root, ["build", "--release", "--locked"]);
     step::run("frazil", build.args(["--package", "frazil-cli", "--features", "full"]))?;
-    let (origin, cache) = (free()?, free()?);
+    let free = serving::free_addresses(2)?;
+    let [origin, cache] = free[..] else { bail!("two addresses") };
     let node = tools::ensure_program("node", &["nodejs"])?;
     let mut command = Command::new(&node);
     command.current_dir(&tests).arg("server/server.mjs").stdout(Stdio::null());
@@ -52,11 +53,6 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let cli = ["--no-warnings", "cli.mjs"];
     let results = step::announced("http-cache-tests", || printed(&node, &tests, &cli, cache))?;
     judge(&kinds, &results)
-}
-
-fn free() -> anyhow::Result<SocketAddr> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
-    Ok(listener.local_addr()?)
 }
 
 /// The output of a program of the package, as JSON.

@@ -3,6 +3,7 @@
 //! They are a program instead of a script, so that they need only the pinned toolchain and run the
 //! same on a developer's machine and in CI.
 
+mod asking;
 mod block_cache;
 mod book;
 mod cache_bench;

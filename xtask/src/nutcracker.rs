@@ -7,8 +7,8 @@
 //! short and with a long timeout. After SIGTERM and a restart nearly all keys must hit.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,7 +16,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::serving::Serving;
+use crate::asking::Asking;
+use crate::serving::{self, Serving};
 use crate::{step, tools};
 
 const KEYS: usize = 30_000;
@@ -31,7 +32,6 @@ const SHORT_MS: u64 = 2000;
 const LONG_MS: u64 = 60_000;
 /// The least share of all keys that hit after a restart, in percent.
 const HITS_MIN: f64 = 99.0;
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Runs all of it.
 ///
@@ -57,13 +57,6 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Free addresses, bound at the same time so that no two are equal.
-fn free(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
-    let held =
-        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<Vec<_>, _>>()?;
-    Ok(held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?)
-}
-
 /// Processes and the proxy before them.
 struct Ring {
     frazil: PathBuf,
@@ -77,7 +70,7 @@ struct Ring {
 impl Ring {
     /// Starts everything, and sets all keys.
     fn start(frazil: &Path, nutcracker: &Path, folder: &Path, retry: u64) -> anyhow::Result<Ring> {
-        let mut addresses = free(PROCESSES + 2)?;
+        let mut addresses = serving::free_addresses(PROCESSES + 2)?;
         let (Some(stats), Some(proxy)) = (addresses.pop(), addresses.pop()) else {
             bail!("no addresses")
         };
@@ -100,7 +93,7 @@ impl Ring {
         let _proxy = Serving::start(&mut command, proxy)?;
         let (frazil, folder) = (frazil.to_owned(), folder.to_owned());
         let ring = Ring { frazil, folder, addresses, processes, proxy, _proxy };
-        let mut client = Client::new(proxy)?;
+        let mut client = Asking::connect(proxy)?;
         for key in 0..KEYS {
             let stored = client.ask(&format!("set k{key} 0 0 5\r\nvalue\r\n"))?;
             ensure!(stored == "STORED", "set: {stored}");
@@ -110,10 +103,10 @@ impl Ring {
 
     /// The keys that a process has, requested from it directly, not through the proxy.
     fn keys_of(&self, at: usize) -> anyhow::Result<BTreeSet<usize>> {
-        let mut client = Client::new(self.addresses[at])?;
+        let mut client = Asking::connect(self.addresses[at])?;
         let mut found = BTreeSet::new();
         for key in 0..KEYS {
-            if client.get(key)? == Got::Hit {
+            if get(&mut client, key)? == Got::Hit {
                 found.insert(key);
             }
         }
@@ -124,12 +117,12 @@ impl Ring {
     fn reading(&self, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<Seen> {
         let over = AtomicBool::new(false);
         let read = |number: usize| -> anyhow::Result<Seen> {
-            let mut client = Client::new(self.proxy)?;
+            let mut client = Asking::connect(self.proxy)?;
             let mut seen = Seen::default();
             // Every key in turn, each client in another order.
             for at in (0..).take_while(|_| !over.load(Relaxed)) {
                 let key = (at * 7919 + number * 3571) % KEYS;
-                seen.add(key, client.get(key)?);
+                seen.add(key, get(&mut client, key)?);
             }
             seen.errors_most = seen.errors.len();
             Ok(seen)
@@ -197,9 +190,9 @@ impl Ring {
             Ok(())
         })?;
         self.processes[LOST] = again;
-        let (mut client, mut hits) = (Client::new(self.proxy)?, 0);
+        let (mut client, mut hits) = (Asking::connect(self.proxy)?, 0);
         for key in 0..KEYS {
-            hits += usize::from(client.get(key)? == Got::Hit);
+            hits += usize::from(get(&mut client, key)? == Got::Hit);
         }
         let percent = 100.0 * hits as f64 / KEYS as f64;
         println!(
@@ -264,40 +257,17 @@ impl Seen {
     }
 }
 
-struct Client(BufReader<TcpStream>);
-
-impl Client {
-    fn new(address: SocketAddr) -> anyhow::Result<Client> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Client(BufReader::new(stream)))
-    }
-
-    fn line(&mut self) -> anyhow::Result<String> {
-        let mut line = String::new();
-        ensure!(self.0.read_line(&mut line)? > 0, "the connection was closed");
-        Ok(line.trim_end().to_owned())
-    }
-
-    /// The first line of a reply.
-    fn ask(&mut self, request: &str) -> anyhow::Result<String> {
-        self.0.get_mut().write_all(request.as_bytes())?;
-        self.line()
-    }
-
-    fn get(&mut self, key: usize) -> anyhow::Result<Got> {
-        let first = self.ask(&format!("get k{key}\r\n"))?;
-        match &first[..] {
-            "END" => Ok(Got::Miss),
-            _ if first.starts_with("VALUE ") => {
-                let (value, end) = (self.line()?, self.line()?);
-                ensure!(value == "value" && end == "END", "{value}, {end}");
-                Ok(Got::Hit)
-            }
-            _ if first.contains("ERROR") => Ok(Got::Error(first)),
-            _ => bail!("get: {first}"),
+fn get(client: &mut Asking, key: usize) -> anyhow::Result<Got> {
+    let first = client.ask(&format!("get k{key}\r\n"))?;
+    match &first[..] {
+        "END" => Ok(Got::Miss),
+        _ if first.starts_with("VALUE ") => {
+            let (value, end) = (client.line()?, client.line()?);
+            ensure!(value == "value" && end == "END", "{value}, {end}");
+            Ok(Got::Hit)
         }
+        _ if first.contains("ERROR") => Ok(Got::Error(first)),
+        _ => bail!("get: {first}"),
     }
 }
 
@@ -306,26 +276,9 @@ impl Client {
 fn cluster(frazil: &Path, folder: &Path) -> anyhow::Result<Vec<String>> {
     let benchmark = tools::ensure_program("redis-benchmark", &["redis-tools"])?;
     let cli = tools::ensure_program("redis-cli", &["redis-tools"])?;
-    let addresses = free(PROCESSES)?;
-    let slots = ["0-5460", "5461-10922", "10923-16383"];
-    let nodes = addresses.iter().zip(slots).zip(["one", "two", "three"]);
-    let map: String = nodes
-        .map(|((address, slots), name)| {
-            format!(
-                "[[nodes]]\nname = \"{name}\"\naddress = \"{address}\"\nslots = [\"{slots}\"]\n\n"
-            )
-        })
-        .collect();
     let file = folder.join("cluster.toml");
-    std::fs::write(&file, map)?;
-    let begin = |address: &SocketAddr| {
-        let mut command = Command::new(frazil);
-        command.args(["serve", "--memory", "64MiB", "--resp", &address.to_string()]);
-        command.arg("--cluster").arg(&file);
-        Serving::start(command.stdout(Stdio::null()).stderr(Stdio::null()), *address)
-    };
-    let _processes = addresses.iter().map(begin).collect::<Result<Vec<_>, _>>()?;
-    let port = addresses[0].port().to_string();
+    let nodes = serving::cluster(frazil, &file, &["--memory", "64MiB"])?;
+    let port = nodes[0].1.port().to_string();
     let at = ["-h", "127.0.0.1", "-p", &port];
     let mut command = Command::new(benchmark);
     command.args(at).args([

@@ -5,8 +5,8 @@
 //! but must not find an older version, also after a restart with a snapshot. A phase is the life of a server process; at its
 //! end connections and memory are checked. Phases end by SIGKILL, and by SIGTERM with a snapshot, in turn.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::io::{Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -15,7 +15,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::{spent::median, step};
+use crate::asking::Asking;
+use crate::spent::median;
+use crate::{serving, step};
 
 const MEMORY_MIB: u64 = 16;
 /// Memory beyond `--memory`: buffers of threads and the allocator. The program itself does not count, because without
@@ -72,10 +74,7 @@ struct Place {
 
 impl Place {
     fn new(program: PathBuf, snapshot: PathBuf) -> anyhow::Result<Place> {
-        // Bound at the same time, so that no two are equal.
-        let free: Vec<_> =
-            (0..4).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<_, _>>()?;
-        let free: Vec<_> = free.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?;
+        let free = serving::free_addresses(4)?;
         let [memcached, resp, http, admin] = free[..] else { bail!("four addresses") };
         Ok(Place { program, snapshot, memcached, resp, http, admin })
     }
@@ -223,7 +222,7 @@ impl Load<'_> {
     /// Writes the keys of one writer by either protocol, and reads them by the other.
     fn write(&self, writer: u64, versions: &mut [u64]) -> anyhow::Result<()> {
         let (mut text, mut resp) =
-            (Client::new(self.place.memcached)?, Client::new(self.place.resp)?);
+            (Asking::connect(self.place.memcached)?, Asking::connect(self.place.resp)?);
         let mut number = 0_u64;
         while !self.is_over() {
             number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(writer * 2 + 1);
@@ -233,13 +232,16 @@ impl Load<'_> {
                 versions[at] += 1;
                 let value = value(&key, versions[at]);
                 if number >> 61 & 1 == 0 {
-                    text.set(&key, &value)?;
+                    set(&mut text, &key, &value)?;
                 } else {
-                    resp.resp_set(&key, &value)?;
+                    resp_set(&mut resp, &key, &value)?;
                 }
             } else {
-                let found =
-                    if number >> 61 & 1 == 0 { resp.resp_get(&key)? } else { text.get(&key)? };
+                let found = if number >> 61 & 1 == 0 {
+                    resp_get(&mut resp, &key)?
+                } else {
+                    get(&mut text, &key)?
+                };
                 match found {
                     // The entry was evicted, or is not restored yet.
                     None => _ = self.missed.fetch_add(u64::from(versions[at] > 0), Relaxed),
@@ -319,11 +321,11 @@ impl Load<'_> {
 
     /// Latencies of one client's requests in microseconds, ascending.
     fn ask(&self, length: Duration) -> anyhow::Result<Vec<f64>> {
-        let mut client = Client::new(self.place.memcached)?;
+        let mut client = Asking::connect(self.place.memcached)?;
         let (begun, mut times) = (Instant::now(), Vec::new());
         while begun.elapsed() < length {
             let asked = Instant::now();
-            client.get("asked")?;
+            get(&mut client, "asked")?;
             times.push(asked.elapsed().as_secs_f64() * 1e6);
         }
         times.sort_by(f64::total_cmp);
@@ -337,68 +339,37 @@ fn value(key: &str, version: u64) -> String {
     format!("{key}={version}={}", "x".repeat(padding as usize))
 }
 
-/// A well-behaved client.
-struct Client(BufReader<TcpStream>);
+fn set(client: &mut Asking, key: &str, value: &str) -> anyhow::Result<()> {
+    let line = client.ask(&format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()))?;
+    ensure!(line == "STORED", "set: {line}");
+    Ok(())
+}
 
-impl Client {
-    fn new(address: SocketAddr) -> anyhow::Result<Client> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Client(BufReader::new(stream)))
+fn get(client: &mut Asking, key: &str) -> anyhow::Result<Option<String>> {
+    let line = client.ask(&format!("get {key}\r\n"))?;
+    if line == "END" {
+        return Ok(None);
     }
+    let bytes = line.strip_prefix(&format!("VALUE {key} 0 ")).with_context(|| line.clone())?;
+    let value = client.value(bytes.parse()?)?;
+    let line = client.line()?;
+    ensure!(line == "END", "get: {line}");
+    Ok(Some(value))
+}
 
-    fn send(&mut self, request: &str) -> anyhow::Result<()> {
-        Ok(self.0.get_mut().write_all(request.as_bytes())?)
-    }
+fn resp_set(client: &mut Asking, key: &str, value: &str) -> anyhow::Result<()> {
+    let (of_key, of_value) = (key.len(), value.len());
+    let line = client
+        .ask(&format!("*3\r\n$3\r\nSET\r\n${of_key}\r\n{key}\r\n${of_value}\r\n{value}\r\n"))?;
+    ensure!(line == "+OK", "SET: {line}");
+    Ok(())
+}
 
-    fn line(&mut self) -> anyhow::Result<String> {
-        let mut line = String::new();
-        ensure!(self.0.read_line(&mut line)? > 0, "the server has closed a connection");
-        Ok(line.trim_end().to_owned())
+fn resp_get(client: &mut Asking, key: &str) -> anyhow::Result<Option<String>> {
+    let line = client.ask(&format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len()))?;
+    if line == "$-1" {
+        return Ok(None);
     }
-
-    fn bytes(&mut self, count: &str) -> anyhow::Result<String> {
-        let mut bytes = vec![0; count.parse::<usize>()? + 2];
-        self.0.read_exact(&mut bytes)?;
-        bytes.truncate(bytes.len() - 2);
-        Ok(String::from_utf8(bytes)?)
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> anyhow::Result<()> {
-        self.send(&format!("set {key} 0 0 {}\r\n{value}\r\n", value.len()))?;
-        let line = self.line()?;
-        ensure!(line == "STORED", "set: {line}");
-        Ok(())
-    }
-
-    fn get(&mut self, key: &str) -> anyhow::Result<Option<String>> {
-        self.send(&format!("get {key}\r\n"))?;
-        let line = self.line()?;
-        if line == "END" {
-            return Ok(None);
-        }
-        let head = line.strip_prefix(&format!("VALUE {key} 0 ")).with_context(|| line.clone())?;
-        let value = self.bytes(head)?;
-        let line = self.line()?;
-        ensure!(line == "END", "get: {line}");
-        Ok(Some(value))
-    }
-
-    fn resp_set(&mut self, key: &str, value: &str) -> anyhow::Result<()> {
-        let (of_key, of_value) = (key.len(), value.len());
-        self.send(&format!("*3\r\n$3\r\nSET\r\n${of_key}\r\n{key}\r\n${of_value}\r\n{value}\r\n"))?;
-        let line = self.line()?;
-        ensure!(line == "+OK", "SET: {line}");
-        Ok(())
-    }
-
-    fn resp_get(&mut self, key: &str) -> anyhow::Result<Option<String>> {
-        self.send(&format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len()))?;
-        let line = self.line()?;
-        if line == "$-1" {
-            return Ok(None);
-        }
-        self.bytes(line.strip_prefix('$').with_context(|| line.clone())?).map(Some)
-    }
+    let bytes = line.strip_prefix('$').with_context(|| line.clone())?;
+    Ok(Some(client.value(bytes.parse()?)?))
 }

@@ -1,7 +1,8 @@
-//! A server in a separate process.
+//! Servers in processes of their own.
 
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -11,7 +12,46 @@ use crate::step;
 /// Longest time for a server to listen, and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A running server, stopped on drop.
+/// Nodes of a cluster, by their shares of the 16,384 slots.
+const SHARES: [(&str, &str); 3] =
+    [("one", "0-5460"), ("two", "5461-10922"), ("three", "10923-16383")];
+
+/// Addresses that nobody listens at, held together so that no two are the same.
+///
+/// # Errors
+///
+/// The system has none.
+pub(crate) fn free_addresses(count: usize) -> anyhow::Result<Vec<SocketAddr>> {
+    let held =
+        (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect::<Result<Vec<_>, _>>()?;
+    Ok(held.iter().map(TcpListener::local_addr).collect::<Result<_, _>>()?)
+}
+
+/// Starts three servers by the same map of a Redis Cluster, which is written into `file`.
+///
+/// # Errors
+///
+/// One does not start.
+pub(crate) fn cluster(
+    frazil: &Path,
+    file: &Path,
+    flags: &[&str],
+) -> anyhow::Result<Vec<(Serving, SocketAddr)>> {
+    let addresses = free_addresses(SHARES.len())?;
+    let nodes = addresses.iter().zip(SHARES).map(|(address, (name, slots))| {
+        format!("[[nodes]]\nname = \"{name}\"\naddress = \"{address}\"\nslots = [\"{slots}\"]\n\n")
+    });
+    std::fs::write(file, nodes.collect::<String>()).with_context(|| file.display().to_string())?;
+    let start = |address: SocketAddr| {
+        let mut command = Command::new(frazil);
+        command.arg("serve").args(flags).arg("--resp").arg(address.to_string());
+        command.arg("--cluster").arg(file).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok((Serving::start(&mut command, address)?, address))
+    };
+    addresses.into_iter().map(start).collect()
+}
+
+/// A server that runs for as long as this lives.
 pub(crate) struct Serving(Child);
 
 impl Serving {
@@ -31,6 +71,11 @@ impl Serving {
             std::thread::sleep(Duration::from_millis(10));
         }
         Ok(serving)
+    }
+
+    /// The number of its process.
+    pub(crate) fn process(&self) -> u32 {
+        self.0.id()
     }
 
     /// Ends the server by SIGTERM.

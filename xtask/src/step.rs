@@ -17,6 +17,14 @@ where
 {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root).args(args);
+    // `cargo run` tells a program its package. A build script that reads that (ring's) would run again whenever cargo is
+    // started by hand and by this program in turn, and with it all crates that need its output.
+    for (name, _) in std::env::vars_os() {
+        if ["CARGO_MANIFEST_", "CARGO_PKG_"].iter().any(|it| name.to_string_lossy().starts_with(it))
+        {
+            command.env_remove(name);
+        }
+    }
     command
 }
 

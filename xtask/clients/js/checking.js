@@ -34,4 +34,10 @@ async function soon(what, find, wanted) {
   same(what, found, wanted);
 }
 
-module.exports = { host, port, securedPort, same, refused, later, soon };
+// Fails unless the promise has come to its end within so many milliseconds.
+function within(milliseconds, promise) {
+  const late = later(milliseconds).then(() => Promise.reject(new Error(`nothing within ${milliseconds} ms`)));
+  return Promise.race([promise, late]);
+}
+
+module.exports = { host, port, securedPort, same, refused, later, soon, within };

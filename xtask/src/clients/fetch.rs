@@ -144,7 +144,7 @@ impl Fetched {
         std::fs::create_dir_all(&programs)?;
         let mut build = Command::new(go);
         build.current_dir(self.go_place()).args(["build", "-o"]).arg(programs);
-        step::run("go build", build.args(["./gomemcache", "./goredis"]))
+        step::run("go build", build.args(["./gomemcache", "./goredis", "./gorediscluster"]))
     }
 
     fn java(&self) -> anyhow::Result<()> {

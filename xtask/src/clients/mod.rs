@@ -40,6 +40,8 @@ enum Against {
 enum Protocol {
     Memcached,
     Resp,
+    /// RESP, by three servers that share the keys.
+    Cluster,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -57,16 +59,16 @@ struct Client {
     /// The package in the language's manifest that has the client's version.
     package: &'static str,
     program: &'static str,
-    /// An argument of the program, besides the addresses.
+    /// An argument of the program, besides those of the servers.
     argument: &'static str,
 }
 
 /// A row: name, protocol, language, package, program, and the program's argument.
 type Row = (&'static str, Protocol, Language, &'static str, &'static str, &'static str);
 
-const CLIENTS: [Row; 14] = {
+const CLIENTS: [Row; 18] = {
     use Language::{Go, Java, Node, Python};
-    use Protocol::{Memcached, Resp};
+    use Protocol::{Cluster, Memcached, Resp};
     [
         ("pymemcache", Memcached, Python, "pymemcache", "use_pymemcache.py", ""),
         ("pylibmc", Memcached, Python, "pylibmc", "use_pylibmc.py", ""),
@@ -89,6 +91,10 @@ const CLIENTS: [Row; 14] = {
         ("go-redis", Resp, Go, "github.com/redis/go-redis/v9", "goredis", ""),
         ("Jedis", Resp, Java, "jedis", "UseJedis", ""),
         ("Lettuce", Resp, Java, "lettuce-core", "UseLettuce", ""),
+        ("redis-py, cluster", Cluster, Python, "redis", "use_redis_py_cluster.py", ""),
+        ("ioredis, cluster", Cluster, Node, "ioredis", "use_ioredis_cluster.js", ""),
+        ("node-redis, cluster", Cluster, Node, "redis", "use_node_redis_cluster.js", ""),
+        ("go-redis, cluster", Cluster, Go, "github.com/redis/go-redis/v9", "gorediscluster", ""),
     ]
 };
 
@@ -149,7 +155,7 @@ impl Client {
         let servers = Servers::start(root, server, self.protocol)?;
         let mut command = Command::new("timeout");
         command.arg("120").args(fetched.program(root, self.language, self.program));
-        command.arg("127.0.0.1").args(servers.ports()).arg(self.argument);
+        command.arg("127.0.0.1").args(servers.arguments()).arg(self.argument);
         fetched.set_environment(&mut command);
         let output = command.output().context("timeout")?;
         let said = String::from_utf8_lossy(&output.stdout);

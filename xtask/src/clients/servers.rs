@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail};
 
 use super::Protocol;
-use crate::serving::Serving;
+use crate::packages::output;
+use crate::serving::{self, Serving};
 use crate::tools;
 
 /// The passwords of the users `default` and `app`, also in the programs.
@@ -37,15 +38,15 @@ impl Server {
         match self {
             Server::Segment | Server::Objects => true,
             Server::Memcached => protocol == Protocol::Memcached,
-            Server::Redis => protocol == Protocol::Resp,
+            Server::Redis => protocol != Protocol::Memcached,
         }
     }
 }
 
-/// A server without users, and for clients of Redis one with.
+/// A server without users, and for clients of Redis one with; or the nodes of a cluster.
 pub(super) struct Servers {
-    open: (Serving, u16),
-    secured: Option<(Serving, u16)>,
+    protocol: Protocol,
+    all: Vec<(Serving, SocketAddr)>,
 }
 
 impl Servers {
@@ -59,22 +60,71 @@ impl Servers {
         server: Server,
         protocol: Protocol,
     ) -> anyhow::Result<Servers> {
-        let is_secured = protocol == Protocol::Resp;
-        Ok(Servers {
-            open: start(root, server, protocol, false)?,
-            secured: is_secured.then(|| start(root, server, protocol, true)).transpose()?,
-        })
+        let all = match protocol {
+            Protocol::Memcached => vec![start(root, server, protocol, false)?],
+            Protocol::Resp => {
+                vec![start(root, server, protocol, false)?, start(root, server, protocol, true)?]
+            }
+            Protocol::Cluster => cluster(root, server)?,
+        };
+        Ok(Servers { protocol, all })
     }
 
-    /// The ports as arguments of programs: 0 if there is no server with users.
-    pub(super) fn ports(&self) -> [String; 2] {
-        let secured = self.secured.as_ref().map_or(0, |(_, port)| *port);
-        [self.open.1.to_string(), secured.to_string()]
+    /// As programs take them: two ports, of which the second is 0 if there is no server with users; of a cluster all ports,
+    /// and the process of the last node.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let mut arguments: Vec<String> =
+            self.all.iter().map(|(_, address)| address.port().to_string()).collect();
+        match self.protocol {
+            Protocol::Memcached => arguments.push("0".to_owned()),
+            Protocol::Resp => {}
+            Protocol::Cluster => {
+                arguments.extend(self.all.last().map(|(last, _)| last.process().to_string()));
+            }
+        }
+        arguments
     }
 
     pub(super) fn open_port(&self) -> String {
-        self.open.1.to_string()
+        self.all[0].1.port().to_string()
     }
+}
+
+/// Three servers that share the keys.
+fn cluster(root: &Path, server: Server) -> anyhow::Result<Vec<(Serving, SocketAddr)>> {
+    if server == Server::Redis {
+        return redis_cluster(root);
+    }
+    let flags = ["--memory", "64MiB", "--threads", "2", "--store", server.name()];
+    let file = root.join("target/clients/cluster.toml");
+    serving::cluster(&root.join("target/release/frazil"), &file, &flags)
+}
+
+fn redis_cluster(root: &Path) -> anyhow::Result<Vec<(Serving, SocketAddr)>> {
+    let program = tools::ensure_program("redis-server", &["redis-server"])?;
+    let folder = root.join("target/clients/redis-cluster");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder)?;
+    }
+    std::fs::create_dir_all(&folder)?;
+    // A node has a second port, for the other nodes.
+    let free = serving::free_addresses(6)?;
+    let start = |pair: &[SocketAddr]| {
+        let mut command = Command::new(&program);
+        command.current_dir(&folder).args(["--bind", "127.0.0.1", "--save", "", "--port"]);
+        command.arg(pair[0].port().to_string()).args(["--cluster-enabled", "yes"]);
+        command.arg("--cluster-port").arg(pair[1].port().to_string());
+        command.arg("--cluster-config-file").arg(format!("{}.conf", pair[0].port()));
+        command.args(["--cluster-require-full-coverage", "no"]);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        Ok((Serving::start(&mut command, pair[0])?, pair[0]))
+    };
+    let nodes: Vec<_> = free.chunks(2).map(start).collect::<anyhow::Result<_>>()?;
+    let mut create = Command::new(tools::ensure_program("redis-cli", &["redis-tools"])?);
+    create.args(["--cluster", "create"]);
+    create.args(nodes.iter().map(|(_, address)| address.to_string())).arg("--cluster-yes");
+    output(&mut create)?;
+    Ok(nodes)
 }
 
 fn start(
@@ -82,7 +132,7 @@ fn start(
     server: Server,
     protocol: Protocol,
     has_users: bool,
-) -> anyhow::Result<(Serving, u16)> {
+) -> anyhow::Result<(Serving, SocketAddr)> {
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let mut command = match server {
         Server::Segment | Server::Objects => {
@@ -105,7 +155,7 @@ fn start(
         Server::Redis => redis(address, has_users)?,
     };
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    Ok((Serving::start(&mut command, address)?, address.port()))
+    Ok((Serving::start(&mut command, address)?, address))
 }
 
 fn redis(address: SocketAddr, has_users: bool) -> anyhow::Result<Command> {

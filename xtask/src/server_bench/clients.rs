@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 
-use super::crowd::{self, Asking};
+use super::crowd;
 use super::{Bench, Server};
+use crate::asking::Asking;
 
 const MEMORY_MIB: u64 = 128;
 /// Successive value sizes, and numbers of keys set: each time more than fit.
@@ -99,7 +100,7 @@ fn items(server: &Server, is_resp: bool) -> anyhow::Result<u64> {
     let mut asking = Asking::connect(server.address()?)?;
     let items = match is_resp {
         true => asking.ask("*1\r\n$6\r\nDBSIZE\r\n")?.trim_start_matches(':').parse().ok(),
-        false => asking.stat("curr_items")?,
+        false => crowd::stat(&mut asking, "curr_items")?,
     };
     items.with_context(|| format!("{}: the number of items", server.name))
 }

@@ -1,7 +1,7 @@
 //! Many connections to a server from one thread: idle ones, some that send requests and never read, some that send a byte a
 //! second.
 
-use std::io::{self, BufRead as _, BufReader, ErrorKind, Write as _};
+use std::io::{self, ErrorKind, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Longest time for a reply.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::asking::Asking;
 
 /// Raises the limit of open files of this process, and of servers that it starts, for
 /// `connections`.
@@ -28,42 +27,16 @@ pub(super) fn allow(connections: usize) -> anyhow::Result<()> {
         .with_context(|| format!("{wanted} open files (`ulimit -n`)"))
 }
 
-/// A connection for requests with replies of one line.
-pub(super) struct Asking(BufReader<TcpStream>);
-
-impl Asking {
-    pub(super) fn connect(address: SocketAddr) -> io::Result<Asking> {
-        let stream = TcpStream::connect(address)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Asking(BufReader::new(stream)))
+/// A number of memcached's `stats`.
+pub(super) fn stat(asking: &mut Asking, name: &str) -> io::Result<Option<u64>> {
+    let mut line = asking.ask("stats\r\n")?;
+    let mut found = None;
+    while line != "END" {
+        let value = line.strip_prefix("STAT ").and_then(|rest| rest.strip_prefix(name));
+        found = value.and_then(|value| value.trim().parse().ok()).or(found);
+        line = asking.line()?;
     }
-
-    /// The first line of the reply.
-    pub(super) fn ask(&mut self, request: &str) -> io::Result<String> {
-        self.0.get_mut().write_all(request.as_bytes())?;
-        self.line()
-    }
-
-    fn line(&mut self) -> io::Result<String> {
-        let mut line = String::new();
-        match self.0.read_line(&mut line)? {
-            0 => Err(ErrorKind::UnexpectedEof.into()),
-            _ => Ok(line.trim_end().to_owned()),
-        }
-    }
-
-    /// A number of memcached's `stats`.
-    pub(super) fn stat(&mut self, name: &str) -> io::Result<Option<u64>> {
-        let mut line = self.ask("stats\r\n")?;
-        let mut found = None;
-        while line != "END" {
-            let value = line.strip_prefix("STAT ").and_then(|rest| rest.strip_prefix(name));
-            found = value.and_then(|value| value.trim().parse().ok()).or(found);
-            line = self.line()?;
-        }
-        Ok(found)
-    }
+    Ok(found)
 }
 
 /// Connections that stay open.

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 
-use super::crowd::Asking;
+use super::crowd;
 use super::{Bench, Server};
+use crate::asking::Asking;
 use crate::spent::median;
 use crate::step;
 
@@ -62,7 +63,7 @@ fn wait(server: &Server, begun: Instant) -> anyhow::Result<(f64, f64)> {
     loop {
         // The store of objects first subtracts expired ones, which takes time, so the polls are
         // rare.
-        let items = asking.stat("curr_items")?.context("the number of items")?;
+        let items = crowd::stat(&mut asking, "curr_items")?.context("the number of items")?;
         let all = begun.elapsed();
         if items == ITEMS {
             return Ok((first.as_secs_f64() * 1e3, all.as_secs_f64() * 1e3));

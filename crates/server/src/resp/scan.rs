@@ -161,29 +161,36 @@ pub(super) fn go_on(mut walk: Box<Walk>, session: &mut Session, turn: &mut Turn<
 pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
     let turn = &mut *call.turn;
     let random = turn.shared.resp.random();
+    let store = &turn.shared.items.store;
     let found = &mut *turn.scratch;
-    let (mut cursor, mut seen) = (random, 0u64);
-    let (mut parts, mut rounds) = (0, 0);
-    // From the middle to the end, and then from the beginning to the end once more at most.
-    while seen == 0 && parts < RANDOM_PARTS_MAX && rounds < 2 {
-        parts += 1;
-        let next = turn.shared.items.store.scan_with(cursor, |entry| {
+    let mut part = |cursor: u64, seen: &mut u64| {
+        store.scan_with(cursor, |entry| {
             if is_placeholder(entry) {
                 return;
             }
-            seen += 1;
+            *seen += 1;
             // So each key seen so far is chosen with the same probability.
-            if mix(random ^ seen).is_multiple_of(seen) {
+            if mix(random ^ *seen).is_multiple_of(*seen) {
                 found.clear();
                 found.extend_from_slice(entry.key);
             }
-        });
-        // After the last part the first follows.
-        rounds += usize::from(next.is_none());
-        cursor = next.unwrap_or(0);
+        })
+    };
+    // Parts at random, because in order a key behind many empty parts would be chosen more often than others. Parts in order
+    // too: so few keys are found, and an end is.
+    let (mut cursor, mut in_order, mut at_random, mut parts) = (Some(0), 0, 0, 0);
+    while let Some(at) = cursor
+        && parts < RANDOM_PARTS_MAX
+    {
+        parts += 2;
+        part(mix(random.wrapping_add(parts as u64)), &mut at_random);
+        if at_random > 0 {
+            break;
+        }
+        cursor = part(at, &mut in_order);
     }
     turn.spend(parts * PART_BYTES);
-    if seen > 0 {
+    if in_order + at_random > 0 {
         reply::bulk(turn.out, turn.scratch);
     } else {
         reply::null(turn.out, call.session.version);

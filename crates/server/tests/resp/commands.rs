@@ -163,6 +163,21 @@ fn keys_are_moved_and_found() {
     );
 }
 
+/// After a flush of many entries most of the index is empty.
+#[test]
+fn random_keys_are_as_likely_however_far_apart_they_are() {
+    let server = start();
+    let mut client = Client::new(&server);
+    client.ask(&requests(&(0..5000).map(|at| format!("SET k{at} v\n")).collect::<String>()));
+    for round in 0..60 {
+        client.expect(&format!("FLUSHALL\nMSET a{round} v b{round} v"), "+OK +OK");
+        let replies = shown(&client.ask(&requests(&"RANDOMKEY\n".repeat(40))));
+        for key in [format!("a{round}"), format!("b{round}")] {
+            assert!(replies.split(' ').any(|word| word == key), "no {key}: {replies}");
+        }
+    }
+}
+
 /// All keys of a scan.
 fn scan(client: &mut Client, options: &str) -> std::collections::BTreeSet<String> {
     let mut seen = std::collections::BTreeSet::new();
