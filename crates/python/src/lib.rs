@@ -3,6 +3,7 @@
 mod cache;
 mod calls;
 mod compat;
+mod keys;
 mod memoized;
 mod shared;
 mod simulate;
