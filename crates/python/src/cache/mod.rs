@@ -718,21 +718,12 @@ impl Cache {
     fn stats(&self, py: Python<'_>) -> PyResult<CacheStats> {
         self.expire(py)?;
         let (hits, misses) = self.shared.counts();
-        Ok(self.shared.read(py, |core| {
-            let counts = core.counts;
-            CacheStats {
-                hits,
-                misses,
-                inserts: counts.inserts,
-                replacements: counts.replacements,
-                evictions: counts.evictions,
-                expirations: counts.expirations,
-                deletions: counts.deletions,
-                refusals: counts.refusals,
-                loads: counts.loads,
-                entries: core.table.len() as u64,
-                size: core.weight,
-            }
+        Ok(self.shared.read(py, |core| CacheStats {
+            hits,
+            misses,
+            entries: core.table.len() as u64,
+            size: core.weight,
+            ..core.counts
         }))
     }
 
