@@ -38,6 +38,7 @@ use table::{Found, Glance};
 
 pub(crate) use direct::install;
 pub(crate) use iter::CacheIterator;
+pub(crate) use lifetimes::_pass;
 pub(crate) use recording::CacheRecording;
 pub(crate) use results::{_answer, _peek};
 pub(crate) use stats::CacheStats;
