@@ -1,9 +1,11 @@
 """`frazil.cached`: one call a key, for threads and for tasks."""
 
 import asyncio
+import copy
 import functools
 import gc
 import os
+import pickle
 import sys
 import threading
 import time
@@ -577,6 +579,16 @@ def test_a_child_process_does_not_wait_for_threads_of_its_parent():
         os.kill(child, 9)
         os.waitpid(child, 0)
     assert status == (child, 7 << 8)
+
+
+@frazil.cached
+def by_name():
+    return object()
+
+
+def test_a_copy_is_the_function_and_a_pickle_its_name():
+    for copied in (copy.copy(by_name), copy.deepcopy(by_name), pickle.loads(pickle.dumps(by_name))):
+        assert copied is by_name
 
 
 def test_is_a_coroutine_function_if_the_function_is():
