@@ -2,13 +2,16 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
+import types
 
 import pytest
 
 import frazil
-from patience import until
+from patience import PATIENCE, until
 
 TRACES = ["zipf:1.0:objects=1K:requests=30K", "mix:objects=1K:requests=30K:seed=4"]
 POLICIES, CAPACITIES = ["lru", "random", "belady", "s3-fifo"], ["1%", 50, "20%"]
@@ -201,6 +204,37 @@ def test_a_driver_that_was_killed_goes_on(tmp_path):
     assert table.stats["kept"] + table.stats["replayed"] == 18
     # It leaves no worker behind.
     until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_cluster_that_answers_is_waited_for(monkeypatch, answers):
+    from frazil import cluster
+
+    monkeypatch.setattr(cluster, "PATIENCE_S", 0.01)
+    connected = threading.Event()
+    ray = types.SimpleNamespace(
+        is_initialized=lambda: False, init=lambda *_, **__: connected.wait(PATIENCE)
+    )
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+
+        def serve():
+            stream, _ = server.accept()
+            stream.recv(100)
+            if answers:
+                stream.sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+            else:
+                stream.close()
+            threading.Timer(0.1, connected.set).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        if answers:
+            assert cluster._connect(ray, address)
+        else:
+            with pytest.raises(ConnectionError, match=f"{address} within 0.01 s"):
+                cluster._connect(ray, address)
 
 
 def test_progress_is_told():
