@@ -269,7 +269,7 @@ fn main() -> ExitCode {
             python::run(&root, &python, long)
         }
         Command::Check { python, .. } if python != python::Options::default() => {
-            Err(anyhow::anyhow!("--interpreter is for `python`"))
+            Err(anyhow::anyhow!("--interpreter and --asan are for `python`"))
         }
         Command::Check { checker, long, .. } => check::run(&root, checker, long),
         Command::Figures { documents, only } => {

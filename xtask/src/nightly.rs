@@ -18,8 +18,11 @@ use crate::step;
 const NIGHTLY: &str = "nightly";
 const COMPONENTS: [&str; 2] = ["miri", "rust-src"];
 
-/// Sanitizers need an explicit target, or they would instrument build scripts too.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// Sanitizers want a target by name, or they would watch build scripts too.
+pub(crate) const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// What AddressSanitizer wants of `rustc`.
+const ADDRESS: &str = "-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer";
 
 /// Seeds that Miri tries for each test: schedules, and values that relaxed loads see.
 const SEEDS: &str = "0..2";
@@ -68,8 +71,7 @@ impl Sanitizer {
     /// Arguments of cargo, beside the target.
     fn cargo(self, command: &mut Command) {
         match self {
-            Sanitizer::Address => command
-                .env("RUSTFLAGS", "-Zsanitizer=address -Cunsafe-allow-abi-mismatch=sanitizer"),
+            Sanitizer::Address => command.env("RUSTFLAGS", ADDRESS),
             Sanitizer::Thread => command.arg("-Zbuild-std").env("RUSTFLAGS", "-Zsanitizer=thread"),
         };
         command.args(["--target", TARGET, "--target-dir"]);
@@ -86,6 +88,14 @@ pub(crate) fn library(root: &Path, sanitizer: Sanitizer, package: &str) -> anyho
     let file = format!("lib{}.a", package.replace('-', "_"));
     let folder = format!("target/{}/{TARGET}/debug", sanitizer.short());
     Ok(root.join(folder).join(file))
+}
+
+/// Has a program that starts cargo, such as maturin, compile for AddressSanitizer.
+pub(crate) fn address_sanitized(program: &mut Command) -> anyhow::Result<()> {
+    ensure_nightly()?;
+    program.env_remove("CARGO").env_remove("LD_LIBRARY_PATH");
+    program.env("RUSTUP_TOOLCHAIN", NIGHTLY).env("RUSTFLAGS", ADDRESS);
+    Ok(())
 }
 
 pub(crate) fn miri(root: &Path) -> anyhow::Result<()> {

@@ -3,6 +3,7 @@
 mod cache;
 mod calls;
 mod compat;
+mod keys;
 mod memoized;
 mod shared;
 mod simulate;
@@ -19,7 +20,7 @@ mod _frazil {
         Decoded, Records, TraceError, arrow_stream, id_of_name, policy_name, rows,
     };
     #[pymodule_export]
-    use cache::{_answer, _peek};
+    use cache::{_answer, _pass, _peek};
     #[pymodule_export]
     use cache::{Cache, CacheIterator, CacheRecording, CacheStats};
     #[pymodule_export]

@@ -13,6 +13,7 @@ use pyo3::ffi;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
+use crate::keys;
 use crate::shared::Shared;
 
 /// No slot.
@@ -95,8 +96,7 @@ impl<'a, 'py> Probe<'a, 'py> {
     /// Hashes the key: the one time in a call. Errors: those of `__hash__`.
     #[inline]
     pub(crate) fn new(key: &'a Bound<'py, PyAny>) -> PyResult<Self> {
-        let hash = spread(key.hash()?);
-        Ok(Self::stored(key, hash))
+        Ok(Self::stored(key, keys::hash(key)?))
     }
 
     /// A key whose hash is known, as one that is stored.
@@ -127,13 +127,6 @@ impl<'a, 'py> Probe<'a, 'py> {
         }
         Ok(())
     }
-}
-
-/// Integers hash to themselves in Python; the index takes bits from both ends of a hash.
-#[inline]
-fn spread(hash: isize) -> u64 {
-    let product = u128::from(hash as u64) * 0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C834;
-    (product as u64) ^ ((product >> 64) as u64)
 }
 
 /// Finds the key in the table that `table` names, and does `work` with its slot in the same step:
@@ -219,7 +212,8 @@ impl<V> Table<V> {
             if stored == sought || stored == equal {
                 return Search::Found(slot);
             }
-            match plainly_equal(stored, sought) {
+            // SAFETY: both are alive, one in the table, the other the caller's; the thread is attached.
+            match unsafe { keys::compare_plainly(stored, sought) } {
                 Some(true) => return Search::Found(slot),
                 Some(false) => {}
                 None if probe.is_unequal(stored) => {}
@@ -375,72 +369,4 @@ fn some(slot: Slot) -> Option<Slot> {
 
 fn hash_of<V>(entries: &[Option<Entry<V>>], slot: Slot) -> u64 {
     entries.get(slot as usize).and_then(Option::as_ref).map_or(0, |entry| entry.hash)
-}
-
-/// Whether two keys are equal, where that takes no code of users: both of exactly one built-in
-/// type without parts, or tuples of such.
-#[inline]
-fn plainly_equal(left: *mut ffi::PyObject, right: *mut ffi::PyObject) -> Option<bool> {
-    // SAFETY: both are alive: one is in the table, the other belongs to the caller. The types of
-    // objects are read, and tuples, which do not change.
-    unsafe {
-        let kind = ffi::Py_TYPE(left);
-        if kind != ffi::Py_TYPE(right) {
-            return None;
-        }
-        if kind != &raw mut ffi::PyTuple_Type {
-            return atoms_equal(kind, left, right);
-        }
-        let length = ffi::PyTuple_GET_SIZE(left);
-        if length != ffi::PyTuple_GET_SIZE(right) {
-            return Some(false);
-        }
-        for position in 0..length {
-            let left = ffi::PyTuple_GET_ITEM(left, position);
-            let right = ffi::PyTuple_GET_ITEM(right, position);
-            if left == right {
-                continue;
-            }
-            let kind = ffi::Py_TYPE(left);
-            if kind != ffi::Py_TYPE(right) {
-                return None;
-            }
-            match atoms_equal(kind, left, right) {
-                Some(true) => {}
-                answer => return answer,
-            }
-        }
-        Some(true)
-    }
-}
-
-/// # Safety
-///
-/// Both objects are alive and of exactly type `kind`.
-#[inline]
-unsafe fn atoms_equal(
-    kind: *mut ffi::PyTypeObject,
-    left: *mut ffi::PyObject,
-    right: *mut ffi::PyObject,
-) -> Option<bool> {
-    let known = kind == &raw mut ffi::PyUnicode_Type
-        || kind == &raw mut ffi::PyLong_Type
-        || kind == &raw mut ffi::PyFloat_Type
-        || kind == &raw mut ffi::PyBytes_Type;
-    if !known {
-        return None;
-    }
-    // SAFETY: comparisons of these four types read both objects and return one of the two
-    // booleans, which never go away. They call nothing of users', and cannot fail for equal types.
-    unsafe {
-        let compare = (*kind).tp_richcompare?;
-        let answer = compare(left, right, ffi::Py_EQ);
-        if answer.is_null() {
-            ffi::PyErr_Clear();
-            return None;
-        }
-        let equal = answer == ffi::Py_True();
-        ffi::Py_DECREF(answer);
-        Some(equal)
-    }
 }

@@ -1,9 +1,11 @@
 """`frazil.cached`: one call a key, for threads and for tasks."""
 
 import asyncio
+import copy
 import functools
 import gc
 import os
+import pickle
 import sys
 import threading
 import time
@@ -12,6 +14,8 @@ import weakref
 import pytest
 
 import frazil
+from frazil._frazil import _pass as pass_seconds
+from patience import PATIENCE, until
 
 
 def in_threads(count, work):
@@ -30,16 +34,9 @@ def in_threads(count, work):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE)
     assert not any(thread.is_alive() for thread in threads), "a thread waits for ever"
     return results
-
-
-def until(condition):
-    end = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
 
 
 def waiting(function, count):
@@ -129,9 +126,12 @@ def test_methods():
 
 def test_ttl():
     calls = []
-    f = frazil.cached(ttl=0.02)(calls.append)
-    f(1), f(1)
-    time.sleep(0.03)
+    f = frazil.cached(ttl=1000)(calls.append)
+    f(1)
+    pass_seconds(999)
+    f(1)
+    assert calls == [1]
+    pass_seconds(2)
     f(1)
     assert calls == [1, 1]
 
@@ -309,7 +309,7 @@ def test_a_leader_that_is_interrupted_at_any_moment_leaves_nobody_waiting():
 
         results = []
         others = [
-            threading.Thread(target=lambda: (begun.wait(10), results.append(f("key"))), daemon=True)
+            threading.Thread(target=lambda: (begun.wait(PATIENCE), results.append(f("key"))), daemon=True)
             for _ in range(2)
         ]
         for thread in others:
@@ -317,7 +317,7 @@ def test_a_leader_that_is_interrupted_at_any_moment_leaves_nobody_waiting():
         was_interrupted, _ = interrupted(lambda: f("key"), at)
         begun.set()
         for thread in others:
-            thread.join(10)
+            thread.join(PATIENCE)
         assert results == [7, 7], f"at moment {at}"
         assert not calls_of(f).flights, f"at moment {at}"
         assert f("key") == 7
@@ -335,7 +335,7 @@ def test_a_waiter_that_is_interrupted_at_any_moment_hands_over():
             calls.append(x)
             if len(calls) == 1:
                 begun.set()
-                go.wait(10)
+                go.wait(PATIENCE)
                 raise ZeroDivisionError
             return 7
 
@@ -355,13 +355,13 @@ def test_a_waiter_that_is_interrupted_at_any_moment_hands_over():
         done = []
         first = threading.Thread(target=call, daemon=True)
         first.start()
-        begun.wait(10)
+        begun.wait(PATIENCE)
         ender = threading.Thread(target=end_first, daemon=True)
         ender.start()
         was_interrupted, _ = interrupted(lambda: f("key"), at)
         done.append(True)
         for thread in (first, ender):
-            thread.join(10)
+            thread.join(PATIENCE)
         assert results == [7], f"at moment {at}"
         assert not calls_of(f).flights, f"at moment {at}"
         assert f("key") == 7
@@ -382,7 +382,7 @@ def test_a_task_that_is_interrupted_at_any_moment_leaves_nobody_waiting():
 
         was_interrupted, _ = interrupted(lambda: asyncio.run(leader()), at)
         assert not calls_of(f).flights, f"at moment {at}"
-        assert asyncio.run(asyncio.wait_for(f("key"), 10)) == 7
+        assert asyncio.run(asyncio.wait_for(f("key"), PATIENCE)) == 7
         return was_interrupted
 
     at_every_moment(scenario)
@@ -394,7 +394,7 @@ def test_a_cancelled_task_hands_over():
     @frazil.cached(maxsize=10)
     async def f(x):
         calls.append(x)
-        await asyncio.sleep(0.01 if len(calls) > 1 else 100)
+        await asyncio.sleep(0.001 if len(calls) > 1 else 1000)
         return 7
 
     async def main():
@@ -408,7 +408,7 @@ def test_a_cancelled_task_hands_over():
         tasks[1].cancel()
         return await asyncio.gather(*tasks, return_exceptions=True)
 
-    results = asyncio.run(asyncio.wait_for(main(), 10))
+    results = asyncio.run(asyncio.wait_for(main(), PATIENCE))
     cancelled = [isinstance(result, asyncio.CancelledError) for result in results]
     assert cancelled == [True, True, False, True, False, False]
     assert [result for result in results if result == 7] == [7] * 3
@@ -418,18 +418,19 @@ def test_a_cancelled_task_hands_over():
 def test_when_all_are_cancelled_the_next_caller_begins_again():
     @frazil.cached(maxsize=10)
     async def f(x):
-        await asyncio.sleep(100 if slow else 0)
+        await asyncio.sleep(1000 if slow else 0)
         return 7
 
     async def main():
         nonlocal slow
         tasks = [asyncio.create_task(f("key")) for _ in range(3)]
-        await asyncio.sleep(0.001)
+        while not waiting(f, 2):
+            await asyncio.sleep(0)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         slow = False
-        return await asyncio.wait_for(f("key"), 10)
+        return await asyncio.wait_for(f("key"), PATIENCE)
 
     slow = True
     assert asyncio.run(main()) == 7
@@ -443,7 +444,7 @@ def test_a_loop_that_ended_hands_over_to_another():
     async def f(x):
         if not begun.is_set():
             begun.set()
-            await asyncio.sleep(100)
+            await asyncio.sleep(1000)
         return 7
 
     async def first():
@@ -453,8 +454,8 @@ def test_a_loop_that_ended_hands_over_to_another():
         del task
 
     def second():
-        begun.wait(10)
-        return asyncio.run(asyncio.wait_for(f("key"), 10))
+        begun.wait(PATIENCE)
+        return asyncio.run(asyncio.wait_for(f("key"), PATIENCE))
 
     results = in_threads(2, lambda index: second() if index else asyncio.run(first()))
     assert results == [None, 7]
@@ -478,7 +479,7 @@ def test_a_call_within_its_own_call():
         # A task has a context of its own, which knows what leads to it.
         return await asyncio.create_task(g(x)) + 1 if depth < 6 else 0
 
-    assert asyncio.run(asyncio.wait_for(g("key"), 10)) == 2
+    assert asyncio.run(asyncio.wait_for(g("key"), PATIENCE)) == 2
 
 
 def test_threads_that_would_wait_for_each_other():
@@ -487,7 +488,7 @@ def test_threads_that_would_wait_for_each_other():
     @frazil.cached(maxsize=10)
     def f(x):
         if not met.is_set():
-            both.wait(10)
+            both.wait(PATIENCE)
             met.set()
             return f(1 - x) + 1
         return 10
@@ -504,11 +505,11 @@ def test_a_result_asked_for_before_a_clear_is_not_kept():
     @frazil.cached(maxsize=10)
     def f(x):
         begun.set()
-        go.wait(10)
+        go.wait(PATIENCE)
         return object()
 
     def clear(_):
-        begun.wait(10)
+        begun.wait(PATIENCE)
         f.cache_clear()
         go.set()
 
@@ -558,17 +559,17 @@ def test_a_child_process_does_not_wait_for_threads_of_its_parent():
     def f(x):
         begun.set()
         if os.getpid() == parent:
-            go.wait(10)
+            go.wait(PATIENCE)
         return 7
 
     parent = os.getpid()
     thread = threading.Thread(target=f, args=("key",))
     thread.start()
-    begun.wait(10)
+    begun.wait(PATIENCE)
     child = os.fork()
     if not child:
         os._exit(f("key"))
-    end, status = time.monotonic() + 10, (0, 0)
+    end, status = time.monotonic() + PATIENCE, (0, 0)
     while status[0] == 0 and time.monotonic() < end:
         status = os.waitpid(child, os.WNOHANG)
         time.sleep(0.001)
@@ -578,6 +579,16 @@ def test_a_child_process_does_not_wait_for_threads_of_its_parent():
         os.kill(child, 9)
         os.waitpid(child, 0)
     assert status == (child, 7 << 8)
+
+
+@frazil.cached
+def by_name():
+    return object()
+
+
+def test_a_copy_is_the_function_and_a_pickle_its_name():
+    for copied in (copy.copy(by_name), copy.deepcopy(by_name), pickle.loads(pickle.dumps(by_name))):
+        assert copied is by_name
 
 
 def test_is_a_coroutine_function_if_the_function_is():
@@ -616,7 +627,7 @@ def test_a_wait_that_is_over_is_forgotten():
 
     @frazil.cached(maxsize=10)
     def outer(x):
-        begun.wait(10)
+        begun.wait(PATIENCE)
         inner(x)
         return [flight.waits_for for flight in calls_of(outer).flights.values()]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import frazil
+from patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[3]
 TRACES = Path(os.environ.get("FRAZIL_TRACES", ROOT.parent / "shared" / "traces"))
@@ -346,17 +347,19 @@ try:
 except KeyboardInterrupt:
     print(time.time(), flush=True)
 """
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "begun\n"
-    time.sleep(0.4)
-    # Of several, because a machine at work may hold any one up.
-    sent = time.time()
-    child.send_signal(signal.SIGINT)
-    took = float(child.stdout.readline()) - sent
-    child.wait(10)
-    assert took < 2, "it did not stop"
-    if os.getloadavg()[0] < 2:
-        assert took < 0.2
+
+    def interrupt():
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+        assert child.stdout.readline() == "begun\n"
+        time.sleep(0.4)
+        sent = time.time()
+        child.send_signal(signal.SIGINT)
+        took = float(child.stdout.readline()) - sent
+        child.wait(PATIENCE)
+        return took
+
+    # In one of several, because a machine at work may hold any one up.
+    assert any(interrupt() < 0.2 for _ in range(20))
 
 
 def test_other_threads_go_on():

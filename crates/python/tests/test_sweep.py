@@ -2,14 +2,16 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
-import time
+import types
 
 import pytest
 
 import frazil
+from patience import PATIENCE, until
 
 TRACES = ["zipf:1.0:objects=1K:requests=30K", "mix:objects=1K:requests=30K:seed=4"]
 POLICIES, CAPACITIES = ["lru", "random", "belady", "s3-fifo"], ["1%", 50, "20%"]
@@ -173,23 +175,15 @@ def workers_of(parent):
 def test_cells_of_a_worker_that_dies_are_done_again():
     traces = [f"zipf:1.0:objects=10K:requests=1M:seed={seed}" for seed in (1, 2)]
     policies = ["lru", "lhd", "hyperbolic"]
-    killed, ended = [], threading.Event()
+    killed = []
 
-    def kill():
-        while not killed and not ended.is_set():
-            for pid in workers_of(os.getpid()):
-                time.sleep(0.3)
+    def kill(what, done, total):
+        if not killed:
+            killed.extend(workers_of(os.getpid()))
+            for pid in killed:
                 os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
-            time.sleep(0.02)
 
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        table = frazil.sweep(traces, policies, ["1%", "10%"], workers=2)
-    finally:
-        ended.set()
-        thread.join()
+    table = frazil.sweep(traces, policies, ["1%", "10%"], workers=2, progress=kill)
     assert killed and table["error"] == [None] * 12
     assert table["misses"] == frazil.simulate(traces, policies, ["1%", "10%"])["misses"]
 
@@ -199,8 +193,7 @@ def test_a_driver_that_was_killed_goes_on(tmp_path):
     arguments = f"{TRACES!r}, ['lru', 'lhd', 'lrb'], ['1%', '10%', '30%']"
     code = f"import frazil; frazil.sweep({arguments}, workers=1, out={str(tmp_path)!r})"
     driver = subprocess.Popen([sys.executable, "-c", code])
-    while len(list(tmp_path.glob("*.parquet"))) < 3 and driver.poll() is None:
-        time.sleep(0.005)
+    until(lambda: len(list(tmp_path.glob("*.parquet"))) >= 3 or driver.poll() is not None)
     workers = workers_of(driver.pid)
     driver.kill()
     driver.wait()
@@ -209,10 +202,39 @@ def test_a_driver_that_was_killed_goes_on(tmp_path):
                          out=tmp_path)
     assert table.stats["kept"] == finished >= 3
     assert table.stats["kept"] + table.stats["replayed"] == 18
-    until = time.time() + 10
-    while any(os.path.exists(f"/proc/{pid}") for pid in workers) and time.time() < until:
-        time.sleep(0.01)
-    assert not any(os.path.exists(f"/proc/{pid}") for pid in workers), "it left a worker behind"
+    # It leaves no worker behind.
+    until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_cluster_that_answers_is_waited_for(monkeypatch, answers):
+    from frazil import cluster
+
+    monkeypatch.setattr(cluster, "PATIENCE_S", 0.01)
+    connected = threading.Event()
+    ray = types.SimpleNamespace(
+        is_initialized=lambda: False, init=lambda *_, **__: connected.wait(PATIENCE)
+    )
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+
+        def serve():
+            stream, _ = server.accept()
+            stream.recv(100)
+            if answers:
+                stream.sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+            else:
+                stream.close()
+            threading.Timer(0.1, connected.set).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        if answers:
+            assert cluster._connect(ray, address)
+        else:
+            with pytest.raises(ConnectionError, match=f"{address} within 0.01 s"):
+                cluster._connect(ray, address)
 
 
 def test_progress_is_told():

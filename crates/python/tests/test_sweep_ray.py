@@ -18,13 +18,22 @@ TRACES = [f"zipf:1.0:objects=10K:requests=300K:seed={seed}" for seed in (1, 2, 3
 POLICIES, CAPACITIES = ["lru", "random", "belady", "lhd"], ["1%", "10%"]
 
 
-@pytest.fixture
-def cluster():
+def started():
+    """A cluster of one node. Ray gives it half a minute, which a machine at work may exceed."""
     from ray.cluster_utils import Cluster
 
-    cluster = Cluster(
-        initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
-    )
+    head = {"num_cpus": 1, "include_dashboard": False}
+    for attempt in range(4):
+        try:
+            return Cluster(initialize_head=True, head_node_args=head)
+        except Exception as error:
+            if attempt == 3 or "timed out during startup" not in str(error):
+                raise
+
+
+@pytest.fixture
+def cluster():
+    cluster = started()
     yield cluster
     ray.shutdown()
     cluster.shutdown()

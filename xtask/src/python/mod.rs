@@ -6,6 +6,7 @@
 //! in the package's own `target`.
 
 mod interpreters;
+mod sanitized;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,6 +26,9 @@ pub(crate) struct Options {
     /// With `python`: an interpreter, beside those on the path, of pyenv and below /opt
     #[arg(long = "interpreter", value_name = "PROGRAM")]
     interpreters: Vec<PathBuf>,
+    /// With `python`: only the tests, under AddressSanitizer
+    #[arg(long)]
+    asan: bool,
 }
 
 /// Versions for which wheels are built.
@@ -50,6 +54,8 @@ number: int | None = cache.get('a')
 @frazil.cached(maxsize=10)
 def length(word: str) -> int: return len(word)
 doubled: int = length('a') * 2
+frazil.simulate([1], 'lru', 5, warmupp=3)  # type: ignore[call-arg]
+warm: frazil.Table = frazil.mrc([1], unit='bytes', columns={'id': 'key'})
 table: frazil.Table = frazil.simulate([1, 2], 'lru', 5)
 kept: int = frazil.sweep({'id': [1, 2]}, 'lru', [5]).stats['kept']
 ";
@@ -74,19 +80,20 @@ pub(crate) fn run(root: &Path, options: &Options, long: bool) -> anyhow::Result<
         }
     }
     let mut steps = Steps { root, long, failed: Vec::new() };
+    if options.asan {
+        steps.build_command();
+        found.iter().for_each(|interpreter| steps.sanitized(interpreter));
+        return steps.end();
+    }
     steps.step("python: format", || cargo(root, first, &["fmt", "--check"]));
     let clippy = ["clippy", "--locked", "--all-targets", "--", "-D", "warnings"];
     steps.step("python: clippy", || cargo(root, first, &clippy));
     steps.step("python: cargo test", || cargo(root, first, &["test", "--locked", "--quiet"]));
-    // The tests compare with the command.
-    let mut build = step::cargo(root, ["build", "--release", "--locked", "--quiet"]);
-    build.args(["-p", "frazil-cli", "--features", "full"]);
-    steps.step("build frazil", || quiet(&mut build));
+    steps.build_command();
     for interpreter in &found {
         steps.interpreter(interpreter);
     }
-    ensure!(steps.failed.is_empty(), "failed: {}", steps.failed.join("; "));
-    Ok(())
+    steps.end()
 }
 
 struct Steps<'r> {
@@ -111,13 +118,38 @@ impl Steps<'_> {
         }
     }
 
+    fn end(self) -> anyhow::Result<()> {
+        ensure!(self.failed.is_empty(), "failed: {}", self.failed.join("; "));
+        Ok(())
+    }
+
+    /// Builds the command, which the tests compare with.
+    fn build_command(&mut self) {
+        let mut build = step::cargo(self.root, ["build", "--release", "--locked", "--quiet"]);
+        build.args(["-p", "frazil-cli", "--features", "full"]);
+        self.step("build frazil", || quiet(&mut build));
+    }
+
+    /// The tests with one interpreter, under AddressSanitizer.
+    fn sanitized(&mut self, interpreter: &Interpreter) {
+        let root = self.root;
+        self.step(&format!("python{}: tests under AddressSanitizer", interpreter.version), || {
+            let wheel = sanitized::wheel(root, interpreter)?;
+            let place = place(root, interpreter, "asan");
+            let (environment, _) =
+                interpreter.environment_with(place, &TEST_PACKAGES, &TESTED_WITH)?;
+            environment.install(&wheel)?;
+            sanitized::tests(root, interpreter, &mut pytest(root, &environment))
+        });
+    }
+
     /// All steps with one interpreter.
     fn interpreter(&mut self, interpreter: &Interpreter) {
         let (root, long) = (self.root, self.long);
         let name = format!("python{}", interpreter.version);
         let mut wheel = None;
         self.step(&format!("{name}: wheel"), || {
-            let built = build_wheel(root, interpreter)?;
+            let built = released_wheel(root, interpreter)?;
             let bytes = std::fs::metadata(&built)?.len();
             wheel = Some(built);
             ensure!(bytes <= WHEEL_BYTES_MAX, "{bytes} bytes, at most {WHEEL_BYTES_MAX}");
@@ -166,19 +198,30 @@ fn cargo(root: &Path, interpreter: &Interpreter, arguments: &[&str]) -> anyhow::
     quiet(cargo.env("PYO3_PYTHON", &interpreter.program)).map(|_| "ok".to_owned())
 }
 
-/// Builds the wheel for an interpreter; returns its path.
-fn build_wheel(root: &Path, interpreter: &Interpreter) -> anyhow::Result<PathBuf> {
+/// Builds the wheel that users get; returns its path.
+fn released_wheel(root: &Path, interpreter: &Interpreter) -> anyhow::Result<PathBuf> {
+    build_wheel(root, interpreter, &place(root, interpreter, "wheel"), |_| Ok(()))
+}
+
+/// Builds the wheel for an interpreter, as `settings` say, alone in a folder; returns its path.
+fn build_wheel(
+    root: &Path,
+    interpreter: &Interpreter,
+    wheels: &Path,
+    settings: impl FnOnce(&mut Command) -> anyhow::Result<()>,
+) -> anyhow::Result<PathBuf> {
     let (tools, _) =
         interpreter.environment_with(place(root, interpreter, "maturin"), &[MATURIN], &[])?;
-    let wheels = place(root, interpreter, "wheel");
     if wheels.exists() {
-        std::fs::remove_dir_all(&wheels)?;
+        std::fs::remove_dir_all(wheels)?;
     }
     let mut maturin = Command::new(tools.program("maturin"));
     maturin.current_dir(root.join("crates/python"));
     maturin.args(["build", "--release", "--locked", "--quiet", "--interpreter"]);
-    quiet(maturin.arg(&interpreter.program).arg("--out").arg(&wheels))?;
-    let built = std::fs::read_dir(&wheels)?.filter_map(Result::ok).map(|entry| entry.path());
+    maturin.arg(&interpreter.program).arg("--out").arg(wheels);
+    settings(&mut maturin)?;
+    quiet(&mut maturin)?;
+    let built = std::fs::read_dir(wheels)?.filter_map(Result::ok).map(|entry| entry.path());
     let mut built = built.filter(|path| path.extension().is_some_and(|it| it == "whl"));
     built.next().context("maturin has built no wheel")
 }
@@ -211,13 +254,19 @@ fn import_time(environment: &Environment) -> anyhow::Result<String> {
     ))
 }
 
-fn tests(root: &Path, environment: &Environment, long: bool) -> anyhow::Result<String> {
+/// The program that tests.
+fn pytest(root: &Path, environment: &Environment) -> Command {
     let mut pytest = environment.python();
     pytest.current_dir(root.join("crates/python"));
     pytest.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"]);
     pytest.env("PYTHONDONTWRITEBYTECODE", "1").env_remove(test::LONG);
     pytest.env("FRAZIL_COMMAND", root.join("target/release/frazil"));
     pytest.env(test::TRACES, test::wanted_traces(root));
+    pytest
+}
+
+fn tests(root: &Path, environment: &Environment, long: bool) -> anyhow::Result<String> {
+    let mut pytest = pytest(root, environment);
     match long {
         true => pytest.env(test::LONG, "1"),
         false => pytest.args(["-m", "not ray"]),
@@ -254,7 +303,7 @@ pub(crate) fn for_figures(root: &Path, name: &str) -> anyhow::Result<PathBuf> {
         bail!("`{name}`: figures come from python{}", VERSIONS.join(", python"));
     };
     let interpreter = Interpreter::find(version, &[]).with_context(|| format!("no {name}"))?;
-    let wheel = build_wheel(root, &interpreter)?;
+    let wheel = released_wheel(root, &interpreter)?;
     let mut packages = RIVALS.to_vec();
     packages.push("numpy");
     let (environment, _) =

@@ -222,15 +222,6 @@ class _Cached(Memoized):
 
     __slots__ = ("__dict__", "__weakref__")
 
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def __reduce__(self):
-        return self.__qualname__
-
 
 _Cached._call_fast()
 

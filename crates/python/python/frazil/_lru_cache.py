@@ -35,16 +35,6 @@ class _LruCached(Memoized):
         """What the decorator was given, as a new dictionary."""
         return {"maxsize": self._maxsize, "typed": self._typed}
 
-    # One function, one cache: a copy is the function itself, and a pickle its name.
-    def __copy__(self):
-        return self
-
-    def __deepcopy__(self, memo):
-        return self
-
-    def __reduce__(self):
-        return self.__qualname__
-
 
 _LruCached._call_fast()
 

@@ -6,8 +6,12 @@ import socket
 import threading
 import time
 
-# Seconds in which a cluster must answer.
+# Seconds in which a cluster must be connected: one of which nothing is heard, and one that answers,
+# which may take long on a machine at work.
 PATIENCE_S = 9
+ANSWERING_S = 60
+# How a client of HTTP/2 begins, which Ray speaks, with a frame of no settings.
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 # Between two looks for nodes that came or went.
 PERIOD_S = 2
 # Deaths of an actor on a node that lives, one after the other without a row between them. Ray may
@@ -198,6 +202,20 @@ def _actor_class():
     return FrazilNode
 
 
+def _answers(host, port):
+    """Whether something that may be Ray speaks there. OSError: nobody takes the connection."""
+    with socket.create_connection((host, port), timeout=4) as stream:
+        head = b""
+        try:
+            stream.sendall(PREFACE)
+            while len(head) < 9 and (more := stream.recv(9 - len(head))):
+                head += more
+        except OSError:
+            return False
+        # A frame of settings is the first that a server sends.
+        return len(head) == 9 and head[3] == 4
+
+
 def _connect(ray, address):
     """Connects to a cluster; returns whether that was done here. Raises ConnectionError in time."""
     if ray.is_initialized():
@@ -206,13 +224,16 @@ def _connect(ray, address):
             raise ConnectionError(f"{address}: this program is connected to Ray at {connected}")
         return False
     until = time.monotonic() + PATIENCE_S
+    patience = PATIENCE_S
     place = address.removeprefix("ray://")
     if address not in ("ray", "auto"):
         host, _, port = place.rpartition(":")
         if not host or not port.isdigit():
             raise ValueError(f"cluster {address!r}: expected \"ray\", HOST:PORT or ray://HOST:PORT")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=4).close()
+            if _answers(host.strip("[]"), int(port)):
+                patience = ANSWERING_S
+                until = time.monotonic() + patience
         except OSError as error:
             raise ConnectionError(f"no Ray cluster answers at {address}: {error}") from error
     failed = []
@@ -229,7 +250,7 @@ def _connect(ray, address):
     thread.start()
     thread.join(until - time.monotonic())
     if thread.is_alive():
-        raise ConnectionError(f"no Ray cluster answers at {address} within {PATIENCE_S} s")
+        raise ConnectionError(f"no Ray cluster answers at {address} within {patience} s")
     if failed:
         raise ConnectionError(f"no Ray cluster answers at {address}: {failed[0]}") from failed[0]
     return True

@@ -1,6 +1,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, TypedDict, Unpack
 
 from .table import Table
 
@@ -25,56 +25,51 @@ Traces = Trace | Sequence[Trace] | Mapping[str, Trace]
 Capacity = int | str
 Progress = bool | Callable[[str, int, int], object]
 
+class _Reading(TypedDict, total=False):
+    format: str
+    columns: str | Mapping[str, int | str]
+    separator: str
+    header: bool
+    time_unit: Literal["s", "ms", "us", "ns"]
+    limit: int | str
+    skip_bad_rows: bool
+
+class _Replaying(_Reading, total=False):
+    unit: Literal["objects", "bytes"]
+    ttl: str
+
+# Of a cell, however it is replayed: also `sweep`'s.
+class CellOptions(_Replaying, total=False):
+    warmup: int | str
+    resize_on_get: bool
+    fetch_latency: int | str
+    clock: Literal["request", "trace"]
+
+class _SimulateOptions(CellOptions, total=False):
+    threads: int
+
+class _MrcOptions(_Replaying, total=False):
+    capacity: Capacity | Sequence[Capacity]
+    points: int
+    sample: int | str
+    threads: int
+
 def simulate(
     trace: Traces,
     policy: str | Sequence[str],
     capacity: Capacity | Sequence[Capacity],
     *,
     progress: Progress | None = None,
-    unit: Literal["objects", "bytes"] = ...,
-    warmup: int | str = ...,
-    resize_on_get: bool = ...,
-    fetch_latency: int | str = ...,
-    clock: Literal["request", "trace"] = ...,
-    threads: int = ...,
-    ttl: str = ...,
-    format: str = ...,
-    columns: str | Mapping[str, int | str] = ...,
-    separator: str = ...,
-    header: bool = ...,
-    time_unit: Literal["s", "ms", "us", "ns"] = ...,
-    limit: int | str = ...,
-    skip_bad_rows: bool = ...,
+    **options: Unpack[_SimulateOptions],
 ) -> Table: ...
 def mrc(
     trace: Traces,
     policy: str | Sequence[str] = "lru",
     *,
     progress: Progress | None = None,
-    capacity: Capacity | Sequence[Capacity] = ...,
-    points: int = ...,
-    sample: int | str = ...,
-    unit: Literal["objects", "bytes"] = ...,
-    threads: int = ...,
-    ttl: str = ...,
-    format: str = ...,
-    columns: str | Mapping[str, int | str] = ...,
-    separator: str = ...,
-    header: bool = ...,
-    time_unit: Literal["s", "ms", "us", "ns"] = ...,
-    limit: int | str = ...,
-    skip_bad_rows: bool = ...,
+    **options: Unpack[_MrcOptions],
 ) -> Table: ...
 def advise(trace: Traces | None = None, *, progress: Progress | None = None, **options: Any) -> Table: ...
 def trace_info(
-    trace: Traces,
-    *,
-    progress: Progress | None = None,
-    format: str = ...,
-    columns: str | Mapping[str, int | str] = ...,
-    separator: str = ...,
-    header: bool = ...,
-    time_unit: Literal["s", "ms", "us", "ns"] = ...,
-    limit: int | str = ...,
-    skip_bad_rows: bool = ...,
+    trace: Traces, *, progress: Progress | None = None, **options: Unpack[_Reading]
 ) -> Table: ...

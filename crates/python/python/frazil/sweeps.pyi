@@ -1,8 +1,8 @@
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Unpack
 
-from .replay import Capacity, Progress, Traces
+from .replay import Capacity, CellOptions, Progress, Traces
 from .table import Table
 
 class SweepTable(Table):
@@ -18,17 +18,5 @@ def sweep(
     out: str | PathLike[str] | None = None,
     workers: int | None = None,
     progress: Progress | None = None,
-    unit: Literal["objects", "bytes"] = ...,
-    warmup: int | str = ...,
-    resize_on_get: bool = ...,
-    fetch_latency: int | str = ...,
-    clock: Literal["request", "trace"] = ...,
-    ttl: str = ...,
-    format: str = ...,
-    columns: str = ...,
-    separator: str = ...,
-    header: bool = ...,
-    time_unit: Literal["s", "ms", "us", "ns"] = ...,
-    limit: int | str = ...,
-    skip_bad_rows: bool = ...,
+    **options: Unpack[CellOptions],
 ) -> SweepTable: ...

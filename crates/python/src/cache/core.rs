@@ -9,6 +9,7 @@ use super::flight::Flight;
 use super::lifetimes::Lifetime;
 use super::order::{self, Exclusive, View, identity};
 use super::removed::{Cause, Removed};
+use super::stats::CacheStats;
 use super::table::{MOST_ENTRIES, Table};
 
 /// Functions of the user.
@@ -16,19 +17,6 @@ use super::table::{MOST_ENTRIES, Table};
 pub(super) struct Callbacks {
     pub(super) getsizeof: Option<Py<PyAny>>,
     pub(super) on_evict: Option<Py<PyAny>>,
-}
-
-/// Counts of what happens to entries.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Counts {
-    pub(super) inserts: u64,
-    pub(super) replacements: u64,
-    pub(super) evictions: u64,
-    pub(super) expirations: u64,
-    pub(super) deletions: u64,
-    /// Too large, or refused by the policy.
-    pub(super) refusals: u64,
-    pub(super) loads: u64,
 }
 
 /// A key and value on their way in.
@@ -53,7 +41,8 @@ pub(super) struct Core {
     pub(super) idle: Option<Lifetime>,
     /// Requests reported to the policy so far.
     requests: u64,
-    pub(super) counts: Counts,
+    /// Only of what happens to entries; the rest is counted elsewhere.
+    pub(super) counts: CacheStats,
     pub(super) callbacks: Callbacks,
     pub(super) flights: Vec<Arc<Flight>>,
 }
@@ -84,7 +73,7 @@ impl Core {
             age: ttl.map(Lifetime::new),
             idle: tti.map(Lifetime::new),
             requests: 0,
-            counts: Counts::default(),
+            counts: CacheStats::default(),
             callbacks,
             flights: Vec::new(),
         }

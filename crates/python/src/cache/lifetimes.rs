@@ -4,9 +4,11 @@
 //! two lists, of which only the tails are looked at.
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Instant;
 
 use frazil_policy::{Lists, Slot};
+use pyo3::prelude::*;
 
 /// One of the two lifetimes, and since when each entry has it.
 pub(super) struct Lifetime {
@@ -83,10 +85,19 @@ impl Lifetime {
     }
 }
 
+/// What the clock shows when the system's is 0. Entries of a snapshot may be older than the process.
+static ORIGIN: AtomicU64 = AtomicU64::new(1 << 62);
+
 /// Nanoseconds since a fixed moment, so long ago that entries may be older than this process.
 pub(super) fn now() -> u64 {
     static BEGINNING: OnceLock<Instant> = OnceLock::new();
     let since = BEGINNING.get_or_init(Instant::now).elapsed();
-    // Entries of a snapshot may be older than the process.
-    (1 << 62) + since.as_nanos() as u64
+    // Relaxed: a number by itself.
+    ORIGIN.load(Relaxed) + since.as_nanos() as u64
+}
+
+/// Sets the clock of all lifetimes in this process forward, for tests that do not sleep.
+#[pyfunction]
+pub(crate) fn _pass(seconds: f64) {
+    ORIGIN.fetch_add((seconds * 1e9) as u64, Relaxed);
 }

@@ -38,6 +38,7 @@ use table::{Found, Glance};
 
 pub(crate) use direct::install;
 pub(crate) use iter::CacheIterator;
+pub(crate) use lifetimes::_pass;
 pub(crate) use recording::CacheRecording;
 pub(crate) use results::{_answer, _peek};
 pub(crate) use stats::CacheStats;
@@ -718,21 +719,12 @@ impl Cache {
     fn stats(&self, py: Python<'_>) -> PyResult<CacheStats> {
         self.expire(py)?;
         let (hits, misses) = self.shared.counts();
-        Ok(self.shared.read(py, |core| {
-            let counts = core.counts;
-            CacheStats {
-                hits,
-                misses,
-                inserts: counts.inserts,
-                replacements: counts.replacements,
-                evictions: counts.evictions,
-                expirations: counts.expirations,
-                deletions: counts.deletions,
-                refusals: counts.refusals,
-                loads: counts.loads,
-                entries: core.table.len() as u64,
-                size: core.weight,
-            }
+        Ok(self.shared.read(py, |core| CacheStats {
+            hits,
+            misses,
+            entries: core.table.len() as u64,
+            size: core.weight,
+            ..core.counts
         }))
     }
 

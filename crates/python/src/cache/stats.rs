@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 
 /// Counts of a cache since it was made.
 #[pyclass(frozen, get_all, eq, skip_from_py_object, module = "frazil")]
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct CacheStats {
     /// Requests that found their key.
     pub(super) hits: u64,
