@@ -3,9 +3,6 @@
 //! All entries live equally long, so those inserted first expire first, and likewise those used last:
 //! two lists, of which only the tails are looked at.
 
-use std::sync::OnceLock;
-use std::time::Instant;
-
 use frazil_policy::{Lists, Slot};
 
 /// One of the two lifetimes, and since when each entry has it.
@@ -85,8 +82,61 @@ impl Lifetime {
 
 /// Nanoseconds since a fixed moment, so long ago that entries may be older than this process.
 pub(super) fn now() -> u64 {
-    static BEGINNING: OnceLock<Instant> = OnceLock::new();
-    let since = BEGINNING.get_or_init(Instant::now).elapsed();
     // Entries of a snapshot may be older than the process.
-    (1 << 62) + since.as_nanos() as u64
+    (1 << 62) + clock::nanoseconds()
+}
+
+/// A moment that is not before [`now`], and up to ten milliseconds behind it. Costs a fourth of
+/// [`now`] on Linux.
+#[inline(always)]
+pub(super) fn soon() -> u64 {
+    (1 << 62) + clock::nanoseconds_at_tick() + clock::TICK_NS
+}
+
+#[cfg(target_os = "linux")]
+mod clock {
+    use std::mem::MaybeUninit;
+
+    use libc::{CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, clockid_t};
+
+    /// The kernel ticks at least a hundred times a second.
+    pub(super) const TICK_NS: u64 = 10_000_000;
+
+    #[inline(always)]
+    fn read(clock: clockid_t) -> u64 {
+        let mut time = MaybeUninit::uninit();
+        // SAFETY: writes the time; both clocks exist since Linux 2.6.32, so it does not fail.
+        let time: libc::timespec = unsafe {
+            libc::clock_gettime(clock, time.as_mut_ptr());
+            time.assume_init()
+        };
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+
+    pub(super) fn nanoseconds() -> u64 {
+        read(CLOCK_MONOTONIC)
+    }
+
+    /// The same clock at the last tick.
+    #[inline(always)]
+    pub(super) fn nanoseconds_at_tick() -> u64 {
+        read(CLOCK_MONOTONIC_COARSE)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod clock {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    pub(super) const TICK_NS: u64 = 0;
+
+    pub(super) fn nanoseconds() -> u64 {
+        static BEGINNING: OnceLock<Instant> = OnceLock::new();
+        BEGINNING.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    }
+
+    pub(super) fn nanoseconds_at_tick() -> u64 {
+        nanoseconds()
+    }
 }
