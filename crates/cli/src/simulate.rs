@@ -249,7 +249,7 @@ fn sweep_cells(
     policies: &[Choice],
     options: &SweepOptions,
 ) -> Result<(Vec<Cell>, Told), Failure> {
-    let loaded = args.reading.load(trace, wanted(args, policies)?)?;
+    let loaded = load(args, trace, policies)?;
     let lifetimes = lifetimes(args, trace, policies, &loaded)?;
     let fetching = match args.fetching.latency()? {
         Some(_) if loaded.origin.rate() < 1.0 => {
@@ -319,11 +319,22 @@ fn wanted(args: &Args, policies: &[Choice]) -> Result<Wanted, Failure> {
     Ok(Wanted { times, sizes, latencies, lifetimes: args.lifetimes.rule() })
 }
 
+/// The trace, with all that the cells need of it.
+fn load(args: &Args, trace: &str, policies: &[Choice]) -> Result<Arc<Loaded>, Failure> {
+    let wants_trace = |choice: &Choice| choice.policy().is_none_or(|it| it.wants_trace());
+    let wanted = wanted(args, policies)?;
+    if args.fetching.latency()?.is_some() || policies.iter().any(wants_trace) {
+        args.reading.load(trace, wanted)
+    } else {
+        args.reading.load_beside(trace, wanted)
+    }
+}
+
 /// The one trace, with all data that the cells need.
 pub(crate) fn decode(args: &Args) -> Result<Arc<Loaded>, Failure> {
     let (_, policies) = Choice::parse(&args.policy)?;
     match args.traces.some()?.as_slice() {
-        [trace] => args.reading.load(trace, wanted(args, &policies)?),
+        [trace] => load(args, trace, &policies),
         _ => Err(Failure::usage(anyhow!("more than one trace to decode"))),
     }
 }

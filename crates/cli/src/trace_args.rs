@@ -209,10 +209,23 @@ impl TraceArgs {
     /// Reads (or generates) the trace `spec`, with progress, and notes a guessed
     /// format on standard error.
     pub(crate) fn load(&self, spec: &str, wanted: Wanted) -> Result<Arc<Loaded>, Failure> {
+        self.load_as(spec, wanted, false)
+    }
+
+    /// As [`TraceArgs::load`], for replays by policies that do not want the trace: one that is in
+    /// memory is kept in as little memory as can be.
+    pub(crate) fn load_beside(&self, spec: &str, wanted: Wanted) -> Result<Arc<Loaded>, Failure> {
+        self.load_as(spec, wanted, self.records(spec).is_some())
+    }
+
+    fn load_as(&self, spec: &str, wanted: Wanted, packed: bool) -> Result<Arc<Loaded>, Failure> {
         if let Some(loaded) = self.decoded(spec) {
             return Ok(loaded);
         }
-        let loaded = self.read(spec, wanted, |options| trace::load(spec, options))??;
+        let load = |options: &ReadOptions<'_>| {
+            trace::load(spec, &ReadOptions { packed, ..options.clone() })
+        };
+        let loaded = self.read(spec, wanted, load)??;
         self.note_origin(spec, &loaded.origin, wanted);
         Ok(Arc::new(loaded))
     }
@@ -335,6 +348,7 @@ impl TraceArgs {
             skip_bad_rows: self.skip_bad_rows,
             progress: Some(&|position, total| progress.set(position, total)),
             records,
+            packed: false,
         }))
     }
 

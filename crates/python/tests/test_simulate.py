@@ -85,6 +85,15 @@ def test_numpy_arrays_contiguous_or_not():
     assert frazil.simulate(ids, "lru", 50)["misses"] == expected
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="NO /proc: memory is not measured")
+def test_an_array_adds_less_than_five_bytes_a_request():
+    pytest.importorskip("numpy")
+    bench = Path(__file__).parent.parent / "benches" / "simulate.py"
+    # Ten million ids of 64 bits, a million objects.
+    told = subprocess.run([sys.executable, bench, "--array", "3"], capture_output=True, check=True, text=True)
+    assert float(told.stdout) < 5
+
+
 def test_names_are_ids():
     names = [f"key-{it}" for it in IDS]
     expected = [naive_lru(IDS, 50)]

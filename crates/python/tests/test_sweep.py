@@ -241,3 +241,23 @@ def test_progress_is_told():
     seen = []
     small(progress=lambda *told: seen.append(told))
     assert seen == [("cells", done, 24) for done in range(1, 25)]
+
+
+def test_short_cells_are_handed_out_together():
+    from types import SimpleNamespace
+
+    from frazil.sweeps import _Board
+
+    def cell(cost, deaths=0):
+        return SimpleNamespace(trace="some", cost=cost * 1e6, deaths=deaths)
+
+    sources = {"some": SimpleNamespace(requests=0)}
+    board = _Board([cell(cost) for cost in (9, 4, 4, 3, 2, 1, 1)], sources)
+    handed = []
+    while some := board.take("here"):
+        handed.append([round(it.cost / 1e6) for it in some])
+    assert handed == [[9], [4, 4], [3, 2, 1, 1]]
+    # What may have killed its worker takes no others with it.
+    board = _Board([cell(3), cell(2, deaths=1), cell(1), cell(1)], sources)
+    handed = [len(board.take("here")) for _ in range(4)]
+    assert handed == [1, 1, 2, 0]

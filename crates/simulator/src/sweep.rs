@@ -471,16 +471,22 @@ impl<'a> Replay<'a> {
     }
 
     fn run(&self, cell: &mut dyn Replayable) -> Outcome {
-        let len = self.trace.ids.len();
+        let len = self.trace.len();
         let warmup = records_of(&self.trace.operations, len, self.options.warmup);
         let started = Instant::now();
         let mut held = self.bytes.map(|_| Held::default());
+        let mut unpacked = Trace::default();
         let mut at = 0;
         while at < len {
             let look = self.bytes.and_then(|_| next_look(at, len));
             let end = if at < warmup { warmup } else { len }.min(at + CHUNK);
             let end = look.map_or(end, |look| look.min(end));
-            cell.replay(self.trace, at..end);
+            if self.trace.packed.is_empty() {
+                cell.replay(self.trace, at..end);
+            } else {
+                unpack(self.trace, at..end, &mut unpacked);
+                cell.replay(&unpacked, 0..end - at);
+            }
             if !(self.progress)((end - at) as u64) {
                 return Outcome::default();
             }
@@ -512,6 +518,15 @@ impl PolicyVisitor for &Replay<'_> {
         let index = AnyIndex::Dense(DenseIndex::of(trace));
         self.run(&mut Make { index, capacity, options }.visit(policy))
     }
+}
+
+/// Puts records of a packed trace in place of those of `unpacked`.
+fn unpack(trace: &Trace, range: Range<usize>, unpacked: &mut Trace) {
+    unpacked.ids.clear();
+    trace.packed.read(range.clone(), &mut unpacked.ids);
+    unpacked.operations.clear();
+    // Empty where every record is a get.
+    unpacked.operations.extend_from_slice(trace.operations.get(range).unwrap_or_default());
 }
 
 /// Number of records, of `len`, after which residents are summed next, if `at` are replayed.

@@ -58,7 +58,7 @@ class RayNodes:
             if node_id not in self._nodes and not waits:
                 node = _Node(self, node_id, f"{host} ({node_id[:8]})", cores)
                 self._nodes[node_id] = node
-                self._calls[node.actor.version.remote()] = (node, None)
+                self._calls[node.actor.version.remote()] = (node, [])
         self._looked = time.monotonic()
 
     def wait(self):
@@ -77,30 +77,31 @@ class RayNodes:
                 yield from self._ended(call)
 
     def _ended(self, call):
-        node, cell = self._calls.pop(call)
+        node, cells = self._calls.pop(call)
         try:
-            outcome = self._ray.get(call)
+            outcomes = self._ray.get(call)
         except self._ray.exceptions.RayTaskError as error:
-            outcome = ({"error": f"RayTaskError: {error}"}, False)
+            outcomes = [({"error": f"RayTaskError: {error}"}, False)] * len(cells)
         except self._ray.exceptions.RayError:
-            yield from self._died(node, cell)
+            yield from self._died(node, cells)
             return
-        if cell is None:
-            node.welcome_if(outcome)
+        if not cells:
+            node.welcome_if(outcomes)
             return
         self._deaths.pop(node.node_id, None)
         node.free += 1
-        yield node, cell, outcome
+        for cell, outcome in zip(cells, outcomes):
+            yield node, cell, outcome
 
-    def _died(self, node, cell):
+    def _died(self, node, cells):
         self._nodes.pop(node.node_id, None)
         deaths, _ = self._deaths.get(node.node_id, (0, 0.0))
         self._deaths[node.node_id] = (deaths + 1, time.monotonic())
-        lost = [] if cell is None else [cell]
-        for call, (of, other) in list(self._calls.items()):
+        lost = list(cells)
+        for call, (of, others) in list(self._calls.items()):
             if of is node:
                 del self._calls[call]
-                lost += [] if other is None else [other]
+                lost += others
         self._looked = 0.0
         yield node, None, None
         for cell in lost:
@@ -114,9 +115,9 @@ class RayNodes:
             self._data[source.key] = [self._ray.put(source.data)]
         return self._data[source.key]
 
-    def call(self, reference, node, cell):
-        """Notes a call whose outcome is waited for."""
-        self._calls[reference] = (node, cell)
+    def call(self, reference, node, cells):
+        """Notes a call whose outcomes are waited for."""
+        self._calls[reference] = (node, cells)
 
     def drop(self, key):
         """Lets go of a trace."""
@@ -159,13 +160,14 @@ class _Node:
             raise RuntimeError(f"node {self.name} {has}, this program has {__version__}")
         self.welcome = True
 
-    def start(self, cell, source):
-        """Gives it a cell."""
+    def start(self, cells, source):
+        """Gives a thread of it some cells."""
         self.free -= 1
         self.traces.add(source.key)
         boxed = self._nodes.boxed(source)
-        call = self.actor.run.remote(source.key, cell.words, source.words, boxed, source.reading)
-        self._nodes.call(call, self, cell)
+        words = [cell.words for cell in cells]
+        call = self.actor.run.remote(source.key, words, source.words, boxed, source.reading)
+        self._nodes.call(call, self, cells)
 
 
 def _actor_class():
@@ -187,14 +189,14 @@ def _actor_class():
                 return None
             return getattr(frazil, "__version__", "unknown")
 
-        def run(self, key, words, trace_words, boxed, reading):
+        def run(self, key, cells, trace_words, boxed, reading):
             def data():
                 import ray
 
                 return ray.get(boxed[0])
 
             self.node.add(key, trace_words, None if boxed is None else data, reading)
-            return self.node.run(key, words)
+            return self.node.run_all(key, cells)
 
         def drop(self, key):
             self.node.drop(key)

@@ -41,13 +41,14 @@ class LocalNodes:
             process.close()
             self._node = _Process(self._threads, self._answers)
             yield process, None, None
-            for cell in process.cells.values():
+            for cell in sum(process.cells.values(), []):
                 yield process, cell, None
-        elif message[0] == "row":
+        elif message[0] == "rows":
             self._deaths = 0
-            cell = process.cells.pop(message[1])
+            cells = process.cells.pop(message[1])
             process.free += 1
-            yield process, cell, message[2]
+            for cell, outcome in zip(cells, message[2]):
+                yield process, cell, outcome
 
     def drop(self, key):
         """Lets go of a trace."""
@@ -83,15 +84,15 @@ class _Process:
         except (BrokenPipeError, ValueError):
             pass  # It died, which its reader tells.
 
-    def start(self, cell, source):
-        """Gives it a cell."""
+    def start(self, cells, source):
+        """Gives a thread of it some cells."""
         if source.key not in self._traces:
             self._traces.add(source.key)
             self._send(("trace", source.key, source.words, source.data, source.reading))
         self._number += 1
-        self.cells[self._number] = cell
+        self.cells[self._number] = cells
         self.free -= 1
-        self._send(("cell", self._number, source.key, cell.words))
+        self._send(("cells", self._number, source.key, [cell.words for cell in cells]))
 
     def drop(self, key):
         self._traces.discard(key)

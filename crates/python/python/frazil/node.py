@@ -36,6 +36,10 @@ class Node:
         with self._lock:
             self._traces.pop(key, None)
 
+    def run_all(self, key, cells):
+        """The outcome of `run` for the words of each cell."""
+        return [self.run(key, words) for words in cells]
+
     def run(self, key, words):
         """The row of a cell, and whether its trace was decoded for it; never raises."""
         trace = self._traces[key]
@@ -98,10 +102,10 @@ def _serve(threads):
     os.dup2(2, 1)
     node, lock = Node(), threading.Lock()
 
-    def answer(number, key, words):
-        outcome = node.run(key, words)
+    def answer(number, key, cells):
+        outcomes = node.run_all(key, cells)
         with lock:
-            write_message(answers, ("row", number, outcome))
+            write_message(answers, ("rows", number, outcomes))
 
     with lock:
         write_message(answers, ("hello", __version__, None))

@@ -3,9 +3,7 @@
 //! All entries live equally long, so those inserted first expire first, and likewise those used last:
 //! two lists, of which only the tails are looked at.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Instant;
 
 use frazil_policy::{Lists, Slot};
 use pyo3::prelude::*;
@@ -90,14 +88,67 @@ static ORIGIN: AtomicU64 = AtomicU64::new(1 << 62);
 
 /// Nanoseconds since a fixed moment, so long ago that entries may be older than this process.
 pub(super) fn now() -> u64 {
-    static BEGINNING: OnceLock<Instant> = OnceLock::new();
-    let since = BEGINNING.get_or_init(Instant::now).elapsed();
     // Relaxed: a number by itself.
-    ORIGIN.load(Relaxed) + since.as_nanos() as u64
+    ORIGIN.load(Relaxed) + clock::nanoseconds()
 }
 
 /// Sets the clock of all lifetimes in this process forward, for tests that do not sleep.
 #[pyfunction]
 pub(crate) fn _pass(seconds: f64) {
     ORIGIN.fetch_add((seconds * 1e9) as u64, Relaxed);
+}
+
+/// A moment that is not before [`now`], and up to ten milliseconds behind it. Costs a fourth of
+/// [`now`] on Linux.
+#[inline(always)]
+pub(super) fn soon() -> u64 {
+    ORIGIN.load(Relaxed) + clock::nanoseconds_at_tick() + clock::TICK_NS
+}
+
+#[cfg(target_os = "linux")]
+mod clock {
+    use std::mem::MaybeUninit;
+
+    use libc::{CLOCK_MONOTONIC, CLOCK_MONOTONIC_COARSE, clockid_t};
+
+    /// The kernel ticks at least a hundred times a second.
+    pub(super) const TICK_NS: u64 = 10_000_000;
+
+    #[inline(always)]
+    fn read(clock: clockid_t) -> u64 {
+        let mut time = MaybeUninit::uninit();
+        // SAFETY: writes the time; both clocks exist since Linux 2.6.32, so it does not fail.
+        let time: libc::timespec = unsafe {
+            libc::clock_gettime(clock, time.as_mut_ptr());
+            time.assume_init()
+        };
+        time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    }
+
+    pub(super) fn nanoseconds() -> u64 {
+        read(CLOCK_MONOTONIC)
+    }
+
+    /// The same clock at the last tick.
+    #[inline(always)]
+    pub(super) fn nanoseconds_at_tick() -> u64 {
+        read(CLOCK_MONOTONIC_COARSE)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod clock {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    pub(super) const TICK_NS: u64 = 0;
+
+    pub(super) fn nanoseconds() -> u64 {
+        static BEGINNING: OnceLock<Instant> = OnceLock::new();
+        BEGINNING.get_or_init(Instant::now).elapsed().as_nanos() as u64
+    }
+
+    pub(super) fn nanoseconds_at_tick() -> u64 {
+        nanoseconds()
+    }
 }

@@ -90,8 +90,7 @@ pub(crate) struct Cache {
     policy: Online,
     /// The policy's, if hits through a shared reference are enough.
     mark_limit: Option<u8>,
-    /// One more than the limit, if neither lifetimes nor a recording are in the way of a glance;
-    /// else 0.
+    /// One more than the limit, if no recording is in the way of a glance; else 0.
     quick: AtomicU8,
     expires: bool,
     weighs: bool,
@@ -121,8 +120,8 @@ enum Read {
 }
 
 impl Cache {
-    fn quickness(mark_limit: Option<u8>, expires: bool) -> u8 {
-        mark_limit.filter(|_| !expires).map_or(0, |limit| limit + 1)
+    fn quickness(mark_limit: Option<u8>) -> u8 {
+        mark_limit.map_or(0, |limit| limit + 1)
     }
 
     #[inline(always)]
@@ -235,6 +234,10 @@ impl Cache {
         let section = |known| {
             // SAFETY: the caller sees to it.
             self.shared.read(py, |core| match unsafe { core.table.glance(py, hash, key, known) } {
+                // What has expired, or may in a moment, is looked at properly.
+                Glance::At(slot) if self.expires && !core.is_live(slot, lifetimes::soon()) => {
+                    Err(Glance::Unsure)
+                }
                 Glance::At(slot) => {
                     let entry = &core.table.entries[slot as usize];
                     entry.mark.raise(quick - 1);
@@ -266,7 +269,7 @@ impl Cache {
         key: *mut ffi::PyObject,
         value: *mut ffi::PyObject,
     ) -> Seen<()> {
-        if self.quick.load(Relaxed) == 0 || self.weighs || self.tells {
+        if self.quick.load(Relaxed) == 0 || self.expires || self.weighs || self.tells {
             return Seen::Unsure;
         }
         let hash = probe::narrow(wide);
@@ -506,7 +509,7 @@ impl Cache {
         Ok(Cache {
             policy,
             mark_limit,
-            quick: AtomicU8::new(Self::quickness(mark_limit, expires)),
+            quick: AtomicU8::new(Self::quickness(mark_limit)),
             expires,
             weighs: callbacks.getsizeof.is_some(),
             tells: callbacks.on_evict.is_some(),

@@ -101,7 +101,7 @@ impl CacheRecording {
         }
         let cache = self.cache.get();
         cache.recording.threshold.store(0, Relaxed);
-        cache.quick.store(Cache::quickness(cache.mark_limit, cache.expires), Relaxed);
+        cache.quick.store(Cache::quickness(cache.mark_limit), Relaxed);
         // Notes are taken in sections: after this one there are no more.
         cache.shared.write(py, |_| ());
         let (hits, misses) = cache.shared.counts();

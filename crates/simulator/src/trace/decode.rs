@@ -240,21 +240,29 @@ pub(super) struct Builder {
     trace: Trace,
     interner: Interner,
     keep: Columns,
+    /// Whether numbers are packed, and those of the present batch.
+    packed: Option<Vec<u32>>,
     /// Whether lifetimes are kept, and the times where there are any.
     lifetimes: bool,
 }
 
 impl Builder {
     pub(super) fn new(options: &ReadOptions<'_>) -> Self {
+        let others = options.keeps_times() || options.sizes || options.latencies.is_some();
+        // Lifetimes may come with any record, and bring the times with them.
+        let expires = options.lifetimes == Lifetimes::OfTrace
+            && options.records.is_none_or(|records| records.times);
+        let packs = options.packed && !others && !expires;
         Self {
             trace: Trace::default(),
+            packed: packs.then(Vec::new),
             interner: Interner::default(),
             keep: Columns {
                 times: options.keeps_times(),
                 sizes: options.sizes,
                 latencies: options.latencies.is_some(),
             },
-            lifetimes: options.lifetimes == Lifetimes::OfTrace,
+            lifetimes: options.lifetimes == Lifetimes::OfTrace && !packs,
         }
     }
 
@@ -294,15 +302,20 @@ impl Builder {
 impl Sink for Builder {
     fn push(&mut self, records: &[Record], columns: Columns) -> Result<(), String> {
         let trace = &mut self.trace;
-        let held = trace.ids.len();
+        let held = trace.len();
         if (held + records.len()) as u64 > MAX_RECORDS {
             return Err(format!("more than {MAX_RECORDS} records; set a limit"));
         }
         let memory = |_| "not enough memory for the records; set a limit".to_owned();
-        trace.ids.try_reserve(records.len()).map_err(memory)?;
+        let ids = self.packed.as_mut().unwrap_or(&mut trace.ids);
+        ids.try_reserve(records.len()).map_err(memory)?;
         self.interner
-            .intern(records, &mut trace.ids)
+            .intern(records, ids)
             .map_err(|_| "too many distinct objects for 32 bits or memory".to_owned())?;
+        if let Some(ids) = &mut self.packed {
+            trace.packed.extend(ids);
+            ids.clear();
+        }
         if self.keep.sizes && columns.sizes {
             trace.sizes.try_reserve(records.len()).map_err(memory)?;
             trace.sizes.extend(records.iter().map(|record| record.size));
@@ -322,7 +335,7 @@ impl Sink for Builder {
         let trace = &mut self.trace;
         let gets = records.iter().all(|record| record.operation == Operation::Get);
         if !gets || !trace.operations.is_empty() {
-            let missing = trace.ids.len() - trace.operations.len();
+            let missing = trace.len() - trace.operations.len();
             trace.operations.try_reserve(missing).map_err(memory)?;
             trace.operations.resize(held, Operation::Get);
             let operations = records.iter().map(|record| record.operation);

@@ -28,6 +28,7 @@ mod intern;
 mod lifetimes;
 mod name;
 mod oddities;
+mod packed;
 mod records;
 mod sample;
 mod save;
@@ -49,6 +50,7 @@ pub(crate) use intern::Interner;
 pub use lifetimes::{FOR_EVER, LifetimeSummary, Lifetimes, RecordedLifetimes};
 pub use name::{path_of, printable, spec_of};
 pub use oddities::Oddities;
+pub use packed::Packed;
 pub use records::Records;
 pub use sample::{KeySample, SampleBounds, Sampled, load_sample};
 pub use save::save;
@@ -88,11 +90,13 @@ pub struct Record {
     pub lifetime_ns: u64,
 }
 
-/// A decoded trace. All columns that are not empty are as long as `ids`.
+/// A decoded trace. All columns that are not empty are as long as the trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     /// Dense object number per record, in order of first appearance.
     pub ids: Vec<u32>,
+    /// The same in place of `ids`, which is then empty: only by [`ReadOptions::packed`].
+    pub packed: Packed,
     /// Size in bytes per record; empty where the trace has no sizes.
     pub sizes: Sizes,
     /// Time per record in nanoseconds; empty unless the format has times and the options request
@@ -118,7 +122,7 @@ impl Trace {
     /// assert_eq!(frazil_simulator::trace::Trace::default().len(), 0);
     /// ```
     pub fn len(&self) -> usize {
-        self.ids.len()
+        self.ids.len() + self.packed.len()
     }
 
     /// Whether there is no record; false for a trace that was read.
@@ -127,7 +131,7 @@ impl Trace {
     /// assert!(frazil_simulator::trace::Trace::default().is_empty());
     /// ```
     pub fn is_empty(&self) -> bool {
-        self.ids.is_empty()
+        self.len() == 0
     }
 
     /// Sum of every object's size at its first record, in bytes; `None` without sizes.
@@ -216,6 +220,10 @@ pub struct ReadOptions<'a> {
     pub progress: Option<Progress<'a>>,
     /// The trace itself, if it is in memory: the name is then not used.
     pub records: Option<&'a Records>,
+    /// Keep the numbers of objects in [`Trace::packed`], in a half to three quarters of the memory,
+    /// if neither sizes, times nor latencies are kept. Only the sweeps without fetches read such a
+    /// trace, by policies that do not [want](frazil_policy::PolicySpec::wants_trace) it.
+    pub packed: bool,
 }
 
 impl ReadOptions<'_> {
@@ -238,6 +246,7 @@ impl Default for ReadOptions<'_> {
             skip_bad_rows: false,
             progress: None,
             records: None,
+            packed: false,
         }
     }
 }

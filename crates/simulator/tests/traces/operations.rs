@@ -1,7 +1,7 @@
 //! Small sweeps of operations and sizes whose results are known.
 
 use frazil_policy::PolicySpec;
-use frazil_simulator::trace::{Operation, Trace, load};
+use frazil_simulator::trace::{Lifetimes, Operation, ReadOptions, Record, Records, Trace, load};
 use frazil_simulator::{CellSpec, Outcome, SweepOptions, Unit, sweep};
 
 const G: Operation = Operation::Get;
@@ -92,4 +92,61 @@ fn a_changed_size_applies_and_evicts_to_fit() {
     // An object that can never fit is removed alone, and is a miss.
     let trace = sized(&[4, 4, 11, 4, 4], &[G, G, S, G, G], &[0, 1, 1, 0, 1]);
     assert_eq!(replay(&trace, "lru", 10, &options).misses(), 3);
+}
+
+/// A trace of 40,000 records, some of them no gets, read with these options.
+fn from_memory(times: bool, options: &ReadOptions<'_>) -> Trace {
+    let spec = "zipf:0.8:objects=5K:requests=40K:seed=5";
+    let Trace { ids, .. } = load(spec, &Default::default()).expect("generated").trace;
+    let record = move |at: usize| Record {
+        id: u64::from(ids[at]) << 40,
+        size: 7,
+        time_ns: at as u64,
+        operation: if at < 30_000 { G } else { [G, S, G, D][at % 4] },
+        ..Record::default()
+    };
+    let fill = move |range: std::ops::Range<usize>, batch: &mut Vec<_>| {
+        batch.extend(range.map(&record));
+    };
+    let mut records = Records::new(40_000, fill);
+    (records.times, records.sizes) = (times, true);
+    let options = ReadOptions { records: Some(&records), ..options.clone() };
+    load("memory", &options).expect("records").trace
+}
+
+#[test]
+fn a_packed_trace_has_the_same_outcomes() {
+    let options = ReadOptions { sizes: false, ..ReadOptions::default() };
+    let trace = from_memory(false, &options);
+    let packed = from_memory(false, &ReadOptions { packed: true, ..options });
+    assert_eq!((packed.ids.len(), packed.packed.len(), packed.len()), (0, 40_000, trace.len()));
+    assert_eq!(packed.objects, trace.objects);
+    for policy in PolicySpec::NAMES {
+        let spec: PolicySpec = policy.parse().expect("a policy");
+        if spec.wants_trace() {
+            continue;
+        }
+        for (count_work, warmup) in [(false, 0), (true, 0), (false, 17_777)] {
+            let options = SweepOptions { count_work, warmup, ..SweepOptions::default() };
+            let counts = |trace| {
+                let Outcome { requests, hits, records, work, .. } =
+                    replay(trace, policy, 300, &options);
+                (requests, hits, records, work)
+            };
+            assert_eq!(counts(&packed), counts(&trace), "{policy}, warm-up {warmup}");
+        }
+    }
+}
+
+#[test]
+fn what_has_other_columns_is_not_packed() {
+    let packed = ReadOptions { packed: true, sizes: false, ..ReadOptions::default() };
+    let with_sizes = ReadOptions { sizes: true, ..packed.clone() };
+    let with_times = ReadOptions { times: true, ..packed.clone() };
+    let of_trace = ReadOptions { lifetimes: Lifetimes::OfTrace, ..packed.clone() };
+    for (times, options) in [(false, with_sizes), (true, with_times), (true, of_trace.clone())] {
+        let trace = from_memory(times, &options);
+        assert_eq!((trace.ids.len(), trace.packed.len()), (40_000, 0));
+    }
+    assert_eq!(from_memory(false, &of_trace).packed.len(), 40_000);
 }
