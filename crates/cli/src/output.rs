@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(one.lines().count(), 3);
         let policies = ["first", "second", "third"].map(|name| format!("{name:-<35}"));
         let headers = ["size", "all", &policies[0], &policies[1], &policies[2]];
-        let row = |size: &str| [size, "9", "1", "2", "3"].map(str::to_owned).to_vec();
+        let row = |size: &str| [size, "9", size, size, size].map(str::to_owned).to_vec();
         let split = table(&headers, &[], vec![row("10"), row("20")]);
         let lines: Vec<&str> = split.lines().collect();
         assert_eq!((lines[0], lines[1], lines[5]), ("all: 9", "", ""), "{split}");
