@@ -86,7 +86,6 @@ const EXCEPTIONS: &[(&str, &str, &str)] = &[
     ("docs/segment-store.md", "0.5 to 3.5 points", "differences of two columns of the table"),
     ("docs/server-clients.md", "Python 3.11", "a version"),
     ("docs/server-clients.md", "Go 1.26", "a version"),
-    ("docs/server-clients.md", "thread 0.1 s", "a bound of a client's test"),
     ("docs/server.md", "version 1.6", "a version"),
     ("docs/server.md", "TLS 1.2 and 1.3", "versions"),
     ("docs/server.md", "below 14 MiB", "a bound"),
