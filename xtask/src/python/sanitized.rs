@@ -12,12 +12,17 @@ use anyhow::{Context as _, ensure};
 use super::interpreters::{Interpreter, quiet};
 use crate::{nightly, step};
 
-/// A path that the loader finds: that of a compiler, which knows where its library is.
-fn library() -> anyhow::Result<PathBuf> {
-    let told = quiet(Command::new("cc").arg("-print-file-name=libasan.so"))?;
-    let path = PathBuf::from(told.trim());
-    ensure!(path.is_absolute(), "no libasan: apt-get install gcc");
-    Ok(path.canonicalize()?)
+/// What the loader is to load first: the sanitizer, and the library of C++, without which it does not
+/// find the function that throws, which pyarrow calls.
+fn preloaded() -> anyhow::Result<String> {
+    let mut paths = Vec::new();
+    for library in ["libasan.so", "libstdc++.so"] {
+        let told = quiet(Command::new("cc").arg(format!("-print-file-name={library}")))?;
+        let path = PathBuf::from(told.trim());
+        ensure!(path.is_absolute(), "no {library}: apt-get install g++");
+        paths.push(path.canonicalize()?.display().to_string());
+    }
+    Ok(paths.join(" "))
 }
 
 /// Builds the wheel.
@@ -49,7 +54,7 @@ pub(super) fn tests(
     }
     std::fs::create_dir_all(&reports)?;
     let options = format!("detect_leaks=0:log_path={}", reports.join("report").display());
-    pytest.env("ASAN_OPTIONS", options).env("LD_PRELOAD", library()?);
+    pytest.env("ASAN_OPTIONS", options).env("LD_PRELOAD", preloaded()?);
     if !interpreter.version.ends_with('t') {
         pytest.env("PYTHONMALLOC", "malloc");
     }
