@@ -148,11 +148,11 @@ impl Names {
         }
         // SAFETY: it is not null, because the first pair is longer than none; and as above.
         let free = unsafe { &*self.logs.load(Relaxed) }.slots(state + COPY);
-        // Release: the names of this state, for who finds that they are being copied and not yet
-        // that they were; partner is the Acquire of `read`.
+        // Release: the names of this state, for a thread that sees the copying begun and not yet
+        // ended; partner is the Acquire of `read`.
         self.state.store(state + WRITING, Release);
-        // Release: that it is written over, which who may be reading it then finds; partner is the
-        // Acquire of `read`.
+        // Release: the state, so that a thread that reads an overwritten name sees it change;
+        // partner is the Acquire of `read`.
         let rest = std::iter::repeat(&0);
         free.iter()
             .zip(names.iter().chain(rest))
