@@ -59,7 +59,13 @@ pub(super) const MEMCACHED: &[Difference] = &[
         ours: "CLIENT_ERROR invalid or duplicate flag",
         theirs: "NF",
         parts: true,
-        why: "the same: md tells so",
+        why: "a key that is no base 64: md and ma answer with this",
+    },
+    Difference {
+        ours: "CLIENT_ERROR invalid or duplicate flag",
+        theirs: "HD",
+        parts: true,
+        why: "the same",
     },
     Difference {
         ours: "ME",

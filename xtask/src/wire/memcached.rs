@@ -5,7 +5,7 @@ use super::chance::Chance;
 /// Keys: the third is one in base 64 as well.
 const KEYS: [&str; 4] = ["@@@@@@@@a", "@@@@@@@@b", "@@@@@@@@", "@@@@@@@@none"];
 /// Keys of numbers that are added to, and of values that grow at an end or become stale. While a reply with an entry waits,
-/// memcached does not pad a number that becomes shorter, and makes a new entry of it, which is not stale.
+/// memcached does not pad a number that becomes shorter, and makes a new entry of it, which is neither stale nor won.
 const COUNTED: [&str; 2] = ["@@@@@@@@a", "@@@@@@@@none"];
 const GROWING: [&str; 2] = ["@@@@@@@@b", "@@@@@@@@"];
 const NUMBERS: [&str; 12] = [
@@ -127,6 +127,8 @@ fn meta(chance: &mut Chance) -> String {
                 ["v", "f", "t", "s", "k", "O", "q", "c", "b", "N", "R", "T", "h", "l", "E", "z"];
             // memcached 1.6.18 returns a key that it has just created as raw bytes.
             let flags = without(flags(chance, &letters), 'b', 'N');
+            let wins = [" N", " R"].iter().any(|flag| flags.contains(flag));
+            let key = if wins { chance.of(&GROWING) } else { key };
             format!("mg {key}{flags}")
         }
         4 | 5 => {

@@ -216,6 +216,10 @@ fn difference(wire: &Wire, [ours, theirs]: &[Vec<String>; 2]) -> Option<(String,
         if is_rounded(our, their) {
             return None;
         }
+        // memcached 1.6.18 returns a key that it has just created as raw bytes.
+        if our.contains(" b") && is_raw_key(their) {
+            continue;
+        }
         if is_a_second_later(our, their) {
             continue;
         }
@@ -239,6 +243,11 @@ fn is_rounded(our: &str, their: &str) -> bool {
     number(our)
         .zip(number(their))
         .is_some_and(|(our, their)| (our - their).abs() <= our.abs() * 1e-15)
+}
+
+/// Whether a reply of the meta protocol has a key with bytes that are not ASCII.
+fn is_raw_key(reply: &str) -> bool {
+    reply.split(' ').any(|word| word.starts_with('k') && !word.is_ascii())
 }
 
 /// Whether both are times in seconds since 1970, of servers that were asked before and after the end of a second.

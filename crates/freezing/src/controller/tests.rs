@@ -1,19 +1,19 @@
-//! Every transition between phases, with workloads that are only numbers.
+//! Every way from one phase to another, with workloads that are only numbers.
 
 use super::*;
 
 /// The results of requests, and their latencies in nanoseconds.
 #[derive(Clone, Copy)]
 struct Workload {
-    /// Share of misses while nothing is frozen.
+    /// Shares of requests while nothing is frozen: the misses.
     misses: f64,
-    /// While a share is frozen: frozen hits, and misses.
+    /// While a share is frozen: hits of that, and misses.
     frozen_hits: fn(f64) -> f64,
     frozen_misses: fn(f64) -> f64,
     frozen_ns: f64,
     dynamic_ns: f64,
     miss_ns: f64,
-    /// Requests in a check.
+    /// A check's.
     requests: u64,
 }
 
@@ -28,7 +28,7 @@ const PAYS: Workload = Workload {
     requests: 10_000,
 };
 
-/// Misses as slow as thousands of hits.
+/// Misses that each take as long as thousands of hits.
 const SLOW_MISSES: Workload = Workload { miss_ns: 2e6, ..PAYS };
 
 struct Run {
@@ -39,7 +39,7 @@ struct Run {
     /// Number of entries of a freeze.
     freezes: u64,
     frozen: f64,
-    /// Whether the entries behind the marker leave.
+    /// Whether what lies behind the marker goes.
     renews: bool,
 }
 
@@ -57,7 +57,7 @@ impl Run {
         }
     }
 
-    /// Runs a tenth of a second of a workload, then a step.
+    /// A tenth of a second of a workload, and a step.
     fn check(&mut self, workload: &Workload) {
         let Workload { frozen_ns, dynamic_ns, miss_ns, requests, .. } = *workload;
         let share = self.frozen;
@@ -112,7 +112,7 @@ impl Run {
         self.actions.push(action);
     }
 
-    /// Runs until a phase, for a hundred seconds at most.
+    /// Until it is in a phase, for a hundred seconds at most.
     fn until(&mut self, phase: Phase, workload: &Workload) {
         for _ in 0..1_000 {
             if self.controller.phase() == phase {
@@ -126,7 +126,7 @@ impl Run {
     /// A verdict must not contradict the reason.
     fn tells_that_it_does_not_pay(&self) {
         let verdict = self.controller.verdict().map(|it| it.to_string()).unwrap_or_default();
-        assert!(verdict.contains("It does not pay"), "{verdict}");
+        assert!(verdict.contains("Freezing does not pay"), "{verdict}");
     }
 
     fn seconds(&mut self, seconds: u64, workload: &Workload) {
@@ -153,7 +153,7 @@ fn it_waits_learns_tries_constructs_and_freezes() {
     assert_eq!(run.controller.frozen_share(), 1.0);
     let tried = run.now;
     run.until(Phase::Constructing, &PAYS);
-    // With everything frozen it was twice as slow as without: half of a trial suffices to see that.
+    // All of it was twice as slow as without: half of a trial is enough to see that.
     assert_eq!(run.now - tried, Duration::from_millis(300) + Tuning::default().trial);
     assert_eq!(run.controller.reason, Reason::Chosen);
     // 0.95 √s × 40 + (0.01 + 0.2 s⁴) × 2,040 + the rest × 240 is least at 0.46.
@@ -178,18 +178,18 @@ fn it_waits_learns_tries_constructs_and_freezes() {
 fn it_waits_for_the_marker_and_not_for_ever() {
     let mut run = Run { renews: false, ..Run::new() };
     run.check(&PAYS);
-    // A small part is never hit: after 20 requests for each entry that is accepted.
+    // A little of it is never hit: 20 requests for each entry later that is accepted.
     run.check(&PAYS);
     assert_eq!(run.controller.phase(), Phase::Waiting);
     run.until(Phase::Learning, &PAYS);
     assert_eq!(run.controller.reason, Reason::Settled);
-    // Entries that leave need not be hit.
+    // Where entries go, they need not be hit.
     let mut run = Run { renews: false, ..Run::new() };
     run.check(&Workload { requests: 1_000, ..PAYS });
     run.observed.totals.gone += 1_000;
     run.until(Phase::Learning, &Workload { requests: 1_000, ..PAYS });
     assert_eq!(run.controller.reason, Reason::Renewed);
-    // In the first half second the latencies are still uncertain.
+    // In the first half second the latencies are not known well.
     assert!(run.now >= Duration::from_millis(600), "{:?}", run.now);
 }
 
@@ -231,7 +231,7 @@ fn slow_misses_are_not_worth_it_and_the_sleeps_grow() {
         assert_eq!(run.actions.last(), Some(&Action::Rest));
         assert!(!run.controller.times_requests());
         let begun = run.now;
-        // Not observed meanwhile.
+        // Not looked at meanwhile.
         run.now += run.controller.interval(run.now);
         run.check(&SLOW_MISSES);
         assert_eq!(
@@ -252,7 +252,7 @@ fn slow_misses_are_not_worth_it_and_the_sleeps_grow() {
 
 #[test]
 fn a_slow_backend_is_no_infinity() {
-    // The authors' code starts from a minimum of 1,000 µs, and a mean of 20 ms is never below that.
+    // The authors' code begins from 1,000 µs, and a mean of 20 ms is never below that.
     let scan = Workload {
         misses: 0.9,
         frozen_hits: |share| 0.5 * share,
@@ -273,7 +273,7 @@ fn what_outlives_its_time_is_frozen_anew_without_learning() {
     run.until(Phase::Constructing, &PAYS);
     assert_eq!(run.controller.reason, Reason::Outlived);
     let lived = (run.now - begun).as_secs();
-    // Twenty times the second or so of measurement before.
+    // Twenty times the second or so that was measured before.
     assert!((20..25).contains(&lived), "{lived}");
     assert_eq!(run.controller.sleep, Duration::from_secs(1));
     run.until(Phase::Frozen, &PAYS);
@@ -284,7 +284,7 @@ fn what_outlives_its_time_is_frozen_anew_without_learning() {
     assert_eq!(run.controller.sleep, Tuning::default().sleep_min);
 }
 
-/// The driver may pass any time, and a setting that never freezes anew.
+/// Its driver may pass any time, and a setting never to freeze anew.
 #[test]
 fn no_time_and_no_lifetime_is_too_long() {
     let lasting = Tuning { lifetime: u32::MAX, ..Tuning::default() };
@@ -337,14 +337,14 @@ fn what_becomes_slow_is_thawed_soon_and_a_sleep_follows() {
 fn what_is_a_little_slower_fades() {
     let mut run = Run::frozen(&PAYS);
     run.seconds(4, &PAYS);
-    // A hundredth above the threshold: credit falls, but not to zero in a round.
+    // A hundredth above the threshold: credit falls, but not to nothing in a round.
     let slower = taking(1.01 * run.controller.threshold, &run);
     run.until(Phase::Constructing, &slower);
     assert_eq!(run.controller.reason, Reason::Faded);
     assert_eq!(run.controller.record.refreshes, 1);
 }
 
-/// The workload whose other hits make a request take this long.
+/// The workload with other hits beside the frozen ones such that a request takes this long.
 fn taking(latency: f64, run: &Run) -> Workload {
     let share = run.controller.share;
     let (hits, misses) = ((PAYS.frozen_hits)(share), (PAYS.frozen_misses)(share));
@@ -352,8 +352,8 @@ fn taking(latency: f64, run: &Run) -> Workload {
     Workload { dynamic_ns: others / (1.0 - hits - misses), ..PAYS }
 }
 
-/// A fifth slower than the mean of its cycle: a new cycle is faster, though this one is below
-/// the threshold.
+/// A fifth slower than the mean of its cycle: with another one it is faster, though it is below
+/// the threshold as it is.
 #[test]
 fn what_is_slower_than_its_cycle_is_frozen_anew() {
     let mut run = Run::frozen(&PAYS);
@@ -379,7 +379,7 @@ fn what_fades_again_and_again_is_learnt_anew() {
     assert_eq!((run.controller.phase(), run.controller.reason), (Phase::Waiting, Reason::Faded));
     assert_eq!(run.controller.record.refreshes, u64::from(fades) - 1);
     assert_eq!(run.controller.record.failures, 0);
-    // A share learned then also fades: the next learning comes later.
+    // A share learned then fades as well: the next learning comes later.
     for _ in 0..fades {
         run.until(Phase::Frozen, &PAYS);
         run.seconds(5, &PAYS);
@@ -413,18 +413,18 @@ fn where_nothing_can_be_frozen_it_sleeps() {
     let mut run = Run { freezes: 0, ..Run::new() };
     run.until(Phase::Sleeping, &PAYS);
     assert_eq!(run.controller.reason, Reason::Impossible);
-    // Nor later, when something could be frozen before.
+    // Nor later, when something could be before.
     let mut run = Run::new();
     run.until(Phase::Constructing, &PAYS);
     run.freezes = 0;
     run.until(Phase::Sleeping, &PAYS);
     assert_eq!(run.controller.reason, Reason::Impossible);
     let verdict = |run: &Run| run.controller.verdict().unwrap().to_string();
-    assert!(verdict(&run).contains(". Nothing could be frozen: "), "{}", verdict(&run));
-    assert!(!verdict(&run).contains("It pays"), "{}", verdict(&run));
-    // Nor when it wakes, until something new is known.
+    assert!(verdict(&run).contains(" Nothing could be frozen: "), "{}", verdict(&run));
+    assert!(!verdict(&run).contains("% pays"), "{}", verdict(&run));
+    // Nor when it is awake again, until something new is known.
     run.until(Phase::Learning, &PAYS);
-    assert!(verdict(&run).ends_with("nothing was tried yet"), "{}", verdict(&run));
+    assert!(verdict(&run).ends_with("No share was tried yet."), "{}", verdict(&run));
 }
 
 /// Fast enough in its trial and never again.
@@ -456,7 +456,7 @@ fn after_an_attempt_that_failed_another_share_is_tried() {
     assert!(run.controller.share < 0.9, "{}", run.controller.share);
 }
 
-/// A share that was not frozen again may still be the fastest one tried.
+/// A share that was not frozen again may still be the fastest that was tried.
 #[test]
 fn a_verdict_does_not_praise_what_was_given_up() {
     let mut run = Run::new();
@@ -503,7 +503,7 @@ fn learning_ends_when_the_marker_has_passed_or_all_is_known() {
         run.observed.curve = vec![last];
         assert_eq!(run.controller.step(run.now, &run.observed), Action::Freeze(1.0), "{last:?}");
     }
-    // The limit of requests ends it.
+    // Enough is enough.
     let mut run = learning();
     run.observed.totals.dynamic.requests += 19 * 10_000;
     assert_eq!(run.controller.step(run.now, &run.observed), Action::Nothing);
@@ -536,8 +536,8 @@ fn time_is_kept_by_phase_and_by_share() {
     assert_eq!(record.shares[STEPS], Duration::from_millis(300));
 }
 
-/// Freezing everything is fast while fresh, as in its trial, and then misses increase; freezing
-/// half is slower and stays so.
+/// All of it is fast while it is fresh, as in its trial, and then ever more is missed; half of it
+/// is slower, and stays so.
 #[test]
 fn what_wins_fresh_loses_to_what_lasts() {
     let fresh = Workload {
@@ -545,7 +545,7 @@ fn what_wins_fresh_loses_to_what_lasts() {
         frozen_misses: |share| if share > 0.9 { 0.01 } else { 0.01 + 0.03 * share },
         ..PAYS
     };
-    // Still below the threshold, but not below the other share's result.
+    // Still below the threshold, but not below the other's result.
     let stale = Workload {
         frozen_hits: |share| if share > 0.9 { 0.925 } else { 0.8 * share.min(0.5).sqrt() },
         frozen_misses: |share| if share > 0.9 { 0.075 } else { 0.01 + 0.03 * share },
@@ -563,7 +563,7 @@ fn what_wins_fresh_loses_to_what_lasts() {
     assert_eq!(run.controller.record.failures, 0);
 }
 
-/// Requests were slow for a while before the trial: the time after it shows that freezing did not
+/// Before the trial requests were slow for a while: the time after it shows that freezing did not
 /// make them faster.
 #[test]
 fn a_trial_must_beat_what_comes_after_it() {
@@ -576,8 +576,8 @@ fn a_trial_must_beat_what_comes_after_it() {
     assert_eq!(run.controller.record.constructions, 0);
 }
 
-/// A share that is faster only by more hits is soon thawed for a measurement without it, and
-/// later each time it has paid.
+/// A share that is faster only by more hits is thawed soon, to measure without it, and later each
+/// time that it has paid.
 #[test]
 fn what_pays_by_hits_alone_has_to_prove_it() {
     let scan = Workload {
@@ -630,7 +630,7 @@ fn a_verdict_tells_what_was_tried() {
     assert_eq!((verdict.hit_ns, verdict.miss_ns, verdict.misses), (200.0, 2e6, 0.01));
     assert!((verdict.demanded_ns * 1.1 - verdict.without_ns).abs() < 1e-6, "{verdict:?}");
     let [tried] = verdict.tried[..] else { panic!("{verdict:?}") };
-    // A share of its hits and misses, which are 1.16 times the requests.
+    // Of its hits and misses, which are 1.16 times as many as the requests should be.
     assert!((tried.misses - 0.21 / 1.16).abs() < 1e-9 && tried.share == 1.0, "{verdict:?}");
-    assert!(verdict.to_string().contains("misses alone take 20000 ns"), "{verdict}");
+    assert!(verdict.to_string().contains("misses alone take 20.0 µs"), "{verdict}");
 }
