@@ -58,7 +58,6 @@ const PAGES: [&str; 45] = [
 
 /// Figures without a table: the page, words around each, and the reason.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[
-    ("docs/frozen-share.md", "miss 250 µs", "a setting of the measurement"),
     ("docs/limits.md", "needs Rust 1.95", "a version"),
     ("docs/limits.md", "memory: 4 bytes", "the size of a type"),
     ("docs/limits.md", "4 GiB or", "a bound of a type"),
