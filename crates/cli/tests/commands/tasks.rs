@@ -24,7 +24,8 @@ pub(crate) const TASKS: [&str; 5] = [
     "docs/guide/record.md",
     "docs/guide/report.md",
 ];
-/// Set it to write the output of the commands into the pages.
+/// Set it to write the output of the commands into the pages. On a quiet machine, and with
+/// `RUST_TEST_THREADS=1`, because a calibration beside another test is disturbed.
 const WRITE: &str = "FRAZIL_WRITE_TASKS";
 /// Names the program as which this test program runs.
 const PROGRAM: &str = "FRAZIL_TASK_PROGRAM";
