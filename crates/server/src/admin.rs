@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token};
-use socket2::{Domain, Socket};
+use socket2::Socket;
 
 use crate::listen::{self, Address};
 use crate::metrics;
@@ -101,7 +101,7 @@ impl Admin {
     fn serve(&self, stream: Socket) -> io::Result<()> {
         stream.set_nonblocking(false)?;
         // TLS is for TCP only: nobody can listen in on a socket at a path.
-        let is_tcp = stream.domain()? != Domain::UNIX;
+        let is_tcp = !stream.local_addr()?.is_unix();
         let mut stream = Patient { stream, until: Instant::now() + PATIENCE };
         match self.shared.tls.as_ref().filter(|_| is_tcp) {
             None => self.exchange(&mut stream)?,

@@ -103,7 +103,7 @@ impl Listener {
 
     /// One listener for each of `threads`, sharing a socket that listens already.
     pub(crate) fn adopt(socket: &Socket, threads: usize) -> io::Result<Vec<Listener>> {
-        let is_unix = socket.domain()? == Domain::UNIX;
+        let is_unix = socket.local_addr()?.is_unix();
         let one = |socket: Socket| match is_unix {
             true => Listener::Unix(UnixListener::from_std(OwnedFd::from(socket).into())),
             false => Listener::Tcp(TcpListener::from_std(socket.into())),

@@ -69,7 +69,7 @@ impl Passed {
             // SAFETY: The service manager has opened these descriptors for this process. This is the only place that
             // takes them, and `TAKEN` lets it run once.
             let socket = Socket::from(unsafe { OwnedFd::from_raw_fd(descriptor) });
-            let is_stream = socket.r#type()? == Type::STREAM && socket.is_listener()?;
+            let is_stream = socket.r#type()? == Type::STREAM && is_listener(&socket)?;
             if !is_stream {
                 return Err(io::Error::other(format!(
                     "the socket `{name}` is not a listening stream socket"
@@ -127,4 +127,15 @@ pub(crate) fn address(socket: &Socket) -> Address {
         Some(address) => Address::Tcp(address),
         None => Address::Unix(bound.as_pathname().map(PathBuf::from).unwrap_or_default()),
     }
+}
+
+#[cfg(target_os = "linux")]
+fn is_listener(socket: &Socket) -> io::Result<bool> {
+    socket.is_listener()
+}
+
+/// Apple's systems cannot tell, and have no systemd.
+#[cfg(not(target_os = "linux"))]
+fn is_listener(_: &Socket) -> io::Result<bool> {
+    Ok(true)
 }
