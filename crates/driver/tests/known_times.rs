@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use frazil_driver::{Ask, Engine, Latencies, Measured, Operation, Schedule, Session, Stream, run};
 
-const SERVICE: Duration = Duration::from_micros(2);
+/// Long beside a read of the clock. The driver's two reads are part of what it measures, and on a
+/// machine with busy neighbours one read in twenty takes some 100 ns longer, 5 % of 2 us.
+const SERVICE: Duration = Duration::from_micros(10);
 const THREADS: u32 = 2;
 const MEASURED: Duration = Duration::from_millis(300);
 /// Most attempts, sufficient undisturbed ones, and the least number with a meaningful majority.
