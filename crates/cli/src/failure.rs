@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use clap::CommandFactory as _;
+use clap::error::{ContextKind, ContextValue};
 use frazil_simulator::trace::{TraceError, printable};
 
 use crate::Watch;
@@ -101,7 +103,8 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Folds the parser's message into one line: its first paragraph and its tips.
+/// Folds the parser's message into one line: its first paragraph, a verb of a verb that was meant,
+/// and its tips.
 pub(crate) fn from_clap(error: &clap::Error) -> Failure {
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -110,7 +113,24 @@ pub(crate) fn from_clap(error: &clap::Error) -> Failure {
     let tips = paragraphs.filter(|paragraph| paragraph.trim_start().starts_with("tip:"));
     let line: Vec<&str> =
         std::iter::once(first).chain(tips).flat_map(str::split_whitespace).collect();
-    Failure::Usage(anyhow::anyhow!("{} (see --help)", line.join(" ")))
+    Failure::Usage(anyhow::anyhow!("{}{} (see --help)", line.join(" "), meant(error)))
+}
+
+/// The verbs of verbs that have the name of an unknown verb, as a question.
+fn meant(error: &clap::Error) -> String {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return String::new();
+    };
+    let command = crate::Cli::command();
+    let verbs = command.get_subcommands().filter(|verb| !verb.is_hide_set());
+    let found: Vec<_> = verbs
+        .filter(|verb| verb.get_subcommands().any(|inner| inner.get_name() == word))
+        .map(|verb| format!("`frazil {} {word}`", verb.get_name()))
+        .collect();
+    if found.is_empty() {
+        return String::new();
+    }
+    format!("; did you mean {}?", found.join(" or "))
 }
 
 #[cfg(test)]

@@ -79,6 +79,7 @@ fn bad_usage_exits_with_2() {
     run("lru", "64MiB", &["64MiB", "--unit bytes"]);
     fails(&["simulate", "--policy", "lru", "--capacity", "1"], 2, &["--trace"]);
     fails(&["simulat"], 2, &["simulat"]);
+    fails(&["convert"], 2, &["'convert'; did you mean `frazil trace convert`?"]);
     fails(&["advise", "--trace", GENERATED, "--policy", "belady"], 2, &["belady", "offline"]);
     fails(&simulate("zipf:one", "lru", "10"), 2, &["zipf:one"]);
     let mut bytes = simulate(GENERATED, "lru", "10");
