@@ -326,6 +326,37 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_may_be_rounded_to_64_bits() {
+        let is = |our: &str, their: &str| {
+            is_rounded(&format!("$19 {our}\\r\\n"), &format!("$19 {their}\\r\\n"))
+        };
+        assert!(is("0.30000000000000001", "0.30000000000000004"));
+        assert!(!is("0.30000000000000001", "0.30000000000000104"), "another number");
+        assert!(!is("0.3", "0.30000000000000004"), "ours is not long");
+        assert!(!is("0.3000000000000000x", "0.30000000000000004"), "no number");
+        let integer = |digits: &str| format!(":19 {digits}\\r\\n");
+        let (our, their) = (integer("0.30000000000000001"), integer("0.30000000000000004"));
+        assert!(!is_rounded(&our, &their), "no string");
+    }
+
+    #[test]
+    fn a_raw_key_is_a_word_with_bytes_that_are_not_ascii() {
+        assert!(is_raw_key("VA 1 kä s1"));
+        assert!(!is_raw_key("VA 1 ka s1"));
+        assert!(!is_raw_key("VA 1 Oä s1"), "an opaque");
+    }
+
+    #[test]
+    fn times_may_differ_by_a_second() {
+        assert!(is_a_second_later(":1700000000", ":1700000001"));
+        assert!(is_a_second_later(":1700000001", ":1700000000"));
+        assert!(!is_a_second_later(":1700000000", ":1700000000"), "the same");
+        assert!(!is_a_second_later(":1700000000", ":1700000002"));
+        assert!(!is_a_second_later(":7", ":8"), "no time");
+        assert!(!is_a_second_later("1700000000", "1700000001"), "no integer");
+    }
+
+    #[test]
     fn the_same_seed_makes_the_same_requests() {
         for wire in &WIRES {
             let made = |seed| {
