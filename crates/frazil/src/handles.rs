@@ -356,9 +356,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> HandleCache<K, V, S> {
     /// nothing else can be evicted. The excess is evicted when it is [released](Self::release), or
     /// by later insertions. An entry that [`insert`](Self::insert) would refuse, because its charge
     /// exceeds the capacity or the policy refuses it, is admitted too: it is found while it is
-    /// held, nothing is evicted for it, and it leaves with its last handle. If the capacity is
-    /// lowered at this moment, or more than 2^60 would be in force, it is held and not admitted: no
-    /// look-up finds it, and it is dropped with its last handle.
+    /// held, nothing is evicted for it, and it leaves with its last handle. Both have a bound of
+    /// 2^60: on the capacity with what was admitted beyond it, and on the sum of charges of entries
+    /// that `insert` would refuse. If the bound would be exceeded, or if the capacity is 0 or is
+    /// lowered at this moment, the entry is held and not admitted: no look-up finds it, and it is
+    /// dropped with its last handle.
     ///
     /// ```
     /// use frazil::{HandleCache, Outcome};

@@ -441,7 +441,7 @@
 //! | deadlines | 24 a slot | with lifetimes only; from the first entry that has one |
 //! | the same with time to idle | 32 a slot | and 8 more if reads decide lifetimes beside a time to live |
 //! | generations | 4 a slot | from the first [`invalidate_all`](Cache::invalidate_all) on, beside deadlines |
-//! | frozen entries | 4 a frozen one | with `freezing` only, while there are any: their slots for policies without a lock, a bit each for others |
+//! | frozen entries | 4 to 8 a frozen one | with `freezing` only, while there are any: a list of their slots, whose memory doubles as it grows |
 //! | copies of them | 40.8 | with `freezing_copies` only; from the first time |
 //! | the learner | 1.0 | with `Freezing::Learned` only |
 //!
