@@ -1,8 +1,8 @@
 // node-redis, createCluster: keys of all nodes, many at once, transactions, scans, redirections, RESP2 and RESP3; then a node is lost.
 'use strict';
 const { createClient, createCluster } = require('redis');
-const { same, refused, within } = require('./checking.js');
-const { host, ports, keys, counts, keyOf, lose } = require('./cluster.js');
+const { same, refused } = require('./checking.js');
+const { host, ports, keys, counts, keyOf, lost, run } = require('./cluster.js');
 
 const open = async (options) => {
   const cluster = createCluster({ rootNodes: [{ socket: { host, port: ports[0] } }], ...options });
@@ -46,15 +46,6 @@ async function scans(cluster, nodes) {
   await refused('a key of another node', `MOVED 449 ${host}:${ports[0]}`, nodes[1].get('k2'));
 }
 
-async function lost(cluster) {
-  await Promise.all(keyOf.map((key) => cluster.set(key, 'v')));
-  lose();
-  const get = (key) => within(5000, cluster.get(key));
-  same('keys of the other nodes', await Promise.all(keyOf.slice(0, 2).map(get)), ['v', 'v']);
-  await refused('a key of the lost node', '', get(keyOf[2]));
-  same('the others after that', await Promise.all(keyOf.slice(0, 2).map(get)), ['v', 'v']);
-}
-
 async function main() {
   const nodes = await Promise.all(ports.map(alone));
   for (const RESP of [2, 3]) {
@@ -65,11 +56,6 @@ async function main() {
     await cluster.close();
   }
   await lost(await open({}));
-  console.log('end');
-  process.exit(0);
 }
 
-main().catch((error) => {
-  console.error(error);
-  process.exit(1);
-});
+run(main);
