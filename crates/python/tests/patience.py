@@ -6,8 +6,8 @@ import time
 PATIENCE = 60
 
 
-def until(condition):
-    end = time.monotonic() + PATIENCE
+def until(condition, patience=PATIENCE):
+    end = time.monotonic() + patience
     while not condition():
         assert time.monotonic() < end, "it hangs"
         time.sleep(0.001)

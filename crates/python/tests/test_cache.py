@@ -17,6 +17,7 @@ import frazil
 from frazil import Cache
 from frazil._frazil import _pass as pass_seconds
 from patience import PATIENCE, until
+from threads import in_threads
 
 POLICIES = [
     "mobius", "fifo", "clock", "clock:bits=2", "sieve", "s3-fifo", "lru", "lru-prob", "lru-relaxed",
@@ -522,7 +523,7 @@ def test_get_or_set():
 
 def test_many_threads_on_a_cold_key_make_one_call():
     cache = Cache(10)
-    calls, results = [], []
+    calls = []
     keys = [Key("a") for _ in range(200)]
 
     def make():
@@ -530,20 +531,13 @@ def test_many_threads_on_a_cold_key_make_one_call():
         until(lambda: all(key.hashed for key in keys))
         return Value()
 
-    threads = [
-        threading.Thread(target=lambda key: results.append(cache.get_or_set(key, make)), args=(key,))
-        for key in keys
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(calls) == 1 and len(results) == 200 and len(set(map(id, results))) == 1
+    results = in_threads(200, lambda index: cache.get_or_set(keys[index], make))
+    assert len(calls) == 1 and type(results[0]) is Value and len(set(map(id, results))) == 1
 
 
 def test_a_loader_that_fails_hands_over():
     cache = Cache(10)
-    calls, results = [], []
+    calls = []
     keys = [Key("a") for _ in range(10)]
 
     def make():
@@ -553,43 +547,23 @@ def test_a_loader_that_fails_hands_over():
             raise ZeroDivisionError
         return "value"
 
-    def ask(key):
-        try:
-            results.append(cache.get_or_set(key, make))
-        except ZeroDivisionError:
-            results.append("error")
-
-    threads = [threading.Thread(target=ask, args=(key,)) for key in keys]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(calls) == 3 and sorted(results) == ["error"] * 2 + ["value"] * 8
+    results = in_threads(10, lambda index: cache.get_or_set(keys[index], make))
+    assert len(calls) == 3 and sorted(map(str, results)) == ["", ""] + ["value"] * 8
 
 
 def test_loaders_that_wait_for_each_other_are_told():
     cache = Cache(10)
     barrier = threading.Barrier(2)
-    results = []
 
     def load(mine, others):
         def make():
             barrier.wait()
             return cache.get_or_set(others, lambda: f"by {mine}")
 
-        try:
-            results.append(cache.get_or_set(mine, make))
-        except RuntimeError as error:
-            results.append(str(error))
+        return cache.get_or_set(mine, make)
 
-    pairs = ("a", "b"), ("b", "a")
-    threads = [threading.Thread(target=load, args=pair, daemon=True) for pair in pairs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=PATIENCE)
-        assert not thread.is_alive()
-    assert "loaders ask for each other's keys" in results and len(results) == 2
+    results = in_threads(2, lambda index: load("ab"[index], "ba"[index]))
+    assert "loaders ask for each other's keys" in map(str, results)
 
 
 def test_a_write_overtakes_a_load():
@@ -722,29 +696,21 @@ def test_iteration_bears_changes():
 
 def test_threads_share_it():
     cache = Cache(200)
-    errors = []
 
-    def work(seed):
-        try:
-            for step in range(3000):
-                key = (step * seed) % 997
-                value = cache.get(key)
-                assert value is None or value == key
-                if value is None:
-                    cache[key] = key
-                if step % 50 == 0:
-                    cache.pop(key, None)
-                    assert len(cache) <= 200
-                    assert all(key == value for key, value in cache.items())
-        except BaseException as error:
-            errors.append(error)
+    def work(index):
+        seed = (3, 5, 7, 11)[index]
+        for step in range(3000):
+            key = (step * seed) % 997
+            value = cache.get(key)
+            assert value is None or value == key
+            if value is None:
+                cache[key] = key
+            if step % 50 == 0:
+                cache.pop(key, None)
+                assert len(cache) <= 200
+                assert all(key == value for key, value in cache.items())
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in (3, 5, 7, 11)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not errors and len(cache) <= 200
+    assert in_threads(4, work) == [None] * 4 and len(cache) <= 200
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

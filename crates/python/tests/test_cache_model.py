@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from frazil import Cache
+from test_cache import POLICIES as ALL_POLICIES
 
 hypothesis = pytest.importorskip("hypothesis")
 from hypothesis import settings, strategies  # noqa: E402
@@ -240,7 +241,7 @@ def resident():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
-@pytest.mark.parametrize("policy", ["mobius", "lru", "s3-fifo"])
+@pytest.mark.parametrize("policy", ALL_POLICIES if LONG else ["mobius", "lru", "s3-fifo"])
 def test_operations_leave_memory_and_reference_counts(policy):
     """Also of those that a key refuses. FRAZIL_LONG=1 makes 10⁷ operations."""
     operations = 10_000_000 if LONG else 200_000

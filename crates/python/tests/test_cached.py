@@ -16,27 +16,7 @@ import pytest
 import frazil
 from frazil._frazil import _pass as pass_seconds
 from patience import PATIENCE, until
-
-
-def in_threads(count, work):
-    """The results, or errors, of calls begun at once."""
-    barrier = threading.Barrier(count)
-    results = [None] * count
-
-    def run(index):
-        barrier.wait()
-        try:
-            results[index] = work(index)
-        except BaseException as error:
-            results[index] = error
-
-    threads = [threading.Thread(target=run, args=(index,)) for index in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(PATIENCE)
-    assert not any(thread.is_alive() for thread in threads), "a thread waits for ever"
-    return results
+from threads import in_threads
 
 
 def waiting(function, count):

@@ -3,12 +3,12 @@
 import functools
 import gc
 import random
-import threading
 import weakref
 
 import pytest
 
 import frazil
+from threads import in_threads
 
 
 class Key:
@@ -157,17 +157,11 @@ def test_threads_with_keys_that_python_compares():
         rng = random.Random(seed)
         for _ in range(3000):
             name = str(rng.randrange(40))
-            if f(Key(name)) != name:
-                wrong.append(name)
+            assert f(Key(name)) == name
 
-    wrong = []
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    assert in_threads(4, work) == [None] * 4
     info = f.cache_info()
-    assert not wrong and info.currsize == 20 and info.hits + info.misses == 12000
+    assert info.currsize == 20 and info.hits + info.misses == 12000
 
 
 def test_settings_that_are_wrong():

@@ -1,16 +1,19 @@
 """Sweeps on this machine: values, rows that are kept, workers that die, cells that fail."""
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 import types
 
 import pytest
 
 import frazil
+from frazil import cluster
 from patience import PATIENCE, until
 
 TRACES = ["zipf:1.0:objects=1K:requests=30K", "mix:objects=1K:requests=30K:seed=4"]
@@ -206,35 +209,69 @@ def test_a_driver_that_was_killed_goes_on(tmp_path):
     until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
 
 
-@pytest.mark.parametrize("answers", [True, False])
-def test_a_cluster_that_answers_is_waited_for(monkeypatch, answers):
-    from frazil import cluster
+SETTINGS = bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
-    monkeypatch.setattr(cluster, "PATIENCE_S", 0.01)
-    connected = threading.Event()
-    ray = types.SimpleNamespace(
-        is_initialized=lambda: False, init=lambda *_, **__: connected.wait(PATIENCE)
-    )
+
+@contextlib.contextmanager
+def answering(answer, pause=0):
+    """The address of a server that says this, with a pause between two bytes."""
+    ended = threading.Event()
+
+    def serve():
+        with contextlib.suppress(OSError), server.accept()[0] as stream:
+            stream.recv(100)
+            for byte in answer:
+                stream.sendall(bytes([byte]))
+                time.sleep(pause)
+            if answer:
+                ended.wait(PATIENCE)
+
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
         server.listen()
-
-        def serve():
-            stream, _ = server.accept()
-            stream.recv(100)
-            if answers:
-                stream.sendall(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
-            else:
-                stream.close()
-            threading.Timer(0.1, connected.set).start()
-
         threading.Thread(target=serve, daemon=True).start()
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-        if answers:
-            assert cluster._connect(ray, address)
-        else:
-            with pytest.raises(ConnectionError, match=f"{address} within 0.01 s"):
-                cluster._connect(ray, address)
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        ended.set()
+
+
+def ray_with(init):
+    return types.SimpleNamespace(is_initialized=lambda: False, init=lambda *_, **__: init())
+
+
+@pytest.mark.parametrize("answer, pause, patience, error", [
+    (SETTINGS[:3], 0, 0.2, "within 0.2 s"),
+    (SETTINGS, 0.1, 0.2, "within 0.2 s"),
+    (b"", 0, PATIENCE, "what answers does not speak HTTP/2"),
+    (b"HTTP/1.1 400 Bad Request", 0, PATIENCE, "what answers does not speak HTTP/2"),
+])  # fmt: skip
+def test_ray_does_not_wait_where_no_cluster_answers(monkeypatch, answer, pause, patience, error):
+    monkeypatch.setattr(cluster, "PATIENCE_S", patience)
+    asked = []
+    with answering(answer, pause) as address:
+        with pytest.raises(ConnectionError, match=f"{address}.* {error}"):
+            cluster._connect(ray_with(lambda: asked.append(1)), address, time.monotonic())
+    assert not asked
+
+
+def test_a_cluster_that_answers_has_longer(monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE_S", PATIENCE)
+    with answering(SETTINGS) as address:
+        assert cluster._connect(ray_with(int), address, time.monotonic())
+    monkeypatch.setattr(cluster, "ANSWERING_S", 0.01)
+    with answering(SETTINGS) as address:
+        with pytest.raises(ConnectionError, match=f"{address} within 0.01 s"):
+            hung = ray_with(lambda: time.sleep(PATIENCE))
+            cluster._connect(hung, address, time.monotonic())
+    with answering(SETTINGS) as address:
+        monkeypatch.setattr(cluster, "ANSWERING_S", PATIENCE)
+        with pytest.raises(ConnectionError, match=f"{address}: division by zero"):
+            cluster._connect(ray_with(lambda: 1 / 0), address, time.monotonic())
+
+
+def test_an_encrypted_cluster_is_left_to_ray(monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE_S", PATIENCE)
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+    assert cluster._connect(ray_with(int), "127.0.0.1:1", time.monotonic())
 
 
 def test_progress_is_told():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import queue
 import socket
 import threading
 import time
 
-# Seconds in which a cluster must be connected: one of which nothing is heard, and one that answers,
-# which may take long on a machine at work.
+# Seconds in which a cluster must answer, and in which it must then be connected, which may take long
+# on a machine at work.
 PATIENCE_S = 9
 ANSWERING_S = 60
 # How a client of HTTP/2 begins, which Ray speaks, with a frame of no settings.
@@ -24,11 +26,12 @@ class RayNodes:
     """All nodes of a cluster that have cores, and this version of the package."""
 
     def __init__(self, address):
+        begun = time.monotonic()
         try:
             import ray
         except ImportError as error:
             raise ImportError("cluster= needs Ray: pip install ray") from error
-        self._ray, self._owned = ray, _connect(ray, address)
+        self._ray, self._owned = ray, _connect(ray, address, begun)
         self._actor = _actor_class()
         self._nodes, self._calls, self._data, self._deaths = {}, {}, {}, {}
         self._looked = 0.0
@@ -206,53 +209,66 @@ def _actor_class():
 
 def _answers(host, port):
     """Whether something that may be Ray speaks there. OSError: nobody takes the connection."""
-    with socket.create_connection((host, port), timeout=4) as stream:
+    with socket.create_connection((host, port), timeout=PATIENCE_S) as stream:
+        stream.sendall(PREFACE)
         head = b""
-        try:
-            stream.sendall(PREFACE)
-            while len(head) < 9 and (more := stream.recv(9 - len(head))):
-                head += more
-        except OSError:
-            return False
+        while len(head) < 9 and (more := stream.recv(9 - len(head))):
+            head += more
         # A frame of settings is the first that a server sends.
         return len(head) == 9 and head[3] == 4
 
 
-def _connect(ray, address):
+def _place(address):
+    """Host and port; None if Ray is to find the cluster, or speaks in another way than `_answers`."""
+    if address in ("ray", "auto"):
+        return None
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        raise ValueError(f"cluster {address!r}: expected \"ray\", HOST:PORT or ray://HOST:PORT")
+    encrypted = os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")
+    return None if encrypted else (host.strip("[]"), int(port))
+
+
+def _by(until, work):
+    """The result of `work`, or its error. TimeoutError: it takes longer, and may go on."""
+    outcome = queue.Queue()
+
+    def run():
+        try:
+            outcome.put((work(), None))
+        except BaseException as error:
+            outcome.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        result, error = outcome.get(timeout=max(0, until - time.monotonic()))
+    except queue.Empty:
+        raise TimeoutError from None
+    if error is not None:
+        raise error
+    return result
+
+
+def _connect(ray, address, begun):
     """Connects to a cluster; returns whether that was done here. Raises ConnectionError in time."""
     if ray.is_initialized():
         connected = ray.get_runtime_context().gcs_address
         if address not in ("ray", "auto", connected):
             raise ConnectionError(f"{address}: this program is connected to Ray at {connected}")
         return False
-    until = time.monotonic() + PATIENCE_S
-    patience = PATIENCE_S
-    place = address.removeprefix("ray://")
-    if address not in ("ray", "auto"):
-        host, _, port = place.rpartition(":")
-        if not host or not port.isdigit():
-            raise ValueError(f"cluster {address!r}: expected \"ray\", HOST:PORT or ray://HOST:PORT")
-        try:
-            if _answers(host.strip("[]"), int(port)):
-                patience = ANSWERING_S
-                until = time.monotonic() + patience
-        except OSError as error:
-            raise ConnectionError(f"no Ray cluster answers at {address}: {error}") from error
-    failed = []
-
-    def connect():
-        try:
-            ray.init("auto" if address == "ray" else address, log_to_driver=False,
-                     logging_level="ERROR")
-        except BaseException as error:
-            failed.append(error)
-
-    # It waits for a minute if what answers is not Ray; no argument makes that shorter.
-    thread = threading.Thread(target=connect, daemon=True)
-    thread.start()
-    thread.join(until - time.monotonic())
-    if thread.is_alive():
-        raise ConnectionError(f"no Ray cluster answers at {address} within {patience} s")
-    if failed:
-        raise ConnectionError(f"no Ray cluster answers at {address}: {failed[0]}") from failed[0]
+    place = _place(address)
+    patience, silent = PATIENCE_S, f"no Ray cluster answers at {address}"
+    try:
+        # Ray itself waits for a minute, whatever answers, and no argument makes that shorter.
+        if place is not None:
+            # A name may be looked up for long, and bytes may come one by one.
+            if not _by(begun + patience, lambda: _answers(*place)):
+                raise ConnectionError("what answers does not speak HTTP/2")
+            patience = ANSWERING_S
+        _by(begun + patience, lambda: ray.init(
+            "auto" if address == "ray" else address, log_to_driver=False, logging_level="ERROR"))
+    except TimeoutError:
+        raise ConnectionError(f"{silent} within {patience} s") from None
+    except Exception as error:
+        raise ConnectionError(f"{silent}: {error}") from error
     return True
