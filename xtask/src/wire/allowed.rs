@@ -26,36 +26,6 @@ pub(super) const MEMCACHED: &[Difference] = &[
         why: "memcached passes over what is no base 64, and may be quiet then",
     },
     Difference {
-        ours: "CLIENT_ERROR invalid exptime argument",
-        theirs: "",
-        parts: true,
-        why: "memcached passes over control characters before a number",
-    },
-    Difference {
-        ours: "CLIENT_ERROR",
-        theirs: "CLIENT_ERROR",
-        parts: false,
-        why: "which of several errors of a request is told, and how",
-    },
-    Difference {
-        ours: "",
-        theirs: "(nothing)",
-        parts: true,
-        why: "memcached says that a value is too large when it has come, and loses it if the client ends before",
-    },
-    Difference {
-        ours: "ERROR",
-        theirs: "END",
-        parts: false,
-        why: "gat without a key is an error, as get is",
-    },
-    Difference {
-        ours: "EX",
-        theirs: "CLIENT_ERROR cannot increment",
-        parts: false,
-        why: "of two reasons to refuse another is told",
-    },
-    Difference {
         ours: "CLIENT_ERROR invalid or duplicate flag",
         theirs: "NF",
         parts: true,
@@ -68,22 +38,10 @@ pub(super) const MEMCACHED: &[Difference] = &[
         why: "the same",
     },
     Difference {
-        ours: "ME",
-        theirs: "ME",
-        parts: false,
-        why: "ages, numbers for cas and sizes of the store",
-    },
-    Difference {
-        ours: "(nothing)",
-        theirs: "ERROR",
+        ours: "CLIENT_ERROR invalid or duplicate flag",
+        theirs: "CLIENT_ERROR invalid mode for ma M token",
         parts: true,
-        why: "a request that begins as one of the binary protocol ends the connection",
-    },
-    Difference {
-        ours: "CLIENT_ERROR invalid flag",
-        theirs: "EN",
-        parts: false,
-        why: "me takes no flags",
+        why: "the same",
     },
 ];
 

@@ -27,17 +27,22 @@ impl Chance {
         those[self.below(those.len() as u64) as usize]
     }
 
-    /// Changes a few bytes, never to 0: memcached ends a line there for some purposes, but not for
-    /// others. Nor to a vertical tab or a form feed: Valkey ends a word there, Redis not everywhere.
-    pub(super) fn damage(&mut self, bytes: &mut Vec<u8>) {
+    /// Changes a few bytes, none of them to one of `never`.
+    pub(super) fn damage(&mut self, bytes: &mut Vec<u8>, never: &[u8]) {
         for _ in 0..=self.below(3) {
             let at = self.below(bytes.len() as u64 + 1) as usize;
-            let byte = 1 + self.below(255) as u8;
-            match self.below(4) {
-                0 if at < bytes.len() && !matches!(byte, 11 | 12) => bytes[at] = byte,
+            let kind = self.below(4);
+            let byte = if kind == 0 {
+                self.below(256) as u8
+            } else {
+                b" \r\n-0*$1"[self.below(8) as usize]
+            };
+            match kind {
                 1 if at < bytes.len() => drop(bytes.remove(at)),
                 2 => bytes.truncate(at),
-                _ => bytes.insert(at, b" \r\n-0*$1"[self.below(8) as usize]),
+                _ if never.contains(&byte) => {}
+                0 if at < bytes.len() => bytes[at] = byte,
+                _ => bytes.insert(at, byte),
             }
         }
     }

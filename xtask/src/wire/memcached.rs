@@ -8,7 +8,10 @@ const KEYS: [&str; 4] = ["@@@@@@@@a", "@@@@@@@@b", "@@@@@@@@", "@@@@@@@@none"];
 /// memcached does not pad a number that becomes shorter, and makes a new entry of it, which is neither stale nor won.
 const COUNTED: [&str; 2] = ["@@@@@@@@a", "@@@@@@@@none"];
 const GROWING: [&str; 2] = ["@@@@@@@@b", "@@@@@@@@"];
-const NUMBERS: [&str; 12] = [
+/// memcached ends a line at a zero for some purposes, but not for others. Our server ends the connection at the first byte of
+/// the binary protocol. The flag `w` of `mg` is our own.
+pub(super) const NEVER: [u8; 3] = [0, 0x80, b'w'];
+const NUMBERS: [&str; 14] = [
     "0",
     "1",
     "7",
@@ -19,12 +22,16 @@ const NUMBERS: [&str; 12] = [
     "4294967296",
     "18446744073709551615",
     "18446744073709551616",
+    "-9223372036854775808",
+    "-18446744073709551615",
     "1x",
     "x",
 ];
 /// Lifetimes that do not end while a sequence runs, or have ended.
 const LIFETIMES: [&str; 5] = ["0", "0", "1000", "-1", "2000000000"];
-const VALUES: [&str; 7] = ["", "1", "10", "99", "18446744073709551615", "value", "a longer value"];
+/// No number that becomes 2^63 or more when it is added to, unless it wraps: in such a one memcached looks for a minus also
+/// behind the end of the value, where a part of an entry deleted before may have one.
+const VALUES: [&str; 7] = ["", "1", "10", "99", "4611686018427387904", "value", "a longer value"];
 const STORING: [&str; 5] = ["set", "add", "replace", "append", "prepend"];
 
 /// A request, valid or nearly so.
@@ -159,14 +166,48 @@ fn nearly(chance: &mut Chance, line: &str) -> String {
     let mut words: Vec<&str> = line.split(' ').collect();
     let at = chance.below(words.len() as u64) as usize;
     match chance.below(4) {
-        // Another key might belong to another sequence.
+        // Another key, as the command's name would be, might belong to another sequence.
         0 | 2 if words[at].contains('@') => {}
+        1 if at == 0 => {}
         0 => drop(words.remove(at)),
         1 => words.insert(at, words[at]),
         2 => words[at] = chance.of(&NUMBERS),
         _ => words.insert(at, ""),
     }
     words.join(" ")
+}
+
+/// Whether a value may not be complete at the end of these requests. memcached waits for the rest of it, also if it has
+/// refused the request, and when the client ends instead it closes the connection without the replies that it still holds.
+pub(super) fn ends_in_value(requests: &[u8]) -> bool {
+    let names = STORING.iter().map(|&name| (name, 3)).chain([("cas", 3), ("ms", 1)]);
+    let commands: Vec<_> = names.map(|(name, words)| (format!("{name} "), words)).collect();
+    let mut rest = requests;
+    while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+        let line = String::from_utf8_lossy(&rest[..end]);
+        rest = &rest[end + 1..];
+        for (command, words) in &commands {
+            // Not only at the beginning of the line, where a value without its end may be.
+            for (at, _) in line.match_indices(command) {
+                let mut words_behind =
+                    line[at + command.len()..].split(' ').filter(|word| !word.is_empty());
+                let length = words_behind.nth(*words).and_then(length_of);
+                if length.is_some_and(|length| length + 2 > rest.len()) {
+                    return true;
+                }
+            }
+        }
+    }
+    false
+}
+
+/// The length of a value, as memcached reads it: the lower half of a number of C.
+fn length_of(word: &str) -> Option<usize> {
+    let word = word.trim_start();
+    let sign = usize::from(word.starts_with(['-', '+']));
+    let digits = word[sign..].bytes().take_while(u8::is_ascii_digit).count();
+    let number: i64 = word[..sign + digits].parse().ok()?;
+    usize::try_from(number as i32).ok()
 }
 
 /// Each line with its value. Numbers that may differ by the documents are replaced: `cas`, ages,
@@ -188,6 +229,8 @@ pub(super) fn units(mut replies: &[u8]) -> Vec<String> {
             words[4] = "CAS".into();
         } else if is("VERSION") {
             words.truncate(1);
+        } else if is("ME") {
+            words.iter_mut().for_each(fact);
         } else if is("VA") || is("HD") || is("EX") || is("NF") || is("NS") {
             // memcached reports no lifetime for an entry that was just created.
             let is_won = words.last().is_some_and(|last| last == "W");
@@ -219,6 +262,15 @@ fn with_value(line: &str, value: &[u8]) -> String {
     }
 }
 
+/// Keeps of a fact of `me` whether there is a lifetime, of which memcached 1.6.18 tells the negative, and whether the entry
+/// was fetched. Ages, numbers for `cas` and sizes of the store are the server's own.
+fn fact(word: &mut String) {
+    let end = word.find('=').unwrap_or(word.len());
+    if matches!(&word[..end], "exp" | "la" | "cas" | "cls" | "size") && word != "exp=-1" {
+        word.truncate(end);
+    }
+}
+
 fn plain(word: &mut String, is_won: bool) {
     let mut letters = word.chars();
     let letter = letters.next();
@@ -230,5 +282,42 @@ fn plain(word: &mut String, is_won: bool) {
         // The lengths of `VALUES` that are no numbers are compared: see `with_value`.
         (Some('s'), Some(length)) if length != 5 && length != 14 => word.truncate(1),
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_that_are_not_complete_are_found() {
+        for complete in
+            ["get a\r\n", "set a 0 0 1\r\n1\r\n", "ms a 1 T9\r\n1\r\n", "set a 0 0 -1\r\n", "set a"]
+        {
+            assert!(!ends_in_value(complete.as_bytes()), "{complete:?}");
+        }
+        for cut in [
+            "set a 0 0 2\r\n1\r\n",
+            "ms a 2\r\n1\r\n",
+            "cas a 0 0 99 1\r\nget a\r\n",
+            "set a 0 0 1\r\n1x\rset a 0 0 99\r\n",
+            "set a 0 0 0\r0\n",
+            "ms a -923372036854775808\r\n1\r\n",
+        ] {
+            assert!(ends_in_value(cut.as_bytes()), "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn facts_of_me_that_are_not_the_server_s_own_are_compared() {
+        let shown = |line: &str| units(line.as_bytes()).concat();
+        assert_eq!(
+            shown("ME a exp=-1 la=2 cas=3 fetch=no cls=1 size=9\r\n"),
+            "ME a exp=-1 la cas fetch=no cls size"
+        );
+        assert_eq!(
+            shown("ME a exp=30 la=2 cas=3 fetch=yes cls=1 size=9\r\n"),
+            "ME a exp la cas fetch=yes cls size"
+        );
     }
 }

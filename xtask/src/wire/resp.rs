@@ -3,6 +3,9 @@
 use super::chance::Chance;
 
 const KEYS: [&str; 4] = ["@@@@@@@@a", "@@@@@@@@b", "@@@@@@@@c", "@@@@@@@@none"];
+/// Valkey ends a word at a zero, a vertical tab or a form feed, Redis not everywhere. Valkey passes over 255 in a line of
+/// words, Redis does not.
+pub(super) const NEVER: [u8; 4] = [0, 11, 12, 255];
 const NUMBERS: [&str; 14] = [
     "0",
     "1",
@@ -23,9 +26,9 @@ const VALUES: [&str; 8] = ["", "1", "10", "-5", "3.25", "value", "a longer value
 
 /// Lifetimes are below 70 minutes, because our server keeps only those exactly. Commands with the
 /// kinds of their arguments: `k` a key, `v` a value, `n` a number, `i` a small number, `t` seconds,
-/// `p` milliseconds, `f` a fraction, `S` options of SET, `X` options of GETEX, `E` those of EXPIRE,
-/// `B` 0 or 1, `U` BYTE or BIT.
-const COMMANDS: [(&str, &str); 53] = [
+/// `p` milliseconds, `r` random milliseconds, `f` a fraction, `S` options of SET, `X` options of GETEX, `E` those of EXPIRE,
+/// `L` those that compare lifetimes, `B` 0 or 1, `U` BYTE or BIT.
+const COMMANDS: [(&str, &str); 54] = [
     ("SET", "kv"),
     ("SET", "kvS"),
     ("SET", "kvSS"),
@@ -57,6 +60,8 @@ const COMMANDS: [(&str, &str); 53] = [
     ("EXPIRE", "kt"),
     ("EXPIRE", "ktE"),
     ("EXPIREAT", "kt"),
+    // No two are equal: the milliseconds of the requests would decide.
+    ("PEXPIRE", "krL"),
     ("TTL", "k"),
     ("EXPIRETIME", "k"),
     ("PERSIST", "k"),
@@ -86,6 +91,12 @@ pub(super) fn request(chance: &mut Chance) -> Vec<u8> {
     let (name, kinds) = COMMANDS[chance.below(COMMANDS.len() as u64) as usize];
     let mut words = vec![if chance.one_in(6) { name.to_lowercase() } else { name.to_owned() }];
     for kind in kinds.chars() {
+        if kind == 'r' {
+            // Not half a second, where TTL is rounded by the millisecond of a request.
+            let seconds = 1_001 + chance.below(2_900);
+            words.push((1_000 * seconds + chance.below(400)).to_string());
+            continue;
+        }
         words.extend(argument(chance, kind).split(' ').map(str::to_owned));
     }
     if chance.one_in(12) {
@@ -128,7 +139,8 @@ fn argument(chance: &mut Chance, kind: char) -> &'static str {
             "zz",
         ]),
         'X' => chance.of(&["PERSIST", "EX 1000", "PX 100000", "EX -1", "EXAT 1", "zz"]),
-        'E' => chance.of(&["NX", "XX", "GT", "LT", "nx", "zz", "NX XX", "GT LT"]),
+        'E' => chance.of(&["NX", "XX", "nx", "zz", "NX XX", "GT LT", "GT XX LT"]),
+        'L' => chance.of(&["GT", "LT", "gt", "LT XX", "GT NX"]),
         'B' => chance.of(&["0", "1", "2", "x"]),
         'U' => chance.of(&["BYTE", "BIT", "zz"]),
         _ => chance.of(&VALUES),
@@ -150,6 +162,37 @@ pub(super) fn units(mut replies: &[u8]) -> Vec<String> {
             replies = &replies[bytes..];
         }
         units.push(unit);
+        hide_time(&mut units);
     }
     units
+}
+
+/// Replaces the two parts of the reply to TIME, which damage makes of EXPIRETIME, at the end of these.
+fn hide_time(units: &mut [String]) {
+    let digits = |unit: &str| {
+        let (_, digits) = unit.strip_suffix("\\r\\n")?.split_once(' ')?;
+        digits.parse::<u64>().ok()
+    };
+    if let [.., two, seconds, micros] = units
+        && two == "*2"
+        && digits(seconds).is_some_and(|seconds| (1_600_000_000..4_000_000_000).contains(&seconds))
+        && digits(micros).is_some_and(|micros| micros < 1_000_000)
+    {
+        *seconds = "seconds".into();
+        *micros = "microseconds".into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_hidden_and_other_numbers_are_not() {
+        let shown = |replies: &str| units(replies.as_bytes()).join(", ");
+        let time = "*2\r\n$10\r\n1795805342\r\n$6\r\n994302\r\n";
+        assert_eq!(shown(time), "*2, seconds, microseconds");
+        let pair = "*2\r\n$10\r\n1595805342\r\n$1\r\n9\r\n";
+        assert_eq!(shown(pair), r"*2, $10 1595805342\r\n, $1 9\r\n");
+    }
 }

@@ -27,7 +27,7 @@ impl Shape {
         Shape { cas, ends: false, touch: None }
     }
 
-    /// The shape of a look-up's line and the beginning of its keys, or the error in it; `None`: another request.
+    /// The shape of a look-up's line and the beginning of its keys, or the reply without any; `None`: another request.
     #[inline]
     pub(super) fn of(line: &[u8]) -> Option<Result<(Shape, usize), &'static [u8]>> {
         let (at, command) = split(line).next()?;
@@ -43,7 +43,9 @@ impl Shape {
                     return Some(Err(b"CLIENT_ERROR invalid exptime argument"));
                 };
                 let shape = Shape { touch: Some(touch), ..Shape::new(command == b"gats") };
-                Some(Self::with_keys(line, shape, after + at + time.len()))
+                let found = Self::with_keys(line, shape, after + at + time.len());
+                // Unlike `get`, it may be without a key.
+                Some(found.map_err(|_| &b"END"[..]))
             }
             _ => None,
         }

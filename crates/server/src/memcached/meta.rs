@@ -31,6 +31,8 @@ const VIVIFY_TRIES: usize = 8;
 const WAIT_MS_MAX: u32 = 60_000;
 const BAD_TOKEN: &[u8] = b"CLIENT_ERROR bad token in command line format";
 const BAD_FLAGS: &[u8] = b"CLIENT_ERROR invalid or duplicate flag";
+const BAD_KEY: &[u8] = b"CLIENT_ERROR error decoding key";
+const INVALID_FLAG: &[u8] = b"CLIENT_ERROR invalid flag";
 const LONG_OPAQUE: &[u8] = b"CLIENT_ERROR opaque token too long";
 
 /// The flags of a request.
@@ -58,18 +60,27 @@ struct Flags {
 type Error = &'static [u8];
 
 impl Flags {
-    fn of(tokens: &[&[u8]]) -> Result<Flags, Error> {
+    /// `has_key`: the key is base 64, if there is a flag `b`. Of several malformed values the last is told; after a
+    /// repeated or unknown flag the rest is not looked at.
+    fn of(tokens: &[&[u8]], has_key: bool) -> Result<Flags, Error> {
         let mut flags = Flags::default();
         let mut seen = 0u128;
+        let mut malformed = None;
         for token in tokens {
             let flag = token[0];
             if flag >= 127 || seen & 1 << flag != 0 {
                 return Err(b"CLIENT_ERROR duplicate flag");
             }
             seen |= 1 << flag;
-            flags.note(flag, &token[1..])?;
+            match flags.note(flag, &token[1..]) {
+                Ok(()) if flag == b'b' && !has_key => malformed = Some(BAD_KEY),
+                Ok(()) => {}
+                Err(INVALID_FLAG) => return Err(INVALID_FLAG),
+                Err(BAD_FORMAT) => malformed = malformed.or(Some(BAD_FORMAT)),
+                Err(error) => malformed = Some(error),
+            }
         }
-        Ok(flags)
+        malformed.map_or(Ok(flags), Err)
     }
 
     fn note(&mut self, flag: u8, value: &[u8]) -> Result<(), Error> {
@@ -105,7 +116,7 @@ impl Flags {
                 let delta = number::unsigned(value);
                 self.delta = Some(delta.ok_or(&b"CLIENT_ERROR invalid numeric delta value"[..])?);
             }
-            _ => return Err(b"CLIENT_ERROR invalid flag"),
+            _ => return Err(INVALID_FLAG),
         }
         Ok(())
     }
@@ -127,15 +138,13 @@ impl<'r> Meta<'r> {
         key: &'r mut [u8; KEY_BYTES_MAX],
     ) -> Result<Meta<'r>, Error> {
         let first_flag = if kind == b's' { 3 } else { 2 };
-        let flags = Flags::of(&tokens[first_flag..])?;
+        let is_binary = tokens[first_flag..].iter().any(|token| token[0] == b'b');
+        let key = if is_binary { base64::decode(tokens[1], key) } else { Some(tokens[1]) };
+        let flags = Flags::of(&tokens[first_flag..], key.is_some())?;
         if flags.wait.is_some() && kind != b'g' {
-            return Err(b"CLIENT_ERROR invalid flag");
+            return Err(INVALID_FLAG);
         }
-        let key = if flags.is_binary {
-            base64::decode(tokens[1], key).ok_or(&b"CLIENT_ERROR error decoding key"[..])?
-        } else {
-            tokens[1]
-        };
+        let key = key.ok_or(BAD_KEY)?;
         let tokens = &tokens[first_flag..];
         let mut opaque = tokens.iter().filter(|token| token[0] == b'O');
         if opaque.any(|token| token.len() > OPAQUE_BYTES_MAX) {
@@ -220,6 +229,12 @@ pub(super) fn serve(request: &mut Request<'_, '_>, kind: u8, turn: &mut Turn<'_>
         reply(turn, BAD_FORMAT);
         return Flow::Go;
     }
+    // `me` knows no flag but a bare `b` behind the key, and looks at no other.
+    let tokens = match (kind, tokens.get(2)) {
+        (b'e', Some(&b"b")) => &tokens[..3],
+        (b'e', _) => &tokens[..2],
+        _ => tokens,
+    };
     if tokens.len() > REQUEST_TOKENS_MAX {
         let error = match kind {
             b'g' => &b"CLIENT_ERROR options flags are too long"[..],
@@ -246,10 +261,13 @@ pub(super) fn serve(request: &mut Request<'_, '_>, kind: u8, turn: &mut Turn<'_>
     });
     if let Err(error) = done {
         // These report no more about malformed flags.
-        let is_bare = matches!(kind, b'd' | b'a')
-            && error.starts_with(b"CLIENT_ERROR")
-            && !is_of_operation(error);
-        reply(turn, if is_bare { BAD_FLAGS } else { error });
+        let is_bare = error.starts_with(b"CLIENT_ERROR") && !is_of_operation(error);
+        let error = match kind {
+            b'd' | b'a' if is_bare => BAD_FLAGS,
+            b'e' => BAD_FORMAT,
+            _ => error,
+        };
+        reply(turn, error);
     }
     Flow::Go
 }

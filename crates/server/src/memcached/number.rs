@@ -1,11 +1,11 @@
 //! Numbers as memcached reads them, following C's `strtoul` and `strtol`: white space and a sign are allowed before,
 //! white space and anything after.
 
-/// An unsigned number of 64 bits; negative ones are rejected.
+/// An unsigned number of 64 bits. C negates one with a minus, and memcached rejects what then is 2^63 or more.
 pub(super) fn unsigned(token: &[u8]) -> Option<u64> {
     let (negative, magnitude) = read(token)?;
-    // C negates it, and memcached rejects what then looks negative.
-    (!negative || magnitude == 0).then_some(magnitude)
+    let number = if negative { magnitude.wrapping_neg() } else { magnitude };
+    (number <= i64::MAX as u64 || !token.contains(&b'-')).then_some(number)
 }
 
 /// An unsigned number of 32 bits: the lower half of a larger one.
@@ -16,13 +16,14 @@ pub(super) fn unsigned_32(token: &[u8]) -> Option<u32> {
 /// A signed number of 32 bits: the lower half of a larger one.
 pub(super) fn signed_32(token: &[u8]) -> Option<i32> {
     let (negative, magnitude) = read(token)?;
-    let number = i64::try_from(magnitude).ok()?;
-    Some(if negative { -number } else { number } as i32)
+    let number = i128::from(magnitude);
+    i64::try_from(if negative { -number } else { number }).ok().map(|number| number as i32)
 }
 
 /// Its sign and its magnitude.
 fn read(token: &[u8]) -> Option<(bool, u64)> {
-    let token = token.trim_ascii_start();
+    let blanks = token.iter().take_while(|&&byte| is_space(byte)).count();
+    let token = &token[blanks..];
     let (negative, digits) = match token.first()? {
         b'-' => (true, &token[1..]),
         b'+' => (false, &token[1..]),
@@ -51,6 +52,13 @@ mod tests {
         assert_eq!(unsigned(b"18446744073709551615"), Some(u64::MAX));
         assert_eq!(unsigned(b"18446744073709551616"), None);
         assert_eq!(unsigned(b" +12 x"), Some(12));
+        assert_eq!(unsigned(b"\t\n\x0b\x0c\r 12"), Some(12));
+        assert_eq!(unsigned(b"-0"), Some(0));
+        assert_eq!(unsigned(b"-18446744073709551615"), Some(1));
+        assert_eq!(unsigned(b"-9223372036854775809"), Some(i64::MAX as u64));
+        assert_eq!(unsigned(b"-9223372036854775808"), None);
+        assert_eq!(unsigned(b"9223372036854775808"), Some(1 << 63));
+        assert_eq!(unsigned(b"9223372036854775808\r-"), None);
         for bad in [&b""[..], b"-", b"+", b"-1", b"x", b"12x", b" ", b"1.5"] {
             assert_eq!(unsigned(bad), None, "{}", bad.escape_ascii());
         }
@@ -58,5 +66,7 @@ mod tests {
         assert_eq!(signed_32(b"-7"), Some(-7));
         assert_eq!(signed_32(b"4294967295"), Some(-1));
         assert_eq!(signed_32(b"9223372036854775808"), None);
+        assert_eq!(signed_32(b"-9223372036854775808"), Some(0));
+        assert_eq!(signed_32(b"-9223372036854775809"), None);
     }
 }

@@ -171,7 +171,8 @@ pub(super) fn count(
     let mut left = None;
     let updated = update(key, turn, |entry, value| {
         left = entry.lifetime;
-        if cas != 0 && entry.cas != cas {
+        // An empty value is refused whatever its number for `cas`.
+        if cas != 0 && entry.cas != cas && !entry.value.is_empty() {
             return Update::Leave(Counted::Exists);
         }
         let Some(number) = super::number::unsigned(entry.value) else {

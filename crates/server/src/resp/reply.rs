@@ -24,11 +24,11 @@ pub(super) fn ok(out: &mut Vec<u8>) {
     out.extend_from_slice(b"+OK\r\n");
 }
 
-/// An error. It must be one line, so ends of lines become spaces.
+/// An error. It must be one line: ends of lines are taken off at its end, and become spaces elsewhere.
 pub(super) fn error(out: &mut Vec<u8>, text: &str) {
     out.push(b'-');
     let one_line = |byte| if matches!(byte, b'\r' | b'\n') { b' ' } else { byte };
-    out.extend(text.bytes().map(one_line));
+    out.extend(text.trim_end_matches(['\r', '\n']).bytes().map(one_line));
     out.extend_from_slice(b"\r\n");
 }
 

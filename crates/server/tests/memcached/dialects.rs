@@ -95,10 +95,18 @@ fn meta_requests_show_the_requested_flags() {
         ("mg a v v", "CLIENT_ERROR duplicate flag"),
         ("mg a !", "CLIENT_ERROR invalid flag"),
         ("ms a 2 w0\r\nhi", "CLIENT_ERROR invalid flag"),
+        ("mg a Tx v v", "CLIENT_ERROR duplicate flag"),
+        ("mg a Tx !", "CLIENT_ERROR invalid flag"),
+        ("ms a 2 Tx Fx\r\nhi", "CLIENT_ERROR bad token in command line format"),
+        ("ms a 2 Fx Tx Mset\r\nhi", "CLIENT_ERROR incorrect length for M token"),
         ("md a q\r\nmd a q", "NF"),
         ("mg", "ERROR"),
         ("mz a", "ERROR"),
+        ("gat", "ERROR"),
+        ("gat 0", "END"),
         ("me a", "EN"),
+        ("me a z Tx", "EN"),
+        ("me a b", "CLIENT_ERROR bad command line format"),
     ]);
 }
 
@@ -121,6 +129,9 @@ fn meta_numbers_are_counted_and_made() {
         ("ma n Dx", "CLIENT_ERROR invalid or duplicate flag"),
         ("ms n 1\r\nx", "HD"),
         ("ma n", "CLIENT_ERROR cannot increment or decrement non-numeric value"),
+        ("ma n C5", "EX"),
+        ("ms n 0\r\n", "HD"),
+        ("ma n C5", "CLIENT_ERROR cannot increment or decrement non-numeric value"),
     ]);
 }
 
@@ -132,6 +143,9 @@ fn keys_in_base_64_are_decoded() {
         ("mg Zm9v b v k", "VA 2 kZm9v b\r\npo"),
         ("get foo", "VALUE foo 0 2\r\npo\r\nEND"),
         ("mg fo b", "CLIENT_ERROR error decoding key"),
+        ("mg fo Tx b", "CLIENT_ERROR error decoding key"),
+        ("mg fo b Tx", "CLIENT_ERROR bad token in command line format"),
+        ("me Zm9w b x", "EN"),
     ]);
 }
 

@@ -115,6 +115,8 @@ fn entries_expire_by_command() {
         "-ERR invalid expire time in \
         'expire' command -ERR invalid expire time in 'pexpire' command",
     );
+    let reply = client.ask(&request(&["EXPIRE", "k", "1", "\r\nA\nB\r\n"]));
+    assert_eq!(reply.escape_ascii().to_string(), r"-ERR Unsupported option   A B\r\n");
     client.expect("EXPIRE k -1\nEXISTS k\nEXPIRE k 1", ":1 :0 :0");
     client.expect("SET k v EXAT 1\nEXISTS k\nSET k v\nPEXPIREAT k 5\nEXISTS k", "+OK :0 +OK :1 :0");
     client.expect("SET k v EXAT 2000000000\nGETEX k\nGETEX k PERSIST\nTTL k", "+OK $1 v $1 v :-1");
