@@ -1,12 +1,16 @@
-//! What a process has of memory that does nothing but serve, through values whose sizes change, with either store. One test,
-//! because all tests of a file have one process.
+//! What a process has of memory that does nothing but serve, through values whose sizes change. One test, because all tests
+//! of a file have one process.
 
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 
-use frazil_server::{Address, Server, Settings, StoreKind};
+use frazil_server::{Address, Server, Settings};
+use store::{limits, store};
+
+#[path = "shared/store.rs"]
+mod store;
 
 const MEMORY_BYTES: usize = 32 << 20;
 const SLACK_BYTES: u64 = 8 << 20;
@@ -50,18 +54,11 @@ fn ask(stream: &TcpStream, keys: impl Iterator<Item = usize>) {
 
 #[test]
 fn memory_stays_near_what_was_said_while_sizes_change() {
-    // This process is a client as well, and no release.
-    let beside = most_bytes();
-    for store in [StoreKind::Segment, StoreKind::Objects] {
-        change_sizes(store, beside);
-    }
-}
-
-fn change_sizes(store: StoreKind, beside: u64) {
     let settings = Settings {
         memcached: vec!["127.0.0.1:0".parse().unwrap()],
         memory_bytes: MEMORY_BYTES,
-        store,
+        store: store(),
+        limits: limits(),
         owns_process: true,
         ..Settings::default()
     };
@@ -69,6 +66,8 @@ fn change_sizes(store: StoreKind, beside: u64) {
     let Address::Tcp(address) = &server.addresses()[0] else { panic!("a port was asked for") };
     let stream = TcpStream::connect(address).unwrap();
     stream.set_nodelay(true).unwrap();
+    // This process is a client as well, and no release.
+    let beside = most_bytes();
     let sizes = [(300_000, 10), (60_000, 500), (300, 300_000), (9000, 3000), (300, 300_000)];
     for (count, bytes) in sizes {
         fill(&stream, count, bytes);
@@ -76,9 +75,6 @@ fn change_sizes(store: StoreKind, beside: u64) {
         ask(&stream, (0..count).step_by(if bytes < 1000 { 40 } else { 7 }));
         let most = most_bytes();
         let bound = MEMORY_BYTES as u64 + SLACK_BYTES;
-        assert!(
-            most < beside + bound,
-            "{store:?}, values of {bytes}: {most} of {bound}, beside {beside}"
-        );
+        assert!(most < beside + bound, "values of {bytes}: {most} of {bound}, beside {beside}");
     }
 }
