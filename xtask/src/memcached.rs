@@ -31,11 +31,8 @@ const LEFT_OUT: [&str; 14] = [
 ];
 
 /// Units that fail, and the reasons.
-const FAIL: [(&str, &str); 6] = [
+const FAIL: [(&str, &str); 3] = [
     ("flush-all.t", "expects that a flush without numbers for cas misses entries; ours does not"),
-    ("issue_14.t", "expects that what is over is used anew before memory is short"),
-    ("issue_22.t", "expects evictions of one item at a time, in slab class 31"),
-    ("issue_163.t", "expects counts of slab class 31"),
     ("issue_67.t", "expects ports for UDP"),
     ("stats-conns.t", "expects ports for UDP, and each connection's state"),
 ];

@@ -15,7 +15,7 @@ use crate::learner::{self, Learner};
 use crate::mapping::Mapping;
 use crate::record::Tape;
 use crate::restoring::Restoring;
-use crate::segments::{self, Segments};
+use crate::segments::{self, SEGMENTS_MIN, Segments};
 use crate::store::{Counters, Store};
 use crate::sync::Mutex;
 use crate::sync::atomic::AtomicU64;
@@ -25,9 +25,6 @@ const SEGMENT_BYTES_MAX: usize = 1 << 20;
 const SEGMENT_BYTES_MIN: usize = 1 << 10;
 /// The fewest segments of a store if the user sets no segment size.
 const SEGMENTS_WANTED: usize = 64;
-/// The fewest segments of any store: one for the index, one to merge into, one free, four to
-/// merge, one open.
-const SEGMENTS_MIN: usize = 8;
 /// Places in the index have 40 bits.
 const CAPACITY_BYTES_MAX: usize = 1 << 40;
 /// The most free segments kept ready: two threads fill this many while a third, which evicts,
@@ -247,8 +244,9 @@ impl Builder {
             + evict::BYTES_BESIDE
             + (index::bytes_beside(segment_bytes, 1) - index::bytes_beside(segment_bytes, 0));
         let count = self.capacity_bytes.saturating_sub(fixed) / each;
-        if count < SEGMENTS_MIN {
-            return Err(BuildError::TooSmall { least_bytes: fixed + SEGMENTS_MIN * each });
+        if count < SEGMENTS_MIN as usize {
+            let least_bytes = fixed + SEGMENTS_MIN as usize * each;
+            return Err(BuildError::TooSmall { least_bytes });
         }
         let mapping = Mapping::new(count * segment_bytes).map_err(BuildError::Memory)?;
         let segments = Segments::new(mapping, segment_bytes, count as u32);

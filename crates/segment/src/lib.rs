@@ -24,7 +24,8 @@
 //! # What it promises
 //!
 //! - **Memory.** The capacity bounds everything: segments, index, data about segments, locks. The
-//!   mapping takes memory as it is used and returns none until the store is dropped.
+//!   mapping takes memory as it is used, and returns none before the store is dropped except that
+//!   of withdrawn segments ([`Store::withdraw`]).
 //! - **Readers** take no lock, and wait for no writer and no merge. If more than 64 look-ups run at
 //!   once, the others take the lock of a stripe for a moment.
 //! - **Writers** of different keys share locks of stripes of the index, for less than a

@@ -14,6 +14,8 @@ use crate::sync::atomic::AtomicU64;
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// Words of eight bytes must be aligned, and lines should be.
 const LINE_BYTES: usize = 64;
+/// The largest page of memory: a piece of whole pages can be returned to the system.
+const PAGE_BYTES_MAX: usize = 64 << 10;
 
 /// Where a piece of memory begins, and its length.
 type Piece = (NonNull<u8>, usize);
@@ -53,6 +55,27 @@ impl Mapping {
         debug_assert!(offset < self.bytes, "{offset} of {}", self.bytes);
         // SAFETY: places belong to segments, and all segments lie in the mapping.
         unsafe { self.base.as_ptr().add(offset) }
+    }
+
+    /// Returns the memory of a piece to the system if it consists of whole pages, and keeps huge
+    /// pages from covering it again.
+    ///
+    /// # Safety
+    ///
+    /// Nothing reads the piece before it is written again.
+    pub(crate) unsafe fn release(&self, offset: usize, bytes: usize) {
+        if offset.is_multiple_of(PAGE_BYTES_MAX) && bytes.is_multiple_of(PAGE_BYTES_MAX) {
+            debug_assert!(offset + bytes <= self.bytes);
+            system::release(self.at(offset), bytes);
+        }
+    }
+
+    /// Allows huge pages for a piece that was released.
+    pub(crate) fn reclaim(&self, offset: usize, bytes: usize) {
+        if offset.is_multiple_of(PAGE_BYTES_MAX) && bytes.is_multiple_of(PAGE_BYTES_MAX) {
+            debug_assert!(offset + bytes <= self.bytes);
+            system::reclaim(self.at(offset), bytes);
+        }
     }
 
     /// The eight words of a line.
@@ -124,6 +147,29 @@ mod system {
         Ok((base, (start, whole)))
     }
 
+    /// Huge pages are forbidden first: the system would fill one that is partly empty.
+    pub(super) fn release(start: *mut u8, bytes: usize) {
+        #[cfg(target_os = "linux")]
+        // SAFETY: the caller's memory lies in our mapping, and its content is no longer needed. Refused, either
+        // advice changes nothing.
+        unsafe {
+            libc::madvise(start.cast(), bytes, libc::MADV_NOHUGEPAGE);
+            libc::madvise(start.cast(), bytes, libc::MADV_DONTNEED);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (start, bytes);
+    }
+
+    pub(super) fn reclaim(start: *mut u8, bytes: usize) {
+        #[cfg(target_os = "linux")]
+        // SAFETY: advice on memory of our own mapping; refused, it changes nothing.
+        unsafe {
+            libc::madvise(start.cast(), bytes, libc::MADV_HUGEPAGE);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (start, bytes);
+    }
+
     pub(super) fn unmap((start, bytes): Piece) {
         // SAFETY: the mapping is ours, whole, and its owner is being dropped.
         unsafe {
@@ -149,6 +195,10 @@ mod system {
         let start = NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout));
         Ok((start, (start, bytes)))
     }
+
+    pub(super) fn release(_: *mut u8, _: usize) {}
+
+    pub(super) fn reclaim(_: *mut u8, _: usize) {}
 
     pub(super) fn unmap((start, bytes): Piece) {
         if let Ok(layout) = layout(bytes) {

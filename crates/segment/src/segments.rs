@@ -16,6 +16,9 @@ use crate::sync::atomic::{AtomicU32, AtomicU64};
 
 /// No segment.
 pub(crate) const NONE: u32 = u32::MAX;
+/// The fewest segments of any store: one for the index, one to merge into, one free, four to
+/// merge, one open.
+pub(crate) const SEGMENTS_MIN: u32 = 8;
 
 const WRITER: u64 = 1 << 24;
 const FILLED: u64 = WRITER - 1;
@@ -189,6 +192,7 @@ pub(crate) struct Chains {
     links: Box<[Link]>,
     ends: [(u32, u32); CLASSES],
     free: u32,
+    withdrawn: u32,
     sequence: u64,
 }
 
@@ -212,8 +216,17 @@ impl Chains {
 
     /// For `validate`: the free segments.
     pub(crate) fn free(&self) -> impl Iterator<Item = u32> {
+        self.from(self.free)
+    }
+
+    /// For `validate`: the withdrawn segments.
+    pub(crate) fn withdrawn(&self) -> impl Iterator<Item = u32> {
+        self.from(self.withdrawn)
+    }
+
+    fn from(&self, first: u32) -> impl Iterator<Item = u32> {
         let next = |&segment: &u32| Some(self.next(segment)).filter(|&next| next != NONE);
-        std::iter::successors(Some(self.free).filter(|&first| first != NONE), next)
+        std::iter::successors(Some(first).filter(|&first| first != NONE), next)
     }
 
     fn link_after(&mut self, class: usize, previous: u32, segment: u32) {
@@ -258,6 +271,7 @@ pub(crate) struct Segments {
     /// ([`Segments::flush`]).
     flushed: AtomicU64,
     free_count: AtomicU32,
+    withdrawn_count: AtomicU32,
     pub(crate) index_count: AtomicU32,
 }
 
@@ -273,6 +287,7 @@ impl Segments {
                 .collect(),
             ends: [(NONE, NONE); CLASSES],
             free: 0,
+            withdrawn: NONE,
             sequence: 0,
         };
         Segments {
@@ -283,6 +298,7 @@ impl Segments {
             chains: Mutex::new(chains),
             flushed: AtomicU64::new(0),
             free_count: AtomicU32::new(count),
+            withdrawn_count: AtomicU32::new(0),
             index_count: AtomicU32::new(0),
         }
     }
@@ -293,6 +309,10 @@ impl Segments {
 
     pub(crate) fn free_count(&self) -> u32 {
         self.free_count.load(Relaxed)
+    }
+
+    pub(crate) fn withdrawn_count(&self) -> u32 {
+        self.withdrawn_count.load(Relaxed)
     }
 
     pub(crate) fn table(&self) -> Arc<[Segment]> {
@@ -347,11 +367,12 @@ impl Segments {
         Some(last)
     }
 
-    /// Counts a page of the index; at most half of the segments may be pages.
+    /// Counts a page of the index; at most half of the segments not withdrawn may be pages.
     /// [`become_page`](Segments::become_page) or [`count_no_page`](Segments::count_no_page)
     /// must follow.
     pub(crate) fn count_page(&self) -> bool {
-        let more = |pages| (pages < self.count() / 2).then_some(pages + 1);
+        let most = (self.count() - self.withdrawn_count()) / 2;
+        let more = |pages| (pages < most).then_some(pages + 1);
         self.index_count.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
@@ -385,6 +406,39 @@ impl Segments {
         chains.links[segment as usize].next = chains.free;
         chains.free = segment;
         self.free_count.fetch_add(1, Relaxed);
+    }
+
+    /// Whether one more segment may be withdrawn: half stay, and the index has at most half of these.
+    pub(crate) fn may_withdraw(&self) -> bool {
+        let left = self.count() - self.withdrawn_count() - 1;
+        left >= self.count().div_ceil(2).max(SEGMENTS_MIN).max(2 * self.index_count.load(Relaxed))
+    }
+
+    /// Withdraws a segment that the caller has taken.
+    pub(crate) fn withdraw(&self, segment: u32) {
+        debug_assert_eq!(self.get(segment).state().phase(), Phase::Taken);
+        // SAFETY: it was free, so no thread reads it before it is opened and written.
+        unsafe { self.mapping.release(self.start(segment) as usize, self.segment_bytes) };
+        let mut chains = self.chains.lock();
+        chains.links[segment as usize].next = chains.withdrawn;
+        chains.withdrawn = segment;
+        self.withdrawn_count.fetch_add(1, Relaxed);
+    }
+
+    /// Frees a withdrawn segment. False: none is withdrawn.
+    pub(crate) fn give_back(&self) -> bool {
+        let mut chains = self.chains.lock();
+        let segment = chains.withdrawn;
+        if segment == NONE {
+            return false;
+        }
+        chains.withdrawn = chains.links[segment as usize].next;
+        chains.links[segment as usize] = ALONE;
+        self.withdrawn_count.fetch_sub(1, Relaxed);
+        drop(chains);
+        self.mapping.reclaim(self.start(segment) as usize, self.segment_bytes);
+        self.free(segment);
+        true
     }
 
     /// The segment open for a class.

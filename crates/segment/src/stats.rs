@@ -42,6 +42,8 @@ pub struct Stats {
     pub segments: u32,
     /// Free segments.
     pub free_segments: u32,
+    /// Segments that are withdrawn ([`Store::withdraw`]).
+    pub withdrawn_segments: u32,
     /// Segments of the index.
     pub index_segments: u32,
     /// Lines of the index, which are 64 bytes each.
@@ -97,6 +99,7 @@ impl Store {
             segment_bytes: self.segments.segment_bytes,
             segments: self.segments.count(),
             free_segments: self.segments.free_count(),
+            withdrawn_segments: self.segments.withdrawn_count(),
             index_segments: self.segments.index_count.load(Relaxed),
             index_lines,
             overflow_lines,

@@ -518,6 +518,49 @@ impl Store {
         self.segments.flush();
     }
 
+    /// Takes a segment out of use, and returns its memory to the system: for a program that divides
+    /// memory between this store and something else. Returns whether it did. If none is free it
+    /// evicts one, as a write does. At least half of the segments stay in use, and eight.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// assert!(store.withdraw());
+    /// assert_eq!(store.stats().withdrawn_segments, 1);
+    /// assert!(store.give_back() && !store.give_back());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn withdraw(&self) -> bool {
+        // Of two threads at the limit both may withdraw one.
+        if !self.segments.may_withdraw() {
+            return false;
+        }
+        let Ok(segment) = self.free_segment() else { return false };
+        self.segments.withdraw(segment);
+        true
+    }
+
+    /// Takes a withdrawn segment into use again ([`Store::withdraw`]). False: none is withdrawn.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// assert!(!store.give_back());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn give_back(&self) -> bool {
+        self.segments.give_back()
+    }
+
+    /// Whether only those segments are free that writers keep so, by evicting.
+    ///
+    /// ```
+    /// let store = frazil_segment::Store::builder(4 << 20).build()?;
+    /// assert!(!store.is_full());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_full(&self) -> bool {
+        self.segments.free_count() <= self.free_target
+    }
+
     pub(crate) fn wants_room(&self) -> bool {
         self.segments.free_count() < self.free_target
     }

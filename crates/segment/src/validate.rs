@@ -211,6 +211,15 @@ impl Store {
         if free != self.segments.free_count() {
             return Err(format!("{free} segments are free, and {}", self.segments.free_count()));
         }
+        let mut withdrawn = 0;
+        for segment in chains.withdrawn() {
+            meet(segment, &[Phase::Taken])?;
+            withdrawn += 1;
+        }
+        if withdrawn != self.segments.withdrawn_count() {
+            let counted = self.segments.withdrawn_count();
+            return Err(format!("{withdrawn} segments are withdrawn, and {counted}"));
+        }
         for class in 0..CLASSES {
             let (mut previous, mut segment) = (NONE, chains.first(class));
             while segment != NONE {

@@ -43,6 +43,7 @@ mod passed;
 mod percent;
 mod process;
 mod resp;
+mod segments;
 mod server;
 mod session;
 mod settings;

@@ -1,7 +1,7 @@
-//! Flights against writers, deletions and clients that leave, in all interleavings that loom finds: `cargo xtask
+//! Flights against writers, deletions and clients that leave, and keys that move between two stores, in all interleavings that loom finds: `cargo xtask
 //! check loom`.
 //!
-//! The store is one word, read and written without any ordering: the presence of the key.
+//! A store is one word, read and written without any ordering: the presence of the key.
 
 use std::sync::Arc as Shared;
 
@@ -13,6 +13,8 @@ use mio::{Poll, Token, Waker};
 
 use crate::flights::{Flights, Joined, Remember};
 use crate::mail::{Letter, Mail, News, Outcome, Place};
+use crate::segments::Moves;
+use crate::sync::Mutex;
 
 const KEY: &[u8] = b"key";
 const PLACE: Place = Place { thread: 0, slot: 0 };
@@ -172,5 +174,54 @@ fn each_ticket_ends_once() {
         let wins = letters.iter().filter(|letter| matches!(letter.news, News::Win)).count();
         assert!(wins <= 1);
         assert_eq!(world.flights.counts(), (0, 0));
+    });
+}
+
+/// The store of segments and that of objects, with a key that is always present.
+struct Both {
+    moves: Moves,
+    lock: Mutex<()>,
+    small: AtomicBool,
+    large: AtomicBool,
+}
+
+impl Both {
+    fn shift(&self, from: &AtomicBool, to: &AtomicBool) {
+        let _lock = self.lock.lock();
+        let _move = self.moves.begin();
+        from.store(false, Relaxed);
+        to.store(true, Relaxed);
+    }
+
+    /// As `Segments::look_further`.
+    fn find(&self) -> bool {
+        if self.small.load(Relaxed) {
+            return true;
+        }
+        let moves = self.moves.count();
+        if self.large.load(Relaxed) {
+            return true;
+        }
+        if moves.is_some_and(|moves| !self.small.load(Relaxed) && self.moves.is_still(moves)) {
+            return false;
+        }
+        let _lock = self.lock.lock();
+        self.small.load(Relaxed) || self.large.load(Relaxed)
+    }
+}
+
+#[test]
+fn a_key_that_moves_is_not_missed() {
+    loom::model(|| {
+        let (small, large) = (AtomicBool::new(false), AtomicBool::new(true));
+        let both = Both { moves: Moves::new(), lock: Mutex::new(()), small, large };
+        let both = Arc::new(both);
+        let mover = Arc::clone(&both);
+        let mover = thread::spawn(move || {
+            mover.shift(&mover.large, &mover.small);
+            mover.shift(&mover.small, &mover.large);
+        });
+        assert!(both.find());
+        mover.join().unwrap();
     });
 }

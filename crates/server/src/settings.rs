@@ -15,7 +15,7 @@ use crate::tls::{SESSION_BYTES, TlsFiles};
 
 /// Smallest capacity of a server.
 pub const MEMORY_BYTES_MIN: usize = 2 << 20;
-/// Largest item, with key and header: a segment.
+/// Largest item, with its key and its head in a segment.
 pub const ITEM_BYTES_MAX: usize = 1 << 20;
 
 /// Settings of a [`Server`](crate::Server).
@@ -119,8 +119,8 @@ pub struct Limits {
     /// Open connections of all threads. A further one is answered `ERROR Too many open connections` and closed.
     pub connections: usize,
     /// Bytes of an item with its key. A larger one is refused with `SERVER_ERROR object too large for cache`. `None`:
-    /// what fits into a segment when there are as many segments as eviction needs. Segments are made large enough for
-    /// the value given, if the capacity holds twelve of them. The maximum is [`ITEM_BYTES_MAX`].
+    /// what fits into a segment. The value given is possible if the capacity holds twelve such items. The maximum is
+    /// [`ITEM_BYTES_MAX`].
     pub item_bytes: Option<usize>,
     /// Seconds without a request after which a connection is closed; 0: never.
     pub idle_seconds: u64,
@@ -173,13 +173,13 @@ pub(crate) struct Shares {
     pub(crate) session_bytes: usize,
 }
 
-/// Smallest number of segments. With fewer, the open ones, half empty, would be too large a share.
-const SEGMENTS_MIN: usize = 12;
-/// Number of segments unless items need larger ones. Fewer make eviction coarser. Miss ratios of look-aside on a
+/// Smallest number of the largest items that the memory of keys holds.
+const ITEMS_MIN: usize = 12;
+/// Number of segments. Fewer make eviction coarser. Miss ratios of look-aside on a
 /// million requests of a trace of Twitter's (cluster 52) with 16 MiB: 16.6 % with 12 segments, 15.5 % with 24, 15.4 %
 /// with 50, 15.3 % with 100.
 const SEGMENTS: usize = 50;
-/// The same for a small capacity, at the price of smaller items.
+/// The same for a small capacity.
 const SEGMENTS_SMALL: usize = 100;
 const SMALL_BYTES: usize = 32 << 20;
 /// Most memory that a thread keeps, and a moment's more. All threads together have at most a part of the memory.
@@ -229,12 +229,16 @@ impl Shares {
             let bytes = (of_keys / 8 * 7 / parts).clamp(64 << 10, ITEM_BYTES_MAX);
             1 << bytes.ilog2()
         };
-        let largest = part(SEGMENTS_MIN);
-        let fine = part(if of_keys < SMALL_BYTES { SEGMENTS_SMALL } else { SEGMENTS });
+        let largest = part(ITEMS_MIN);
+        let segment_bytes = part(if of_keys < SMALL_BYTES { SEGMENTS_SMALL } else { SEGMENTS });
         let limit = settings.limits.item_bytes;
         let wanted = limit.map_or(0, |bytes| bytes.saturating_add(HEAD_BYTES_MAX));
-        let segment_bytes = wanted.min(largest).next_power_of_two().clamp(fine, largest);
-        let room = if settings.store == StoreKind::Segment { segment_bytes } else { largest };
+        let room = match settings.store {
+            StoreKind::Segment => {
+                wanted.min(largest).next_power_of_two().clamp(segment_bytes, largest)
+            }
+            StoreKind::Objects => largest,
+        };
         let item_bytes = limit.unwrap_or(usize::MAX).min(room - HEAD_BYTES_MAX);
         // There must be memory for the largest request beside a reply, and for fetched values or tracked keys.
         let least = match (settings.origin.is_some(), has_resp) {

@@ -10,13 +10,15 @@ use frazil_segment::{
 
 use crate::clock::Clock;
 use crate::marks;
-use crate::objects::{self, Objects};
+use crate::objects::{self, ClassStats, Objects};
+use crate::segments::Segments;
 use crate::settings::{Settings, Shares};
 
 /// The kind of store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreKind {
-    /// A log of segments: compact, evicts by segment (`frazil-segment`).
+    /// A log of segments: compact, evicts by segment (`frazil-segment`). Items above 64 KiB are in allocations beside
+    /// it, evicted by [`Settings::policy`].
     #[default]
     Segment,
     /// An allocation for each item, evicted by [`Settings::policy`].
@@ -55,7 +57,7 @@ impl std::error::Error for StoreBuildError {}
 )]
 #[derive(Debug)]
 pub(crate) enum Store {
-    Segments(frazil_segment::Store),
+    Segments(Segments),
     Objects(Objects),
 }
 
@@ -96,8 +98,14 @@ impl Store {
                 let store = frazil_segment::Store::builder(shares.store_bytes);
                 let eviction = if settings.evicts { Eviction::default() } else { Eviction::Never };
                 let store = store.segment_bytes(shares.segment_bytes).eviction(eviction);
-                let store = store.clock(clock.shared()).build();
-                store.map(Store::Segments).map_err(StoreBuildError::Segment)
+                let store =
+                    store.clock(clock.shared()).build().map_err(StoreBuildError::Segment)?;
+                let (policy, item_bytes) = (settings.policy, shares.item_bytes);
+                let most = shares.store_bytes / 2;
+                let large = Objects::beside_segments(most, item_bytes, policy, clock.shared());
+                let large = large.map_err(StoreBuildError::Objects)?;
+                let both = Segments::new(store, large, policy, settings.evicts, item_bytes);
+                Ok(Store::Segments(both))
             }
             StoreKind::Objects if !settings.evicts => Err(StoreBuildError::Evicts),
             StoreKind::Objects => {
@@ -129,7 +137,7 @@ impl Store {
 
     pub(crate) fn hold(&self, key: &[u8]) -> Option<Held<'_>> {
         match self {
-            Store::Segments(store) => store.hold(key).map(Held::InSegment),
+            Store::Segments(store) => store.hold(key),
             Store::Objects(store) => store.hold(key).map(Held::Object),
         }
     }
@@ -170,6 +178,11 @@ impl Store {
         either!(self.scan_with(cursor, each))
     }
 
+    /// A cursor of some entries at random, for random bits.
+    pub(crate) fn random_cursor(&self, random: u64) -> u64 {
+        either!(self.random_cursor(random))
+    }
+
     pub(crate) fn live_items(&self) -> u64 {
         either!(self.live_items())
     }
@@ -178,25 +191,30 @@ impl Store {
         either!(self.stats())
     }
 
+    /// As [`Store::stats`], without large items beside segments.
+    pub(crate) fn stats_of_first_class(&self) -> Stats {
+        match self {
+            Store::Segments(store) => store.stats_of_segments(),
+            Store::Objects(store) => store.stats(),
+        }
+    }
+
+    /// Large items beside segments, by memcached's classes. Visits all of them.
+    pub(crate) fn classes(&self) -> Vec<ClassStats> {
+        match self {
+            Store::Segments(store) => store.classes(),
+            Store::Objects(_) => Vec::new(),
+        }
+    }
+
     /// Bytes of the items and the index.
     pub(crate) fn used_bytes(&self) -> u64 {
-        match self {
-            Store::Segments(store) => {
-                let stats = store.stats();
-                stats.live_bytes + u64::from(stats.index_segments) * stats.segment_bytes as u64
-            }
-            Store::Objects(store) => store.used_bytes(),
-        }
+        either!(self.used_bytes())
     }
 
     /// A page for Prometheus. Reads all segments, if there are any.
     pub(crate) fn metrics(&self) -> String {
-        match self {
-            Store::Segments(store) => {
-                frazil_segment::prometheus::Page::new().with("segment", store).to_string()
-            }
-            Store::Objects(store) => store.metrics(),
-        }
+        either!(self.metrics())
     }
 
     pub(crate) fn save(&self, path: &Path) -> io::Result<u64> {

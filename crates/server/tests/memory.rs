@@ -6,7 +6,11 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
 
-use frazil_server::{Address, Server, Settings, StoreKind};
+use frazil_server::{Address, Server, Settings};
+use store::{limits, store};
+
+#[path = "shared/store.rs"]
+mod store;
 
 const MEMORY_BYTES: usize = 32 << 20;
 const SLACK_BYTES: u64 = 8 << 20;
@@ -53,7 +57,8 @@ fn memory_stays_near_what_was_said_while_sizes_change() {
     let settings = Settings {
         memcached: vec!["127.0.0.1:0".parse().unwrap()],
         memory_bytes: MEMORY_BYTES,
-        store: StoreKind::Objects,
+        store: store(),
+        limits: limits(),
         owns_process: true,
         ..Settings::default()
     };

@@ -56,16 +56,16 @@ pub(crate) struct Args {
     /// Serving threads; best one for each core that the server may use
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
-    /// Store of items: `segment` is a log of segments of up to 1 MiB and takes the least memory; `objects` allocates each item
-    /// separately, and evicts by a policy
+    /// Store of items: `segment` is a log of segments of up to 1 MiB and takes the least memory, with items above 64 KiB beside it;
+    /// `objects` allocates each item separately, and evicts by a policy
     #[arg(long, value_name = "NAME", default_value = "segment", value_parser = ["segment", "objects"])]
     store: String,
-    /// Eviction policy of `--store objects` and of the cache for HTTP: `s3-fifo`, `w-tinylfu`, `lru` or any other online policy
+    /// Eviction policy of `--store objects`, of items above 64 KiB and of the cache for HTTP: `s3-fifo`, `w-tinylfu`, `lru` or any other online policy
     /// of `frazil simulate` except `gl-cache` and `lrb` [default: mobius]
     #[arg(long, value_name = "NAME")]
     policy: Option<Policy>,
-    /// Largest item with its key, at most 1 MiB. The default leaves enough segments for good eviction: 1 MiB with 64 MiB of
-    /// memory, 128 KiB with 16 MiB
+    /// Largest item with its key, at most 1 MiB and a twelfth of the memory. The default is a segment: 1 MiB with 64 MiB of memory,
+    /// 128 KiB with 16 MiB
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     item_max: Option<usize>,
     /// Open connections; further ones are refused [default: 1024, or what the limit of open files allows]
@@ -192,11 +192,6 @@ impl Args {
         let [memcached, resp, http, _] =
             passed.beside([self.memcached.len(), self.resp.len(), self.http.len(), 0]);
         let (keys, base) = self.origins(memcached + resp > 0, http > 0).map_err(Failure::usage)?;
-        if self.policy.is_some() && http == 0 && self.store == "segment" {
-            return Err(Failure::usage(anyhow!(
-                "--policy needs `--store objects` or `--http`: the store of segments evicts by segment"
-            )));
-        }
         if self.purge_token_file.is_some() && http == 0 {
             return Err(Failure::usage(anyhow!("--purge-token-file needs `--http`")));
         }

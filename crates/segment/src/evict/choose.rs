@@ -129,7 +129,8 @@ impl Evictor {
     /// A run that fits into fewer segments, if enough of all segments is not live.
     pub(super) fn garbage(&mut self, store: &Store, chains: &Chains) -> Option<Vec<u32>> {
         let segments = &store.segments;
-        let used = segments.count() - segments.free_count() - segments.index_count.load(Relaxed);
+        let unused = segments.free_count() + segments.withdrawn_count();
+        let used = segments.count() - unused - segments.index_count.load(Relaxed);
         let used_bytes = u64::from(used) * segments.segment_bytes as u64;
         let live = store.counters.live_bytes.load(Relaxed);
         if used_bytes.saturating_sub(live) < used_bytes / GARBAGE_SHARE {

@@ -393,3 +393,44 @@ fn nothing_is_displaced_where_nothing_is_evicted() {
     store.validate_at_rest().unwrap();
     assert_eq!(store.stats().evicted_items, 0);
 }
+
+/// Half of the segments can be withdrawn, from a store at work too; the others hold what was there as far as it fits.
+#[test]
+#[cfg_attr(miri, ignore = "tens of thousands of writes")]
+fn segments_are_withdrawn_and_given_back() {
+    for eviction in ALL.into_iter().chain([Eviction::Never]) {
+        let store = Store::builder(4 << 20).segment_bytes(64 << 10).eviction(eviction).build();
+        let store = store.unwrap();
+        let fill = |from: u64| {
+            let set = |number: &u64| {
+                let key = number.to_le_bytes();
+                store.set(&key, &value_of(&key, 1, 500), Attributes::default()).is_ok()
+            };
+            (from..from + 8000).take_while(set).count()
+        };
+        let filled = fill(0);
+        assert!(store.is_full(), "{eviction:?}");
+        let withdrawn = (0..).take_while(|_| store.withdraw()).count() as u32;
+        let all = store.stats().segments;
+        if eviction == Eviction::Never {
+            // None of them is free, and nothing is evicted for it.
+            assert!(withdrawn <= 2 && filled > 6000, "{withdrawn} {filled}");
+            (0..filled as u64).for_each(|key| assert!(store.delete(&key.to_le_bytes())));
+            while store.withdraw() {}
+        }
+        assert_eq!(store.stats().withdrawn_segments, all / 2, "{eviction:?}");
+        store.validate_at_rest().unwrap();
+        fill(10_000);
+        let most = u64::from(all.div_ceil(2)) * (64 << 10);
+        assert!((most / 3..=most).contains(&store.stats().live_bytes), "{eviction:?}");
+        for number in 0..20_000u64 {
+            let key = number.to_le_bytes();
+            store.get_with(&key, |entry| assert_eq!(checked_version(&key, entry.value), 1));
+        }
+        while store.give_back() {}
+        assert_eq!(store.stats().withdrawn_segments, 0);
+        fill(20_000);
+        assert!(store.stats().live_bytes > most, "{eviction:?}");
+        store.validate_at_rest().unwrap();
+    }
+}

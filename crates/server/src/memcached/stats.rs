@@ -1,6 +1,7 @@
 //! `stats` and `lru_crawler`: the server's counts under memcached's names.
 //!
-//! There are no slabs and no crawler. All items are shown in class 1, and counts of the work on slabs are 0.
+//! There are no slabs and no crawler. Items in segments are shown in class 1, and large items beside them in the classes
+//! of their sizes. Counts of the work on slabs are 0.
 
 use std::fmt::Display;
 use std::io::Write as _;
@@ -12,14 +13,21 @@ use parking_lot::Mutex;
 use super::{BAD_FORMAT, State, Tokens, number, operate, reply};
 use crate::counters::Counts;
 use crate::listen::Address;
+use crate::objects::{self, ClassStats};
 use crate::percent::encoded;
 use crate::process::processor_time;
 use crate::server::Shared;
 use crate::worker::Turn;
 
 /// The counts at the last `stats reset`.
-#[derive(Debug, Default)]
-pub(super) struct Since(Mutex<(Counts, Stats, [u64; 4])>);
+#[derive(Debug)]
+pub(super) struct Since(Mutex<(Counts, Stats, [u64; 4])>, Mutex<objects::Since>);
+
+impl Default for Since {
+    fn default() -> Since {
+        Since(Mutex::default(), Mutex::new([[0; 2]; objects::CLASSES]))
+    }
+}
 
 /// The counts of the fetching thread; zeros without an origin.
 fn fetch_counts(shared: &Shared) -> [u64; 4] {
@@ -33,6 +41,11 @@ pub(super) fn serve(tokens: &Tokens<'_>, turn: &mut Turn<'_>) -> State {
         b"reset" => {
             *turn.shared.memcached.stats.0.lock() =
                 (turn.shared.counts(), turn.shared.items.store.stats(), fetch_counts(turn.shared));
+            let mut since = turn.shared.memcached.stats.1.lock();
+            for (since, class) in since.iter_mut().zip(turn.shared.items.store.classes()) {
+                *since = [class.evicted, class.reclaimed];
+            }
+            drop(since);
             turn.shared.memcached.prefixes.lock().clear();
             reply(turn, b"RESET");
             return State::Command;
@@ -213,11 +226,35 @@ fn settings(turn: &mut Turn<'_>) {
 }
 
 fn items(turn: &mut Turn<'_>) {
-    let store = turn.shared.items.store.stats();
+    let counts = turn.shared.counts();
+    let since = *turn.shared.memcached.stats.1.lock();
+    first_class(&counts, turn);
+    for (number, class) in classes(turn) {
+        let [evicted, reclaimed] = since[number];
+        let shown = [
+            ("number", class.items),
+            ("mem_requested", class.bytes),
+            ("evicted", class.evicted - evicted),
+            ("outofmemory", 0),
+            ("reclaimed", class.reclaimed - reclaimed),
+        ];
+        for (name, value) in shown {
+            stat(turn, &format!("items:{number}:{name}"), value);
+        }
+    }
+}
+
+/// Classes of large items that there are, with their numbers.
+fn classes(turn: &Turn<'_>) -> impl Iterator<Item = (usize, ClassStats)> + use<> {
+    let classes = turn.shared.items.store.classes();
+    classes.into_iter().enumerate().filter(|(_, class)| class.items > 0)
+}
+
+fn first_class(counts: &Counts, turn: &mut Turn<'_>) {
+    let store = turn.shared.items.store.stats_of_first_class();
     if store.items == 0 {
         return;
     }
-    let counts = turn.shared.counts();
     stat(turn, "items:1:number", store.items);
     stat(turn, "items:1:mem_requested", requested_bytes(&store));
     stat(turn, "items:1:evicted", store.evicted_items);
@@ -234,7 +271,7 @@ fn requested_bytes(store: &Stats) -> u64 {
 const LINE_BYTES: u64 = 64;
 
 fn slabs(turn: &mut Turn<'_>) {
-    let store = turn.shared.items.store.stats();
+    let store = turn.shared.items.store.stats_of_first_class();
     let counts = turn.shared.counts();
     let used = store.segments - store.free_segments;
     if store.items > 0 {
@@ -251,7 +288,19 @@ fn slabs(turn: &mut Turn<'_>) {
         stat(turn, "1:cas_badval", counts.cas_badval);
         stat(turn, "1:touch_hits", counts.touch_hits);
     }
-    stat(turn, "active_slabs", u32::from(store.items > 0));
+    let mut active = usize::from(store.items > 0);
+    for (number, class) in classes(turn) {
+        active += 1;
+        let shown = [
+            ("chunk_size", class.chunk_bytes as u64),
+            ("used_chunks", class.items),
+            ("mem_requested", class.bytes),
+        ];
+        for (name, value) in shown {
+            stat(turn, &format!("{number}:{name}"), value);
+        }
+    }
+    stat(turn, "active_slabs", active);
     stat(turn, "total_malloced", u64::from(used) * store.segment_bytes as u64);
 }
 

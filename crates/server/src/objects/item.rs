@@ -11,7 +11,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, fence};
+use std::sync::atomic::{AtomicU8, AtomicU32, fence};
 
 /// The deadline of an item that never expires.
 pub(super) const FOREVER_MS: u64 = u64::MAX;
@@ -39,10 +39,14 @@ struct Head {
     written_s: u32,
     key_bytes: u16,
     marks: u8,
-    requested: AtomicBool,
+    requested: AtomicU8,
 }
 
 const HEAD_BYTES: usize = size_of::<Head>();
+/// The bit of `requested` for any request. The others are the period of the last one.
+const REQUESTED: u8 = 1;
+/// Unit of what the system maps.
+const PAGE_BYTES: usize = 4 << 10;
 
 /// A pointer to an item. Each clone is one more owner of the same item.
 pub(crate) struct Item(NonNull<Head>);
@@ -71,7 +75,7 @@ impl Item {
             written_s: u32::try_from(parts.written_ms / 1000).unwrap_or(u32::MAX),
             key_bytes,
             marks: parts.marks,
-            requested: AtomicBool::new(parts.requested),
+            requested: AtomicU8::new(if parts.requested { REQUESTED } else { 0 }),
         };
         // SAFETY: the allocation is aligned for a head, and has space for head, key and value in this order. It is
         // new, so it overlaps neither `key` nor `value`.
@@ -114,16 +118,20 @@ impl Item {
             cas: head.cas,
             deadline_ms: head.deadline_ms,
             written_ms: u64::from(head.written_s) * 1000,
-            requested: head.requested.load(Relaxed),
+            requested: head.requested.load(Relaxed) & REQUESTED != 0,
         }
     }
 
-    /// Notes a request. Writes the cache line once only, so that later look-ups of all threads share it.
-    pub(super) fn request(&self) {
+    /// Notes a request, and returns whether it is the first since `period` changed. Writes the cache line then only, so
+    /// that later look-ups of all threads share it.
+    pub(super) fn request(&self, period: u8) -> bool {
         let requested = &self.head().requested;
-        if !requested.load(Relaxed) {
-            requested.store(true, Relaxed);
+        let noted = period << 1 | REQUESTED;
+        let is_first = requested.load(Relaxed) != noted;
+        if is_first {
+            requested.store(noted, Relaxed);
         }
+        is_first
     }
 
     /// Bytes of memory of the item.
@@ -135,6 +143,11 @@ impl Item {
 /// Bytes of memory of an item, with the overhead of the C library's allocator: a word, rounded up to the next 16.
 pub(super) fn allocated_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     (HEAD_BYTES + key_bytes + value_bytes + size_of::<usize>()).next_multiple_of(16)
+}
+
+/// The same for an item that is so large that the allocator maps it separately.
+pub(super) fn mapped_bytes(key_bytes: usize, value_bytes: usize) -> usize {
+    (HEAD_BYTES + key_bytes + value_bytes + 2 * size_of::<usize>()).next_multiple_of(PAGE_BYTES)
 }
 
 fn layout(key_bytes: usize, value_bytes: usize) -> Option<Layout> {
@@ -215,7 +228,7 @@ mod tests {
             drop(item);
             assert_eq!(owners(&other), 1);
             let read = std::thread::spawn(move || {
-                other.request();
+                assert_eq!([3, 3, 4].map(|period| other.request(period)), [true, false, true]);
                 assert!(other.parts().requested);
                 (other.key().to_vec(), other.value().to_vec(), other.parts())
             });

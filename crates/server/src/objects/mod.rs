@@ -4,6 +4,7 @@
 //! read and its write. The policy may evict the item in between: the write then counts as an eviction before it,
 //! followed by an insertion.
 
+mod classes;
 mod item;
 mod room;
 
@@ -11,16 +12,18 @@ use std::hash::BuildHasher as _;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use foldhash::fast::RandomState;
-use frazil::{Cache, Policy, Refusal};
+use frazil::{Cache, Cause, Policy, Refusal};
 use frazil_segment::{
     Attributes, Entry, Expect, RestoreError, Restoring, Stats, StoreError, Stored, Update,
 };
 use parking_lot::{Mutex, MutexGuard};
 
+use classes::Classes;
+pub(crate) use classes::{CLASSES, ClassStats, Since};
 use item::{FOREVER_MS, Item, Parts};
 use room::{LOOK_EVERY, Room};
 
@@ -49,7 +52,12 @@ pub(crate) struct Objects {
     restoring: Restoring,
     now_ms: Arc<AtomicU64>,
     item_bytes_max: usize,
-    room: Room,
+    /// `None` beside segments, whose store sets the capacity.
+    room: Option<Room>,
+    classes: Arc<Classes>,
+    /// A number of the current period, and bytes of the items stored or requested since it began.
+    period: AtomicU8,
+    used: AtomicU64,
 }
 
 /// The lock of a key's stripe, for its writer.
@@ -74,17 +82,61 @@ impl Objects {
             .weigher(move |_, item: &Item| (item.allocated_bytes() + beside) as u64)
             .clock(move || Duration::from_millis(clock.load(Relaxed)))
             .try_build()?;
+        let room = Room::new(bytes, beside, process_max);
+        Ok(Objects::with(cache, item_bytes_max, now_ms, Some(room), Arc::default()))
+    }
+
+    /// For large items only, which the allocator maps separately. Its capacity is 0 at first.
+    pub(crate) fn beside_segments(
+        most_bytes: usize,
+        item_bytes_max: usize,
+        policy: Policy,
+        now_ms: Arc<AtomicU64>,
+    ) -> Result<Objects, frazil::BuildError> {
+        let (clock, classes) = (Arc::clone(&now_ms), Arc::new(Classes::default()));
+        let counted = Arc::clone(&classes);
+        let cache = Cache::builder(most_bytes as u64)
+            .policy(policy)
+            .weigher(move |_, item: &Item| {
+                Objects::charge(policy, item.key().len(), item.value().len())
+            })
+            .listener(move |_, item: &Item, cause| match cause {
+                Cause::Size => counted.evicted(item.key().len(), item.value().len()),
+                Cause::Expired => counted.reclaimed(item.key().len(), item.value().len()),
+                _ => {}
+            })
+            .clock(move || Duration::from_millis(clock.load(Relaxed)))
+            .try_build()?;
+        cache.set_capacity(0);
+        Ok(Objects::with(cache, item_bytes_max, now_ms, None, classes))
+    }
+
+    fn with(
+        cache: Cache<Item, Item>,
+        item_bytes_max: usize,
+        now_ms: Arc<AtomicU64>,
+        room: Option<Room>,
+        classes: Arc<Classes>,
+    ) -> Objects {
         let stripes = (0..STRIPES).map(|_| Mutex::new(0)).collect();
-        let (hasher, restoring) = (RandomState::default(), Restoring::default());
-        Ok(Objects {
+        let (hasher, restoring, period, used) = Default::default();
+        Objects {
             cache,
             hasher,
             stripes,
             restoring,
             now_ms,
             item_bytes_max,
-            room: Room::new(bytes, beside, process_max),
-        })
+            room,
+            classes,
+            period,
+            used,
+        }
+    }
+
+    /// The weight of an item beside segments.
+    pub(crate) fn charge(policy: Policy, key_bytes: usize, value_bytes: usize) -> u64 {
+        (item::mapped_bytes(key_bytes, value_bytes) + bytes_beside(policy)) as u64
     }
 
     fn now_ms(&self) -> u64 {
@@ -104,11 +156,17 @@ impl Objects {
         (item.parts().deadline_ms > self.now_ms()).then(|| item.clone())
     }
 
+    fn note_request(&self, item: &Item) {
+        if item.request(self.period.load(Relaxed)) {
+            self.used.fetch_add(item.allocated_bytes() as u64, Relaxed);
+        }
+    }
+
     pub(crate) fn get_with<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
         let pin = self.cache.pin();
         let item = pin.get(key)?;
         let entry = entry(item, self.now_ms())?;
-        item.request();
+        self.note_request(item);
         Some(read(entry))
     }
 
@@ -119,7 +177,7 @@ impl Objects {
             let shown = found.is_some();
             each(at, found);
             if let Some(item) = item.filter(|_| shown) {
-                item.request();
+                self.note_request(item);
             }
         });
     }
@@ -140,7 +198,7 @@ impl Objects {
         let item = pin.get(key)?;
         let now_ms = self.now_ms();
         entry(item, now_ms)?;
-        item.request();
+        self.note_request(item);
         Some(Held { item: item.clone(), now_ms })
     }
 
@@ -213,15 +271,17 @@ impl Objects {
             return Err(StoreError::TooLarge);
         }
         *lock.count += 1;
-        let cas = *lock.count * STRIPES as u64 + lock.stripe as u64;
+        let cas = self.number(*lock.count * STRIPES as u64 + lock.stripe as u64);
         let now_ms = self.now_ms();
         let parts = Parts { flags, marks, cas, deadline_ms, written_ms: now_ms, requested };
         let item = Item::new(key, value, parts).ok_or(StoreError::TooLarge)?;
         // After each large item, or after many small ones of about the same bytes in all.
         let bytes = item.allocated_bytes() as u64;
-        let is_large = self.room.is_large(bytes);
-        if is_large || (*lock.count).is_multiple_of(LOOK_EVERY) {
-            self.fit(if is_large { bytes } else { bytes * LOOK_EVERY });
+        if let Some(room) = &self.room {
+            let is_large = room.is_large(bytes);
+            if is_large || (*lock.count).is_multiple_of(LOOK_EVERY) {
+                self.fit(room, if is_large { bytes } else { bytes * LOOK_EVERY });
+            }
         }
         let admitted = match deadline_ms {
             FOREVER_MS => self.cache.try_insert(item.clone(), item),
@@ -239,11 +299,84 @@ impl Objects {
     }
 
     /// Fits the capacity to the free memory, after this many bytes were written.
-    fn fit(&self, written: u64) {
-        let wanted = self.room.capacity(self.cache.len() as u64, written);
-        if self.room.is_much(wanted.abs_diff(self.cache.capacity())) {
+    fn fit(&self, room: &Room, written: u64) {
+        let wanted = room.capacity(self.cache.len() as u64, written);
+        if room.is_much(wanted.abs_diff(self.cache.capacity())) {
             self.cache.set_capacity(wanted);
         }
+    }
+
+    /// The n-th number for `cas`. Beside segments none is a number of theirs: those have a place in the low 40 bits, and
+    /// none of a tebibyte's last 16 MiB, because 80 MiB are beside such segments.
+    fn number(&self, count: u64) -> u64 {
+        match self.room {
+            Some(_) => count,
+            None => count >> 24 << 40 | 0xffff << 24 | count & 0xff_ffff,
+        }
+    }
+
+    /// Stores an item without a condition, and returns its number for `cas`.
+    pub(crate) fn place(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        requested: bool,
+    ) -> Result<u64, StoreError> {
+        let Attributes { flags, marks, lifetime } = attributes;
+        let deadline_ms = self.deadline_ms(lifetime);
+        let cas = self.put(&mut self.lock(key), key, value, (flags, marks, deadline_ms, requested));
+        self.used.fetch_add((key.len() + value.len()) as u64, Relaxed);
+        cas
+    }
+
+    /// The number for `cas` of an item. Does not count as a request.
+    pub(crate) fn cas(&self, key: &[u8]) -> Option<u64> {
+        self.living(key).map(|item| item.parts().cas)
+    }
+
+    /// Bytes of the items stored or requested in this period, each counted once.
+    pub(crate) fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    pub(crate) fn begin_period(&self) {
+        self.period.fetch_add(1, Relaxed);
+        self.used.store(0, Relaxed);
+    }
+
+    pub(crate) fn capacity(&self) -> u64 {
+        self.cache.capacity()
+    }
+
+    /// Sets the capacity, and returns the one in force. The memory of what is evicted is free then.
+    pub(crate) fn set_capacity(&self, bytes: u64) -> u64 {
+        let is_less = bytes < self.cache.capacity();
+        let in_force = self.cache.set_capacity(bytes);
+        if is_less {
+            self.cache.flush();
+        }
+        in_force
+    }
+
+    /// Removes expired items.
+    pub(crate) fn purge(&self) {
+        self.cache.purge();
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.cache.len() as u64
+    }
+
+    /// The items by memcached's size classes. Visits all of them.
+    pub(crate) fn classes(&self) -> Vec<ClassStats> {
+        let mut classes = self.classes.all();
+        self.cache.for_each(|_, item| {
+            let at = classes::class_of(item.key().len(), item.value().len());
+            classes[at].items += 1;
+            classes[at].bytes += item.allocated_bytes() as u64;
+        });
+        classes
     }
 
     /// The deadline from now, rounded up to milliseconds.
@@ -289,6 +422,11 @@ impl Objects {
                 each(&entry);
             }
         })
+    }
+
+    /// A cursor at random, for random bits: cursors have 32.
+    pub(crate) fn random_cursor(&self, random: u64) -> u64 {
+        random >> 32
     }
 
     /// Bytes charged for items, with the cache's own memory for them.
@@ -440,14 +578,14 @@ mod tests {
             taken
         };
         let small = fill(60_000, 8);
-        let kept = store.room.kept_bytes();
+        let kept = store.room.as_ref().unwrap().kept_bytes();
         let is_filled = |taken: u64| (BYTES / 10 * 9..=BYTES / 50 * 51).contains(&(taken + kept));
         assert!(is_filled(small), "{small}, beside {kept}");
         for (count, bytes) in [(1000, 20_000), (40, 300_000), (10_000, 1000)] {
             let large = fill(count, bytes);
             assert!(is_filled(large), "{bytes}: {large}, beside {kept}");
         }
-        assert_eq!(store.room.kept_bytes(), kept);
+        assert_eq!(store.room.as_ref().unwrap().kept_bytes(), kept);
         let again = fill(60_000, 8);
         assert!(again > small / 10 * 9, "{again}, before {small}");
     }

@@ -183,7 +183,8 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
         && parts < RANDOM_PARTS_MAX
     {
         parts += 2;
-        part(mix(random.wrapping_add(parts as u64)), &mut at_random);
+        let anywhere = store.random_cursor(mix(random.wrapping_add(parts as u64)));
+        part(anywhere, &mut at_random);
         if at_random > 0 {
             break;
         }

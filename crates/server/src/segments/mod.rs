@@ -1,0 +1,467 @@
+//! The store of segments, with large items in a store of objects beside it.
+//!
+//! Readers take no lock if they find their key: they look in the segments, and then, once there has been a large item,
+//! among the objects. A writer holds the lock of its key's stripe. So a key is in one of the stores at most, and a
+//! condition sees both. `docs/design/server-large.md` has the design.
+
+mod division;
+mod moves;
+#[cfg(all(test, not(loom)))]
+mod tests;
+
+use std::hash::BuildHasher as _;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use foldhash::fast::RandomState;
+use frazil::Policy;
+use frazil_segment::{
+    Attributes, Entry, Expect, KEY_BYTES_MAX, RestoreError, Restoring, Stats, Store, StoreError,
+    Stored, Update,
+};
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::objects::{ClassStats, Objects};
+use crate::store::Held;
+use division::Division;
+pub(crate) use moves::Moves;
+
+/// Locks of writers.
+const STRIPES: usize = 256;
+/// Largest item in a segment, without its head. `process.rs` has the allocator map larger ones separately, so their
+/// memory returns to the system when they go, and their number does not change how much memory they take.
+pub(crate) const SMALL_BYTES_MAX: usize = (64 << 10) - 12;
+/// The lowest bit of a cursor: the scan has passed the segments. The cursors of segments differ in high bits, those of
+/// objects in the low 32, which are above this one.
+const LARGE: u64 = 1;
+
+#[derive(Debug)]
+struct Stripe {
+    lock: Mutex<()>,
+    moves: Moves,
+}
+
+#[derive(Debug)]
+pub(crate) struct Segments {
+    small: Store,
+    large: Objects,
+    hasher: RandomState,
+    stripes: Box<[Stripe]>,
+    restoring: Restoring,
+    /// Whether there has been a large item.
+    has_large: AtomicBool,
+    division: Division,
+    policy: Policy,
+    evicts: bool,
+    item_bytes_max: usize,
+}
+
+/// The lock of a key's stripe, for its writer.
+struct KeyLock<'s> {
+    stripe: &'s Stripe,
+    hash: u64,
+    _lock: MutexGuard<'s, ()>,
+}
+
+fn is_large(key: &[u8], value: &[u8]) -> bool {
+    key.len() + value.len() > SMALL_BYTES_MAX
+}
+
+/// The answer to a write whose condition is not met.
+fn refusal(expect: Expect, present: Option<u64>) -> Option<Stored> {
+    match (expect, present) {
+        (Expect::Nothing, Some(_)) | (Expect::Something, None) => Some(Stored::NotStored),
+        (Expect::Exactly(_), None) => Some(Stored::NotFound),
+        (Expect::Exactly(cas), Some(present)) if present != cas => Some(Stored::Exists),
+        _ => None,
+    }
+}
+
+impl Segments {
+    pub(crate) fn new(
+        small: Store,
+        large: Objects,
+        policy: Policy,
+        evicts: bool,
+        item_bytes_max: usize,
+    ) -> Segments {
+        let stripe = |_| Stripe { lock: Mutex::new(()), moves: Moves::new() };
+        Segments {
+            division: Division::new(&small, evicts),
+            small,
+            large,
+            hasher: RandomState::default(),
+            stripes: (0..STRIPES).map(stripe).collect(),
+            restoring: Restoring::default(),
+            has_large: AtomicBool::new(false),
+            policy,
+            evicts,
+            item_bytes_max,
+        }
+    }
+
+    fn stripe(&self, hash: u64) -> &Stripe {
+        &self.stripes[hash as usize % STRIPES]
+    }
+
+    fn lock(&self, key: &[u8]) -> KeyLock<'_> {
+        let hash = self.hasher.hash_one(key);
+        let stripe = self.stripe(hash);
+        KeyLock { stripe, hash, _lock: stripe.lock.lock() }
+    }
+
+    /// Relaxed is enough: it is set before the first key leaves the segments for the objects (Release), and read after the key
+    /// was not found there (Acquire).
+    fn has_large(&self) -> bool {
+        self.has_large.load(Relaxed)
+    }
+
+    /// Looks for a key that was not found in the segments, with functions that look in either store.
+    #[cold]
+    #[inline(never)]
+    fn look_further<R>(&self, key: &[u8], look: &mut dyn FnMut(bool) -> Option<R>) -> Option<R> {
+        let stripe = self.stripe(self.hasher.hash_one(key));
+        let moves = stripe.moves.count();
+        if let Some(found) = look(true) {
+            return Some(found);
+        }
+        if moves.is_some_and(|moves| !self.small.contains(key) && stripe.moves.is_still(moves)) {
+            return None;
+        }
+        // It has moved meanwhile, or another key of the stripe.
+        let _lock = stripe.lock.lock();
+        look(false).or_else(|| look(true))
+    }
+
+    #[inline]
+    pub(crate) fn get_with<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        let mut read = Some(read);
+        let mut once = |entry: Entry<'_>| (read.take().expect("an entry is found once"))(entry);
+        let found = self.small.get_with(key, &mut once);
+        if found.is_some() || !self.has_large() {
+            return found;
+        }
+        self.look_further(key, &mut |in_large| match in_large {
+            true => self.large.get_with(key, &mut once),
+            false => self.small.get_with(key, &mut once),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn get_many(&self, keys: &[&[u8]], mut each: impl FnMut(usize, Option<Entry<'_>>)) {
+        self.small.get_many(keys, |at, entry| {
+            if entry.is_some() || !self.has_large() {
+                return each(at, entry);
+            }
+            let found = self.look_further(keys[at], &mut |in_large| match in_large {
+                true => self.large.get_with(keys[at], |entry| each(at, Some(entry))),
+                false => self.small.get_with(keys[at], |entry| each(at, Some(entry))),
+            });
+            if found.is_none() {
+                each(at, None);
+            }
+        });
+    }
+
+    pub(crate) fn peek<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        let mut read = Some(read);
+        let mut once = |entry: Entry<'_>| (read.take().expect("an entry is found once"))(entry);
+        let found = self.small.peek(key, &mut once);
+        if found.is_some() || !self.has_large() {
+            return found;
+        }
+        self.look_further(key, &mut |in_large| match in_large {
+            true => self.large.peek(key, &mut once),
+            false => self.small.peek(key, &mut once),
+        })
+    }
+
+    pub(crate) fn contains(&self, key: &[u8]) -> bool {
+        self.peek(key, |_| ()).is_some()
+    }
+
+    pub(crate) fn hold(&self, key: &[u8]) -> Option<Held<'_>> {
+        let found = self.small.hold(key).map(Held::InSegment);
+        if found.is_some() || !self.has_large() {
+            return found;
+        }
+        self.look_further(key, &mut |in_large| match in_large {
+            true => self.large.hold(key).map(Held::Object),
+            false => self.small.hold(key).map(Held::InSegment),
+        })
+    }
+
+    pub(crate) fn write(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        expect: Expect,
+    ) -> Result<(Stored, u64), StoreError> {
+        let lock = self.lock(key);
+        let in_large = if self.has_large() { self.large.cas(key) } else { None };
+        let written = if is_large(key, value) {
+            let present = in_large.or_else(|| match expect {
+                Expect::Anything => None,
+                _ => self.small.peek(key, |entry| entry.cas),
+            });
+            match refusal(expect, present) {
+                Some(refused) => Ok((refused, 0)),
+                None => self.put_large(&lock, key, value, attributes, false).map(stored),
+            }
+        } else if in_large.is_none() {
+            self.write_small(key, value, attributes, expect)
+        } else {
+            match refusal(expect, in_large) {
+                Some(refused) => Ok((refused, 0)),
+                None => self.shrink(&lock, key, value, attributes).map(stored),
+            }
+        };
+        if !matches!(written, Ok((Stored::NotStored | Stored::Exists | Stored::NotFound, _))) {
+            self.restoring.note(lock.hash);
+        }
+        written
+    }
+
+    /// Writes a small item of a key that has no large one.
+    #[inline]
+    fn write_small(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        expect: Expect,
+    ) -> Result<(Stored, u64), StoreError> {
+        let mut written = self.small.write(key, value, attributes, expect);
+        if written == Err(StoreError::NoRoom)
+            && self.division.take_back_unused(&self.small, &self.large)
+        {
+            written = self.small.write(key, value, attributes, expect);
+        }
+        self.division.written(&self.small, &self.large, key.len() + value.len());
+        written
+    }
+
+    /// Replaces a large item by a small one, and returns its number for `cas`.
+    fn shrink(
+        &self,
+        lock: &KeyLock<'_>,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+    ) -> Result<u64, StoreError> {
+        let _move = lock.stripe.moves.begin();
+        self.large.delete(key);
+        let written = self.write_small(key, value, attributes, Expect::Anything);
+        written.map(|(_, cas)| cas)
+    }
+
+    /// Stores a large item, and returns its number for `cas`.
+    fn put_large(
+        &self,
+        lock: &KeyLock<'_>,
+        key: &[u8],
+        value: &[u8],
+        attributes: Attributes,
+        requested: bool,
+    ) -> Result<u64, StoreError> {
+        if key.len() > KEY_BYTES_MAX {
+            return Err(StoreError::KeyTooLong);
+        }
+        if key.len() + value.len() > self.item_bytes_max {
+            return Err(StoreError::TooLarge);
+        }
+        let charge = |value_bytes| Objects::charge(self.policy, key.len(), value_bytes);
+        let replaced = self.large.peek(key, |entry| charge(entry.value.len()));
+        let room = charge(value.len());
+        let replaced_bytes = replaced.unwrap_or(0);
+        let _room = self.division.make_room(&self.small, &self.large, room, replaced_bytes)?;
+        self.has_large.store(true, Relaxed);
+        let is_small = replaced.is_none() && self.small.contains(key);
+        let _move = (is_small || !self.evicts).then(|| lock.stripe.moves.begin());
+        if is_small {
+            self.small.delete(key);
+        }
+        if replaced.is_none() || !self.evicts {
+            // Also an expired one.
+            self.large.delete(key);
+        }
+        self.large.place(key, value, attributes, requested)
+    }
+
+    pub(crate) fn update<R>(
+        &self,
+        key: &[u8],
+        value: &mut Vec<u8>,
+        mut decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
+    ) -> Result<Option<(R, u64)>, StoreError> {
+        let lock = self.lock(key);
+        // A new value for the other store, or a new large one, is stored here.
+        let mut moved = None;
+        let mut divert = |entry: &Entry<'_>, value: &mut Vec<u8>, is_from_large: bool| {
+            moved = None;
+            match decide(entry, value) {
+                Update::Write { flags, marks, lifetime, result }
+                    if is_from_large || is_large(key, value) =>
+                {
+                    let lifetime = lifetime.unwrap_or(entry.lifetime);
+                    let attributes = Attributes { flags, marks, lifetime };
+                    moved = Some((attributes, entry.requested));
+                    Update::Leave(result)
+                }
+                decided => decided,
+            }
+        };
+        let mut updated = self.small.update(key, value, |entry, out| divert(entry, out, false))?;
+        if updated.is_none() && self.has_large() {
+            updated = self.large.update(key, value, |entry, out| divert(entry, out, true))?;
+        } else if updated.is_some() && moved.is_none() {
+            self.division.written(&self.small, &self.large, key.len() + value.len());
+        }
+        let Some((result, mut cas)) = updated else { return Ok(None) };
+        if let Some((attributes, requested)) = moved {
+            cas = match is_large(key, value) {
+                true => self.put_large(&lock, key, value, attributes, requested)?,
+                false => self.shrink(&lock, key, value, attributes)?,
+            };
+        }
+        self.restoring.note(lock.hash);
+        Ok(Some((result, cas)))
+    }
+
+    pub(crate) fn delete(&self, key: &[u8]) -> bool {
+        let lock = self.lock(key);
+        // A key that a restore has not yet stored is deleted as well.
+        self.restoring.note(lock.hash);
+        let was_large = self.has_large() && self.large.delete(key);
+        self.small.delete(key) || was_large
+    }
+
+    pub(crate) fn delete_exactly(&self, key: &[u8], cas: u64) -> Stored {
+        let lock = self.lock(key);
+        let deleted = match self.has_large().then(|| self.large.delete_exactly(key, cas)) {
+            None | Some(Stored::NotFound) => self.small.delete_exactly(key, cas),
+            Some(deleted) => deleted,
+        };
+        if deleted != Stored::Exists {
+            self.restoring.note(lock.hash);
+        }
+        deleted
+    }
+
+    /// Removes all items. Holds up writers while it takes all stripes.
+    pub(crate) fn flush(&self) {
+        self.restoring.note_flush();
+        // A change of a flushed item ends before the flush, and stores nothing after it.
+        let _locks: Vec<_> = self.stripes.iter().map(|stripe| stripe.lock.lock()).collect();
+        self.small.flush();
+        self.large.flush();
+    }
+
+    /// The segments first. A key that moves meanwhile may be missed or visited twice.
+    pub(crate) fn scan_with(&self, cursor: u64, each: impl FnMut(&Entry<'_>)) -> Option<u64> {
+        if cursor & LARGE == 0 {
+            let next = self.small.scan_with(cursor, each);
+            next.or_else(|| self.has_large().then_some(LARGE))
+        } else {
+            let next = self.large.scan_with(cursor >> 1, each);
+            next.map(|next| next << 1 | LARGE)
+        }
+    }
+
+    /// A cursor at random, for random bits: among either store's in proportion to its items.
+    pub(crate) fn random_cursor(&self, random: u64) -> u64 {
+        let large = self.large.len();
+        let all = large + self.small.stats().items;
+        let is_large = large > 0 && (random & u64::from(u32::MAX)) % all < large;
+        if is_large { self.large.random_cursor(random) << 1 | LARGE } else { random & !LARGE }
+    }
+
+    pub(crate) fn live_items(&self) -> u64 {
+        self.small.live_items() + self.large.live_items()
+    }
+
+    /// Of both stores. Look-ups of large items count as misses of the segments too.
+    pub(crate) fn stats(&self) -> Stats {
+        let (mut stats, large) = (self.small.stats(), self.large.stats());
+        stats.hits += large.hits;
+        stats.writes += large.writes;
+        stats.evicted_items += large.evicted_items;
+        stats.expired_items += large.expired_items;
+        stats.items += large.items;
+        stats.live_bytes += large.live_bytes;
+        stats
+    }
+
+    pub(crate) fn stats_of_segments(&self) -> Stats {
+        self.small.stats()
+    }
+
+    pub(crate) fn classes(&self) -> Vec<ClassStats> {
+        self.large.classes()
+    }
+
+    pub(crate) fn used_bytes(&self) -> u64 {
+        let stats = self.stats();
+        stats.live_bytes + u64::from(stats.index_segments) * stats.segment_bytes as u64
+    }
+
+    pub(crate) fn metrics(&self) -> String {
+        let page = frazil_segment::prometheus::Page::new().with("segment", &self.small);
+        page.to_string() + &self.large.metrics()
+    }
+
+    /// As [`Store::save`], in the same format.
+    pub(crate) fn save(&self, path: &Path) -> io::Result<u64> {
+        frazil_segment::save_entries(path, |cursor, out| {
+            self.scan_with(cursor, |entry| out.push(entry.into()))
+        })
+    }
+
+    /// As [`Store::restore_with`].
+    pub(crate) fn restore_with(
+        &self,
+        path: &Path,
+        mut admit: impl FnMut(&[u8], &mut Attributes) -> bool,
+    ) -> Result<u64, RestoreError> {
+        let restore = self.restoring.begin();
+        self.pass_all_locks();
+        frazil_segment::read_entries(path, |key, value, mut attributes| {
+            let lock = self.lock(key);
+            let is_allowed = self.restoring.allows(lock.hash, restore.flushes());
+            let is_there = || self.small.contains(key) || self.large.cas(key).is_some();
+            if !is_allowed || is_there() || !admit(value, &mut attributes) {
+                return Ok(false);
+            }
+            let stored = match is_large(key, value) {
+                true => self.put_large(&lock, key, value, attributes, false).map(|_| true),
+                false => self
+                    .write_small(key, value, attributes, Expect::Nothing)
+                    .map(|(outcome, _)| outcome == Stored::Stored),
+            };
+            match stored {
+                Err(StoreError::TooLarge) => Ok(false),
+                stored => stored,
+            }
+        })
+    }
+
+    pub(crate) fn expect_restore(&self) {
+        self.restoring.expect();
+        self.pass_all_locks();
+    }
+
+    pub(crate) fn expect_no_restore(&self) {
+        self.restoring.end();
+    }
+
+    /// Waits for the present holders of locks. Later holders see everything stored before this.
+    fn pass_all_locks(&self) {
+        self.stripes.iter().for_each(|stripe| drop(stripe.lock.lock()));
+    }
+}
+
+fn stored(cas: u64) -> (Stored, u64) {
+    (Stored::Stored, cas)
+}
