@@ -196,7 +196,7 @@ def test_a_driver_that_was_killed_goes_on(tmp_path):
     arguments = f"{TRACES!r}, ['lru', 'lhd', 'lrb'], ['1%', '10%', '30%']"
     code = f"import frazil; frazil.sweep({arguments}, workers=1, out={str(tmp_path)!r})"
     driver = subprocess.Popen([sys.executable, "-c", code])
-    until(lambda: len(list(tmp_path.glob("*.parquet"))) >= 3 or driver.poll() is not None)
+    until(lambda: len(list(tmp_path.glob("*.parquet"))) >= 3 or driver.poll() is not None, 5 * PATIENCE)
     workers = workers_of(driver.pid)
     driver.kill()
     driver.wait()
