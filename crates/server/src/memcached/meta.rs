@@ -751,7 +751,7 @@ fn arithmetic(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
             Counted::NotANumber => return Err(NOT_A_NUMBER),
             Counted::Is(number) => {
                 if !flags.quiet {
-                    answer_counted(meta, number, cas, (left, time.unwrap_or(left)), turn);
+                    answer_counted(meta, number, cas, (left, false), turn);
                 }
                 return Ok(());
             }
@@ -771,7 +771,7 @@ fn arithmetic(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
         let made = items.write(meta.key, initial, attributes, Expect::Nothing);
         if let (Stored::Stored, cas) = made.map_err(no_memory)? {
             // memcached sends this reply even to a quiet request.
-            answer_counted(meta, flags.initial, cas, (lifetime, lifetime), turn);
+            answer_counted(meta, flags.initial, cas, (None, true), turn);
             return Ok(());
         }
     }
@@ -789,11 +789,13 @@ fn answer_counted(
     meta: &Meta<'_>,
     number: u64,
     cas: u64,
-    (before, after): (Option<Duration>, Option<Duration>),
+    (before, is_made): (Option<Duration>, bool),
     turn: &mut Turn<'_>,
 ) {
-    // `t` before `T` shows the lifetime before the change.
+    // As in memcached, `t` before `T` or `N` shows the lifetime before these apply: that of a new entry is unlimited.
     let mut left = before;
+    let items = &turn.shared.items;
+    let lifetime = |time: Option<i32>| time.and_then(|time| items.lifetime(time.into()));
     let mut buffer = itoa::Buffer::new();
     let digits = buffer.format(number).as_bytes();
     let out = &mut *turn.out;
@@ -805,7 +807,8 @@ fn answer_counted(
     }
     for token in meta.tokens {
         match token[0] {
-            b'T' => left = after,
+            b'T' => left = lifetime(meta.flags.time),
+            b'N' if is_made => left = lifetime(meta.flags.vivify_time),
             b'c' if turn.shared.settings.options.cas => push_flag(out, b'c', cas),
             b'c' => push_flag(out, b'c', 0),
             b't' => push_left(out, left),

@@ -115,6 +115,9 @@ fn meta_numbers_are_counted_and_made() {
     talk(&[
         ("ma n", "NF"),
         ("ma n N0 J13 v t", "VA 2 t-1\r\n13"),
+        ("ma new t N30 T60", "HD t-1"),
+        ("ma newer N30 t T60", "HD t30"),
+        ("ma newest N30 T60 t", "HD t60"),
         ("ma n v D30", "VA 2\r\n43"),
         ("ma n MD D50 v", "VA 1\r\n0"),
         ("ma n q\r\nma n v", "VA 1\r\n2"),
