@@ -132,7 +132,7 @@ fn main() -> ExitCode {
 /// The longest insertions on the way to a million entries.
 fn stops() {
     let cache = ours(1_000_000, Policy::Mobius);
-    let mut longest = vec![(Duration::ZERO, 0); 8];
+    let mut longest = [(Duration::ZERO, 0); 8];
     for key in 0..1_000_000 {
         let began = Instant::now();
         cache.insert(key, key);

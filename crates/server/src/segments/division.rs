@@ -94,7 +94,8 @@ impl Division {
         while missing(self.lent_bytes()) {
             let lent_bytes = self.lent_bytes();
             let is_due = lent_bytes < charge || lent_bytes + self.segment_bytes <= target;
-            if !(is_due || !small.is_full()) || !small.withdraw() {
+            let has_its_share = !is_due && small.is_full();
+            if has_its_share || !small.withdraw() {
                 break;
             }
             self.lent.fetch_add(1, Relaxed);
