@@ -80,7 +80,7 @@ fn run(eviction: Eviction) {
     shuttle::check_pct(
         move || {
             // A learner takes more than the segments do.
-            let kib = if eviction == Eviction::GlCache { 117 } else { 28 };
+            let kib = if eviction == Eviction::GlCache { 117 } else { 29 };
             let store = Store::builder(kib << 10).segment_bytes(1 << 10).eviction(eviction).seed(1);
             let store = Arc::new(store.build().unwrap());
             let versions: Arc<Vec<_>> = Arc::new((0..KEYS).map(|_| AtomicU64::new(0)).collect());

@@ -81,7 +81,7 @@ fn serve_refuses_what_it_cannot_do() {
         (&["serve"], 2, "--resp"),
         (&["serve"], 2, "--http"),
         (&["serve", "--http", "127.0.0.1:0"], 2, "--origin"),
-        (&["serve", "--resp", "127.0.0.1:0", "--policy", "lru"], 2, "--store objects"),
+        (&["serve", "--resp", "127.0.0.1:0", "--policy", "lrv"], 2, "lru"),
         (&["serve", "--memcached", "127.0.0.1:0", "--memory", "1MiB"], 1, "2 MiB"),
         (&["serve", "--memcached", "127.0.0.1:0", "--memory", "64 megs"], 2, "64MiB"),
         (&["serve", "--memcached", "127.0.0.1:0", "--threads", "0"], 1, "at least one"),
