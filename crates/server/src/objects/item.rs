@@ -145,9 +145,9 @@ pub(super) fn allocated_bytes(key_bytes: usize, value_bytes: usize) -> usize {
     (HEAD_BYTES + key_bytes + value_bytes + size_of::<usize>()).next_multiple_of(16)
 }
 
-/// The same for an item that is so large that the allocator maps it separately.
+/// The same for an item that is so large that the allocator maps it separately: with a word more, in pages.
 pub(super) fn mapped_bytes(key_bytes: usize, value_bytes: usize) -> usize {
-    (HEAD_BYTES + key_bytes + value_bytes + 2 * size_of::<usize>()).next_multiple_of(PAGE_BYTES)
+    (allocated_bytes(key_bytes, value_bytes) + size_of::<usize>()).next_multiple_of(PAGE_BYTES)
 }
 
 fn layout(key_bytes: usize, value_bytes: usize) -> Option<Layout> {

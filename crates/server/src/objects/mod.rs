@@ -354,9 +354,14 @@ impl Objects {
         let is_less = bytes < self.cache.capacity();
         let in_force = self.cache.set_capacity(bytes);
         if is_less {
-            self.cache.flush();
+            self.drop_removed();
         }
         in_force
+    }
+
+    /// Returns the memory of removed items.
+    pub(crate) fn drop_removed(&self) {
+        self.cache.flush();
     }
 
     /// Removes expired items.

@@ -36,13 +36,35 @@ pub(super) struct Division {
     /// Bytes written to segments since the last look at the division, while any are lent.
     written: AtomicU64,
     demand: Mutex<Demand>,
+    /// Bytes of large items that have room and are not stored yet. Changed upwards with the lock of the demand.
+    pending: AtomicU64,
+}
+
+/// The room of a large item, until that is stored.
+#[must_use]
+pub(super) struct Room<'d> {
+    division: &'d Division,
+    charge: u64,
+    /// If nothing may be evicted: others must not take the room.
+    _demand: Option<MutexGuard<'d, Demand>>,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.division.pending.fetch_sub(self.charge, Relaxed);
+    }
 }
 
 impl Division {
-    pub(super) fn new(small: &Store, evicts: bool) -> Division {
+    pub(super) fn new(small: &Store, large: &Objects, evicts: bool) -> Division {
         let stats = small.stats();
         let segment_bytes = stats.segment_bytes as u64;
         let store_bytes = segment_bytes * u64::from(stats.segments);
+        if !evicts {
+            // The cache would evict before its weight reaches its capacity, because threads have a part of that in
+            // hand. So the division alone bounds what is stored.
+            large.set_capacity(2 * store_bytes);
+        }
         Division {
             store_bytes,
             segment_bytes,
@@ -50,6 +72,7 @@ impl Division {
             lent: AtomicU32::new(0),
             written: AtomicU64::new(0),
             demand: Mutex::default(),
+            pending: AtomicU64::new(0),
         }
     }
 
@@ -70,18 +93,19 @@ impl Division {
         (u128::from(self.store_bytes) * u128::from(of_large) / u128::from(all)) as u64
     }
 
-    /// Makes room for a large item that weighs this much, where `replaced` becomes free. If nothing may be evicted,
-    /// others wait until the result is dropped.
+    /// Makes room for a large item that weighs this much, where `replaced` becomes free. The room is kept until the result
+    /// is dropped.
     pub(super) fn make_room(
         &self,
         small: &Store,
         large: &Objects,
         charge: u64,
         replaced: u64,
-    ) -> Result<Option<MutexGuard<'_, Demand>>, StoreError> {
+    ) -> Result<Room<'_>, StoreError> {
         let mut demand = self.demand.lock();
+        let wanted = self.pending.load(Relaxed) + charge;
         let missing =
-            |lent_bytes: u64| (large.used_bytes() + charge).saturating_sub(replaced) > lent_bytes;
+            |lent_bytes: u64| (large.used_bytes() + wanted).saturating_sub(replaced) > lent_bytes;
         if missing(self.lent_bytes()) {
             large.purge();
         }
@@ -93,7 +117,7 @@ impl Division {
         let target = self.target_bytes(&mut demand, large);
         while missing(self.lent_bytes()) {
             let lent_bytes = self.lent_bytes();
-            let is_due = lent_bytes < charge || lent_bytes + self.segment_bytes <= target;
+            let is_due = lent_bytes < wanted || lent_bytes + self.segment_bytes <= target;
             let has_its_share = !is_due && small.is_full();
             if has_its_share || !small.withdraw() {
                 break;
@@ -101,13 +125,14 @@ impl Division {
             self.lent.fetch_add(1, Relaxed);
         }
         let lent_bytes = self.lent_bytes();
-        if lent_bytes != large.capacity() {
+        if self.evicts && lent_bytes != large.capacity() {
             large.set_capacity(lent_bytes);
         }
         if charge > lent_bytes || !self.evicts && missing(lent_bytes) {
             return Err(StoreError::NoRoom);
         }
-        Ok((!self.evicts).then_some(demand))
+        self.pending.fetch_add(charge, Relaxed);
+        Ok(Room { division: self, charge, _demand: (!self.evicts).then_some(demand) })
     }
 
     /// Notes bytes written to segments, and takes back what large items do not need, or have more than their share.
@@ -145,12 +170,21 @@ impl Division {
     fn keep(&self, small: &Store, large: &Objects, most: u32) -> bool {
         large.purge();
         let lent = self.lent.load(Relaxed);
-        let needed = large.used_bytes().div_ceil(self.segment_bytes) as u32;
-        let most = most.min(needed);
+        let segments = |bytes: u64| bytes.div_ceil(self.segment_bytes) as u32;
+        let pending = self.pending.load(Relaxed);
+        let needed = segments(large.used_bytes() + pending);
+        // What has room and is not stored yet must still fit.
+        let most = most.min(needed).max(segments(pending));
         if most >= lent {
             return false;
         }
-        let in_force = large.set_capacity(u64::from(most) * self.segment_bytes);
+        let bytes = u64::from(most) * self.segment_bytes;
+        let in_force = if self.evicts {
+            large.set_capacity(bytes)
+        } else {
+            large.drop_removed();
+            bytes
+        };
         let kept = in_force.div_ceil(self.segment_bytes) as u32;
         for _ in kept..lent {
             if small.give_back() {

@@ -32,6 +32,9 @@ const STRIPES: usize = 256;
 /// Largest item in a segment, without its head. `process.rs` has the allocator map larger ones separately, so their
 /// memory returns to the system when they go, and their number does not change how much memory they take.
 pub(crate) const SMALL_BYTES_MAX: usize = (64 << 10) - 12;
+/// Attempts to store a large item that has room. Without a further one, in a store with room for one such item, two threads
+/// that store and delete were refused once in a thousand times.
+const PLACE_TRIES: usize = 100;
 /// The lowest bit of a cursor: the scan has passed the segments. The cursors of segments differ in high bits, those of
 /// objects in the low 32, which are above this one.
 const LARGE: u64 = 1;
@@ -88,7 +91,7 @@ impl Segments {
     ) -> Segments {
         let stripe = |_| Stripe { lock: Mutex::new(()), moves: Moves::new() };
         Segments {
-            division: Division::new(&small, evicts),
+            division: Division::new(&small, &large, evicts),
             small,
             large,
             hasher: RandomState::default(),
@@ -287,7 +290,14 @@ impl Segments {
             // Also an expired one.
             self.large.delete(key);
         }
-        self.large.place(key, value, attributes, requested)
+        for _ in 0..PLACE_TRIES {
+            match self.large.place(key, value, attributes, requested) {
+                // Another thread has removed an item, and not yet returned its charge to the cache.
+                Err(StoreError::NoRoom) if self.evicts => std::thread::yield_now(),
+                placed => return placed,
+            }
+        }
+        Err(StoreError::NoRoom)
     }
 
     pub(crate) fn update<R>(
@@ -313,7 +323,13 @@ impl Segments {
                 decided => decided,
             }
         };
-        let mut updated = self.small.update(key, value, |entry, out| divert(entry, out, false))?;
+        let mut updated = self.small.update(key, value, |entry, out| divert(entry, out, false));
+        if matches!(updated, Err(StoreError::NoRoom))
+            && self.division.take_back_unused(&self.small, &self.large)
+        {
+            updated = self.small.update(key, value, |entry, out| divert(entry, out, false));
+        }
+        let mut updated = updated?;
         if updated.is_none() && self.has_large() {
             updated = self.large.update(key, value, |entry, out| divert(entry, out, true))?;
         } else if updated.is_some() && moved.is_none() {
@@ -442,6 +458,8 @@ impl Segments {
             };
             match stored {
                 Err(StoreError::TooLarge) => Ok(false),
+                // No segment can be lent.
+                Err(StoreError::NoRoom) if self.evicts => Ok(false),
                 stored => stored,
             }
         })

@@ -339,9 +339,57 @@ fn without_eviction_large_items_are_refused_instead() {
     assert!(small > 100, "{small}");
     // What is deleted can be used by either.
     (0..stored).for_each(|key| assert!(store.delete(&key.to_le_bytes())));
+    let grown = store.update(&10_000u32.to_le_bytes(), &mut Vec::new(), |entry, value| {
+        value.extend_from_slice(entry.value);
+        value.extend_from_slice(b"more");
+        Update::Write { flags: 0, marks: 0, lifetime: None, result: () }
+    });
+    assert!(grown.unwrap().is_some());
     set(&store, 5001, 10_000).unwrap();
     set(&store, 5002, 100_000).unwrap();
     assert_eq!(store.stats().evicted_items, 0);
+}
+
+/// Writers of several threads together do not make the cache evict below its capacity.
+#[test]
+fn without_eviction_no_large_item_of_another_thread_goes() {
+    for _ in 0..5 {
+        let (store, _) = segments(32 * MIB, false);
+        let fill = |first: u32| {
+            let keys = first..first + 1000;
+            keys.filter(|&key| set(&store, key, 70_000).is_ok()).collect::<Vec<_>>()
+        };
+        let stored: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> =
+                (0..4).map(|thread| scope.spawn(move || fill(thread * 10_000))).collect();
+            threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+        });
+        assert!(stored.len() > 150, "{}", stored.len());
+        assert!(stored.iter().all(|key| store.contains(&key.to_le_bytes())));
+        assert_eq!(store.stats().evicted_items, 0);
+    }
+}
+
+/// Small writes take memory back only from large items that are stored, not from one that has room for itself.
+#[test]
+fn large_items_are_stored_while_small_ones_take_memory_back() {
+    let (store, _) = segments(8 * MIB, true);
+    (0..2_000).for_each(|key| _ = set(&store, 100_000 + key, 10_000).unwrap());
+    std::thread::scope(|scope| {
+        for thread in 0..2 {
+            let store = &store;
+            scope.spawn(move || {
+                (0..20_000).for_each(|key| _ = set(store, 200_000 + key, 10_000).unwrap());
+            });
+            scope.spawn(move || {
+                for key in 0..1_000 {
+                    let key = thread * 10 + key % 3;
+                    set(store, key, 900_000).unwrap();
+                    store.delete(&key.to_le_bytes());
+                }
+            });
+        }
+    });
 }
 
 /// The numbers of large items have places in their low 40 bits that no segment has.
