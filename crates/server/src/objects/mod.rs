@@ -325,9 +325,10 @@ impl Objects {
     ) -> Result<u64, StoreError> {
         let Attributes { flags, marks, lifetime } = attributes;
         let deadline_ms = self.deadline_ms(lifetime);
-        let cas = self.put(&mut self.lock(key), key, value, (flags, marks, deadline_ms, requested));
+        let parts = (flags, marks, deadline_ms, requested);
+        let cas = self.put(&mut self.lock(key), key, value, parts)?;
         self.used.fetch_add((key.len() + value.len()) as u64, Relaxed);
-        cas
+        Ok(cas)
     }
 
     /// The number for `cas` of an item. Does not count as a request.
@@ -335,7 +336,7 @@ impl Objects {
         self.living(key).map(|item| item.parts().cas)
     }
 
-    /// Bytes of the items stored or requested in this period, each counted once.
+    /// Bytes of the items stored in this period, and of those requested, each of these counted once.
     pub(crate) fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }

@@ -1,8 +1,8 @@
 //! The division of memory between segments and large items: large items borrow whole segments.
 //!
 //! They borrow free segments as long as there are any besides those that writers keep ready. When all are used, memory
-//! is divided by demand. The demand for large items is their bytes stored or requested in a period, each item once; that
-//! for segments is the bytes written to them. A period ends when as many bytes as the store has were demanded, and past
+//! is divided by demand. The demand for large items is their bytes stored or requested in a period, repeated requests not
+//! counted; that for segments is the bytes written to them. A period ends when as many bytes as the store has were demanded, and past
 //! periods count half, a quarter, and so on. So large items that are all requested or written in each period keep their
 //! memory, and others lose a segment for each segment of small items that is written.
 
