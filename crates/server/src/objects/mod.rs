@@ -420,19 +420,16 @@ impl Objects {
         self.cache.invalidate_all();
     }
 
-    /// Visits a few items and returns the next cursor ([`Cache::scan`]).
+    /// Visits a few items and returns the next cursor: that of [`Cache::scan`], which has 32 bits, in the high bits, as those
+    /// of segments.
     pub(crate) fn scan_with(&self, cursor: u64, mut each: impl FnMut(&Entry<'_>)) -> Option<u64> {
         let now_ms = self.now_ms();
-        self.cache.scan(cursor, |_, item| {
+        let next = self.cache.scan(cursor >> 32, |_, item| {
             if let Some(entry) = entry(item, now_ms) {
                 each(&entry);
             }
-        })
-    }
-
-    /// A cursor at random, for random bits: cursors have 32.
-    pub(crate) fn random_cursor(&self, random: u64) -> u64 {
-        random >> 32
+        });
+        next.map(|next| next << 32)
     }
 
     /// Bytes charged for items, with the cache's own memory for them.

@@ -35,9 +35,9 @@ pub(crate) const SMALL_BYTES_MAX: usize = (64 << 10) - 12;
 /// Attempts to store a large item that has room. Without a further one, in a store with room for one such item, two threads
 /// that store and delete were refused once in a thousand times.
 const PLACE_TRIES: usize = 100;
-/// The lowest bit of a cursor: the scan has passed the segments. The cursors of segments differ in high bits, those of
-/// objects in the low 32, which are above this one.
-const LARGE: u64 = 1;
+/// The highest bit of a cursor: the scan has passed the segments. The other bits are the cursor of either store, whose low
+/// bits are 0.
+const LARGE: u64 = 1 << 63;
 
 #[derive(Debug)]
 struct Stripe {
@@ -378,11 +378,11 @@ impl Segments {
     /// The segments first. A key that moves meanwhile may be missed or visited twice.
     pub(crate) fn scan_with(&self, cursor: u64, each: impl FnMut(&Entry<'_>)) -> Option<u64> {
         if cursor & LARGE == 0 {
-            let next = self.small.scan_with(cursor, each);
+            let next = self.small.scan_with(cursor << 1, each).map(|next| next >> 1);
             next.or_else(|| self.has_large().then_some(LARGE))
         } else {
-            let next = self.large.scan_with(cursor >> 1, each);
-            next.map(|next| next << 1 | LARGE)
+            let next = self.large.scan_with(cursor << 1, each);
+            next.map(|next| next >> 1 | LARGE)
         }
     }
 
@@ -391,7 +391,7 @@ impl Segments {
         let large = self.large.len();
         let all = large + self.small.stats().items;
         let is_large = large > 0 && (random & u64::from(u32::MAX)) % all < large;
-        if is_large { self.large.random_cursor(random) << 1 | LARGE } else { random & !LARGE }
+        if is_large { random | LARGE } else { random & !LARGE }
     }
 
     pub(crate) fn live_items(&self) -> u64 {
