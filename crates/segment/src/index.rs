@@ -449,11 +449,6 @@ impl Index {
         self.overflow_lines.fetch_sub(1, Relaxed);
     }
 
-    /// Whether the index may have another segment: it never has more than half of them.
-    pub(crate) fn may_have_page(&self, segments: &Segments) -> bool {
-        segments.index_count.load(Relaxed) < segments.count() / 2
-    }
-
     /// Whether there are too many items for the present home lines.
     pub(crate) fn is_full(&self) -> bool {
         self.items.load(Relaxed) > self.homes.load(Relaxed) * ITEMS_PER_HOME

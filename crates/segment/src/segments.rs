@@ -367,12 +367,20 @@ impl Segments {
         Some(last)
     }
 
-    /// Counts a page of the index; at most half of the segments not withdrawn may be pages.
-    /// [`become_page`](Segments::become_page) or [`count_no_page`](Segments::count_no_page)
-    /// must follow.
+    /// Pages that the index may have: at most half of the segments not withdrawn.
+    fn pages_max(&self) -> u32 {
+        (self.count() - self.withdrawn_count()) / 2
+    }
+
+    /// Whether the index may have another page.
+    pub(crate) fn may_have_page(&self) -> bool {
+        self.index_count.load(Relaxed) < self.pages_max()
+    }
+
+    /// Counts a page of the index, if it may have one more. [`become_page`](Segments::become_page)
+    /// or [`count_no_page`](Segments::count_no_page) must follow.
     pub(crate) fn count_page(&self) -> bool {
-        let most = (self.count() - self.withdrawn_count()) / 2;
-        let more = |pages| (pages < most).then_some(pages + 1);
+        let more = |pages| (pages < self.pages_max()).then_some(pages + 1);
         self.index_count.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 

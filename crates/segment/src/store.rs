@@ -758,7 +758,7 @@ impl Store {
                 break stored;
             }
             // The index needs another line and has no segment for it.
-            let is_last = tries == 0 || !self.index.may_have_page(&self.segments);
+            let is_last = tries == 0 || !self.segments.may_have_page();
             if is_last && self.eviction == Eviction::Never {
                 segment.finish();
                 return Err(StoreError::NoRoom);
@@ -828,7 +828,7 @@ impl Store {
         } else {
             let word = Word::new(hash, written.unwrap_or(0), location);
             if self.index.insert(&locked, hash, word, &self.segments).is_err() {
-                let may_have_page = self.index.may_have_page(&self.segments);
+                let may_have_page = self.segments.may_have_page();
                 if self.eviction == Eviction::Never || !may_displace && may_have_page {
                     return None;
                 }
