@@ -82,7 +82,7 @@ pub(crate) fn run(root: &Path, checker: Checker, long: bool) -> anyhow::Result<(
         Checker::Memcached => memcached::run(root),
         Checker::Redis => redis::run(root),
         Checker::Http => http::run(root),
-        Checker::Wire => wire::run(root, wire::RUNS, 1),
+        Checker::Wire => wire::run(root, if long { wire::LONG_RUNS } else { wire::RUNS }, 1),
         Checker::Clients => clients::run(root, &clients::Options::default()),
         Checker::Nutcracker => nutcracker::run(root),
         Checker::Python => python::run(root, &python::Options::default(), long),

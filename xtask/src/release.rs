@@ -19,7 +19,7 @@ const FUZZ_SECONDS: u32 = 600;
 type Step = fn(&Path) -> anyhow::Result<()>;
 
 /// By the names for `--only`, quick ones first.
-const STEPS: [(&str, Step); 24] = [
+const STEPS: [(&str, Step); 30] = [
     ("lint", lint::run),
     ("deny", deny),
     ("hit", hit::run),
@@ -32,6 +32,12 @@ const STEPS: [(&str, Step); 24] = [
     ("test", |root| test::run(root, Extent::Long, &[])),
     ("no-membarrier", |root| check::run(root, Checker::NoMembarrier, true)),
     ("suites", |root| suites::run(root, "")),
+    ("memcached", |root| check::run(root, Checker::Memcached, true)),
+    ("redis", |root| check::run(root, Checker::Redis, true)),
+    ("http", |root| check::run(root, Checker::Http, true)),
+    ("clients", |root| check::run(root, Checker::Clients, true)),
+    ("nutcracker", |root| check::run(root, Checker::Nutcracker, true)),
+    ("wire", |root| check::run(root, Checker::Wire, true)),
     ("python", |root| check::run(root, Checker::Python, true)),
     ("loom", |root| check::run(root, Checker::Loom, true)),
     ("shuttle", |root| check::run(root, Checker::Shuttle, true)),

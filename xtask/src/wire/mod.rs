@@ -26,6 +26,8 @@ use chance::Chance;
 
 /// The default number of requests to each pair of servers.
 pub(crate) const RUNS: u64 = 1_000_000;
+/// The same before a release.
+pub(crate) const LONG_RUNS: u64 = 100_000_000;
 /// Requests of a sequence.
 const LENGTH: u64 = 24;
 /// Placeholder for the name of the sequence, of the same length, in requests and in compared
