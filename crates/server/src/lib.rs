@@ -54,6 +54,7 @@ mod tracking;
 mod turnstile;
 mod waits;
 mod worker;
+mod writers;
 
 pub use access::{hash_password, users_need_passwords};
 pub use cluster::{ClusterMap, ClusterMapError};

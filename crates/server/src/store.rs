@@ -51,6 +51,16 @@ impl fmt::Display for StoreBuildError {
 
 impl std::error::Error for StoreBuildError {}
 
+/// The answer to a write whose condition is not met.
+pub(crate) fn refusal(expect: Expect, present: Option<u64>) -> Option<Stored> {
+    match (expect, present) {
+        (Expect::Nothing, Some(_)) | (Expect::Something, None) => Some(Stored::NotStored),
+        (Expect::Exactly(_), None) => Some(Stored::NotFound),
+        (Expect::Exactly(cas), Some(present)) if present != cas => Some(Stored::Exists),
+        _ => None,
+    }
+}
+
 #[expect(
     clippy::large_enum_variant,
     reason = "a server has one, and a look-up one pointer less to follow"

@@ -8,27 +8,22 @@ mod classes;
 mod item;
 mod room;
 
-use std::hash::BuildHasher as _;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use foldhash::fast::RandomState;
 use frazil::{Cache, Cause, Policy, Refusal};
-use frazil_segment::{
-    Attributes, Entry, Expect, RestoreError, Restoring, Stats, StoreError, Stored, Update,
-};
-use parking_lot::{Mutex, MutexGuard};
+use frazil_segment::{Attributes, Entry, Expect, RestoreError, Stats, StoreError, Stored, Update};
 
+use crate::store::refusal;
+use crate::writers::{STRIPES, Writer, Writers};
 use classes::Classes;
 pub(crate) use classes::{CLASSES, ClassStats, Since};
 use item::{FOREVER_MS, Item, Parts};
 use room::{LOOK_EVERY, Room};
 
-/// Locks of writers.
-const STRIPES: usize = 256;
 /// Memory of an item outside its allocation: its slot, its share of the table and of the deadlines, the policy's
 /// state for it and for evicted ones, and items waiting for reclamation. Measured: the resident memory of a server of
 /// 128 MiB after 1,200,000 items of 100 bytes, less that of an empty server and of the allocations, by resident item.
@@ -46,10 +41,8 @@ fn bytes_beside(policy: Policy) -> usize {
 #[derive(Debug)]
 pub(crate) struct Objects {
     cache: Cache<Item, Item>,
-    hasher: RandomState,
-    /// Numbers for `cas` given out so far, by stripe of the key's hash.
-    stripes: Box<[Mutex<u64>]>,
-    restoring: Restoring,
+    /// With the numbers for `cas` given out so far.
+    writers: Writers<AtomicU64>,
     now_ms: Arc<AtomicU64>,
     item_bytes_max: usize,
     /// `None` beside segments, whose store sets the capacity.
@@ -58,14 +51,6 @@ pub(crate) struct Objects {
     /// A number of the current period, and bytes of the items stored or requested since it began.
     period: AtomicU8,
     used: AtomicU64,
-}
-
-/// The lock of a key's stripe, for its writer.
-struct KeyLock<'o> {
-    /// Numbers for `cas` given out by the stripe.
-    count: MutexGuard<'o, u64>,
-    stripe: usize,
-    hash: u64,
 }
 
 impl Objects {
@@ -118,20 +103,9 @@ impl Objects {
         room: Option<Room>,
         classes: Arc<Classes>,
     ) -> Objects {
-        let stripes = (0..STRIPES).map(|_| Mutex::new(0)).collect();
-        let (hasher, restoring, period, used) = Default::default();
-        Objects {
-            cache,
-            hasher,
-            stripes,
-            restoring,
-            now_ms,
-            item_bytes_max,
-            room,
-            classes,
-            period,
-            used,
-        }
+        let (period, used) = Default::default();
+        let writers = Writers::new(AtomicU64::default);
+        Objects { cache, writers, now_ms, item_bytes_max, room, classes, period, used }
     }
 
     /// The weight of an item beside segments.
@@ -141,12 +115,6 @@ impl Objects {
 
     fn now_ms(&self) -> u64 {
         self.now_ms.load(Relaxed)
-    }
-
-    fn lock(&self, key: &[u8]) -> KeyLock<'_> {
-        let hash = self.hasher.hash_one(key);
-        let stripe = hash as usize % STRIPES;
-        KeyLock { count: self.stripes[stripe].lock(), stripe, hash }
     }
 
     /// The item of a key, for its writer. Does not count as a request.
@@ -209,25 +177,18 @@ impl Objects {
         attributes: Attributes,
         expect: Expect,
     ) -> Result<(Stored, u64), StoreError> {
-        let mut lock = self.lock(key);
-        let found = match expect {
+        let lock = self.writers.lock(key);
+        let present = match expect {
             Expect::Anything => None,
-            _ => self.living(key),
+            _ => self.cas(key),
         };
-        match (expect, found) {
-            (Expect::Nothing, Some(_)) | (Expect::Something, None) => {
-                return Ok((Stored::NotStored, 0));
-            }
-            (Expect::Exactly(_), None) => return Ok((Stored::NotFound, 0)),
-            (Expect::Exactly(cas), Some(found)) if found.parts().cas != cas => {
-                return Ok((Stored::Exists, 0));
-            }
-            _ => {}
+        if let Some(refused) = refusal(expect, present) {
+            return Ok((refused, 0));
         }
         let Attributes { flags, marks, lifetime } = attributes;
         let deadline_ms = self.deadline_ms(lifetime);
-        self.restoring.note(lock.hash);
-        let cas = self.put(&mut lock, key, value, (flags, marks, deadline_ms, false))?;
+        lock.note();
+        let cas = self.put(&lock, key, value, (flags, marks, deadline_ms, false))?;
         Ok((Stored::Stored, cas))
     }
 
@@ -237,7 +198,7 @@ impl Objects {
         value: &mut Vec<u8>,
         mut decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
     ) -> Result<Option<(R, u64)>, StoreError> {
-        let mut lock = self.lock(key);
+        let lock = self.writers.lock(key);
         let Some(found) = self.living(key) else { return Ok(None) };
         let Some(old) = entry(&found, self.now_ms()) else { return Ok(None) };
         value.clear();
@@ -249,8 +210,8 @@ impl Objects {
                     Some(lifetime) => self.deadline_ms(lifetime),
                 };
                 let parts = (flags, marks, deadline_ms, old.requested);
-                self.restoring.note(lock.hash);
-                let cas = self.put(&mut lock, key, value, parts)?;
+                lock.note();
+                let cas = self.put(&lock, key, value, parts)?;
                 Ok(Some((result, cas)))
             }
         }
@@ -259,7 +220,7 @@ impl Objects {
     /// Inserts an item with these flags, marks, deadline and note of requests. Returns its number for `cas`.
     fn put(
         &self,
-        lock: &mut KeyLock<'_>,
+        lock: &Writer<'_, AtomicU64>,
         key: &[u8],
         value: &[u8],
         (flags, marks, deadline_ms, requested): (u32, u8, u64, bool),
@@ -270,8 +231,9 @@ impl Objects {
         if key.len() + value.len() > self.item_bytes_max {
             return Err(StoreError::TooLarge);
         }
-        *lock.count += 1;
-        let cas = self.number(*lock.count * STRIPES as u64 + lock.stripe as u64);
+        let count = lock.state.load(Relaxed) + 1;
+        lock.state.store(count, Relaxed);
+        let cas = self.number(count * STRIPES as u64 + lock.stripe as u64);
         let now_ms = self.now_ms();
         let parts = Parts { flags, marks, cas, deadline_ms, written_ms: now_ms, requested };
         let item = Item::new(key, value, parts).ok_or(StoreError::TooLarge)?;
@@ -279,7 +241,7 @@ impl Objects {
         let bytes = item.allocated_bytes() as u64;
         if let Some(room) = &self.room {
             let is_large = room.is_large(bytes);
-            if is_large || (*lock.count).is_multiple_of(LOOK_EVERY) {
+            if is_large || count.is_multiple_of(LOOK_EVERY) {
                 self.fit(room, if is_large { bytes } else { bytes * LOOK_EVERY });
             }
         }
@@ -326,7 +288,7 @@ impl Objects {
         let Attributes { flags, marks, lifetime } = attributes;
         let deadline_ms = self.deadline_ms(lifetime);
         let parts = (flags, marks, deadline_ms, requested);
-        let cas = self.put(&mut self.lock(key), key, value, parts)?;
+        let cas = self.put(&self.writers.lock(key), key, value, parts)?;
         self.used.fetch_add((key.len() + value.len()) as u64, Relaxed);
         Ok(cas)
     }
@@ -393,31 +355,28 @@ impl Objects {
     }
 
     pub(crate) fn delete(&self, key: &[u8]) -> bool {
-        let lock = self.lock(key);
+        let lock = self.writers.lock(key);
         // A key that a restore has not yet stored is deleted as well.
-        self.restoring.note(lock.hash);
+        lock.note();
         let is_there = self.living(key).is_some();
         self.cache.invalidate(key);
         is_there
     }
 
     pub(crate) fn delete_exactly(&self, key: &[u8], cas: u64) -> Stored {
-        let lock = self.lock(key);
+        let lock = self.writers.lock(key);
         let found = self.living(key);
         if found.as_ref().is_some_and(|found| found.parts().cas != cas) {
             return Stored::Exists;
         }
-        self.restoring.note(lock.hash);
+        lock.note();
         self.cache.invalidate(key);
         if found.is_some() { Stored::Stored } else { Stored::NotFound }
     }
 
     /// Removes all items. Holds up writers while it takes all stripes.
     pub(crate) fn flush(&self) {
-        self.restoring.note_flush();
-        // A change of a flushed item ends before the flush, and stores nothing after it.
-        let _locks: Vec<_> = self.stripes.iter().map(Mutex::lock).collect();
-        self.cache.invalidate_all();
+        self.writers.flush(|| self.cache.invalidate_all());
     }
 
     /// Visits a few items and returns the next cursor: that of [`Cache::scan`], which has 32 bits, in the high bits, as those
@@ -454,17 +413,13 @@ impl Objects {
         path: &Path,
         mut admit: impl FnMut(&[u8], &mut Attributes) -> bool,
     ) -> Result<u64, RestoreError> {
-        let restore = self.restoring.begin();
-        self.pass_all_locks();
-        frazil_segment::read_entries(path, |key, value, mut attributes| {
-            let mut lock = self.lock(key);
-            let is_allowed = self.restoring.allows(lock.hash, restore.flushes());
-            if !is_allowed || self.living(key).is_some() || !admit(value, &mut attributes) {
+        self.writers.restore(path, |lock, key, value, mut attributes| {
+            if self.living(key).is_some() || !admit(value, &mut attributes) {
                 return Ok(false);
             }
             let Attributes { flags, marks, lifetime } = attributes;
             let parts = (flags, marks, self.deadline_ms(lifetime), false);
-            match self.put(&mut lock, key, value, parts) {
+            match self.put(lock, key, value, parts) {
                 Ok(_) => Ok(true),
                 Err(StoreError::TooLarge) => Ok(false),
                 Err(error) => Err(error),
@@ -473,17 +428,11 @@ impl Objects {
     }
 
     pub(crate) fn expect_restore(&self) {
-        self.restoring.expect();
-        self.pass_all_locks();
+        self.writers.expect_restore();
     }
 
     pub(crate) fn expect_no_restore(&self) {
-        self.restoring.end();
-    }
-
-    /// Waits for the present holders of locks. Later holders see everything stored before this.
-    fn pass_all_locks(&self) {
-        self.stripes.iter().for_each(|stripe| drop(stripe.lock()));
+        self.writers.expect_no_restore();
     }
 
     /// Items that have not expired. Removes the expired ones, in time linear in their number.

@@ -9,26 +9,23 @@ mod moves;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use std::hash::BuildHasher as _;
+use std::cell::Cell;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use foldhash::fast::RandomState;
 use frazil::Policy;
 use frazil_segment::{
-    Attributes, Entry, Expect, KEY_BYTES_MAX, RestoreError, Restoring, Stats, Store, StoreError,
-    Stored, Update,
+    Attributes, Entry, Expect, KEY_BYTES_MAX, RestoreError, Stats, Store, StoreError, Stored,
+    Update,
 };
-use parking_lot::{Mutex, MutexGuard};
 
 use crate::objects::{ClassStats, Objects};
-use crate::store::Held;
+use crate::store::{Held, refusal};
+use crate::writers::{Writer, Writers};
 use division::Division;
 pub(crate) use moves::Moves;
 
-/// Locks of writers.
-const STRIPES: usize = 256;
 /// Largest item in a segment, without its head. `process.rs` has the allocator map larger ones separately, so their
 /// memory returns to the system when they go, and their number does not change how much memory they take.
 pub(crate) const SMALL_BYTES_MAX: usize = (64 << 10) - 12;
@@ -40,18 +37,10 @@ const PLACE_TRIES: usize = 100;
 const LARGE: u64 = 1 << 63;
 
 #[derive(Debug)]
-struct Stripe {
-    lock: Mutex<()>,
-    moves: Moves,
-}
-
-#[derive(Debug)]
 pub(crate) struct Segments {
     small: Store,
     large: Objects,
-    hasher: RandomState,
-    stripes: Box<[Stripe]>,
-    restoring: Restoring,
+    writers: Writers<Moves>,
     /// Whether there has been a large item.
     has_large: AtomicBool,
     division: Division,
@@ -60,25 +49,17 @@ pub(crate) struct Segments {
     item_bytes_max: usize,
 }
 
-/// The lock of a key's stripe, for its writer.
-struct KeyLock<'s> {
-    stripe: &'s Stripe,
-    hash: u64,
-    _lock: MutexGuard<'s, ()>,
-}
+/// The lock of a key's stripe.
+type KeyLock<'s> = Writer<'s, Moves>;
 
 fn is_large(key: &[u8], value: &[u8]) -> bool {
     key.len() + value.len() > SMALL_BYTES_MAX
 }
 
-/// The answer to a write whose condition is not met.
-fn refusal(expect: Expect, present: Option<u64>) -> Option<Stored> {
-    match (expect, present) {
-        (Expect::Nothing, Some(_)) | (Expect::Something, None) => Some(Stored::NotStored),
-        (Expect::Exactly(_), None) => Some(Stored::NotFound),
-        (Expect::Exactly(cas), Some(present)) if present != cas => Some(Stored::Exists),
-        _ => None,
-    }
+/// The same function, for either of two look-ups, of which one finds the entry.
+fn once<R>(read: impl FnOnce(Entry<'_>) -> R) -> impl Fn(Entry<'_>) -> R {
+    let read = Cell::new(Some(read));
+    move |entry| (read.take().expect("an entry is found once"))(entry)
 }
 
 impl Segments {
@@ -89,29 +70,16 @@ impl Segments {
         evicts: bool,
         item_bytes_max: usize,
     ) -> Segments {
-        let stripe = |_| Stripe { lock: Mutex::new(()), moves: Moves::new() };
         Segments {
             division: Division::new(&small, &large, evicts),
             small,
             large,
-            hasher: RandomState::default(),
-            stripes: (0..STRIPES).map(stripe).collect(),
-            restoring: Restoring::default(),
+            writers: Writers::new(Moves::new),
             has_large: AtomicBool::new(false),
             policy,
             evicts,
             item_bytes_max,
         }
-    }
-
-    fn stripe(&self, hash: u64) -> &Stripe {
-        &self.stripes[hash as usize % STRIPES]
-    }
-
-    fn lock(&self, key: &[u8]) -> KeyLock<'_> {
-        let hash = self.hasher.hash_one(key);
-        let stripe = self.stripe(hash);
-        KeyLock { stripe, hash, _lock: stripe.lock.lock() }
     }
 
     /// Relaxed is enough: it is set before the first key leaves the segments for the objects (Release), and read after the key
@@ -124,31 +92,41 @@ impl Segments {
     #[cold]
     #[inline(never)]
     fn look_further<R>(&self, key: &[u8], look: &mut dyn FnMut(bool) -> Option<R>) -> Option<R> {
-        let stripe = self.stripe(self.hasher.hash_one(key));
-        let moves = stripe.moves.count();
+        let moves = self.writers.state(key);
+        let count = moves.count();
         if let Some(found) = look(true) {
             return Some(found);
         }
-        if moves.is_some_and(|moves| !self.small.contains(key) && stripe.moves.is_still(moves)) {
+        if count.is_some_and(|count| !self.small.contains(key) && moves.is_still(count)) {
             return None;
         }
         // It has moved meanwhile, or another key of the stripe.
-        let _lock = stripe.lock.lock();
+        let _lock = self.writers.lock(key);
         look(false).or_else(|| look(true))
+    }
+
+    /// Looks for a key in the segments, and then, if there may be large items, among the objects.
+    #[inline]
+    fn find<'s, R>(
+        &'s self,
+        key: &[u8],
+        in_small: impl Fn(&'s Store) -> Option<R>,
+        in_large: impl Fn(&'s Objects) -> Option<R>,
+    ) -> Option<R> {
+        let found = in_small(&self.small);
+        if found.is_some() || !self.has_large() {
+            return found;
+        }
+        self.look_further(key, &mut |is_large| match is_large {
+            true => in_large(&self.large),
+            false => in_small(&self.small),
+        })
     }
 
     #[inline]
     pub(crate) fn get_with<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
-        let mut read = Some(read);
-        let mut once = |entry: Entry<'_>| (read.take().expect("an entry is found once"))(entry);
-        let found = self.small.get_with(key, &mut once);
-        if found.is_some() || !self.has_large() {
-            return found;
-        }
-        self.look_further(key, &mut |in_large| match in_large {
-            true => self.large.get_with(key, &mut once),
-            false => self.small.get_with(key, &mut once),
-        })
+        let read = once(read);
+        self.find(key, |small| small.get_with(key, &read), |large| large.get_with(key, &read))
     }
 
     #[inline]
@@ -168,16 +146,8 @@ impl Segments {
     }
 
     pub(crate) fn peek<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
-        let mut read = Some(read);
-        let mut once = |entry: Entry<'_>| (read.take().expect("an entry is found once"))(entry);
-        let found = self.small.peek(key, &mut once);
-        if found.is_some() || !self.has_large() {
-            return found;
-        }
-        self.look_further(key, &mut |in_large| match in_large {
-            true => self.large.peek(key, &mut once),
-            false => self.small.peek(key, &mut once),
-        })
+        let read = once(read);
+        self.find(key, |small| small.peek(key, &read), |large| large.peek(key, &read))
     }
 
     pub(crate) fn contains(&self, key: &[u8]) -> bool {
@@ -185,14 +155,11 @@ impl Segments {
     }
 
     pub(crate) fn hold(&self, key: &[u8]) -> Option<Held<'_>> {
-        let found = self.small.hold(key).map(Held::InSegment);
-        if found.is_some() || !self.has_large() {
-            return found;
-        }
-        self.look_further(key, &mut |in_large| match in_large {
-            true => self.large.hold(key).map(Held::Object),
-            false => self.small.hold(key).map(Held::InSegment),
-        })
+        self.find(
+            key,
+            |small| small.hold(key).map(Held::InSegment),
+            |large| large.hold(key).map(Held::Object),
+        )
     }
 
     pub(crate) fn write(
@@ -202,7 +169,7 @@ impl Segments {
         attributes: Attributes,
         expect: Expect,
     ) -> Result<(Stored, u64), StoreError> {
-        let lock = self.lock(key);
+        let lock = self.writers.lock(key);
         let in_large = if self.has_large() { self.large.cas(key) } else { None };
         let written = if is_large(key, value) {
             let present = in_large.or_else(|| match expect {
@@ -222,7 +189,7 @@ impl Segments {
             }
         };
         if !matches!(written, Ok((Stored::NotStored | Stored::Exists | Stored::NotFound, _))) {
-            self.restoring.note(lock.hash);
+            lock.note();
         }
         written
     }
@@ -254,7 +221,7 @@ impl Segments {
         value: &[u8],
         attributes: Attributes,
     ) -> Result<u64, StoreError> {
-        let _move = lock.stripe.moves.begin();
+        let _move = lock.state.begin();
         self.large.delete(key);
         let written = self.write_small(key, value, attributes, Expect::Anything);
         written.map(|(_, cas)| cas)
@@ -282,7 +249,7 @@ impl Segments {
         let _room = self.division.make_room(&self.small, &self.large, room, replaced_bytes)?;
         self.has_large.store(true, Relaxed);
         let is_small = replaced.is_none() && self.small.contains(key);
-        let _move = (is_small || !self.evicts).then(|| lock.stripe.moves.begin());
+        let _move = (is_small || !self.evicts).then(|| lock.state.begin());
         if is_small {
             self.small.delete(key);
         }
@@ -306,7 +273,7 @@ impl Segments {
         value: &mut Vec<u8>,
         mut decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
     ) -> Result<Option<(R, u64)>, StoreError> {
-        let lock = self.lock(key);
+        let lock = self.writers.lock(key);
         // A new value for the other store, or a new large one, is stored here.
         let mut moved = None;
         let mut divert = |entry: &Entry<'_>, value: &mut Vec<u8>, is_from_large: bool| {
@@ -342,37 +309,36 @@ impl Segments {
                 false => self.shrink(&lock, key, value, attributes)?,
             };
         }
-        self.restoring.note(lock.hash);
+        lock.note();
         Ok(Some((result, cas)))
     }
 
     pub(crate) fn delete(&self, key: &[u8]) -> bool {
-        let lock = self.lock(key);
+        let lock = self.writers.lock(key);
         // A key that a restore has not yet stored is deleted as well.
-        self.restoring.note(lock.hash);
+        lock.note();
         let was_large = self.has_large() && self.large.delete(key);
         self.small.delete(key) || was_large
     }
 
     pub(crate) fn delete_exactly(&self, key: &[u8], cas: u64) -> Stored {
-        let lock = self.lock(key);
+        let lock = self.writers.lock(key);
         let deleted = match self.has_large().then(|| self.large.delete_exactly(key, cas)) {
             None | Some(Stored::NotFound) => self.small.delete_exactly(key, cas),
             Some(deleted) => deleted,
         };
         if deleted != Stored::Exists {
-            self.restoring.note(lock.hash);
+            lock.note();
         }
         deleted
     }
 
     /// Removes all items. Holds up writers while it takes all stripes.
     pub(crate) fn flush(&self) {
-        self.restoring.note_flush();
-        // A change of a flushed item ends before the flush, and stores nothing after it.
-        let _locks: Vec<_> = self.stripes.iter().map(|stripe| stripe.lock.lock()).collect();
-        self.small.flush();
-        self.large.flush();
+        self.writers.flush(|| {
+            self.small.flush();
+            self.large.flush();
+        });
     }
 
     /// The segments first. A key that moves meanwhile may be missed or visited twice.
@@ -441,17 +407,13 @@ impl Segments {
         path: &Path,
         mut admit: impl FnMut(&[u8], &mut Attributes) -> bool,
     ) -> Result<u64, RestoreError> {
-        let restore = self.restoring.begin();
-        self.pass_all_locks();
-        frazil_segment::read_entries(path, |key, value, mut attributes| {
-            let lock = self.lock(key);
-            let is_allowed = self.restoring.allows(lock.hash, restore.flushes());
-            let is_there = || self.small.contains(key) || self.large.cas(key).is_some();
-            if !is_allowed || is_there() || !admit(value, &mut attributes) {
+        self.writers.restore(path, |lock, key, value, mut attributes| {
+            let is_there = self.small.contains(key) || self.large.cas(key).is_some();
+            if is_there || !admit(value, &mut attributes) {
                 return Ok(false);
             }
             let stored = match is_large(key, value) {
-                true => self.put_large(&lock, key, value, attributes, false).map(|_| true),
+                true => self.put_large(lock, key, value, attributes, false).map(|_| true),
                 false => self
                     .write_small(key, value, attributes, Expect::Nothing)
                     .map(|(outcome, _)| outcome == Stored::Stored),
@@ -466,17 +428,11 @@ impl Segments {
     }
 
     pub(crate) fn expect_restore(&self) {
-        self.restoring.expect();
-        self.pass_all_locks();
+        self.writers.expect_restore();
     }
 
     pub(crate) fn expect_no_restore(&self) {
-        self.restoring.end();
-    }
-
-    /// Waits for the present holders of locks. Later holders see everything stored before this.
-    fn pass_all_locks(&self) {
-        self.stripes.iter().for_each(|stripe| drop(stripe.lock.lock()));
+        self.writers.expect_no_restore();
     }
 }
 
