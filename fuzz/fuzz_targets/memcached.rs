@@ -1,3 +1,5 @@
+//! libFuzzer's inputs for `frazil_fuzz::server::feed_memcached`.
+
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| frazil_fuzz::server::feed_memcached(input));

@@ -1,6 +1,5 @@
 //! Locks of a store's writers, one for each stripe of keys, and their notes for a restore.
 
-use std::fmt;
 use std::hash::BuildHasher as _;
 use std::path::Path;
 
@@ -41,7 +40,7 @@ impl<S> Writer<'_, S> {
     }
 }
 
-impl<S: fmt::Debug> Writers<S> {
+impl<S> Writers<S> {
     pub(crate) fn new(state: impl Fn() -> S) -> Writers<S> {
         let stripe = |_| Stripe { lock: Mutex::new(()), state: state() };
         Writers {

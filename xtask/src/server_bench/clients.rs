@@ -42,7 +42,7 @@ pub(super) fn clients(bench: &Bench) -> anyhow::Result<()> {
         &|| bench.valkey("Valkey", &bytes, "allkeys-lru", &["--maxclients", &connections]),
     ];
     println!(
-        "{:<28}{:>10}{:>10}{:>10}   items before, after",
+        "{:<28}{:>10}{:>10}{:>10}   items before and after the idle, the unread",
         "MiB beyond its memory", "sizes", "idle", "unread"
     );
     for start in start {
@@ -62,7 +62,7 @@ fn row(bench: &Bench, server: &Server) -> anyhow::Result<String> {
         bench.load(server, None, &args)?;
     }
     let mut row = format!("{:<28}{:>10.1}", server.name, beyond(server)?);
-    let before = items(server, is_resp)?;
+    let before_idle = items(server, is_resp)?;
     {
         begin_again(server)?;
         let idle = crowd::connect(server.address()?, IDLE)?;
@@ -72,6 +72,7 @@ fn row(bench: &Bench, server: &Server) -> anyhow::Result<String> {
         anyhow::ensure!(crowd::open(&idle) == IDLE, "{}: idle connections closed", server.name);
         row += &format!("{:>10.1}", beyond(server)?);
     }
+    let after_idle = items(server, is_resp)?;
     begin_again(server)?;
     // Keys of the load have 16 bytes; this key need not exist before, but must have the largest
     // reply.
@@ -85,11 +86,11 @@ fn row(bench: &Bench, server: &Server) -> anyhow::Result<String> {
         false => (format!("set big 0 0 10000\r\n{value}\r\n"), "get big\r\n"),
     };
     asking.ask(&set)?;
-    let unread_before = items(server, is_resp)?;
+    let before_unread = items(server, is_resp)?;
     let closed = crowd::never_read(server.address()?, UNREAD, get, UNREAD_FOR)?;
-    let after = items(server, is_resp)?;
+    let after_unread = items(server, is_resp)?;
     row += &format!("{:>10.1}", beyond(server)?);
-    row += &format!("   {before} {unread_before} {after}");
+    row += &format!("   {before_idle} {after_idle}, {before_unread} {after_unread}");
     if closed > 0 {
         row += &format!("; {closed} times one that does not read was closed");
     }
