@@ -462,8 +462,9 @@ fn skip(
                 arguments -= 1;
             }
             Ok(None) if rest.len() - at < 64 => break,
+            // The same answer as after the rest of the line, which no longer can be a length.
             Ok(None) => {
-                let bad = Bad::Says("Protocol error: too big bulk count string");
+                let bad = Bad::Says("Protocol error: invalid bulk length");
                 return (at, refuse(bad, turn));
             }
             Err(bad) => return (at, refuse(bad, turn)),
