@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use frazil_segment::RestoreError;
 
+use crate::recording::{Recordable, Recording};
 use crate::server::Shared;
 
 /// Other threads' access to a server that serves or has ended.
@@ -61,6 +62,22 @@ impl Handle {
         }
         // Each thread checks its connections once a second.
         outcomes
+    }
+
+    /// Records the requests of these clients, for a share of all keys or URLs, to a file, which `frazil advise` and
+    /// `frazil simulate` read, until the recording is dropped. `rate` is the share, above 0 and at most 1.
+    ///
+    /// A record has the memory that the entry takes as its size. A miss gets the size of the write that follows it
+    /// within a second. No request waits for the file: what it cannot take is counted as lost. Other requests cost a
+    /// hash more, and those of chosen keys a note of some 10 ns and a look at the clock.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidInput` for an invalid rate or a server without an address for these clients, `ResourceBusy` while
+    /// another recording of them is under way, and errors of the system for the file and for the thread that writes
+    /// it. An existing file is overwritten.
+    pub fn record(&self, clients: Recordable, path: &Path, rate: f64) -> io::Result<Recording> {
+        Recording::begin(&self.shared, clients, path, rate)
     }
 
     /// Writes all entries to a file, and returns their number. Clients may be served meanwhile.

@@ -1,8 +1,10 @@
 //! The store of items: segments, or an allocation for each. Protocols see no difference other than speed and memory.
+//! A recording notes the requests here ([`RequestLog`]).
 
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use frazil_segment::{
     Attributes, Entry, Eviction, Expect, RestoreError, Stats, StoreError, Stored, Update,
@@ -11,6 +13,7 @@ use frazil_segment::{
 use crate::clock::Clock;
 use crate::marks;
 use crate::objects::{self, ClassStats, Objects};
+use crate::recording::RequestLog;
 use crate::segments::Segments;
 use crate::settings::{Settings, Shares};
 
@@ -66,9 +69,15 @@ pub(crate) fn refusal(expect: Expect, present: Option<u64>) -> Option<Stored> {
     reason = "a server has one, and a look-up one pointer less to follow"
 )]
 #[derive(Debug)]
-pub(crate) enum Store {
+enum Kind {
     Segments(Segments),
     Objects(Objects),
+}
+
+#[derive(Debug)]
+pub(crate) struct Store {
+    kind: Kind,
+    pub(crate) requests: RequestLog,
 }
 
 /// An entry that is kept alive while it is held.
@@ -90,19 +99,15 @@ impl Held<'_> {
 /// Calls the function of the same name and arguments of either store.
 macro_rules! either {
     ($self:ident.$name:ident($($argument:expr),*)) => {
-        match $self {
-            Store::Segments(store) => store.$name($($argument),*),
-            Store::Objects(store) => store.$name($($argument),*),
+        match &$self.kind {
+            Kind::Segments(store) => store.$name($($argument),*),
+            Kind::Objects(store) => store.$name($($argument),*),
         }
     };
 }
 
-impl Store {
-    pub(crate) fn new(
-        settings: &Settings,
-        shares: Shares,
-        clock: &Clock,
-    ) -> Result<Store, StoreBuildError> {
+impl Kind {
+    fn new(settings: &Settings, shares: Shares, clock: &Clock) -> Result<Kind, StoreBuildError> {
         match settings.store {
             StoreKind::Segment => {
                 let store = frazil_segment::Store::builder(shares.store_bytes);
@@ -115,26 +120,80 @@ impl Store {
                 let large = Objects::beside_segments(most, item_bytes, policy, clock.shared());
                 let large = large.map_err(StoreBuildError::Objects)?;
                 let both = Segments::new(store, large, policy, settings.evicts, item_bytes);
-                Ok(Store::Segments(both))
+                Ok(Kind::Segments(both))
             }
             StoreKind::Objects if !settings.evicts => Err(StoreBuildError::Evicts),
             StoreKind::Objects => {
                 let bytes = (shares.store_bytes, shares.item_bytes);
                 let most = settings.owns_process.then_some(settings.memory_bytes as u64);
                 let store = Objects::new(bytes, most, settings.policy, clock.shared());
-                store.map(Store::Objects).map_err(StoreBuildError::Objects)
+                store.map(Kind::Objects).map_err(StoreBuildError::Objects)
             }
         }
+    }
+}
+
+impl Store {
+    pub(crate) fn new(
+        settings: &Settings,
+        shares: Shares,
+        clock: &Clock,
+    ) -> Result<Store, StoreBuildError> {
+        let kind = Kind::new(settings, shares, clock)?;
+        Ok(Store { kind, requests: RequestLog::new() })
     }
 
     #[inline]
     pub(crate) fn get_with<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        if self.requests.is_on() {
+            return self.get_recorded(key, read);
+        }
         either!(self.get_with(key, read))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_recorded<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
+        let mut bytes = None;
+        let found = either!(self.get_with(key, |entry| {
+            bytes = self.charge(&entry);
+            read(entry)
+        }));
+        self.requests.looked_up(key, bytes);
+        found
     }
 
     #[inline]
     pub(crate) fn get_many(&self, keys: &[&[u8]], each: impl FnMut(usize, Option<Entry<'_>>)) {
-        either!(self.get_many(keys, each))
+        if self.requests.is_on() {
+            return self.get_many_recorded(keys, each);
+        }
+        either!(self.get_many(keys, each));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn get_many_recorded(&self, keys: &[&[u8]], mut each: impl FnMut(usize, Option<Entry<'_>>)) {
+        either!(self.get_many(keys, |at, entry| {
+            let bytes = entry.as_ref().and_then(|entry| self.charge(entry));
+            self.requests.looked_up(keys[at], bytes);
+            each(at, entry);
+        }));
+    }
+
+    /// Bytes of memory that an entry takes, for a recording; none for one without a value yet.
+    fn charge(&self, entry: &Entry<'_>) -> Option<u64> {
+        let is_there = !marks::is_placeholder(entry);
+        is_there.then(|| either!(self.item_charge(entry.key.len(), entry.value.len())))
+    }
+
+    /// Notes an entry that was stored, unless it has no value yet.
+    fn note_written(&self, key: &[u8], value: &[u8], marks: u8, lifetime: Option<Duration>) {
+        let mut entry = Entry::new(key, value);
+        entry.marks = marks;
+        if let Some(bytes) = self.charge(&entry) {
+            self.requests.written(key, bytes, lifetime);
+        }
     }
 
     pub(crate) fn peek<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
@@ -146,10 +205,15 @@ impl Store {
     }
 
     pub(crate) fn hold(&self, key: &[u8]) -> Option<Held<'_>> {
-        match self {
-            Store::Segments(store) => store.hold(key),
-            Store::Objects(store) => store.hold(key).map(Held::Object),
+        let held = match &self.kind {
+            Kind::Segments(store) => store.hold(key),
+            Kind::Objects(store) => store.hold(key).map(Held::Object),
+        };
+        if self.requests.is_on() {
+            let bytes = held.as_ref().and_then(|held| self.charge(&held.entry()));
+            self.requests.looked_up(key, bytes);
         }
+        held
     }
 
     pub(crate) fn write(
@@ -159,7 +223,12 @@ impl Store {
         attributes: Attributes,
         expect: Expect,
     ) -> Result<(Stored, u64), StoreError> {
-        either!(self.write(key, value, attributes, expect))
+        let Attributes { marks, lifetime, .. } = attributes;
+        let written = either!(self.write(key, value, attributes, expect));
+        if self.requests.is_on() && matches!(written, Ok((Stored::Stored, _))) {
+            self.note_written(key, value, marks, lifetime);
+        }
+        written
     }
 
     pub(crate) fn update<R>(
@@ -168,15 +237,53 @@ impl Store {
         value: &mut Vec<u8>,
         decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
     ) -> Result<Option<(R, u64)>, StoreError> {
+        if self.requests.is_on() {
+            return self.update_recorded(key, value, decide);
+        }
         either!(self.update(key, value, decide))
     }
 
+    /// A look-up and, if the entry changes, a write.
+    #[cold]
+    #[inline(never)]
+    fn update_recorded<R>(
+        &self,
+        key: &[u8],
+        value: &mut Vec<u8>,
+        mut decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
+    ) -> Result<Option<(R, u64)>, StoreError> {
+        let (mut found, mut change) = (None, None);
+        let updated = either!(self.update(key, value, |entry, out| {
+            let update = decide(entry, out);
+            found = self.charge(entry);
+            change = match &update {
+                Update::Leave(_) => None,
+                Update::Write { marks, lifetime, .. } => {
+                    Some((*marks, lifetime.unwrap_or(entry.lifetime)))
+                }
+            };
+            update
+        }));
+        self.requests.looked_up(key, found);
+        if let (Ok(Some(_)), Some((marks, lifetime))) = (&updated, change) {
+            self.note_written(key, value, marks, lifetime);
+        }
+        updated
+    }
+
     pub(crate) fn delete(&self, key: &[u8]) -> bool {
+        if self.requests.is_on() {
+            self.requests.deleted(key);
+        }
         either!(self.delete(key))
     }
 
     pub(crate) fn delete_exactly(&self, key: &[u8], cas: u64) -> Stored {
-        either!(self.delete_exactly(key, cas))
+        let deleted = either!(self.delete_exactly(key, cas));
+        if self.requests.is_on() && deleted == Stored::Stored {
+            self.requests.deleted(key);
+        }
+        deleted
     }
 
     pub(crate) fn flush(&self) {
@@ -190,9 +297,9 @@ impl Store {
 
     /// A cursor of some entries at random, for random bits.
     pub(crate) fn random_cursor(&self, random: u64) -> u64 {
-        match self {
-            Store::Segments(segments) => segments.random_cursor(random),
-            Store::Objects(_) => random,
+        match &self.kind {
+            Kind::Segments(segments) => segments.random_cursor(random),
+            Kind::Objects(_) => random,
         }
     }
 
@@ -206,17 +313,17 @@ impl Store {
 
     /// As [`Store::stats`], without large items beside segments.
     pub(crate) fn stats_of_first_class(&self) -> Stats {
-        match self {
-            Store::Segments(store) => store.stats_of_segments(),
-            Store::Objects(store) => store.stats(),
+        match &self.kind {
+            Kind::Segments(store) => store.stats_of_segments(),
+            Kind::Objects(store) => store.stats(),
         }
     }
 
     /// Large items beside segments, by memcached's classes. Visits all of them.
     pub(crate) fn classes(&self) -> Vec<ClassStats> {
-        match self {
-            Store::Segments(store) => store.classes(),
-            Store::Objects(_) => Vec::new(),
+        match &self.kind {
+            Kind::Segments(store) => store.classes(),
+            Kind::Objects(_) => Vec::new(),
         }
     }
 

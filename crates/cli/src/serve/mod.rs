@@ -4,6 +4,7 @@ mod config;
 mod memcached;
 #[cfg(target_os = "linux")]
 mod notify;
+mod record;
 
 use std::error::Error as _;
 use std::io::{self, Read as _};
@@ -31,6 +32,7 @@ pub(crate) use memcached::{Args as MemcachedArgs, run as run_memcached};
 #[command(after_help = "Examples:
   frazil serve --memcached 127.0.0.1:11211 --resp 127.0.0.1:6379
   frazil serve --memcached unix:/run/frazil.sock --memory 8GiB --threads 4
+  frazil serve --memcached 127.0.0.1:11211 --record requests.frazil --record-rate 0.1
   frazil serve --resp 127.0.0.1:6379 --snapshot /var/lib/frazil/items --admin 127.0.0.1:9100
   frazil serve --resp 0.0.0.0:6379 --users users.toml --tls-cert cert.pem --tls-key key.pem
   frazil serve --config /etc/frazil/serve.toml --check
@@ -133,6 +135,8 @@ pub(crate) struct Args {
     /// entries
     #[arg(long)]
     insecure: bool,
+    #[command(flatten)]
+    recording: record::Args,
     /// File of TOML with flags, as `memory = "4GiB"`; flags on the command line win. Paths are relative
     /// to the file's folder
     #[arg(long, value_name = "FILE")]
@@ -345,10 +349,15 @@ pub(crate) fn run(args: &Args) -> Done {
     }
     tell_manager("READY=1");
     let handle = server.handle();
+    let recordings = args.recording.begin(&handle)?;
     let ends = handle.clone();
     let patience = Duration::from_secs(args.drain_timeout);
     std::thread::spawn(move || end_at_signals(signals, &ends, patience));
-    let Some(path) = &args.snapshot else { return Ok(server.join().context("serving")?) };
+    let Some(path) = &args.snapshot else {
+        let ended = server.join().context("serving");
+        recordings.end();
+        return Ok(ended?);
+    };
     let age_max = (args.snapshot_max_age > 0).then(|| Duration::from_secs(args.snapshot_max_age));
     let restores = std::thread::scope(|scope| {
         let restores = scope.spawn(|| restore(&handle, path, age_max));
@@ -356,6 +365,7 @@ pub(crate) fn run(args: &Args) -> Done {
         let ended = server.join().context("serving");
         ended.map(|()| restores.join().is_ok())
     });
+    recordings.end();
     if !restores? {
         return Err(anyhow!("{}: the thread that reads it panicked", path.display()).into());
     }

@@ -199,6 +199,47 @@ fn serve_with(snapshot: &std::path::Path) -> (Child, BufReader<std::process::Chi
     (child, stderr, line.trim().rsplit(' ').next().unwrap().to_owned())
 }
 
+/// What `frazil advise` reads comes from the server's own clients.
+#[test]
+fn requests_are_recorded_until_the_server_ends() {
+    let path = std::env::temp_dir().join(format!("frazil-serve-record-{}", std::process::id()));
+    let shown = path.to_str().unwrap();
+    let flags = ["serve", "--memcached", "127.0.0.1:0", "--record", shown, "--record-rate", "1"];
+    let mut child =
+        frazil(&flags).env_remove("NOTIFY_SOCKET").stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    let mut client = TcpStream::connect(line.trim().rsplit(' ').next().unwrap()).unwrap();
+    for key in 0..100 {
+        let requests = format!("get k{key}\r\nset k{key} 0 0 1\r\nx\r\nget k{key}\r\n");
+        client.write_all(requests.as_bytes()).unwrap();
+        let replies = format!("END\r\nSTORED\r\nVALUE k{key} 0 1\r\nx\r\nEND\r\n");
+        let mut bytes = vec![0; replies.len()];
+        client.read_exact(&mut bytes).unwrap();
+        assert_eq!(String::from_utf8_lossy(&bytes), replies);
+    }
+    drop(client);
+    let killed = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(killed.unwrap().success() && child.wait().unwrap().success());
+    let mut told = String::new();
+    stderr.read_to_string(&mut told).unwrap();
+    assert!(told.contains("200 requests recorded, 0 lost"), "{told}");
+    let capacities = ["--capacity", "100", "--output", "csv"];
+    let simulated = frazil(&["simulate", shown, "--policy", "lru"]).args(capacities).output();
+    let simulated = String::from_utf8(simulated.unwrap().stdout).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    let columns: Vec<&str> = simulated.lines().next().unwrap().split(',').collect();
+    let values: Vec<&str> = simulated.lines().nth(1).unwrap().split(',').collect();
+    let value = |name| values[columns.iter().position(|&column| column == name).unwrap()];
+    assert_eq!((value("requests"), value("misses")), ("200", "100"), "{simulated}");
+
+    let unwritten = frazil(&["serve", "--memcached", "127.0.0.1:0", "--record", "/no/such/file"]);
+    let output = { unwritten }.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && told.contains("/no/such/file"), "{told}");
+}
+
 #[test]
 fn entries_live_through_a_restart() {
     let snapshot =

@@ -14,7 +14,7 @@ use super::freshness::Use;
 use super::object::{Object, is_of_connection};
 use super::reply::Answered;
 use super::request::{Framing, Method, Request};
-use super::table::{Begins, Http};
+use super::table::{Begins, Http, weight};
 use super::{HttpOrigin, Session, Step, answer_own, answer_stored, chunked};
 use crate::origin::pool::Outgoing;
 use crate::worker::Turn;
@@ -146,6 +146,10 @@ impl Way<'_> {
             let usable = object.meta.life.usable(turn.now_ms, asked);
             if usable != Use::No {
                 turn.counters.http_hits.add(1);
+                if self.http.requests.is_on() {
+                    let bytes = variants.map(|variants| weight(self.key, variants));
+                    self.http.requests.looked_up(self.key, bytes);
+                }
                 let left = object.meta.life.left_seconds(turn.now_ms);
                 let step = answer_stored(session, request, object, turn, Answered::Hit(left));
                 if usable == Use::Revalidating {
@@ -156,6 +160,9 @@ impl Way<'_> {
                 }
                 return Found::Answered(step);
             }
+        }
+        if self.http.requests.is_on() {
+            self.http.requests.looked_up(self.key, None);
         }
         let is_own = asked.no_cache
             || asked.no_store

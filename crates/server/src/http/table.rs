@@ -13,6 +13,7 @@ use super::flight::{Bounds, Flight, Forwarded, Reading};
 use super::object::{Object, Variants};
 use super::wakes::Wakes;
 use crate::mail::Place;
+use crate::recording::RequestLog;
 use crate::settings::{Settings, Shares};
 
 const PARTS: usize = 64;
@@ -36,6 +37,12 @@ pub(crate) struct Http {
     /// Fetches in flight.
     under_way: AtomicUsize,
     pub(crate) counts: HttpCounts,
+    pub(crate) requests: RequestLog,
+}
+
+/// Memory of the responses stored for a URL.
+pub(crate) fn weight(key: &[u8], variants: &Variants) -> u64 {
+    (ENTRY_BYTES + key.len() + variants.weight()) as u64
 }
 
 /// The counts of the fetching thread.
@@ -74,9 +81,7 @@ impl Http {
     ) -> Result<Http, BuildError> {
         let cache = Cache::<Box<[u8]>, _>::builder(shares.http_bytes as u64)
             .policy(settings.policy)
-            .weigher(|key, variants: &Arc<Variants>| {
-                (ENTRY_BYTES + key.len() + variants.weight()) as u64
-            })
+            .weigher(|key, variants: &Arc<Variants>| weight(key, variants))
             .try_build()?;
         let bounds = Bounds {
             arriving: AtomicUsize::new(0),
@@ -92,6 +97,7 @@ impl Http {
             bounds: Arc::new(bounds),
             under_way: AtomicUsize::new(0),
             counts: HttpCounts::default(),
+            requests: RequestLog::new(),
         })
     }
 
@@ -187,6 +193,9 @@ impl Http {
                 .as_deref()
                 .unwrap_or(&Variants::default())
                 .with(Arc::clone(object), self.bounds.object_max);
+            if self.requests.is_on() {
+                self.requests.written(key, weight(key, &variants), None);
+            }
             self.cache.insert(key.clone(), Arc::new(variants));
             self.counts.stored.fetch_add(1, Relaxed);
         }
@@ -198,6 +207,9 @@ impl Http {
         let mut part = self.part(key).lock();
         self.generation(key).fetch_add(1, Relaxed);
         part.flights.remove(key);
+        if self.requests.is_on() {
+            self.requests.deleted(key);
+        }
         self.cache.invalidate(key)
     }
 }

@@ -44,6 +44,7 @@ pub(crate) struct Objects {
     /// With the numbers for `cas` given out so far.
     writers: Writers<AtomicU64>,
     now_ms: Arc<AtomicU64>,
+    beside_bytes: usize,
     item_bytes_max: usize,
     /// `None` beside segments, whose store sets the capacity.
     room: Option<Room>,
@@ -68,7 +69,8 @@ impl Objects {
             .clock(move || Duration::from_millis(clock.load(Relaxed)))
             .try_build()?;
         let room = Room::new(bytes, beside, process_max);
-        Ok(Objects::with(cache, item_bytes_max, now_ms, Some(room), Arc::default()))
+        let bytes = (item_bytes_max, beside);
+        Ok(Objects::with(cache, bytes, now_ms, Some(room), Arc::default()))
     }
 
     /// For large items only, which the allocator maps separately. Its capacity is 0 at first.
@@ -93,24 +95,40 @@ impl Objects {
             .clock(move || Duration::from_millis(clock.load(Relaxed)))
             .try_build()?;
         cache.set_capacity(0);
-        Ok(Objects::with(cache, item_bytes_max, now_ms, None, classes))
+        let bytes = (item_bytes_max, bytes_beside(policy));
+        Ok(Objects::with(cache, bytes, now_ms, None, classes))
     }
 
     fn with(
         cache: Cache<Item, Item>,
-        item_bytes_max: usize,
+        (item_bytes_max, beside_bytes): (usize, usize),
         now_ms: Arc<AtomicU64>,
         room: Option<Room>,
         classes: Arc<Classes>,
     ) -> Objects {
         let (period, used) = Default::default();
         let writers = Writers::new(AtomicU64::default);
-        Objects { cache, writers, now_ms, item_bytes_max, room, classes, period, used }
+        Objects {
+            cache,
+            writers,
+            now_ms,
+            beside_bytes,
+            item_bytes_max,
+            room,
+            classes,
+            period,
+            used,
+        }
     }
 
     /// The weight of an item beside segments.
     pub(crate) fn charge(policy: Policy, key_bytes: usize, value_bytes: usize) -> u64 {
         (item::mapped_bytes(key_bytes, value_bytes) + bytes_beside(policy)) as u64
+    }
+
+    /// Memory that an item takes. Not beside segments.
+    pub(crate) fn item_charge(&self, key_bytes: usize, value_bytes: usize) -> u64 {
+        (item::allocated_bytes(key_bytes, value_bytes) + self.beside_bytes) as u64
     }
 
     fn now_ms(&self) -> u64 {

@@ -9,6 +9,7 @@ mod leases;
 mod listen;
 mod origin;
 mod pieces;
+mod recordings;
 #[path = "../shared/client.rs"]
 mod shared_client;
 #[path = "../shared/socket.rs"]
