@@ -164,6 +164,11 @@ impl Session {
     pub(crate) fn pass(&self) -> &Pass {
         &self.pass
     }
+
+    /// Whether it is in a value that it skips, or in a line that it does not keep.
+    pub(crate) fn is_within_request(&self) -> bool {
+        matches!(self.state, State::Swallow(_) | State::SkipLine | State::Keys(_))
+    }
 }
 
 /// The step after a request.
