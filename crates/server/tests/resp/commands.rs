@@ -305,7 +305,15 @@ fn supported_commands_are_listed() {
         "-ERR unknown command 'LPUSH', with args beginning with: 'l' '1' '2'",
     );
     client.expect("COMMAND GETKEYS MSET a 1 b 2\nCOMMAND INFO get none\nCOMMAND DOCS get", "*2 $1 a $1 b \
-        *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *0 *0 *0 *0 *-1 *2 $3 get *2 $5 group $6 string");
+        *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *0 *0 *-1 *2 $3 get *2 $5 group $6 string");
+    let mut third = Client::new(&server);
+    third.ask(&request(&["HELLO", "3"]));
+    third.expect(
+        "COMMAND INFO get flushall bgsave",
+        "*3 *10 $3 get :2 ~2 +readonly +fast :1 :1 :1 ~3 +@read +@string +@fast ~0 ~0 ~0 \
+        *10 $8 flushall :-1 ~1 +write :0 :0 :0 ~4 +@keyspace +@write +@slow +@dangerous ~0 ~0 ~0 \
+        *10 $6 bgsave :-1 ~1 +admin :0 :0 :0 ~3 +@admin +@slow +@dangerous ~0 ~0 ~0",
+    );
     client.expect(
         "CONFIG SET maxmemory bla\nCONFIG SET nothing 1\nCONFIG SET port 1",
         "-ERR CONFIG SET failed \
