@@ -145,7 +145,8 @@ pub(crate) fn run(args: &Args) -> Done {
             "other machines can reach the server, and without users (-Y) anybody there can read and change all entries",
         );
     }
-    let server = super::start(flags.settings, flags.has_connections)?;
+    let settings = super::with_possible_connections(flags.settings, flags.has_connections)?;
+    let server = super::start(settings)?;
     tell_ports(&server)?;
     Ok(server.join().context("serving")?)
 }
