@@ -66,6 +66,8 @@ pub struct Settings {
     pub http_origin: Option<HttpOrigin>,
     /// The bearer token of `PURGE`, which drops URLs. Without one nobody may.
     pub purge_token: Option<Vec<u8>>,
+    /// Is called with what operators should know, seldom, by the threads that serve.
+    pub note: fn(&str),
 }
 
 impl Default for Settings {
@@ -93,6 +95,7 @@ impl Default for Settings {
             origin: None,
             http_origin: None,
             purge_token: None,
+            note: |_| (),
         }
     }
 }

@@ -367,7 +367,7 @@ pub(crate) fn run(args: &Args) -> Done {
 
 /// Starts a server.
 fn start(settings: Settings) -> anyhow::Result<Server> {
-    Ok(Server::start(Settings { owns_process: true, ..settings })?)
+    Ok(Server::start(Settings { owns_process: true, note, ..settings })?)
 }
 
 /// Settings whose connections are not more than the limit of open files allows, unless their number was given.
