@@ -332,3 +332,19 @@ fn supported_commands_are_listed() {
         assert!(info.contains(line), "{line}: {info}");
     }
 }
+
+/// What a command does that is not in its page, nobody knows.
+#[test]
+fn each_command_is_in_the_page() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/server.md");
+    // A package has no pages.
+    let Ok(page) = std::fs::read_to_string(page) else { return };
+    let listed = shown(&Client::new(&start()).ask(&request(&["COMMAND", "LIST"])));
+    let names: Vec<_> = listed.split(' ').filter(|word| !word.starts_with(['*', '$'])).collect();
+    assert!(names.len() > 70, "{listed}");
+    for name in names {
+        let name = name.to_uppercase();
+        let is_there = [' ', '`'].iter().any(|end| page.contains(&format!("`{name}{end}")));
+        assert!(is_there, "{name}");
+    }
+}
