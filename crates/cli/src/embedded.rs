@@ -39,6 +39,8 @@ impl From<Failure> for Problem {
             Failure::Trace(error) if Failure::is_usage(&error) => Problem::Usage(error.to_string()),
             Failure::Trace(error) => Problem::Trace(error),
             Failure::Failed(error) => Problem::Failed(format!("{error:#}")),
+            #[cfg(feature = "full")]
+            Failure::NoUser(error) => Problem::Failed(format!("{error:#}")),
             Failure::ReaderLeft => Problem::Failed("the reader of the output has left".to_owned()),
         }
     }

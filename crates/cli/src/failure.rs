@@ -16,6 +16,9 @@ pub(crate) enum Failure {
     Trace(TraceError),
     /// Something else went wrong: exit code 1.
     Failed(anyhow::Error),
+    /// There is no such user to run as: exit code 67, `EX_NOUSER`, as memcached's.
+    #[cfg(feature = "full")]
+    NoUser(anyhow::Error),
     /// The program around the command stopped it.
     Stopped,
     /// The reader of our output has closed it, as `head` does: exit code 0, no message.
@@ -32,7 +35,7 @@ impl Failure {
     #[cfg(feature = "full")]
     pub(crate) fn error(self) -> Result<anyhow::Error, Failure> {
         match self {
-            Failure::Usage(error) | Failure::Failed(error) => Ok(error),
+            Failure::Usage(error) | Failure::Failed(error) | Failure::NoUser(error) => Ok(error),
             Failure::Trace(error) => Ok(error.into()),
             Failure::Stopped | Failure::ReaderLeft => Err(self),
         }
@@ -54,6 +57,11 @@ impl Failure {
             Failure::Failed(error) => {
                 say(&format!("error: {error:#}"));
                 1
+            }
+            #[cfg(feature = "full")]
+            Failure::NoUser(error) => {
+                say(&format!("error: {error:#}"));
+                67
             }
             Failure::Trace(error) => {
                 let line = matches!(error, TraceError::Line { .. });

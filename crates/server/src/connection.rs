@@ -19,11 +19,14 @@ use std::io;
 
 use crate::listen::Stream;
 use crate::session::Session;
+use crate::settings::ITEM_BYTES_MAX;
 use crate::waits::Waits;
 
 /// How much of a refused request is thrown away, and how long it may take, before its connection is closed.
 const LINGER_BYTES_MAX: usize = 16 << 20;
 pub(crate) const LINGER_SECONDS: u64 = 5;
+/// Bytes of a request that is passed over, with the time of a request: as many as the largest value that is stored.
+const PASSED_BYTES: usize = ITEM_BYTES_MAX;
 
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -54,6 +57,8 @@ pub(crate) struct Connection {
     pub(crate) served_ms: u64,
     /// When the partial request in `carry` began, or `pending` stopped moving.
     pub(crate) stalled_ms: u64,
+    /// Bytes of a request that were passed over since then.
+    passed_bytes: usize,
 }
 
 impl Connection {
@@ -74,6 +79,21 @@ impl Connection {
             is_listed: false,
             served_ms: now_ms,
             stalled_ms: now_ms,
+            passed_bytes: 0,
+        }
+    }
+
+    /// Restarts the limits of time.
+    pub(crate) fn restart_times(&mut self, now_ms: u64) {
+        (self.served_ms, self.stalled_ms, self.passed_bytes) = (now_ms, now_ms, 0);
+    }
+
+    /// Notes bytes that were passed over, of a request that has not ended. Each [`PASSED_BYTES`] of it have the time of
+    /// a request.
+    pub(crate) fn pass_over(&mut self, bytes: usize, now_ms: u64) {
+        self.passed_bytes += bytes;
+        if self.passed_bytes >= PASSED_BYTES {
+            self.restart_times(now_ms);
         }
     }
 
@@ -131,7 +151,8 @@ impl Connection {
     /// Whether it depends on its client, for the rest of a request or to take replies. A request that has arrived
     /// whole but is not yet served is no slow request.
     pub(crate) fn is_busy(&self) -> bool {
-        let is_behind = !self.carry.is_empty() && !self.has_more && !self.session.waits();
+        let is_partial = !self.carry.is_empty() || self.session.is_within_request();
+        let is_behind = is_partial && !self.has_more && !self.session.waits();
         is_behind || self.is_sending() || self.stream.is_handshaking()
     }
 

@@ -47,6 +47,8 @@ counters! {
     denied,
     /// Connections accepted; refused because too many are open.
     connections, rejected,
+    /// Connections closed because they speak memcached's binary protocol.
+    binary,
     /// Handshakes of TLS that succeeded; that failed, and errors after one.
     handshakes, tls_errors,
     /// Connections closed for idleness; for a slow request or reader; for the bytes they held.

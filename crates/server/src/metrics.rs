@@ -118,6 +118,7 @@ fn counters(counts: &Counts) -> Vec<(&'static str, &'static str, u64)> {
         denied "denied_total" "Requests that their user may not make.",
         connections "accepted_total" "Connections accepted.",
         rejected "rejected_total" "Connections refused for their number.",
+        binary "binary_closed_total" "Connections closed because they speak memcached's binary protocol.",
         handshakes "tls_handshakes_total" "Handshakes of TLS that were made.",
         tls_errors "tls_errors_total" "Connections closed for a handshake that failed, or what was not TLS.",
         idle_kicks "idle_closed_total" "Connections closed that sent no request for too long.",

@@ -177,12 +177,7 @@ impl Server {
     ///
     /// An address is in use, memory or threads are lacking, or the settings contradict each other.
     pub fn start(settings: Settings) -> Result<Server, StartError> {
-        if settings.memory_bytes < MEMORY_BYTES_MIN {
-            return Err(StartError::TooLittleMemory);
-        }
-        if settings.threads == 0 {
-            return Err(StartError::NoThreads);
-        }
+        settings.check()?;
         allow_files(&settings)?;
         if settings.owns_process {
             process::part_large_blocks();
@@ -367,9 +362,8 @@ impl Drop for Server {
 /// Files that a program has open besides its sockets.
 const FILES_BESIDE: usize = 64;
 
-/// Raises the process's limit of open files, as memcached does: at the limit a connection would be neither accepted
-/// nor refused.
-fn allow_files(settings: &Settings) -> Result<(), StartError> {
+/// Open files that a server with these settings may need.
+fn files_wanted(settings: &Settings) -> u64 {
     let Settings { threads, limits, memcached, resp, http, passed, origin, http_origin, .. } =
         settings;
     let fetches = origin.iter().map(|origin| origin.fetches);
@@ -378,17 +372,34 @@ fn allow_files(settings: &Settings) -> Result<(), StartError> {
     // A thread has a poller, a waker and a socket for each address.
     let sockets = memcached.len() + resp.len() + http.len() + passed.len();
     let of_threads = threads.saturating_mul(2 + sockets);
-    let wanted = limits
+    limits
         .connections
         .saturating_add(of_threads)
         .saturating_add(fetches)
-        .saturating_add(FILES_BESIDE) as u64;
-    let limit = getrlimit(Resource::Nofile);
+        .saturating_add(FILES_BESIDE) as u64
+}
+
+/// Checks settings as far as that is possible without opening anything.
+pub(crate) fn check(settings: &Settings) -> Result<(), StartError> {
+    if settings.memory_bytes < MEMORY_BYTES_MIN {
+        return Err(StartError::TooLittleMemory);
+    }
+    if settings.threads == 0 {
+        return Err(StartError::NoThreads);
+    }
+    let wanted = files_wanted(settings);
+    match getrlimit(Resource::Nofile).maximum.filter(|&most| most < wanted) {
+        Some(most) => Err(StartError::TooFewFiles(wanted, most)),
+        None => Ok(()),
+    }
+}
+
+/// Raises the process's limit of open files, as memcached does: at the limit a connection would be neither accepted
+/// nor refused.
+fn allow_files(settings: &Settings) -> Result<(), StartError> {
+    let (wanted, limit) = (files_wanted(settings), getrlimit(Resource::Nofile));
     if limit.current.is_none_or(|current| current >= wanted) {
         return Ok(());
-    }
-    if let Some(most) = limit.maximum.filter(|&most| most < wanted) {
-        return Err(StartError::TooFewFiles(wanted, most));
     }
     let raised = Rlimit { current: Some(wanted), ..limit };
     setrlimit(Resource::Nofile, raised).map_err(|error| StartError::System(error.into()))

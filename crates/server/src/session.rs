@@ -65,6 +65,15 @@ impl Session {
         matches!(self, Session::Http(session) if session.lingers())
     }
 
+    /// Whether it is inside a request of which it keeps nothing, and which it passes over as it arrives.
+    pub(crate) fn is_within_request(&self) -> bool {
+        match self {
+            Session::Memcached(session) => session.is_within_request(),
+            Session::Resp(session) => session.is_within_request(),
+            Session::Http(_) => false,
+        }
+    }
+
     /// Whether another connection has killed it, or its user was changed.
     pub(crate) fn is_killed(&self) -> bool {
         match self {

@@ -10,6 +10,7 @@ use crate::listen::Address;
 use crate::memcached::Options;
 use crate::origin::Origin;
 use crate::passed::{Passed, Purpose};
+use crate::server::{self, StartError};
 use crate::store::StoreKind;
 use crate::tls::{SESSION_BYTES, TlsFiles};
 
@@ -65,6 +66,8 @@ pub struct Settings {
     pub http_origin: Option<HttpOrigin>,
     /// The bearer token of `PURGE`, which drops URLs. Without one nobody may.
     pub purge_token: Option<Vec<u8>>,
+    /// Is called with what operators should know, seldom, by the threads that serve.
+    pub note: fn(&str),
 }
 
 impl Default for Settings {
@@ -92,11 +95,26 @@ impl Default for Settings {
             origin: None,
             http_origin: None,
             purge_token: None,
+            note: |_| (),
         }
     }
 }
 
 impl Settings {
+    /// Bytes of the largest item with its key, for settings that [`Settings::check`] accepts.
+    pub fn item_bytes_max(&self) -> usize {
+        Shares::of(self).item_bytes
+    }
+
+    /// Checks the memory, the threads and the limit of open files, as [`Server::start`](crate::Server::start) does first.
+    ///
+    /// # Errors
+    ///
+    /// One of them is not enough.
+    pub fn check(&self) -> Result<(), StartError> {
+        server::check(self)
+    }
+
     /// Whether it serves memcached's protocol.
     pub(crate) fn speaks_memcached(&self) -> bool {
         !self.memcached.is_empty() || self.passed.has(Purpose::Memcached)

@@ -495,7 +495,7 @@ impl Worker {
             }
         };
         self.counters().bytes_read.add(read as u64);
-        if connection.carry.is_empty() {
+        if connection.carry.is_empty() && !connection.session.is_within_request() {
             connection.stalled_ms = self.now_ms;
         }
         // A short read has emptied the socket; an event tells when there is more.
@@ -542,12 +542,16 @@ impl Worker {
         let (number, now_ms, scratch) = (self.number, self.now_ms, &mut self.scratch);
         let mut turn =
             Turn::begin(&self.shared, number, now_ms, &mut self.out, scratch, &mut self.added);
+        let was_within = connection.session.is_within_request();
         let Served { consumed, next } = session::serve(&mut connection.session, input, &mut turn);
         drop(turn);
         // A dump continues without input.
-        if consumed > 0 || next == Next::Send {
-            connection.served_ms = self.now_ms;
-            connection.stalled_ms = self.now_ms;
+        if next == Next::Send {
+            connection.restart_times(self.now_ms);
+        } else if was_within && connection.session.is_within_request() {
+            connection.pass_over(consumed, self.now_ms);
+        } else if consumed > 0 {
+            connection.restart_times(self.now_ms);
         }
         if let Some(arrived) = arrived {
             carry.clear();

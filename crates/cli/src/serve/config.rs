@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::{Arg, ArgAction};
+use frazil_server::Settings;
 use toml::{Table, Value};
 
 use super::Args;
@@ -137,8 +138,8 @@ fn flags_of(arg: &Arg, key: &str, value: &Value, folder: &Path) -> anyhow::Resul
     }
 }
 
-/// All settings in force, as a file of TOML.
-pub(super) fn effective(given: &[OsString]) -> anyhow::Result<String> {
+/// All settings in force, as a file of TOML. Those whose default depends on others are taken from `settings`.
+pub(super) fn effective(given: &[OsString], settings: &Settings) -> anyhow::Result<String> {
     let command = command();
     let matches = command.clone().try_get_matches_from(&given[2..])?;
     let mut table = Table::new();
@@ -169,6 +170,13 @@ pub(super) fn effective(given: &[OsString]) -> anyhow::Result<String> {
         if let Some(value) = value {
             table.insert(name.into(), value);
         }
+    }
+    for (name, value) in [
+        ("policy", Value::String(settings.policy.to_string())),
+        ("connections", Value::Integer(i64::try_from(settings.limits.connections)?)),
+        ("item-max", Value::Integer(i64::try_from(settings.item_bytes_max())?)),
+    ] {
+        table.entry(name).or_insert(value);
     }
     Ok(table.to_string())
 }

@@ -6,10 +6,12 @@
 //! and crawlers, which it does not have, and a UDP port, with a note.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use frazil_server::{Address, ITEM_BYTES_MAX, Limits, Server, Settings};
+use frazil_server::{
+    Address, ITEM_BYTES_MAX, Limits, Server, Settings, SwitchUserError, switch_user,
+};
 
 use crate::Done;
 use crate::failure::{Failure, note};
@@ -34,7 +36,7 @@ const HELP: &str = "frazil memcached: a cache server with memcached's protocol a
 -A, --enable-shutdown     enable the command `shutdown`
 -l, --listen=<addr>       address, or several separated by commas, each with or without a port
                           (default: all of IPv4, as memcached; without -Y there are no users)
--u, --user=<user>         must be the user who starts it; it does not switch users
+-u, --user=<user>         become this user before it listens, if started by root
 -m, --memory-limit=<num>  MiB for items, index and buffers together (default: 64)
 -c, --conn-limit=<num>    open connections (default: 1024, or what the limit of open files allows)
 -t, --threads=<num>       threads (default: 4)
@@ -109,6 +111,7 @@ struct Flags {
     socket: Option<PathBuf>,
     access: u32,
     pid_file: Option<PathBuf>,
+    user: Option<String>,
     /// Whether the number of connections was given.
     has_connections: bool,
     /// The text to print instead of serving.
@@ -125,6 +128,7 @@ pub(crate) fn run(args: &Args) -> Done {
         socket: None,
         access: 0o700,
         pid_file: None,
+        user: None,
         has_connections: false,
         prints: None,
     };
@@ -134,10 +138,8 @@ pub(crate) fn run(args: &Args) -> Done {
         return Ok(());
     }
     flags.listen().map_err(Failure::usage)?;
-    if let Some(path) = &flags.pid_file {
-        std::fs::write(path, format!("{}\n", std::process::id()))
-            .with_context(|| format!("-P {}", path.display()))?;
-    }
+    // Before anything is opened, as in memcached: the Unix socket and the file of `-P` are that user's.
+    flags.user.as_deref().map_or(Ok(()), become_user)?;
     let is_open =
         |address: &Address| matches!(address, Address::Tcp(address) if !address.ip().is_loopback());
     if flags.settings.options.users.is_none() && flags.settings.memcached.iter().any(is_open) {
@@ -145,7 +147,11 @@ pub(crate) fn run(args: &Args) -> Done {
             "other machines can reach the server, and without users (-Y) anybody there can read and change all entries",
         );
     }
-    let server = super::start(flags.settings, flags.has_connections)?;
+    let settings = super::with_possible_connections(flags.settings, flags.has_connections)?;
+    let server = super::start(settings)?;
+    if let Some(path) = &flags.pid_file {
+        write_pid(path);
+    }
     tell_ports(&server)?;
     Ok(server.join().context("serving")?)
 }
@@ -234,7 +240,7 @@ impl Flags {
             }
             'A' => options.shutdown = true,
             'l' => self.interfaces.extend(value.split(',').map(str::to_owned)),
-            'u' => check_user(value)?,
+            'u' => self.user = Some(value.to_owned()),
             'm' => {
                 self.settings.memory_bytes = at_least_one()?
                     .checked_mul(1 << 20)
@@ -325,19 +331,25 @@ impl Flags {
     }
 }
 
-/// Refuses users other than the one who starts the server: it does not switch.
-fn check_user(name: &str) -> anyhow::Result<()> {
-    let passwd = std::fs::read_to_string("/etc/passwd").context("/etc/passwd")?;
-    let fields = passwd.lines().map(|line| line.split(':').collect::<Vec<_>>());
-    let mut found = fields.filter(|fields| fields.first() == Some(&name));
-    let id = found.next().and_then(|fields| fields.get(2)?.parse::<u32>().ok());
-    let id = id.with_context(|| format!("`-u {name}`: unknown user"))?;
-    use std::os::unix::fs::MetadataExt as _;
-    let own = std::fs::metadata("/proc/self").context("/proc/self")?.uid();
-    if id != own {
-        bail!("`-u {name}`: switching users is not supported; start the server as that user");
+/// Becomes the user of `-u`.
+fn become_user(name: &str) -> Done {
+    switch_user(name).map_err(|error| match error {
+        SwitchUserError::Unknown => {
+            Failure::NoUser(anyhow!("can't find the user {name} to switch to"))
+        }
+        error => Failure::from(anyhow!("failed to assume identity of user {name}: {error}")),
+    })
+}
+
+/// Writes the ID of this process, as memcached does once it listens. It serves without the file.
+fn write_pid(path: &Path) {
+    // Written under another name first: a program that waits for the file reads it as soon as it
+    // appears.
+    let whole = path.with_added_extension("tmp");
+    let written = std::fs::write(&whole, format!("{}\n", std::process::id()));
+    if let Err(error) = written.and_then(|()| std::fs::rename(&whole, path)) {
+        note(&format!("-P {}: not written: {error}", path.display()));
     }
-    Ok(())
 }
 
 /// The settings for `stats settings`, and whether the text protocol is allowed.

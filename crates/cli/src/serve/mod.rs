@@ -330,17 +330,18 @@ pub(crate) fn run(args: &Args) -> Done {
     let counts = [args.memcached.len(), args.resp.len(), args.http.len(), args.admin.len()];
     let counts = passed.beside(counts);
     let settings = args.settings(passed)?;
+    let settings = with_possible_connections(settings, args.connections.is_some())?;
     if args.check {
         if let Some(tls) = args.tls() {
             tls.check().context("TLS")?;
         }
-        crate::output::print(&config::effective(config::arguments()?)?)?;
+        crate::output::print(&config::effective(config::arguments()?, &settings)?)?;
         return Ok(());
     }
     // Registered before clients are served, so that no signal is lost.
     let signals = TERM_SIGNALS.iter().chain(&[SIGHUP]);
     let signals = Signals::new(signals).context("signals")?;
-    let server = start(settings, args.connections.is_some())?;
+    let server = start(settings)?;
     let protocols = ["memcached's protocol", "RESP", "HTTP", "/health and /metrics"];
     let names = protocols.into_iter().zip(counts);
     let names = names.flat_map(|(name, count)| std::iter::repeat_n(name, count));
@@ -374,24 +375,30 @@ pub(crate) fn run(args: &Args) -> Done {
     Ok(())
 }
 
-/// Starts a server. Without a given number of connections, it is the limit of open files.
-fn start(settings: Settings, has_connections: bool) -> anyhow::Result<Server> {
-    let settings = Settings { owns_process: true, ..settings };
-    let connections = settings.limits.connections;
-    match Server::start(settings.clone()) {
+/// Starts a server.
+fn start(settings: Settings) -> anyhow::Result<Server> {
+    Ok(Server::start(Settings { owns_process: true, note, ..settings })?)
+}
+
+/// Settings whose connections are not more than the limit of open files allows, unless their number was given.
+fn with_possible_connections(
+    settings: Settings,
+    has_connections: bool,
+) -> anyhow::Result<Settings> {
+    match settings.check() {
         Err(StartError::TooFewFiles(wanted, most)) if !has_connections => {
             let missing = usize::try_from(wanted.saturating_sub(most)).unwrap_or(usize::MAX);
-            let connections = connections.saturating_sub(missing);
+            let connections = settings.limits.connections.saturating_sub(missing);
             if connections == 0 {
                 return Err(StartError::TooFewFiles(wanted, most).into());
             }
             note(&format!(
                 "limited to {connections} connections, because the process may have only {most} open files (`ulimit -Hn`)"
             ));
-            let limits = Limits { connections, ..settings.limits.clone() };
-            Ok(Server::start(Settings { limits, ..settings })?)
+            let limits = Limits { connections, ..settings.limits };
+            Ok(Settings { limits, ..settings })
         }
-        outcome => Ok(outcome?),
+        outcome => outcome.map(|()| settings).map_err(anyhow::Error::from),
     }
 }
 

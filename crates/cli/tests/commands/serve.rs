@@ -139,7 +139,6 @@ fn memcacheds_flags_are_taken_or_refused_by_name() {
         (&["-o", "modern,ext_path=/x:1G"], "`-o ext_path`"),
         (&["-c", "0"], "`-c 0`"),
         (&["-m"], "expected a value after `-m`"),
-        (&["-u", "nobody-of-that-name"], "nobody-of-that-name"),
         (&["-I", "1000"], "`-I 1000`"),
         (&["-p", "70000"], "`-p 70000`"),
         (&["-p", "0"], "no address"),
@@ -153,6 +152,59 @@ fn memcacheds_flags_are_taken_or_refused_by_name() {
     }
     let help = output(&["memcached", "-h"]);
     assert!(help.status.success() && help.stdout.starts_with(b"frazil memcached"));
+}
+
+/// As Debian's unit starts it: by root, with the user that it becomes.
+#[test]
+fn memcached_becomes_the_user_it_is_told() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    if std::fs::metadata("/proc/self").unwrap().uid() != 0 {
+        eprintln!("SKIPPED: only root becomes another user");
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("frazil-user-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777)).unwrap();
+    let (socket, pid) = (folder.join("socket"), folder.join("pid"));
+    let args = ["memcached", "-unobody", "-m16", "-t2", "-a", "0700"];
+    let mut command = frazil(&args);
+    command.arg("-s").arg(&socket).arg("-P").arg(&pid);
+    let mut server = Server(command.spawn().unwrap());
+    let text = loop {
+        if let Ok(text) = std::fs::read_to_string(&pid) {
+            break text;
+        }
+        assert!(server.0.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    let id = server.0.id();
+    assert_eq!(text, format!("{id}\n"));
+    let nobody = |path: &std::path::Path| std::fs::metadata(path).unwrap().uid();
+    let passwd = std::fs::read_to_string("/etc/passwd").unwrap();
+    let line = passwd.lines().find(|line| line.starts_with("nobody:")).unwrap();
+    let ids: Vec<&str> = line.split(':').skip(2).take(2).collect();
+    assert_eq!([nobody(&socket), nobody(&pid)].map(|id| id.to_string()), [ids[0]; 2]);
+    let threads: Vec<_> = std::fs::read_dir(format!("/proc/{id}/task")).unwrap().collect();
+    assert!(threads.len() > 2);
+    for thread in threads {
+        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        let of = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!((of("Uid:"), of("Gid:")), (vec![ids[0].into(); 4], vec![ids[1].into(); 4]));
+        assert!(of("Groups:").is_empty(), "{status}");
+    }
+    let mut client = std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    client.write_all(b"set key 0 0 5\r\nvalue\r\nquit\r\n").unwrap();
+    let mut replies = String::new();
+    client.read_to_string(&mut replies).unwrap();
+    assert_eq!(replies, "STORED\r\n");
+    std::fs::remove_dir_all(&folder).unwrap();
+    let unknown = output(&["memcached", "-u", "no-such-user", "-p", "-1"]);
+    assert_eq!(unknown.status.code(), Some(67));
+    let told = String::from_utf8_lossy(&unknown.stderr);
+    assert!(told.contains("can't find the user no-such-user to switch to"), "{told}");
 }
 
 /// Used as in memcached's own tests: a Unix socket, combined flags, a port file, the command

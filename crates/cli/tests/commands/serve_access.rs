@@ -176,6 +176,12 @@ fn settings_are_in_a_file_and_the_command_line_goes_before() {
         other.contains("threads = 3") && other.contains("memcached = [\"127.0.0.1:11\"]"),
         "{other}"
     );
+    // Defaults that depend on other settings too.
+    let alone = serve(&["--memcached", "127.0.0.1:1", "--check"]);
+    let alone = String::from_utf8(alone.stdout).unwrap();
+    for line in ["policy = \"mobius\"", "connections = 1024", "item-max = 1048564"] {
+        assert!(alone.lines().any(|shown| shown == line), "{line}: {alone}");
+    }
     // The output is a file with the same settings.
     folder.write("serve.toml", &plain);
     assert_eq!(shown(&[]), plain);

@@ -17,7 +17,7 @@ mod waiting;
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use memchr::memchr;
 use parking_lot::Mutex;
@@ -110,7 +110,9 @@ pub(crate) struct Memcached {
     verbosity: AtomicU32,
     prefixes: Mutex<Prefixes>,
     /// Read by each look-up, so kept outside the lock.
-    detail: std::sync::atomic::AtomicBool,
+    detail: AtomicBool,
+    /// Whether the first client of the binary protocol was noted.
+    has_noted_binary: AtomicBool,
     stats: stats::Since,
 }
 
@@ -121,6 +123,7 @@ impl Memcached {
             verbosity: AtomicU32::new(options.shown.verbosity),
             prefixes: Mutex::new(Prefixes::new(options.prefix_delimiter)),
             detail: options.detail.into(),
+            has_noted_binary: AtomicBool::new(false),
             stats: stats::Since::default(),
         })
     }
@@ -163,6 +166,11 @@ impl Session {
 
     pub(crate) fn pass(&self) -> &Pass {
         &self.pass
+    }
+
+    /// Whether it is in a value that it skips, or in a line that it does not keep.
+    pub(crate) fn is_within_request(&self) -> bool {
+        matches!(self.state, State::Swallow(_) | State::SkipLine | State::Keys(_))
     }
 }
 
@@ -259,7 +267,10 @@ fn command<'i>(
     lookups: &mut Lookups<'i>,
     turn: &mut Turn<'_>,
 ) -> (usize, Flow) {
-    if rest[0] == BINARY_MAGIC || !turn.shared.settings.options.text {
+    if rest[0] == BINARY_MAGIC {
+        return refuse_binary(turn);
+    }
+    if !turn.shared.settings.options.text {
         return (0, Flow::Close);
     }
     let Some((line, bytes)) = line(rest) else { return without_end(session, rest) };
@@ -306,6 +317,19 @@ fn command<'i>(
         Flow::Read(wanted) => (0, Flow::Read(wanted)),
         flow => (request.bytes, flow),
     }
+}
+
+/// Closes a connection of the binary protocol, in which no reply would tell why. Operators are told once.
+#[cold]
+fn refuse_binary(turn: &Turn<'_>) -> (usize, Flow) {
+    turn.counters.binary.add(1);
+    if !turn.shared.memcached.has_noted_binary.swap(true, Relaxed) {
+        (turn.shared.settings.note)(
+            "a client of memcached's binary protocol was disconnected, as only the text protocol is spoken; further ones \
+             are counted (frazil_server_binary_closed_total)",
+        );
+    }
+    (0, Flow::Close)
 }
 
 /// Handles a line without its end.

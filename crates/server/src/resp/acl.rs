@@ -13,7 +13,7 @@ const UNAUTHENTICATED: &str = "NOAUTH Authentication required.";
 pub(super) const NO_KEY: &str = "NOPERM No permissions to access a key";
 
 /// The classes that a request needs.
-fn classes(command: &Command, subcommand: &[u8]) -> u8 {
+pub(super) fn classes(command: &Command, subcommand: &[u8]) -> u8 {
     let mut classes = 0;
     for (flag, class) in [(READONLY, READ), (WRITE_FLAG, WRITE), (ADMIN_FLAG, ADMIN | DANGEROUS)] {
         if command.is(flag) {

@@ -1,7 +1,9 @@
 //! `COMMAND`: the supported commands.
 
-use super::table::{self, COMMANDS, Command, FLAGS};
-use super::{Call, Done, reply};
+use super::reply::Version;
+use super::table::{self, COMMANDS, Command, FAST, FLAGS};
+use super::{Call, Done, acl, reply};
+use crate::access::{ADMIN, DANGEROUS, READ, WRITE};
 
 pub(super) fn command(call: &mut Call<'_, '_>) -> Done {
     let (args, version) = (call.args, call.session.version);
@@ -12,7 +14,7 @@ pub(super) fn command(call: &mut Call<'_, '_>) -> Done {
     match (args.get(1).to_ascii_lowercase().as_slice(), args.len()) {
         (_, 1) | (b"info", 2) => {
             reply::array(out, COMMANDS.len());
-            COMMANDS.iter().for_each(|command| show(command, out));
+            COMMANDS.iter().for_each(|command| show(command, version, out));
         }
         (b"count", 2) => reply::integer(out, COMMANDS.len() as i64),
         (b"list", 2) => {
@@ -23,7 +25,7 @@ pub(super) fn command(call: &mut Call<'_, '_>) -> Done {
             reply::array(out, args.len() - 2);
             for name in args.from(2) {
                 match table::by_name(name) {
-                    Some(command) => show(command, out),
+                    Some(command) => show(command, version, out),
                     None => reply::null_array(out, version),
                 }
             }
@@ -47,17 +49,43 @@ pub(super) fn command(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-fn show(command: &Command, out: &mut Vec<u8>) {
+fn show(command: &Command, version: Version, out: &mut Vec<u8>) {
     reply::array(out, 10);
     reply::bulk(out, command.name.as_bytes());
     reply::integer(out, command.arity.into());
     let flags = FLAGS.iter().filter(|(flag, _)| command.is(*flag));
-    reply::array(out, flags.clone().count());
+    reply::set(out, flags.clone().count(), version);
     flags.for_each(|(_, name)| reply::simple(out, name));
     let (first, last, step) = command.keys;
     [first, last, step].into_iter().for_each(|place| reply::integer(out, place.into()));
-    // Categories, tips, kinds of keys, subcommands.
-    (0..4).for_each(|_| reply::array(out, 0));
+    let categories: Vec<&str> = categories(command).collect();
+    reply::set(out, categories.len(), version);
+    categories.iter().for_each(|name| reply::simple(out, name));
+    // Tips, kinds of keys, subcommands.
+    (0..3).for_each(|_| reply::set(out, 0, version));
+}
+
+/// The categories of Redis, in its order: the classes of rights, the group, and the speed.
+fn categories(command: &Command) -> impl Iterator<Item = &'static str> {
+    let classes = acl::classes(command, b"");
+    let (group, is) = (command.group, |class| classes & class != 0);
+    let is_of_keyspace = matches!(command.name, "dbsize" | "flushall" | "flushdb");
+    let is_of_connection = matches!(command.name, "asking" | "command" | "readonly" | "readwrite");
+    let all = [
+        (group == "generic" || is_of_keyspace, "@keyspace"),
+        (is(READ), "@read"),
+        (is(WRITE), "@write"),
+        (group == "string", "@string"),
+        (group == "bitmap", "@bitmap"),
+        (is(ADMIN), "@admin"),
+        (command.is(FAST), "@fast"),
+        (!command.is(FAST), "@slow"),
+        (is(DANGEROUS), "@dangerous"),
+        (group == "connection" || is_of_connection, "@connection"),
+        (group == "transactions", "@transaction"),
+        (group == "scripting", "@scripting"),
+    ];
+    all.into_iter().filter_map(|(has, name)| has.then_some(name))
 }
 
 /// The keys of the request in the arguments.

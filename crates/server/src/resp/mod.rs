@@ -149,6 +149,11 @@ impl Session {
         &self.pass
     }
 
+    /// Whether it is in a request that it skips.
+    pub(crate) fn is_within_request(&self) -> bool {
+        matches!(self.state, State::Skip { .. })
+    }
+
     /// Whether the user may look a key up.
     #[inline]
     fn may_read(&self, key: &[u8]) -> bool {

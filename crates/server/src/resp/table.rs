@@ -32,7 +32,7 @@ pub(super) const DENYOOM: u8 = 4;
 pub(super) const ADMIN: u8 = 8;
 /// Is not queued in a transaction.
 pub(super) const NO_MULTI: u8 = 16;
-const FAST: u8 = 32;
+pub(super) const FAST: u8 = 32;
 const NO_AUTH: u8 = 64;
 
 /// The flags by the names that clients know.

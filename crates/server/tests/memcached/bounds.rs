@@ -1,5 +1,7 @@
 //! Limits of the server, and its replies beyond them.
 
+use std::io::Write as _;
+
 use frazil_server::{Limits, Server, Settings, StoreKind};
 
 use crate::client::{Client, limits, settings, store};
@@ -109,6 +111,45 @@ fn idle_and_slow_connections_are_closed() {
     }
     assert_eq!(idle.rest(), b"");
     assert!(busy.stat("idle_kicks") >= 1);
+}
+
+/// Also if it keeps sending: a value that is skipped, and a line that is not kept, have the time of a request.
+#[test]
+fn a_request_that_does_not_end_is_closed() {
+    let server = limited(Limits { request_seconds: 10, ..limits() });
+    let mut busy = Client::new(&server);
+    let keys = format!("get {}", "k ".repeat(2000));
+    for begin in ["set a 0 0 2000000000\r\n", "ms a 2000000000\r\n", &keys] {
+        let mut slow = Client::new(&server);
+        slow.send(begin.as_bytes());
+        for _ in 0..4 {
+            busy.expect("debugtime 4\r\n", "OK\r\n");
+            // It may be closed already.
+            let _ = slow.stream.write_all(b"k ");
+            busy.expect("get a\r\n", "END\r\n");
+        }
+        let told = slow.rest();
+        let refused = b"SERVER_ERROR object too large for cache\r\n";
+        let is_told = told.is_empty() || told == refused;
+        assert!(is_told, "{begin}: {}", told.escape_ascii());
+    }
+}
+
+/// Each MiB has the time of a request.
+#[test]
+fn a_value_that_is_skipped_may_take_long() {
+    let server = limited(Limits { request_seconds: 10, idle_seconds: 15, ..limits() });
+    let (mut busy, mut slow) = (Client::new(&server), Client::new(&server));
+    let piece = vec![b'v'; (1 << 20) + 100];
+    slow.send(format!("set a 0 0 {}\r\n", 5 * piece.len() - 2).as_bytes());
+    assert_eq!(slow.until(b"\r\n"), b"SERVER_ERROR object too large for cache");
+    for _ in 0..5 {
+        busy.expect("debugtime 8\r\n", "OK\r\n");
+        let before = busy.stat("bytes_read");
+        slow.send(&piece);
+        while busy.stat("bytes_read") < before + (1 << 20) {}
+    }
+    slow.expect("get a\r\n", "END\r\n");
 }
 
 /// They are closed when together they exceed the limit, and nothing is evicted for them.

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use frazil_server::Server;
+use frazil_server::{Address, Server, Settings};
 use rand::{Rng, RngExt as _, SeedableRng as _};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -134,4 +134,27 @@ fn a_browser_is_hung_up_on() {
     client.send(b"GET / HTTP/1.1\r\nset a 0 0 1\r\nx\r\n");
     assert_eq!(client.rest(), b"");
     Client::new(&server).expect("get a\r\n", "END\r\n");
+}
+
+/// Its clients would wait for ever for a reply that they understand. Operators are told of the first.
+#[test]
+fn the_binary_protocol_is_counted_and_noted_once() {
+    static NOTES: AtomicU64 = AtomicU64::new(0);
+    fn note(text: &str) {
+        assert!(text.contains("binary protocol"), "{text}");
+        NOTES.fetch_add(1, Relaxed);
+    }
+    let admin = vec!["127.0.0.1:0".parse().unwrap()];
+    let server = Server::start(Settings { note, admin, ..settings() }).unwrap();
+    for _ in 0..3 {
+        let mut client = Client::new(&server);
+        client.send(&[&[0x80][..], &[0; 23]].concat());
+        assert_eq!(client.rest(), b"");
+    }
+    let Some(Address::Tcp(admin)) = server.addresses().last() else { panic!("no port") };
+    let mut page = Client::at(*admin);
+    page.send(b"GET /metrics HTTP/1.1\r\n\r\n");
+    let page = String::from_utf8(page.rest()).unwrap();
+    assert!(page.contains("\nfrazil_server_binary_closed_total 3\n"), "{page}");
+    assert_eq!(NOTES.load(Relaxed), 1);
 }

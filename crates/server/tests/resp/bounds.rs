@@ -1,6 +1,8 @@
 //! Limits, and the replies beyond them.
 
-use frazil_server::{Limits, Server, Settings};
+use std::io::Write as _;
+
+use frazil_server::{Address, Limits, Options, Server, Settings};
 
 use crate::client::{Client, limits, request, requests, settings, shown, start};
 
@@ -46,6 +48,30 @@ fn a_request_that_is_too_large_is_skipped() {
         "+OK -ERR the request has more than 1180672 bytes \
         -EXECABORT Transaction discarded because of previous errors.",
     );
+}
+
+/// Also if it keeps sending.
+#[test]
+fn a_skipped_request_that_does_not_end_is_closed() {
+    let options = Options { debug: true, ..Options::default() };
+    let limits = Limits { request_seconds: 10, ..limits() };
+    let memcached = vec!["127.0.0.1:0".parse().unwrap()];
+    let server = Server::start(Settings { memcached, options, limits, ..settings() }).unwrap();
+    let Address::Tcp(clock) = &server.addresses()[0] else { panic!("no port") };
+    let mut clock = Client::at(*clock);
+    for begin in ["*3\r\n$3\r\nSET\r\n$1\r\na\r\n$500000000\r\n", "*1000000\r\n$500000000\r\n"] {
+        let mut slow = Client::new(&server);
+        slow.send(begin.as_bytes());
+        for _ in 0..4 {
+            clock.send(b"debugtime 4\r\n");
+            assert_eq!(clock.until(b"\r\n"), b"OK");
+            // It may be closed already.
+            let _ = slow.stream.write_all(b"v");
+            clock.send(b"mn\r\n");
+            assert_eq!(clock.until(b"\r\n"), b"MN");
+        }
+        assert_eq!(slow.rest(), b"", "{begin}");
+    }
 }
 
 #[test]

@@ -305,7 +305,15 @@ fn supported_commands_are_listed() {
         "-ERR unknown command 'LPUSH', with args beginning with: 'l' '1' '2'",
     );
     client.expect("COMMAND GETKEYS MSET a 1 b 2\nCOMMAND INFO get none\nCOMMAND DOCS get", "*2 $1 a $1 b \
-        *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *0 *0 *0 *0 *-1 *2 $3 get *2 $5 group $6 string");
+        *2 *10 $3 get :2 *2 +readonly +fast :1 :1 :1 *3 +@read +@string +@fast *0 *0 *0 *-1 *2 $3 get *2 $5 group $6 string");
+    let mut third = Client::new(&server);
+    third.ask(&request(&["HELLO", "3"]));
+    third.expect(
+        "COMMAND INFO get flushall bgsave",
+        "*3 *10 $3 get :2 ~2 +readonly +fast :1 :1 :1 ~3 +@read +@string +@fast ~0 ~0 ~0 \
+        *10 $8 flushall :-1 ~1 +write :0 :0 :0 ~4 +@keyspace +@write +@slow +@dangerous ~0 ~0 ~0 \
+        *10 $6 bgsave :-1 ~1 +admin :0 :0 :0 ~3 +@admin +@slow +@dangerous ~0 ~0 ~0",
+    );
     client.expect(
         "CONFIG SET maxmemory bla\nCONFIG SET nothing 1\nCONFIG SET port 1",
         "-ERR CONFIG SET failed \
@@ -322,5 +330,21 @@ fn supported_commands_are_listed() {
     let info = shown(&client.ask(&request(&["INFO", "stats", "commandstats"])));
     for line in ["keyspace_hits:1", "keyspace_misses:1", "cmdstat_get:calls=2,"] {
         assert!(info.contains(line), "{line}: {info}");
+    }
+}
+
+/// What a command does that is not in its page, nobody knows.
+#[test]
+fn each_command_is_in_the_page() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/server.md");
+    // A package has no pages.
+    let Ok(page) = std::fs::read_to_string(page) else { return };
+    let listed = shown(&Client::new(&start()).ask(&request(&["COMMAND", "LIST"])));
+    let names: Vec<_> = listed.split(' ').filter(|word| !word.starts_with(['*', '$'])).collect();
+    assert!(names.len() > 70, "{listed}");
+    for name in names {
+        let name = name.to_uppercase();
+        let is_there = [' ', '`'].iter().any(|end| page.contains(&format!("`{name}{end}")));
+        assert!(is_there, "{name}");
     }
 }
