@@ -86,6 +86,7 @@ def test_numpy_arrays_contiguous_or_not():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="NO /proc: memory is not measured")
+@pytest.mark.memory
 def test_an_array_adds_less_than_five_bytes_a_request():
     pytest.importorskip("numpy")
     bench = Path(__file__).parent.parent / "benches" / "simulate.py"
