@@ -28,6 +28,7 @@ mod gather;
 mod handle;
 #[cfg(feature = "hostile")]
 pub mod hostile;
+mod hot;
 mod http;
 mod items;
 mod listen;

@@ -15,6 +15,7 @@ use crate::admin::{self, Admin};
 use crate::cluster::ClusterMapError;
 use crate::counters::{Counters, Counts};
 use crate::handle::Handle;
+use crate::hot::HotKeys;
 use crate::http::Http;
 use crate::items::Items;
 use crate::listen::{Address, Listener};
@@ -124,6 +125,7 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Tls>,
     pub(crate) memcached: Memcached,
     pub(crate) resp: Resp,
+    pub(crate) hot: HotKeys,
     /// The cache for HTTP, if it is served.
     pub(crate) http: Option<Http>,
     pub(crate) turnstile: Turnstile,
@@ -216,6 +218,7 @@ impl Server {
             tls,
             memcached,
             resp: Resp::new(&settings, cluster),
+            hot: HotKeys::new(settings.threads),
             http: http_cache(&settings, shares, &wakers)?,
             turnstile: Turnstile::new(if settings.speaks_resp() { writers } else { 1 }),
             fetches,

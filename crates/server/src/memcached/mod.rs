@@ -23,6 +23,7 @@ use memchr::memchr;
 use parking_lot::Mutex;
 
 use crate::access::{Pass, READ};
+use crate::hot::Sketch;
 use crate::server::Shared;
 use crate::worker::{Next, Served, Turn};
 use auth::Users;
@@ -297,14 +298,37 @@ fn command<'i>(
         return (0, Flow::Go);
     }
     let tokens = Tokens::of(line);
+    let begin = turn.out.len();
     let mut request = Request { session, tokens, rest, bytes };
     let flow = match tokens.command() {
         [b'm', kind] => meta::serve(&mut request, *kind, turn),
         _ => text::serve(&mut request, turn),
     };
-    match flow {
-        Flow::Read(wanted) => (0, Flow::Read(wanted)),
-        flow => (request.bytes, flow),
+    if let Flow::Read(wanted) = flow {
+        return (0, Flow::Read(wanted));
+    }
+    let bytes = request.bytes;
+    if let Some(mut hot) = turn.shared.hot.of(turn.thread, turn.now_ms) {
+        note_key(&mut hot, &tokens, bytes + turn.out.len().saturating_sub(begin));
+    }
+    (bytes, flow)
+}
+
+/// Counts the key of a request with these bytes, if it has one.
+fn note_key(hot: &mut Sketch, tokens: &Tokens<'_>, bytes: usize) {
+    let key = tokens.get(1);
+    let is_binary = match tokens.command() {
+        b"mg" | b"ms" | b"md" | b"ma" | b"me" => {
+            tokens.all().iter().skip(2).any(|flag| flag[0] == b'b')
+        }
+        b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" | b"delete" | b"incr"
+        | b"decr" | b"touch" => false,
+        _ => return,
+    };
+    let mut decoded = [0; KEY_BYTES_MAX];
+    let key = if is_binary { base64::decode(key, &mut decoded) } else { Some(key) };
+    if let Some(key) = key.filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len())) {
+        hot.note(key, bytes);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::strings::SYNTAX;
 use super::times::NOT_AN_INTEGER;
 use super::{Call, Done, Problem, Replies, Session, State, glob, number, reply};
+use crate::hot::mix;
 use crate::marks::is_placeholder;
 use crate::worker::Turn;
 
@@ -202,12 +203,4 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
         reply::null(turn.out, call.session.version);
     }
     Ok(())
-}
-
-/// Pseudo-random bits (SplitMix64).
-pub(super) fn mix(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
 }
