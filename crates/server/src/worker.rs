@@ -96,13 +96,27 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Counts one more request. False: the turn is full, and the next one serves it.
-    pub(crate) fn begins_request(&mut self) -> bool {
+    /// Counts one more request, at the beginning of `rest`. False: the turn is full, and the next one serves it.
+    #[inline]
+    pub(crate) fn begins_request(&mut self, rest: &[u8]) -> bool {
         if self.out.len() >= self.out_max || self.work_left == 0 || self.requests_left == 0 {
+            if !rest.is_empty() {
+                self.count_full();
+            }
             return false;
         }
         self.requests_left -= 1;
         true
+    }
+
+    /// Counts that the turn ends with requests left.
+    #[cold]
+    fn count_full(&self) {
+        if self.out.len() >= self.out_max {
+            self.counters.full_replies.add(1);
+        } else if self.requests_left == 0 {
+            self.counters.full_pipelines.add(1);
+        }
     }
 
     /// Counts work that is bounded by the length of neither the input nor the replies.

@@ -58,6 +58,7 @@ impl Users {
 pub(super) fn request(session: &mut Session, rest: &[u8], turn: &mut Turn<'_>) -> (usize, Flow) {
     let Some((line, bytes)) = line(rest) else {
         let flow = if rest.len() > super::LINE_BYTES_MAX {
+            turn.counters.long_lines.add(1);
             Flow::Close
         } else {
             Flow::Read(rest.len() + 1)

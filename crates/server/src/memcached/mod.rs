@@ -186,10 +186,10 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
     let mut lookups = Lookups::new();
     let mut at = 0;
     let next = loop {
-        if turn.waits.is_full() || !turn.begins_request() {
+        let rest = &input[at..];
+        if turn.waits.is_full() || !turn.begins_request(rest) {
             break Next::Send;
         }
-        let rest = &input[at..];
         if rest.is_empty() && !matches!(session.state, State::Dump(_)) {
             break Next::Read(1);
         }
@@ -263,7 +263,7 @@ fn command<'i>(
     if rest[0] == BINARY_MAGIC || !turn.shared.settings.options.text {
         return (0, Flow::Close);
     }
-    let Some((line, bytes)) = line(rest) else { return without_end(session, rest) };
+    let Some((line, bytes)) = line(rest) else { return without_end(session, rest, lookups, turn) };
     if !session.pass.is_free() && auth::denies(&session.pass, line) {
         lookups.flush(turn);
         if !lookups.is_stopped() {
@@ -333,23 +333,34 @@ fn note_key(hot: &mut Sketch, tokens: &Tokens<'_>, bytes: usize) {
 }
 
 /// Handles a line without its end.
-fn without_end(session: &mut Session, rest: &[u8]) -> (usize, Flow) {
+fn without_end(
+    session: &mut Session,
+    rest: &[u8],
+    lookups: &mut Lookups<'_>,
+    turn: &mut Turn<'_>,
+) -> (usize, Flow) {
     if rest.len() <= LINE_BYTES_MAX {
         return (0, Flow::Read(rest.len() + 1));
     }
     let blanks = rest.iter().take_while(|&&byte| byte == b' ').count();
     let command = &rest[blanks..];
     let shape = if command.starts_with(b"get ") {
-        Shape::new(false)
+        Some(Shape::new(false))
     } else if command.starts_with(b"gets ") {
-        Shape::new(true)
+        Some(Shape::new(true))
     } else {
-        return (0, Flow::Close);
+        None
     };
     // The refusal of a client without the right to look up would have to wait for the end of the line.
-    if blanks > 100 || !session.pass.may(READ) {
+    let shape = shape.filter(|_| blanks <= 100 && session.pass.may(READ));
+    let Some(shape) = shape else {
+        lookups.flush(turn);
+        if lookups.is_stopped() {
+            return (0, Flow::Go);
+        }
+        turn.counters.long_lines.add(1);
         return (0, Flow::Close);
-    }
+    };
     // Keys are looked up as they arrive, so the line may have any length.
     session.state = State::Keys(shape);
     (blanks + if shape.cas { 5 } else { 4 }, Flow::Go)
@@ -368,6 +379,7 @@ fn keys_of_line<'i>(
     if split(&line[prefix..]).any(|(_, key)| key.len() > KEY_BYTES_MAX) {
         lookups.flush(turn);
         if !lookups.is_stopped() {
+            turn.counters.long_keys.add(1);
             reply(turn, BAD_FORMAT);
             session.state = State::Command;
         }
@@ -421,7 +433,6 @@ fn keys<'i>(
             return skip_rest(session, whole, BAD_FORMAT, lookups, turn);
         }
         if !session.pass.may_use(key) {
-            turn.counters.denied.add(1);
             return skip_rest(session, whole, auth::DENIED, lookups, turn);
         }
         lookups.push(key, at + offset, shape, turn);
@@ -445,10 +456,22 @@ fn skip_rest(
 ) -> (usize, Flow) {
     lookups.flush(turn);
     if !lookups.is_stopped() {
+        let counters = turn.counters;
+        let counter = if error == BAD_FORMAT { &counters.long_keys } else { &counters.denied };
+        counter.add(1);
         reply(turn, error);
         session.state = State::SkipLine;
     }
     (consumed, Flow::Go)
+}
+
+/// Whether a key is too long, which is counted.
+fn is_too_long(key: &[u8], turn: &Turn<'_>) -> bool {
+    let is_too_long = key.len() > KEY_BYTES_MAX;
+    if is_too_long {
+        turn.counters.long_keys.add(1);
+    }
+    is_too_long
 }
 
 /// Tokens with their places.

@@ -266,10 +266,10 @@ fn serve_all(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served
     let mut lookups = Lookups::new(session);
     let mut at = 0;
     let next = loop {
-        if turn.waits.is_full() || !turn.begins_request() {
+        let rest = &input[at..];
+        if turn.waits.is_full() || !turn.begins_request(rest) {
             break Next::Send;
         }
-        let rest = &input[at..];
         if rest.is_empty() && !matches!(session.state, State::Walk(_)) {
             break Next::Read(1);
         }
@@ -368,6 +368,7 @@ fn request<'i>(
         Parsed::Nothing(bytes) => bytes,
         Parsed::More(_) => 0,
         Parsed::TooLarge(arguments, bytes) => {
+            turn.counters.large_requests.add(1);
             session.state = State::Skip { bytes: 0, arguments };
             bytes
         }
@@ -407,13 +408,22 @@ fn mget<'i>(
 
 /// Rejects malformed input. The beginning of the next request is unknown, so the connection is closed.
 fn refuse(bad: Bad, turn: &mut Turn<'_>) -> Flow {
-    match bad {
-        Bad::Says(text) => reply::error(turn.out, &format!("ERR {text}")),
+    let counters = turn.counters;
+    let (counter, text) = match bad {
+        Bad::Says(text) => (None, text),
+        Bad::Line(text) => (Some(&counters.long_lines), text),
+        Bad::Arguments(text) => (Some(&counters.many_arguments), text),
+        Bad::Length(text) => (Some(&counters.large_requests), text),
         Bad::Expected(byte) => {
             let shown = char::from(byte).escape_default();
             reply::error(turn.out, &format!("ERR Protocol error: expected '$', got '{shown}'"));
+            return Flow::Close;
         }
+    };
+    if let Some(counter) = counter {
+        counter.add(1);
     }
+    reply::error(turn.out, &format!("ERR {text}"));
     Flow::Close
 }
 
@@ -463,7 +473,7 @@ fn skip(
             }
             Ok(None) if rest.len() - at < 64 => break,
             Ok(None) => {
-                let bad = Bad::Says("Protocol error: too big bulk count string");
+                let bad = Bad::Line("Protocol error: too big bulk count string");
                 return (at, refuse(bad, turn));
             }
             Err(bad) => return (at, refuse(bad, turn)),
@@ -566,7 +576,10 @@ fn admit(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) -> Result<
     transaction.note_slot(slot);
     match transaction.keep(args, command, bytes_max) {
         true => Ok(false),
-        false => Err(format!("ERR a transaction has no more than {bytes_max} bytes").into()),
+        false => {
+            turn.counters.large_transactions.add(1);
+            Err(format!("ERR a transaction has no more than {bytes_max} bytes").into())
+        }
     }
 }
 

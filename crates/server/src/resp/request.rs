@@ -82,6 +82,12 @@ pub(super) enum Parsed<'i> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
     Says(&'static str),
+    /// Beyond the limit of a line.
+    Line(&'static str),
+    /// Beyond the limit of arguments.
+    Arguments(&'static str),
+    /// Beyond the limit of a request.
+    Length(&'static str),
     /// This byte instead of the head of an argument.
     Expected(u8),
 }
@@ -98,7 +104,8 @@ pub(super) fn parse(input: &[u8], bytes_max: usize) -> Parsed<'_> {
     let count = match count {
         Some(count @ 1..=ARGUMENTS_MAX) => count as usize,
         Some(..1) => return Parsed::Nothing(begin),
-        _ => return Parsed::Bad(Bad::Says("Protocol error: invalid multibulk length")),
+        Some(_) => return Parsed::Bad(Bad::Arguments("Protocol error: invalid multibulk length")),
+        None => return Parsed::Bad(Bad::Says("Protocol error: invalid multibulk length")),
     };
     let mut kept: [&[u8]; KEPT] = [b""; KEPT];
     let mut at = begin;
@@ -128,7 +135,7 @@ fn missing(input: &[u8], at: usize, left: usize, bytes_max: usize) -> Parsed<'_>
     let length = match head(input, at) {
         Ok(Some((length, begin))) => begin + length + 2 + of_others,
         _ if input.len() - at > LINE_BYTES_MAX => {
-            return Parsed::Bad(Bad::Says("Protocol error: too big bulk count string"));
+            return Parsed::Bad(Bad::Line("Protocol error: too big bulk count string"));
         }
         // At least one byte more, even after a part of a length.
         _ => (input.len() + 1).max(at + left * ARGUMENT_BYTES_MIN),
@@ -138,7 +145,7 @@ fn missing(input: &[u8], at: usize, left: usize, bytes_max: usize) -> Parsed<'_>
 
 fn unfinished<'i>(input: &[u8], too_long: &'static str) -> Parsed<'i> {
     if input.len() > LINE_BYTES_MAX {
-        return Parsed::Bad(Bad::Says(too_long));
+        return Parsed::Bad(Bad::Line(too_long));
     }
     Parsed::More(input.len() + 1)
 }
@@ -173,6 +180,7 @@ pub(super) fn head(input: &[u8], at: usize) -> Result<Option<(usize, usize)>, Ba
     match number(input, at + 1) {
         None => Ok(None),
         Some((Some(length @ 0..=BULK_BYTES_MAX), begin)) => Ok(Some((length as usize, begin))),
+        Some((Some(1..), _)) => Err(Bad::Length("Protocol error: invalid bulk length")),
         Some(_) => Err(Bad::Says("Protocol error: invalid bulk length")),
     }
 }

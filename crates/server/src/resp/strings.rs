@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use frazil_segment::Expect;
+use frazil_segment::{Expect, StoreError};
 
 use super::times::{self, Unit};
 use super::write::{self, Change};
@@ -217,10 +217,10 @@ pub(super) fn mset(call: &mut Call<'_, '_>) -> Done {
 fn write_pairs(call: &mut Call<'_, '_>) -> Done {
     for (key, value) in pairs(call) {
         if key.len() > frazil_segment::KEY_BYTES_MAX {
-            return Err(write::refusal(frazil_segment::StoreError::KeyTooLong));
+            return Err(write::refusal(StoreError::KeyTooLong, call.turn));
         }
         if call.turn.shared.items.is_too_large(key.len(), value.len()) {
-            return Err(write::TOO_LARGE.into());
+            return Err(write::refusal(StoreError::TooLarge, call.turn));
         }
     }
     for (key, value) in pairs(call) {

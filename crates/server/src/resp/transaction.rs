@@ -109,6 +109,7 @@ pub(super) fn watch(call: &mut Call<'_, '_>) -> Done {
     let watched = session.watched.get_or_insert_default();
     for key in args.from(1) {
         if watched.keys.len() == WATCHED_MAX {
+            turn.counters.many_watched.add(1);
             return Err("ERR a connection watches no more than 4096 keys".into());
         }
         let cas = seen::peek(&turn.shared.items.store, key, |entry| entry.cas);
@@ -172,6 +173,7 @@ fn run(transaction: &Transaction, session: &mut Session, turn: &mut Turn<'_>) {
         rest = &rest[bytes..];
     }
     if are_too_many {
+        turn.counters.large_transactions.add(1);
         turn.out.truncate(begin);
         session.closes |= before == usize::MAX;
     }
