@@ -149,7 +149,7 @@ fn server(speaks: Speaks, outside: &Outside) -> (Shared, Option<Orders>) {
         items,
         access: None,
         tls: None,
-        memcached: Memcached::new(&settings.options).expect("no users"),
+        memcached: Memcached::new(&settings).expect("no users"),
         resp: Resp::new(&settings, None),
         hot: HotKeys::new(1),
         http: http_cache(&settings, shares, &wakers).expect("a cache"),

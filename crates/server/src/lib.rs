@@ -68,6 +68,9 @@ pub use memcached::Options;
 pub use origin::{Origin, OriginUrl};
 pub use passed::Passed;
 pub use server::{Server, StartError};
-pub use settings::{ITEM_BYTES_MAX, Limits, MEMORY_BYTES_MIN, Settings};
+pub use settings::{
+    ARGUMENTS, ITEM_BYTES_MAX, KEY_BYTES, LINE_BYTES, Limits, MEMORY_BYTES_MIN, REPLY_BYTES,
+    Settings,
+};
 pub use store::{StoreBuildError, StoreKind};
 pub use tls::TlsFiles;

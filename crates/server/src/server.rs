@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -70,6 +71,8 @@ pub enum StartError {
     TooLittleMemory,
     /// The number of threads is zero.
     NoThreads,
+    /// A limit has an impossible value: its name, and the possible values.
+    Limit(&'static str, RangeInclusive<usize>),
     /// The store could not be created.
     Store(StoreBuildError),
     /// The cache for HTTP could not be created with this policy.
@@ -95,6 +98,9 @@ impl fmt::Display for StartError {
                 write!(f, "expected a memory of at least {} MiB", MEMORY_BYTES_MIN >> 20)
             }
             StartError::NoThreads => f.write_str("expected at least one thread"),
+            StartError::Limit(name, possible) => {
+                write!(f, "{name}: expected {} to {}", possible.start(), possible.end())
+            }
             StartError::Store(error) => write!(f, "the store cannot be created: {error}"),
             StartError::Cache(error) => write!(f, "the cache for HTTP cannot be created: {error}"),
             StartError::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
@@ -179,18 +185,13 @@ impl Server {
     ///
     /// An address is in use, memory or threads are lacking, or the settings contradict each other.
     pub fn start(settings: Settings) -> Result<Server, StartError> {
-        if settings.memory_bytes < MEMORY_BYTES_MIN {
-            return Err(StartError::TooLittleMemory);
-        }
-        if settings.threads == 0 {
-            return Err(StartError::NoThreads);
-        }
+        check(&settings)?;
         allow_files(&settings)?;
         if settings.owns_process {
             process::part_large_blocks();
         }
         let shares = Shares::of(&settings);
-        let memcached = Memcached::new(&settings.options).map_err(StartError::Users)?;
+        let memcached = Memcached::new(&settings).map_err(StartError::Users)?;
         let access = settings.users.as_deref().map(Access::new).transpose();
         let access = access.map_err(StartError::Users)?;
         let tls = settings.tls.as_ref().map(Tls::new).transpose().map_err(StartError::Tls)?;
@@ -369,6 +370,20 @@ impl Drop for Server {
 
 /// Files that a program has open besides its sockets.
 const FILES_BESIDE: usize = 64;
+
+/// Refuses numbers that are not possible.
+fn check(settings: &Settings) -> Result<(), StartError> {
+    if settings.memory_bytes < MEMORY_BYTES_MIN {
+        return Err(StartError::TooLittleMemory);
+    }
+    if settings.threads == 0 {
+        return Err(StartError::NoThreads);
+    }
+    match settings.limits.impossible() {
+        Some((name, possible)) => Err(StartError::Limit(name, possible)),
+        None => Ok(()),
+    }
+}
 
 /// Raises the process's limit of open files, as memcached does: at the limit a connection would be neither accepted
 /// nor refused.

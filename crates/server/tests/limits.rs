@@ -155,3 +155,70 @@ fn every_limit_has_a_count() {
                     waiters watched";
     assert_eq!(names.join(" "), expected);
 }
+
+#[test]
+fn limits_are_settable() {
+    let limits = Limits {
+        line_bytes: Some(1024),
+        key_bytes: 20,
+        arguments: 16,
+        reply_bytes: 4096,
+        ..store::limits()
+    };
+    let (_server, addresses) = start(limits);
+    let [memcached, resp_at, admin] = addresses;
+    let (fits, long) = ("k".repeat(20), "k".repeat(21));
+    let stored = exchange(memcached, format!("set {fits} 0 0 1\r\nv\r\nget {fits}\r\n").as_bytes());
+    assert_eq!(stored, format!("STORED\r\nVALUE {fits} 0 1\r\nv\r\nEND\r\n"));
+    assert_eq!(exchange(resp_at, &resp(&["SET", &fits, "v"])), "+OK\r\n");
+    let bad = ("key", "CLIENT_ERROR bad command line format");
+    for request in
+        ["get LONG", "get a LONG", "mg LONG v", "incr LONG 1", "set LONG 0 0 1", "mg LONG N30 v"]
+    {
+        expect(addresses, 0, format!("{request}\r\n").replace("LONG", &long).as_bytes(), bad);
+    }
+    let key = ("key", "-ERR the key is longer than 20 bytes");
+    for words in [
+        &["SET", &long, "v"][..],
+        &["MSET", "a", "v", &long, "v"],
+        &["APPEND", &long, "v"],
+        &["COPY", &fits, &long],
+        &["GETLEASE", &long, "1000", "0"],
+    ] {
+        expect(addresses, 1, &resp(words), key);
+    }
+    assert_eq!(exchange(memcached, &[b'x'; 1024]), "");
+    assert_eq!(counts(admin)["line"], 0);
+    expect(addresses, 0, &[b'x'; 1025], ("line", ""));
+    let line = ("line", "-ERR Protocol error: too big inline request");
+    expect(addresses, 1, &[b'x'; 1025], line);
+    // It has an end, but one as far away.
+    expect(addresses, 1, &[&[b'x'; 1025][..], b"\r\n"].concat(), line);
+    assert_eq!(exchange(resp_at, &resp(&["DEL"; 16])), ":0\r\n");
+    let many = ("arguments", "-ERR Protocol error: invalid multibulk length");
+    expect(addresses, 1, &resp(&["DEL"; 17]), many);
+    let value = "v".repeat(3000);
+    assert_eq!(exchange(resp_at, &resp(&["SET", "a", &value])), "+OK\r\n");
+    assert_eq!(exchange(resp_at, &resp(&["GET", "a"]).repeat(3)).matches("$3000").count(), 3);
+    assert_eq!(counts(admin)["replies"], 1);
+}
+
+#[test]
+fn impossible_limits_are_refused() {
+    let refused = |limits: Limits| {
+        let settings = Settings { memory_bytes: 16 << 20, limits, ..Settings::default() };
+        Server::start(settings).map(|_| ()).unwrap_err().to_string()
+    };
+    let limits = store::limits;
+    for key_bytes in [15, 256] {
+        let limits = Limits { key_bytes, ..limits() };
+        assert_eq!(refused(limits), "bytes of a key: expected 16 to 255");
+    }
+    let line_bytes = Some(1023);
+    let line = refused(Limits { line_bytes, ..limits() });
+    assert_eq!(line, "bytes of a line: expected 1024 to 65536");
+    let arguments = refused(Limits { arguments: (1 << 20) + 1, ..limits() });
+    assert_eq!(arguments, "arguments: expected 16 to 1048576");
+    let replies = refused(Limits { reply_bytes: 0, ..limits() });
+    assert_eq!(replies, "bytes of unread replies: expected 4096 to 1048576");
+}

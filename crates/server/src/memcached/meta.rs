@@ -482,8 +482,7 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
                 let vivified = items.lifetime(vivify.into());
                 let (lifetime, _) = lifetime_after(meta, items, vivified, true);
                 let attributes = Attributes { flags: 0, marks: WON | binary, lifetime };
-                // There is no value yet, so no wait ends.
-                let made = items.store.write(meta.key, b"", attributes, Expect::Nothing);
+                let made = items.reserve(meta.key, attributes);
                 if let (Stored::Stored, cas) = made.map_err(refusal)? {
                     answer_made(meta, attributes, cas, turn);
                     hold_lease(meta, turn);

@@ -25,6 +25,7 @@ use parking_lot::Mutex;
 use crate::access::{Pass, READ};
 use crate::hot::Sketch;
 use crate::server::Shared;
+use crate::settings::Settings;
 use crate::worker::{Next, Served, Turn};
 use auth::Users;
 use lookups::{Lookups, Shape};
@@ -33,7 +34,7 @@ pub(crate) use waiting::{Ask, answer_late, give_up, is_won, lease_left_ms};
 
 /// Length of a key.
 const KEY_BYTES_MAX: usize = 250;
-/// A longer line without its end is rejected, unless it is a look-up.
+/// By default, a longer line without its end is rejected, unless it is a look-up.
 const LINE_BYTES_MAX: usize = 2048;
 /// The first byte of the binary protocol, which is not supported.
 const BINARY_MAGIC: u8 = 0x80;
@@ -113,16 +114,21 @@ pub(crate) struct Memcached {
     /// Read by each look-up, so kept outside the lock.
     detail: std::sync::atomic::AtomicBool,
     stats: stats::Since,
+    line_bytes_max: usize,
+    key_bytes_max: usize,
 }
 
 impl Memcached {
-    pub(crate) fn new(options: &Options) -> io::Result<Memcached> {
+    pub(crate) fn new(settings: &Settings) -> io::Result<Memcached> {
+        let Settings { options, limits, .. } = settings;
         Ok(Memcached {
             users: options.users.as_deref().map(Users::read).transpose()?,
             verbosity: AtomicU32::new(options.shown.verbosity),
             prefixes: Mutex::new(Prefixes::new(options.prefix_delimiter)),
             detail: options.detail.into(),
             stats: stats::Since::default(),
+            line_bytes_max: limits.line_bytes.unwrap_or(LINE_BYTES_MAX),
+            key_bytes_max: limits.key_bytes.min(KEY_BYTES_MAX),
         })
     }
 
@@ -273,7 +279,7 @@ fn command<'i>(
     }
     // The most frequent request by far, recognized by one comparison.
     if let Some(key) = line.strip_prefix(b"get ")
-        && (1..=KEY_BYTES_MAX).contains(&key.len())
+        && (1..=turn.shared.memcached.key_bytes_max).contains(&key.len())
         && memchr(b' ', key).is_none()
     {
         lookups.push(key, at + 4, Shape { ends: true, ..Shape::new(false) }, turn);
@@ -339,7 +345,7 @@ fn without_end(
     lookups: &mut Lookups<'_>,
     turn: &mut Turn<'_>,
 ) -> (usize, Flow) {
-    if rest.len() <= LINE_BYTES_MAX {
+    if rest.len() <= turn.shared.memcached.line_bytes_max {
         return (0, Flow::Read(rest.len() + 1));
     }
     let blanks = rest.iter().take_while(|&&byte| byte == b' ').count();
@@ -376,7 +382,8 @@ fn keys_of_line<'i>(
     lookups: &mut Lookups<'i>,
     turn: &mut Turn<'_>,
 ) -> (usize, Flow) {
-    if split(&line[prefix..]).any(|(_, key)| key.len() > KEY_BYTES_MAX) {
+    let key_bytes_max = turn.shared.memcached.key_bytes_max;
+    if split(&line[prefix..]).any(|(_, key)| key.len() > key_bytes_max) {
         lookups.flush(turn);
         if !lookups.is_stopped() {
             turn.counters.long_keys.add(1);
@@ -428,8 +435,9 @@ fn keys<'i>(
         return keys_of_line(session, shape, line, 0, (at, bytes), lookups, turn);
     }
     let whole = rest.iter().rposition(|&byte| byte == b' ').map_or(0, |last| last + 1);
+    let key_bytes_max = turn.shared.memcached.key_bytes_max;
     for (offset, key) in split(&rest[..whole]) {
-        if key.len() > KEY_BYTES_MAX {
+        if key.len() > key_bytes_max {
             return skip_rest(session, whole, BAD_FORMAT, lookups, turn);
         }
         if !session.pass.may_use(key) {
@@ -440,7 +448,7 @@ fn keys<'i>(
             return (0, Flow::Go);
         }
     }
-    if rest.len() - whole > KEY_BYTES_MAX + 1 {
+    if rest.len() - whole > key_bytes_max + 1 {
         return skip_rest(session, whole, BAD_FORMAT, lookups, turn);
     }
     (whole, Flow::Read(rest.len() - whole + 1))
@@ -467,7 +475,7 @@ fn skip_rest(
 
 /// Whether a key is too long, which is counted.
 fn is_too_long(key: &[u8], turn: &Turn<'_>) -> bool {
-    let is_too_long = key.len() > KEY_BYTES_MAX;
+    let is_too_long = key.len() > turn.shared.memcached.key_bytes_max;
     if is_too_long {
         turn.counters.long_keys.add(1);
     }

@@ -47,7 +47,7 @@ use clients::{Client, Clients};
 pub(crate) use cluster::Cluster;
 use lookups::{GET, Lookups, Reader, Shape};
 use reply::Version;
-use request::{Args, Bad, Parsed};
+use request::{Args, Bad, Bounds, Parsed};
 use scan::Walk;
 pub(crate) use seen::contains;
 pub(crate) use shared::Resp;
@@ -60,6 +60,8 @@ pub(crate) use waiting::{Ask, answer_late};
 pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"-ERR max number of clients reached\r\n";
 /// The version told to clients: some choose their commands by it.
 const REDIS_VERSION: &str = "7.4.0";
+/// Length of a line, by default.
+const LINE_BYTES_MAX: usize = 64 << 10;
 /// Largest size of a request, in bytes.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a request on top of the largest item.
@@ -188,6 +190,17 @@ impl Session {
     /// Largest size of the next request.
     fn request_bytes_max(&self, turn: &Turn<'_>) -> usize {
         if self.pass.is_known() { request_bytes_max(turn) } else { acl::STRANGER_BYTES_MAX }
+    }
+
+    /// Limits of the next request.
+    #[inline]
+    fn bounds(&self, turn: &Turn<'_>) -> Bounds {
+        let limits = &turn.shared.settings.limits;
+        Bounds {
+            bytes: self.request_bytes_max(turn),
+            line: limits.line_bytes.unwrap_or(LINE_BYTES_MAX),
+            arguments: limits.arguments,
+        }
     }
 
     /// Whether further replies would be dropped.
@@ -339,7 +352,7 @@ fn request<'i>(
         lookups.push(key, at, Shape { is_tracked: session.reads_tracked(), ..GET }, turn);
         return (bytes, Flow::Go);
     }
-    let parsed = request::parse(rest, session.request_bytes_max(turn));
+    let parsed = request::parse(rest, session.bounds(turn));
     if let Parsed::Request(args, begin, bytes) = &parsed
         && session.looks_up()
         && args.get(0).eq_ignore_ascii_case(b"mget")
@@ -502,7 +515,7 @@ fn inline(session: &mut Session, line: &[u8], turn: &mut Turn<'_>) -> Flow {
     };
     // It is empty if the line has no words.
     if !request.is_empty()
-        && let Parsed::Request(args, ..) = request::parse(&request, usize::MAX)
+        && let Parsed::Request(args, ..) = request::parse(&request, Bounds::NONE)
     {
         // Closed as by Redis, so that a web page cannot make a browser send commands.
         let is_http = |word: &[u8]| args.get(0).eq_ignore_ascii_case(word);

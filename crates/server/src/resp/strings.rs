@@ -216,7 +216,7 @@ pub(super) fn mset(call: &mut Call<'_, '_>) -> Done {
 /// Writes all pairs, or none if one is too large. When memory runs out the pairs written before stay.
 fn write_pairs(call: &mut Call<'_, '_>) -> Done {
     for (key, value) in pairs(call) {
-        if key.len() > frazil_segment::KEY_BYTES_MAX {
+        if key.len() > call.turn.shared.items.key_bytes_max {
             return Err(write::refusal(StoreError::KeyTooLong, call.turn));
         }
         if call.turn.shared.items.is_too_large(key.len(), value.len()) {

@@ -4,7 +4,7 @@
 //! ([`turnstile`]), so all others see none or all of them.
 
 use super::cluster::CROSSES;
-use super::request::{self, Parsed};
+use super::request::{self, Bounds, Parsed};
 use super::table::{self, DENYOOM};
 use super::{Call, Done, Session, reply, seen, write};
 use crate::turnstile;
@@ -163,7 +163,7 @@ fn run(transaction: &Transaction, session: &mut Session, turn: &mut Turn<'_>) {
     let mut rest = &transaction.requests[..];
     let mut are_too_many = false;
     while !rest.is_empty()
-        && let Parsed::Request(args, _, bytes) = request::parse(rest, usize::MAX)
+        && let Parsed::Request(args, _, bytes) = request::parse(rest, Bounds::NONE)
     {
         super::run(session, &args, turn);
         if session.has_too_many_replies(turn) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use frazil_segment::{Attributes, Expect, Stored, Update};
+use frazil_segment::{Attributes, Stored, Update};
 
 use super::lookups::{self, Reader};
 use super::reply::{self, Version};
@@ -126,8 +126,7 @@ fn get(key: &[u8], lease: &Lease, turn: &mut Turn<'_>) -> Done {
         });
         let Some((seen, _)) = updated.map_err(|error| write::refusal(error, turn))? else {
             let attributes = Attributes { flags: 0, marks: WON, lifetime: Some(lease.time) };
-            // There is no value yet, so no wait ends.
-            let made = shared.items.store.write(key, b"", attributes, Expect::Nothing);
+            let made = shared.items.reserve(key, attributes);
             if made.map_err(|error| write::refusal(error, turn))?.0 == Stored::Stored {
                 win(key, None, lease, turn);
                 return Ok(());

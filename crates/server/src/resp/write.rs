@@ -141,7 +141,8 @@ pub(super) fn refusal(error: StoreError, turn: &Turn<'_>) -> Problem {
     match error {
         StoreError::KeyTooLong => {
             counters.long_keys.add(1);
-            "ERR the key is longer than 255 bytes".into()
+            let most = turn.shared.items.key_bytes_max;
+            format!("ERR the key is longer than {most} bytes").into()
         }
         StoreError::TooLarge => {
             counters.too_large.add(1);
