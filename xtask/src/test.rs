@@ -25,8 +25,18 @@ pub(crate) const LONG: &str = "FRAZIL_LONG";
 /// The store of the server's tests: `segment` or `objects`.
 const STORE: &str = "FRAZIL_TEST_STORE";
 /// The server's tests that run with either store.
-const SERVER: [&str; 8] =
-    ["--test", "memcached", "--test", "resp", "--test", "ending", "--test", "memory"];
+const SERVER: [&str; 10] = [
+    "--test",
+    "memcached",
+    "--test",
+    "resp",
+    "--test",
+    "ending",
+    "--test",
+    "memory",
+    "--test",
+    "limits",
+];
 
 /// The longest tests, which a quick run omits, by a part of their names.
 const LONG_TESTS: [&str; 36] = [

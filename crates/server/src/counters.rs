@@ -42,6 +42,10 @@ counters! {
     cas_hits, cas_misses, cas_badval,
     /// Requests refused for the size of a value; for lack of memory.
     too_large, no_memory,
+    /// Refused for a limit: lines, keys, requests with too many arguments, requests, transactions, watched keys.
+    long_lines, long_keys, many_arguments, large_requests, large_transactions, many_watched,
+    /// Turns that ended before the input did: for the number of requests; for the bytes of their replies.
+    full_pipelines, full_replies,
     auths, auth_errors,
     /// Requests refused because the user lacks the right.
     denied,

@@ -61,6 +61,7 @@ impl<'i, S: Copy> Gathered<'i, S> {
         for at in 0..std::mem::take(&mut self.count) {
             if turn.out.len() >= turn.out_max || turn.waits.is_full() {
                 self.stopped = Some((self.places[at], self.shapes[at]));
+                turn.counters.full_replies.add((turn.out.len() >= turn.out_max).into());
                 return;
             }
             each(self.keys[at], self.shapes[at], turn);
@@ -133,6 +134,9 @@ impl<'i, S: Copy> Gathered<'i, S> {
             }
             hits += u64::from(entry.is_some());
         });
+        if stopped.is_some() && turn.out.len() >= turn.out_max {
+            turn.counters.full_replies.add(1);
+        }
         let answered = stopped.unwrap_or(count) as u64;
         self.stopped = stopped.map(|at| (self.places[at], self.shapes[at]));
         turn.counters.gets.add(answered);

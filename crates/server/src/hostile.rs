@@ -13,6 +13,7 @@ use mio::net::UnixStream;
 use mio::{Poll, Waker};
 
 use crate::counters::Counters;
+use crate::hot::HotKeys;
 use crate::http::{BaseUrl, HttpOrigin};
 use crate::items::Items;
 use crate::listen::{Address, Stream};
@@ -148,8 +149,9 @@ fn server(speaks: Speaks, outside: &Outside) -> (Shared, Option<Orders>) {
         items,
         access: None,
         tls: None,
-        memcached: Memcached::new(&settings.options).expect("no users"),
+        memcached: Memcached::new(&settings).expect("no users"),
         resp: Resp::new(&settings, None),
+        hot: HotKeys::new(1),
         http: http_cache(&settings, shares, &wakers).expect("a cache"),
         turnstile: Turnstile::new(1),
         fetches,

@@ -28,6 +28,7 @@ pub(crate) struct Items {
     pub(crate) tracking: Arc<Tracking>,
     pub(crate) clock: Clock,
     item_bytes_max: usize,
+    pub(crate) key_bytes_max: usize,
     /// When all entries are to be flushed.
     flush_ms: AtomicU64,
 }
@@ -45,6 +46,7 @@ impl Items {
             tracking: Arc::new(Tracking::new(shares.tracked_bytes)),
             clock,
             item_bytes_max: shares.item_bytes,
+            key_bytes_max: settings.limits.key_bytes,
             flush_ms: AtomicU64::new(NEVER),
         })
     }
@@ -52,6 +54,20 @@ impl Items {
     /// Whether a value is too large for the store, known before it arrives.
     pub(crate) fn is_too_large(&self, key_bytes: usize, value_bytes: usize) -> bool {
         key_bytes + value_bytes > self.item_bytes_max
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<(), StoreError> {
+        if key.len() > self.key_bytes_max { Err(StoreError::KeyTooLong) } else { Ok(()) }
+    }
+
+    /// Makes an entry for a key that has none, and whose value a client is to bring. There is no value yet, so no wait ends.
+    pub(crate) fn reserve(
+        &self,
+        key: &[u8],
+        attributes: Attributes,
+    ) -> Result<(Stored, u64), StoreError> {
+        self.check_key(key)?;
+        self.store.write(key, b"", attributes, Expect::Nothing)
     }
 
     /// Writes for a client, as [`frazil_segment::Store::write`].
@@ -62,6 +78,7 @@ impl Items {
         attributes: Attributes,
         expect: Expect,
     ) -> Result<(Stored, u64), StoreError> {
+        self.check_key(key)?;
         let written = self.store.write(key, value, attributes, expect);
         // A refused write may have removed the old entry.
         if !matches!(written, Ok((Stored::NotStored | Stored::Exists | Stored::NotFound, _))) {
@@ -86,7 +103,8 @@ impl Items {
         value: &[u8],
         attributes: Attributes,
     ) -> Result<(Stored, u64), StoreError> {
-        let stored = self.store.write(key, value, attributes, Expect::Nothing);
+        let write = || self.store.write(key, value, attributes, Expect::Nothing);
+        let stored = self.check_key(key).and_then(|()| write());
         // As in `Flights::written`, which is not called: the waiters wait for this very value.
         fence(SeqCst);
         self.changed(key, matches!(stored, Ok((Stored::Stored, _))));

@@ -28,6 +28,7 @@ mod gather;
 mod handle;
 #[cfg(feature = "hostile")]
 pub mod hostile;
+mod hot;
 mod http;
 mod items;
 mod listen;
@@ -71,7 +72,10 @@ pub use origin::{Origin, OriginUrl};
 pub use passed::Passed;
 pub use recording::{Recordable, Recording};
 pub use server::{Server, StartError};
-pub use settings::{ITEM_BYTES_MAX, Limits, MEMORY_BYTES_MIN, Settings};
+pub use settings::{
+    ARGUMENTS, ITEM_BYTES_MAX, KEY_BYTES, LINE_BYTES, Limits, MEMORY_BYTES_MIN, REPLY_BYTES,
+    Settings,
+};
 pub use store::{StoreBuildError, StoreKind};
 pub use tls::TlsFiles;
 pub use user::{SwitchUserError, switch_user};

@@ -10,10 +10,14 @@ use crate::http::HttpCounts;
 use crate::origin::FetchCounts;
 use crate::server::Shared;
 
+/// The family of counts by limit.
+const LIMITED: &str = "frazil_server_limited_total";
+
 /// The current page. It reads all segments of the store.
 pub(crate) fn page(shared: &Shared) -> String {
     let mut page = shared.items.store.metrics();
-    let mut counters = counters(&shared.counts());
+    let counts = shared.counts();
+    let mut counters = counters(&counts);
     counters.extend(shared.fetches.iter().flat_map(|fetches| fetch_counters(&fetches.counts)));
     counters.extend(shared.http.iter().flat_map(|http| http_counters(&http.counts)));
     let counters = counters.into_iter().map(|(name, help, value)| (name, help, "counter", value));
@@ -47,6 +51,12 @@ pub(crate) fn page(shared: &Shared) -> String {
     for (name, help, kind, value) in counters.chain(gauges) {
         // Writing to a string cannot fail.
         let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
+    }
+    let (name, help) =
+        (LIMITED, "Requests refused, connections closed and turns cut short, by limit.");
+    let _ = write!(page, "# HELP {name} {help}\n# TYPE {name} counter\n");
+    for (limit, value) in limited(&counts) {
+        let _ = writeln!(page, "{name}{{limit=\"{limit}\"}} {value}");
     }
     page
 }
@@ -82,9 +92,9 @@ fn http_counters(counts: &HttpCounts) -> [(&'static str, &'static str, u64); 4] 
 }
 
 macro_rules! named {
-    ($counts:ident, $($field:ident $name:literal $help:literal),* $(,)?) => {{
+    ($counts:ident, [$($limited:ident),* $(,)?], $($field:ident $name:literal $help:literal),* $(,)?) => {{
         // Without `..`, so that a new count without a name here does not compile.
-        let Counts { $($field),* } = *$counts;
+        let Counts { $($field,)* $($limited: _),* } = *$counts;
         vec![$((concat!("frazil_server_", $name), $help, $field)),*]
     }};
 }
@@ -93,6 +103,9 @@ macro_rules! named {
 #[rustfmt::skip]
 fn counters(counts: &Counts) -> Vec<(&'static str, &'static str, u64)> {
     named!(counts,
+        // Those of `limited`.
+        [rejected, idle_kicks, slow_kicks, full_kicks, long_lines, long_keys, too_large, many_arguments, large_requests,
+         large_transactions, many_watched, full_pipelines, full_replies, refused_waits, refused_fetches],
         gets "gets_total" "Keys looked up.",
         get_hits "get_hits_total" "Keys that were found.",
         get_misses "get_misses_total" "Keys that were not found.",
@@ -111,23 +124,16 @@ fn counters(counts: &Counts) -> Vec<(&'static str, &'static str, u64)> {
         cas_hits "cas_hits_total" "Values stored because the number for cas was right.",
         cas_misses "cas_misses_total" "Values not stored because the key was not there.",
         cas_badval "cas_mismatches_total" "Values not stored because the number for cas was another.",
-        too_large "too_large_total" "Values refused for their size.",
         no_memory "no_memory_total" "Values refused for want of memory.",
         auths "authentications_total" "Clients that gave a name and a password.",
         auth_errors "authentication_errors_total" "Those that were refused.",
         denied "denied_total" "Requests that their user may not make.",
         connections "accepted_total" "Connections accepted.",
-        rejected "rejected_total" "Connections refused for their number.",
         binary "binary_closed_total" "Connections closed because they speak memcached's binary protocol.",
         handshakes "tls_handshakes_total" "Handshakes of TLS that were made.",
         tls_errors "tls_errors_total" "Connections closed for a handshake that failed, or what was not TLS.",
-        idle_kicks "idle_closed_total" "Connections closed that sent no request for too long.",
-        slow_kicks "slow_closed_total" "Connections closed whose request or replies took too long.",
-        full_kicks "full_closed_total" "Connections closed for the memory they held.",
         waits "waits_total" "Requests that waited for a value.",
         late_waits "late_waits_total" "Those whose time was over.",
-        refused_waits "refused_waits_total" "Requests that did not wait, because too many do.",
-        refused_fetches "refused_fetches_total" "Fetches not begun, because too many are under way.",
         http_requests "http_requests_total" "Requests of HTTP.",
         http_hits "http_hits_total" "Those answered with what is stored.",
         http_stale "http_stale_total" "Those answered with what is stale, while it is fetched anew.",
@@ -137,4 +143,26 @@ fn counters(counts: &Counts) -> Vec<(&'static str, &'static str, u64)> {
         bytes_written "written_bytes_total" "Bytes sent to clients.",
         yields "yields_total" "Turns in which a connection had more to do than fits into one.",
     )
+}
+
+/// The limit of each count, and the count.
+#[rustfmt::skip]
+fn limited(counts: &Counts) -> [(&'static str, u64); 15] {
+    [
+        ("connections", counts.rejected),
+        ("idle", counts.idle_kicks),
+        ("request_time", counts.slow_kicks),
+        ("memory", counts.full_kicks),
+        ("line", counts.long_lines),
+        ("key", counts.long_keys),
+        ("item", counts.too_large),
+        ("arguments", counts.many_arguments),
+        ("request", counts.large_requests),
+        ("transaction", counts.large_transactions),
+        ("watched", counts.many_watched),
+        ("pipeline", counts.full_pipelines),
+        ("replies", counts.full_replies),
+        ("waiters", counts.refused_waits),
+        ("fetches", counts.refused_fetches),
+    ]
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::JoinHandle;
@@ -15,6 +16,7 @@ use crate::admin::{self, Admin};
 use crate::cluster::ClusterMapError;
 use crate::counters::{Counters, Counts};
 use crate::handle::Handle;
+use crate::hot::HotKeys;
 use crate::http::Http;
 use crate::items::Items;
 use crate::listen::{Address, Listener};
@@ -69,6 +71,8 @@ pub enum StartError {
     TooLittleMemory,
     /// The number of threads is zero.
     NoThreads,
+    /// A limit has an impossible value: its name, and the possible values.
+    Limit(&'static str, RangeInclusive<usize>),
     /// The store could not be created.
     Store(StoreBuildError),
     /// The cache for HTTP could not be created with this policy.
@@ -94,6 +98,9 @@ impl fmt::Display for StartError {
                 write!(f, "expected a memory of at least {} MiB", MEMORY_BYTES_MIN >> 20)
             }
             StartError::NoThreads => f.write_str("expected at least one thread"),
+            StartError::Limit(name, possible) => {
+                write!(f, "{name}: expected {} to {}", possible.start(), possible.end())
+            }
             StartError::Store(error) => write!(f, "the store cannot be created: {error}"),
             StartError::Cache(error) => write!(f, "the cache for HTTP cannot be created: {error}"),
             StartError::Listen(address, error) => write!(f, "cannot listen on {address}: {error}"),
@@ -124,6 +131,7 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Tls>,
     pub(crate) memcached: Memcached,
     pub(crate) resp: Resp,
+    pub(crate) hot: HotKeys,
     /// The cache for HTTP, if it is served.
     pub(crate) http: Option<Http>,
     pub(crate) turnstile: Turnstile,
@@ -183,7 +191,7 @@ impl Server {
             process::part_large_blocks();
         }
         let shares = Shares::of(&settings);
-        let memcached = Memcached::new(&settings.options).map_err(StartError::Users)?;
+        let memcached = Memcached::new(&settings).map_err(StartError::Users)?;
         let access = settings.users.as_deref().map(Access::new).transpose();
         let access = access.map_err(StartError::Users)?;
         let tls = settings.tls.as_ref().map(Tls::new).transpose().map_err(StartError::Tls)?;
@@ -211,6 +219,7 @@ impl Server {
             tls,
             memcached,
             resp: Resp::new(&settings, cluster),
+            hot: HotKeys::new(settings.threads),
             http: http_cache(&settings, shares, &wakers)?,
             turnstile: Turnstile::new(if settings.speaks_resp() { writers } else { 1 }),
             fetches,
@@ -386,6 +395,9 @@ pub(crate) fn check(settings: &Settings) -> Result<(), StartError> {
     }
     if settings.threads == 0 {
         return Err(StartError::NoThreads);
+    }
+    if let Some((name, possible)) = settings.limits.impossible() {
+        return Err(StartError::Limit(name, possible));
     }
     let wanted = files_wanted(settings);
     match getrlimit(Resource::Nofile).maximum.filter(|&most| most < wanted) {

@@ -1,5 +1,6 @@
 //! Settings of a server.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 use frazil::Policy;
@@ -18,6 +19,15 @@ use crate::tls::{SESSION_BYTES, TlsFiles};
 pub const MEMORY_BYTES_MIN: usize = 2 << 20;
 /// Largest item, with its key and its head in a segment.
 pub const ITEM_BYTES_MAX: usize = 1 << 20;
+
+/// Possible values of [`Limits::line_bytes`].
+pub const LINE_BYTES: RangeInclusive<usize> = 1024..=64 << 10;
+/// Possible values of [`Limits::key_bytes`].
+pub const KEY_BYTES: RangeInclusive<usize> = 16..=frazil_segment::KEY_BYTES_MAX;
+/// Possible values of [`Limits::arguments`].
+pub const ARGUMENTS: RangeInclusive<usize> = 16..=1 << 20;
+/// Possible values of [`Limits::reply_bytes`].
+pub const REPLY_BYTES: RangeInclusive<usize> = 4096..=1 << 20;
 
 /// Settings of a [`Server`](crate::Server).
 #[derive(Clone, Debug)]
@@ -106,11 +116,11 @@ impl Settings {
         Shares::of(self).item_bytes
     }
 
-    /// Checks the memory, the threads and the limit of open files, as [`Server::start`](crate::Server::start) does first.
+    /// Checks the memory, the threads, the limits and those of open files, as [`Server::start`](crate::Server::start) does first.
     ///
     /// # Errors
     ///
-    /// One of them is not enough.
+    /// One of them is not enough, or not possible.
     pub fn check(&self) -> Result<(), StartError> {
         server::check(self)
     }
@@ -140,6 +150,17 @@ pub struct Limits {
     /// what fits into a segment. The value given is possible if the capacity holds twelve such items. The maximum is
     /// [`ITEM_BYTES_MAX`].
     pub item_bytes: Option<usize>,
+    /// Bytes of a line without its end, in [`LINE_BYTES`]. A longer one closes the connection, except for memcached's `get`
+    /// and `gets`. `None`: 2 KiB in memcached's protocol, 64 KiB in RESP.
+    pub line_bytes: Option<usize>,
+    /// Bytes of a key, in [`KEY_BYTES`], and at most 250 in memcached's protocol. A longer one is refused.
+    pub key_bytes: usize,
+    /// Arguments of a request of RESP with its command, in [`ARGUMENTS`]. More close the connection. A meta request of
+    /// memcached has 19 at most.
+    pub arguments: usize,
+    /// Bytes of unread replies of a connection, besides one value, in [`REPLY_BYTES`]. Its next requests are served when they
+    /// are sent.
+    pub reply_bytes: usize,
     /// Seconds without a request after which a connection is closed; 0: never.
     pub idle_seconds: u64,
     /// Seconds for a request to arrive, after which its connection is closed; 0: no limit.
@@ -159,12 +180,32 @@ impl Default for Limits {
         Limits {
             connections: 1024,
             item_bytes: None,
+            line_bytes: None,
+            key_bytes: *KEY_BYTES.end(),
+            arguments: *ARGUMENTS.end(),
+            reply_bytes: 256 << 10,
             idle_seconds: 0,
             request_seconds: 0,
             turn_requests: 0,
             backlog: 1024,
             waiters: 1 << 16,
         }
+    }
+}
+
+impl Limits {
+    /// The first limit with a value that is not possible: its name, and the possible values.
+    pub(crate) fn impossible(&self) -> Option<(&'static str, RangeInclusive<usize>)> {
+        let line = self.line_bytes.unwrap_or(*LINE_BYTES.start());
+        [
+            ("bytes of a line", line, LINE_BYTES),
+            ("bytes of a key", self.key_bytes, KEY_BYTES),
+            ("arguments", self.arguments, ARGUMENTS),
+            ("bytes of unread replies", self.reply_bytes, REPLY_BYTES),
+        ]
+        .into_iter()
+        .find(|(_, value, possible)| !possible.contains(value))
+        .map(|(name, _, possible)| (name, possible))
     }
 }
 

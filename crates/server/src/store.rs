@@ -54,6 +54,32 @@ impl fmt::Display for StoreBuildError {
 
 impl std::error::Error for StoreBuildError {}
 
+/// Cursors of a scan with the same bits in some places.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CursorRange {
+    /// The bits that differ.
+    pub(crate) differ: u64,
+    /// The others.
+    pub(crate) bits: u64,
+}
+
+impl CursorRange {
+    pub(crate) const ALL: CursorRange = CursorRange { differ: u64::MAX, bits: 0 };
+
+    pub(crate) fn first(self) -> u64 {
+        self.bits
+    }
+
+    pub(crate) fn has(self, cursor: u64) -> bool {
+        cursor & !self.differ == self.bits
+    }
+
+    /// One of them, for random bits.
+    pub(crate) fn at_random(self, random: u64) -> u64 {
+        random & self.differ | self.bits
+    }
+}
+
 /// The answer to a write whose condition is not met.
 pub(crate) fn refusal(expect: Expect, present: Option<u64>) -> Option<Stored> {
     match (expect, present) {
@@ -295,12 +321,17 @@ impl Store {
         either!(self.scan_with(cursor, each))
     }
 
-    /// A cursor of some entries at random, for random bits.
-    pub(crate) fn random_cursor(&self, random: u64) -> u64 {
-        match &self.kind {
-            Kind::Segments(segments) => segments.random_cursor(random),
-            Kind::Objects(_) => random,
-        }
+    /// The cursors of the scan, in ranges that lie in one place each, for random bits: a range is the first with a probability
+    /// in proportion to its items.
+    pub(crate) fn ranges_at_random(&self, random: u64) -> impl Iterator<Item = CursorRange> {
+        let (first, second) = match &self.kind {
+            Kind::Segments(segments) => {
+                let (first, second) = segments.ranges_at_random(random);
+                (first, Some(second))
+            }
+            Kind::Objects(_) => (CursorRange::ALL, None),
+        };
+        std::iter::once(first).chain(second)
     }
 
     pub(crate) fn live_items(&self) -> u64 {

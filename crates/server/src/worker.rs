@@ -30,7 +30,7 @@ pub(crate) const WAKE: Token = Token(usize::MAX);
 
 /// Bytes read from a connection before the next has its turn.
 pub(crate) const READ_BYTES: usize = 64 << 10;
-/// Replies of one connection in a wake-up. The rest is served in the next.
+/// Replies of late requests that are collected before they are sent.
 pub(crate) const REPLY_BYTES: usize = 256 << 10;
 /// Bytes of entries rewritten for a connection in a wake-up, besides one entry.
 pub(crate) const WORK_BYTES: usize = 1 << 20;
@@ -81,7 +81,7 @@ impl<'a> Turn<'a> {
         Turn {
             shared,
             counters: &shared.counters[thread],
-            out_max: out.len() + REPLY_BYTES,
+            out_max: out.len() + shared.settings.limits.reply_bytes,
             out,
             scratch,
             work_left: WORK_BYTES,
@@ -96,13 +96,27 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Counts one more request. False: the turn is full, and the next one serves it.
-    pub(crate) fn begins_request(&mut self) -> bool {
+    /// Counts one more request, at the beginning of `rest`. False: the turn is full, and the next one serves it.
+    #[inline]
+    pub(crate) fn begins_request(&mut self, rest: &[u8]) -> bool {
         if self.out.len() >= self.out_max || self.work_left == 0 || self.requests_left == 0 {
+            if !rest.is_empty() {
+                self.count_full();
+            }
             return false;
         }
         self.requests_left -= 1;
         true
+    }
+
+    /// Counts that the turn ends with requests left.
+    #[cold]
+    fn count_full(&self) {
+        if self.out.len() >= self.out_max {
+            self.counters.full_replies.add(1);
+        } else if self.requests_left == 0 {
+            self.counters.full_pipelines.add(1);
+        }
     }
 
     /// Counts work that is bounded by the length of neither the input nor the replies.
@@ -163,9 +177,9 @@ pub(crate) struct Worker {
     held_bytes: usize,
 }
 
-/// Replies of a connection that may still wait. Without any it is not served.
-fn room(connection: &Connection) -> usize {
-    connection.waits.as_ref().map_or(HOLES_MAX, |waits| waits.room(REPLY_BYTES))
+/// Replies of a connection that may still wait, besides `bytes_max` of those behind them. Without any it is not served.
+fn room(connection: &Connection, bytes_max: usize) -> usize {
+    connection.waits.as_ref().map_or(HOLES_MAX, |waits| waits.room(bytes_max))
 }
 
 impl Worker {
@@ -447,7 +461,9 @@ impl Worker {
                 true => Err(io::ErrorKind::ConnectionAborted.into()),
             };
         }
-        if room(connection) == 0 || connection.session.waits_for_verdict() {
+        if room(connection, self.shared.settings.limits.reply_bytes) == 0
+            || connection.session.waits_for_verdict()
+        {
             return Ok(false);
         }
         if connection.has_more {
@@ -538,7 +554,7 @@ impl Worker {
         let begin = self.out.len();
         let input = arrived.map_or(&carry[..], |arrived| &self.input[..arrived]);
         self.added.place.slot = slot as u32;
-        self.added.room = room(connection);
+        self.added.room = room(connection, self.shared.settings.limits.reply_bytes);
         let (number, now_ms, scratch) = (self.number, self.now_ms, &mut self.scratch);
         let mut turn =
             Turn::begin(&self.shared, number, now_ms, &mut self.out, scratch, &mut self.added);

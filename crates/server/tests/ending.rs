@@ -319,14 +319,14 @@ fn operators_see_waits_and_fetches_as_clients_do() {
     let ended = [
         "waits_total 4",
         "late_waits_total 1",
-        "refused_waits_total 0",
+        "limited_total{limit=\"waiters\"} 0",
         "waiters 0",
         "flights 1",
         "fetches_total 1",
         "fetches_failed_total 0",
         "fetches_absent_total 1",
         "fetches_uncacheable_total 0",
-        "refused_fetches_total 0",
+        "limited_total{limit=\"fetches\"} 0",
     ];
     let ended: Vec<String> = lines(&ended);
     until_page(admin, &ended.iter().map(String::as_str).collect::<Vec<_>>());

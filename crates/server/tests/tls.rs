@@ -261,7 +261,10 @@ fn failed_handshakes_are_closed_and_counted() {
     socket::rest(&mut silent);
     socket::rest(&mut slow);
     assert!(began.elapsed() > Duration::from_secs(1));
-    assert_eq!(metric(&server, 1, &config, "frazil_server_slow_closed_total"), 2);
+    assert_eq!(
+        metric(&server, 1, &config, "frazil_server_limited_total{limit=\"request_time\"}"),
+        2
+    );
     // A malformed record after the handshake.
     let mut client = connect(address(&server, 0), &config);
     expect(&mut client, b"mn\r\n", b"MN\r\n");

@@ -8,14 +8,16 @@ mod record;
 
 use std::error::Error as _;
 use std::io::{self, Read as _};
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use frazil_server::{
-    Address, BaseUrl, ClusterMap, Handle, HttpOrigin, Limits, Origin, OriginUrl, Passed, Policy,
-    RestoreError, Server, Settings, StartError, StoreKind, TlsFiles, users_need_passwords,
+    ARGUMENTS, Address, BaseUrl, ClusterMap, Handle, HttpOrigin, KEY_BYTES, LINE_BYTES, Limits,
+    Origin, OriginUrl, Passed, Policy, REPLY_BYTES, RestoreError, Server, Settings, StartError,
+    StoreKind, TlsFiles, users_need_passwords,
 };
 use frazil_simulator::parse_bytes;
 use signal_hook::consts::{SIGHUP, TERM_SIGNALS};
@@ -70,6 +72,22 @@ pub(crate) struct Args {
     /// 128 KiB with 16 MiB
     #[arg(long, value_name = "SIZE", value_parser = memory)]
     item_max: Option<usize>,
+    /// Longest line without its end, 1 to 64 KiB; a longer one closes the connection, except for memcached's `get` and `gets`
+    /// [default: 2KiB in memcached's protocol, 64KiB in RESP]
+    #[arg(long, value_name = "SIZE", value_parser = |text: &str| within(text, &LINE_BYTES))]
+    line_max: Option<usize>,
+    /// Longest key in bytes, 16 to 255, and at most 250 in memcached's protocol; requests with a longer one are refused
+    #[arg(long, value_name = "BYTES", default_value = "255", value_parser = |text: &str| within(text, &KEY_BYTES))]
+    key_max: usize,
+    /// Arguments of a request of RESP with its command, 16 to 1048576; more close the connection
+    #[arg(long, value_name = "N", default_value = "1048576", value_parser = |text: &str| within(text, &ARGUMENTS))]
+    arguments_max: usize,
+    /// Requests of a connection that are served before the next has its turn; 0: all that have arrived, up to 64 KiB
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pipeline_max: usize,
+    /// Unread replies of a connection, 4 KiB to 1 MiB, and one value more; its next requests wait until they are sent
+    #[arg(long, value_name = "SIZE", default_value = "256KiB", value_parser = |text: &str| within(text, &REPLY_BYTES))]
+    replies_max: usize,
     /// Open connections; further ones are refused [default: 1024, or what the limit of open files allows]
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
@@ -190,7 +208,29 @@ fn memory(text: &str) -> Result<usize, String> {
     usize::try_from(bytes).map_err(|_| "more than this machine can address".into())
 }
 
+/// Such a number, if it is in a range.
+fn within(text: &str, possible: &RangeInclusive<usize>) -> Result<usize, String> {
+    let number = memory(text).ok().filter(|number| possible.contains(number));
+    number.ok_or_else(|| format!("expected {} to {}", possible.start(), possible.end()))
+}
+
 impl Args {
+    fn limits(&self) -> Limits {
+        Limits {
+            connections: self.connections.unwrap_or(Limits::default().connections),
+            idle_seconds: self.idle_timeout,
+            request_seconds: self.request_timeout,
+            waiters: self.waiters,
+            item_bytes: self.item_max,
+            line_bytes: self.line_max,
+            key_bytes: self.key_max,
+            arguments: self.arguments_max,
+            turn_requests: self.pipeline_max,
+            reply_bytes: self.replies_max,
+            ..Limits::default()
+        }
+    }
+
     /// The settings of the server.
     fn settings(&self, passed: Passed) -> Result<Settings, Failure> {
         let [memcached, resp, http, _] =
@@ -215,14 +255,7 @@ impl Args {
             },
             policy: self.policy.unwrap_or_default(),
             restores: self.snapshot.is_some(),
-            limits: Limits {
-                connections: self.connections.unwrap_or(Limits::default().connections),
-                idle_seconds: self.idle_timeout,
-                request_seconds: self.request_timeout,
-                waiters: self.waiters,
-                item_bytes: self.item_max,
-                ..Limits::default()
-            },
+            limits: self.limits(),
             users: self.users.clone(),
             tls: self.tls(),
             cluster: self.cluster.as_deref().map(cluster).transpose()?,

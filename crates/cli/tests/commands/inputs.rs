@@ -26,11 +26,13 @@ const SKIP: &str = "trace info FILE --skip-bad-rows";
 const COLUMNS: &str = "trace info FILE --columns id=2,size=3";
 
 /// Commands that need no file.
-const WITHOUT_FILE: [&str; 14] = [
+const WITHOUT_FILE: [&str; 16] = [
     "serve --resp 127.0.0.1:0 --check --memory 64MB",
     "serve --resp 127.0.0.1:0 --check --memory 1e8",
     "serve --resp 127.0.0.1:0 --check --memory 12XB",
     "serve --resp 127.0.0.1:0 --check --item-max 1.5",
+    "serve --resp 127.0.0.1:0 --check --key-max 256",
+    "serve --resp 127.0.0.1:0 --check --line-max 1MiB",
     "serve --resp 127.0.0.1:0 --memory 1MiB",
     "serve --resp localhost --check",
     "serve --resp 127.0.0.1:http --check",

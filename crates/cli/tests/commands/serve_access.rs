@@ -143,7 +143,8 @@ fn settings_are_in_a_file_and_the_command_line_goes_before() {
     let folder = Folder::new("serve-config");
     let text = "memcached = ['127.0.0.1:0', 'unix:a.sock']\nmemory = '32MiB'\nthreads = 2\n
                 insecure = true\nsnapshot = 'items'\nhttp = ['127.0.0.1:0']\nstore = 'objects'\n
-                policy = 'lru'\nitem-max = '64KiB'\npurge-token-file = 'token'\n
+                policy = 'lru'\nitem-max = '64KiB'\nline-max = '4KiB'\nkey-max = 64\n
+                arguments-max = 100\npipeline-max = 20\nreplies-max = '64KiB'\npurge-token-file = 'token'\n
                 origin = ['http://127.0.0.1:1', 'http://127.0.0.1:1/{key}']\n";
     folder.write("token", "secret\n");
     let file = folder.write("serve.toml", text);
@@ -162,6 +163,11 @@ fn settings_are_in_a_file_and_the_command_line_goes_before() {
         "policy = \"lru\"".to_owned(),
         "store = \"objects\"".to_owned(),
         "item-max = \"64KiB\"".to_owned(),
+        "line-max = \"4KiB\"".to_owned(),
+        "key-max = 64".to_owned(),
+        "arguments-max = 100".to_owned(),
+        "pipeline-max = 20".to_owned(),
+        "replies-max = \"64KiB\"".to_owned(),
         format!("purge-token-file = \"{place}/token\""),
         "memory = \"32MiB\"".to_owned(),
         "insecure = true".to_owned(),
@@ -201,6 +207,8 @@ fn a_file_of_settings_that_makes_no_sense_is_refused() {
         ("insecure = 'yes'", "`insecure`: expected true or false"),
         ("snapshot = 1", "`snapshot`: expected text in quotes"),
         ("memory = '1 gig'", "64MiB"),
+        ("key-max = 8", "expected 16 to 255"),
+        ("replies-max = '2MiB'", "expected 4096 to 1048576"),
         ("threads = [1, 2]", "`threads`"),
         ("resp = '127.0.0.1:0'\norigin-timeout = 3", "--origin"),
         ("threads = 1\nresp = ", "line 2"),

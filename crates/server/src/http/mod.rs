@@ -113,7 +113,9 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
             // A request that waits is the last, and not yet answered.
             Sent::All if session.closes && !session.waits() => Next::Close,
             Sent::All => {
-                if !matches!(session.state, State::Waits(_)) && !turn.begins_request() {
+                if !matches!(session.state, State::Waits(_))
+                    && !turn.begins_request(&input[consumed..])
+                {
                     return Served { consumed, next: Next::Send };
                 }
                 match step(session, &input[consumed..], turn) {

@@ -57,7 +57,8 @@ impl Users {
 /// Serves a request of a connection that has not logged in.
 pub(super) fn request(session: &mut Session, rest: &[u8], turn: &mut Turn<'_>) -> (usize, Flow) {
     let Some((line, bytes)) = line(rest) else {
-        let flow = if rest.len() > super::LINE_BYTES_MAX {
+        let flow = if rest.len() > turn.shared.memcached.line_bytes_max {
+            turn.counters.long_lines.add(1);
             Flow::Close
         } else {
             Flow::Read(rest.len() + 1)

@@ -1,10 +1,12 @@
 //! Batched look-ups ([`Gathered`]), and their replies.
 
 use frazil_segment::Entry;
+use parking_lot::MutexGuard;
 
 use super::waiting::Ask;
 use super::{KEY_BYTES_MAX, number, operate, push_number, split};
 use crate::gather::Gathered;
+use crate::hot::Sketch;
 use crate::waits::{Missing, Part};
 use crate::worker::Turn;
 
@@ -110,7 +112,9 @@ impl<'i> Lookups<'i> {
             return self.flush_or_fetch(turn);
         }
         let cas = turn.shared.settings.options.cas;
+        let mut hot = turn.shared.hot.of(turn.thread, turn.now_ms);
         self.gathered.take(turn, |out, key, shape, entry| {
+            let begin = out.len();
             if let Some(entry) = entry {
                 let number = shape.cas.then_some(if cas { entry.cas } else { 0 });
                 answer(out, key, entry.flags, entry.value, number);
@@ -118,18 +122,22 @@ impl<'i> Lookups<'i> {
             if shape.ends {
                 out.extend_from_slice(b"END\r\n");
             }
+            note(&mut hot, key, shape, out.len() - begin);
         });
     }
 
     fn flush_or_fetch(&mut self, turn: &mut Turn<'_>) {
         let cas = turn.shared.settings.options.cas;
+        let mut hot = turn.shared.hot.of(turn.thread, turn.now_ms);
         let hit = |out: &mut Vec<u8>, key: &[u8], shape: Shape, entry: Option<&Entry<'_>>| {
-            let Some(entry) = entry else { return };
+            let Some(entry) = entry else { return note(&mut hot, key, shape, 0) };
+            let begin = out.len();
             let number = shape.cas.then_some(if cas { entry.cas } else { 0 });
             answer(out, key, entry.flags, entry.value, number);
             if shape.ends {
                 out.extend_from_slice(b"END\r\n");
             }
+            note(&mut hot, key, shape, out.len() - begin);
         };
         self.gathered.take_or_wait(turn, hit, |key, shape, at, turn| {
             if turn.fetch(key, at, 0, || Ask::Get(shape).into()) == Missing::Waits {
@@ -142,6 +150,18 @@ impl<'i> Lookups<'i> {
             let reply = std::mem::replace(turn.out, out);
             turn.waits.parts.push((at, Part::Bytes(reply)));
         });
+    }
+}
+
+/// Length of a look-up without its keys and the blanks before them: `get` and the end of its line.
+const GET_BYTES: usize = 5;
+
+/// Counts a key and its reply, while keys are counted.
+#[inline]
+fn note(hot: &mut Option<MutexGuard<'_, Sketch>>, key: &[u8], shape: Shape, reply_bytes: usize) {
+    if let Some(sketch) = hot {
+        let word = if shape.ends { GET_BYTES } else { 0 };
+        sketch.note(key, word + 1 + key.len() + reply_bytes);
     }
 }
 
@@ -164,6 +184,7 @@ pub(super) fn get_or_fetch(key: &[u8], shape: Shape, turn: &mut Turn<'_>) {
 /// Answers one key, changing its lifetime or counting its prefix.
 #[cold]
 fn singly(key: &[u8], shape: Shape, turn: &mut Turn<'_>) {
+    let begin = turn.out.len();
     let is_hit = match shape.touch {
         Some(time) => touch(key, shape, time, turn),
         None => look_up(key, shape, turn),
@@ -176,6 +197,8 @@ fn singly(key: &[u8], shape: Shape, turn: &mut Turn<'_>) {
     } else {
         get_or_fetch(key, shape, turn);
     }
+    let mut hot = turn.shared.hot.of(turn.thread, turn.now_ms);
+    note(&mut hot, key, shape, turn.out.len().saturating_sub(begin));
 }
 
 pub(super) fn end(shape: Shape, turn: &mut Turn<'_>) {

@@ -14,7 +14,8 @@ use super::operate::{self, BINARY, Count, Counted, Mode, STALE, Store, WON};
 use super::text::{NOT_A_NUMBER, refusal};
 use super::waiting::{self, Ask};
 use super::{
-    BAD_FORMAT, Flow, KEY_BYTES_MAX, Request, TOO_LARGE, base64, number, push_number, reply,
+    BAD_FORMAT, Flow, KEY_BYTES_MAX, Request, TOO_LARGE, base64, is_too_long, number, push_number,
+    reply,
 };
 use crate::items::{Items, rewrite};
 use crate::mail::Fetched;
@@ -225,7 +226,7 @@ pub(super) fn serve(request: &mut Request<'_, '_>, kind: u8, turn: &mut Turn<'_>
         reply(turn, if kind == b'e' { BAD_FORMAT } else { b"ERROR" });
         return Flow::Go;
     }
-    if tokens[1].len() > KEY_BYTES_MAX {
+    if is_too_long(tokens[1], turn) {
         reply(turn, BAD_FORMAT);
         return Flow::Go;
     }
@@ -240,6 +241,7 @@ pub(super) fn serve(request: &mut Request<'_, '_>, kind: u8, turn: &mut Turn<'_>
             b'g' => &b"CLIENT_ERROR options flags are too long"[..],
             _ => b"CLIENT_ERROR options flags too long",
         };
+        turn.counters.many_arguments.add(1);
         reply(turn, error);
         return Flow::Go;
     }
@@ -480,8 +482,7 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
                 let vivified = items.lifetime(vivify.into());
                 let (lifetime, _) = lifetime_after(meta, items, vivified, true);
                 let attributes = Attributes { flags: 0, marks: WON | binary, lifetime };
-                // There is no value yet, so no wait ends.
-                let made = items.store.write(meta.key, b"", attributes, Expect::Nothing);
+                let made = items.reserve(meta.key, attributes);
                 if let (Stored::Stored, cas) = made.map_err(refusal)? {
                     answer_made(meta, attributes, cas, turn);
                     hold_lease(meta, turn);

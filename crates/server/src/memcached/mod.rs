@@ -23,7 +23,9 @@ use memchr::memchr;
 use parking_lot::Mutex;
 
 use crate::access::{Pass, READ};
+use crate::hot::Sketch;
 use crate::server::Shared;
+use crate::settings::Settings;
 use crate::worker::{Next, Served, Turn};
 use auth::Users;
 use lookups::{Lookups, Shape};
@@ -32,7 +34,7 @@ pub(crate) use waiting::{Ask, answer_late, give_up, is_won, lease_left_ms};
 
 /// Length of a key.
 const KEY_BYTES_MAX: usize = 250;
-/// A longer line without its end is rejected, unless it is a look-up.
+/// By default, a longer line without its end is rejected, unless it is a look-up.
 const LINE_BYTES_MAX: usize = 2048;
 /// The first byte of the binary protocol, which is not supported.
 const BINARY_MAGIC: u8 = 0x80;
@@ -114,10 +116,13 @@ pub(crate) struct Memcached {
     /// Whether the first client of the binary protocol was noted.
     has_noted_binary: AtomicBool,
     stats: stats::Since,
+    line_bytes_max: usize,
+    key_bytes_max: usize,
 }
 
 impl Memcached {
-    pub(crate) fn new(options: &Options) -> io::Result<Memcached> {
+    pub(crate) fn new(settings: &Settings) -> io::Result<Memcached> {
+        let Settings { options, limits, .. } = settings;
         Ok(Memcached {
             users: options.users.as_deref().map(Users::read).transpose()?,
             verbosity: AtomicU32::new(options.shown.verbosity),
@@ -125,6 +130,8 @@ impl Memcached {
             detail: options.detail.into(),
             has_noted_binary: AtomicBool::new(false),
             stats: stats::Since::default(),
+            line_bytes_max: limits.line_bytes.unwrap_or(LINE_BYTES_MAX),
+            key_bytes_max: limits.key_bytes.min(KEY_BYTES_MAX),
         })
     }
 
@@ -193,10 +200,10 @@ pub(crate) fn serve(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) ->
     let mut lookups = Lookups::new();
     let mut at = 0;
     let next = loop {
-        if turn.waits.is_full() || !turn.begins_request() {
+        let rest = &input[at..];
+        if turn.waits.is_full() || !turn.begins_request(rest) {
             break Next::Send;
         }
-        let rest = &input[at..];
         if rest.is_empty() && !matches!(session.state, State::Dump(_)) {
             break Next::Read(1);
         }
@@ -273,7 +280,7 @@ fn command<'i>(
     if !turn.shared.settings.options.text {
         return (0, Flow::Close);
     }
-    let Some((line, bytes)) = line(rest) else { return without_end(session, rest) };
+    let Some((line, bytes)) = line(rest) else { return without_end(session, rest, lookups, turn) };
     if !session.pass.is_free() && auth::denies(&session.pass, line) {
         lookups.flush(turn);
         if !lookups.is_stopped() {
@@ -283,7 +290,7 @@ fn command<'i>(
     }
     // The most frequent request by far, recognized by one comparison.
     if let Some(key) = line.strip_prefix(b"get ")
-        && (1..=KEY_BYTES_MAX).contains(&key.len())
+        && (1..=turn.shared.memcached.key_bytes_max).contains(&key.len())
         && memchr(b' ', key).is_none()
     {
         lookups.push(key, at + 4, Shape { ends: true, ..Shape::new(false) }, turn);
@@ -308,14 +315,37 @@ fn command<'i>(
         return (0, Flow::Go);
     }
     let tokens = Tokens::of(line);
+    let begin = turn.out.len();
     let mut request = Request { session, tokens, rest, bytes };
     let flow = match tokens.command() {
         [b'm', kind] => meta::serve(&mut request, *kind, turn),
         _ => text::serve(&mut request, turn),
     };
-    match flow {
-        Flow::Read(wanted) => (0, Flow::Read(wanted)),
-        flow => (request.bytes, flow),
+    if let Flow::Read(wanted) = flow {
+        return (0, Flow::Read(wanted));
+    }
+    let bytes = request.bytes;
+    if let Some(mut hot) = turn.shared.hot.of(turn.thread, turn.now_ms) {
+        note_key(&mut hot, &tokens, bytes + turn.out.len().saturating_sub(begin));
+    }
+    (bytes, flow)
+}
+
+/// Counts the key of a request with these bytes, if it has one.
+fn note_key(hot: &mut Sketch, tokens: &Tokens<'_>, bytes: usize) {
+    let key = tokens.get(1);
+    let is_binary = match tokens.command() {
+        b"mg" | b"ms" | b"md" | b"ma" | b"me" => {
+            tokens.all().iter().skip(2).any(|flag| flag[0] == b'b')
+        }
+        b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" | b"delete" | b"incr"
+        | b"decr" | b"touch" => false,
+        _ => return,
+    };
+    let mut decoded = [0; KEY_BYTES_MAX];
+    let key = if is_binary { base64::decode(key, &mut decoded) } else { Some(key) };
+    if let Some(key) = key.filter(|key| (1..=KEY_BYTES_MAX).contains(&key.len())) {
+        hot.note(key, bytes);
     }
 }
 
@@ -333,23 +363,34 @@ fn refuse_binary(turn: &Turn<'_>) -> (usize, Flow) {
 }
 
 /// Handles a line without its end.
-fn without_end(session: &mut Session, rest: &[u8]) -> (usize, Flow) {
-    if rest.len() <= LINE_BYTES_MAX {
+fn without_end(
+    session: &mut Session,
+    rest: &[u8],
+    lookups: &mut Lookups<'_>,
+    turn: &mut Turn<'_>,
+) -> (usize, Flow) {
+    if rest.len() <= turn.shared.memcached.line_bytes_max {
         return (0, Flow::Read(rest.len() + 1));
     }
     let blanks = rest.iter().take_while(|&&byte| byte == b' ').count();
     let command = &rest[blanks..];
     let shape = if command.starts_with(b"get ") {
-        Shape::new(false)
+        Some(Shape::new(false))
     } else if command.starts_with(b"gets ") {
-        Shape::new(true)
+        Some(Shape::new(true))
     } else {
-        return (0, Flow::Close);
+        None
     };
     // The refusal of a client without the right to look up would have to wait for the end of the line.
-    if blanks > 100 || !session.pass.may(READ) {
+    let shape = shape.filter(|_| blanks <= 100 && session.pass.may(READ));
+    let Some(shape) = shape else {
+        lookups.flush(turn);
+        if lookups.is_stopped() {
+            return (0, Flow::Go);
+        }
+        turn.counters.long_lines.add(1);
         return (0, Flow::Close);
-    }
+    };
     // Keys are looked up as they arrive, so the line may have any length.
     session.state = State::Keys(shape);
     (blanks + if shape.cas { 5 } else { 4 }, Flow::Go)
@@ -365,9 +406,11 @@ fn keys_of_line<'i>(
     lookups: &mut Lookups<'i>,
     turn: &mut Turn<'_>,
 ) -> (usize, Flow) {
-    if split(&line[prefix..]).any(|(_, key)| key.len() > KEY_BYTES_MAX) {
+    let key_bytes_max = turn.shared.memcached.key_bytes_max;
+    if split(&line[prefix..]).any(|(_, key)| key.len() > key_bytes_max) {
         lookups.flush(turn);
         if !lookups.is_stopped() {
+            turn.counters.long_keys.add(1);
             reply(turn, BAD_FORMAT);
             session.state = State::Command;
         }
@@ -416,12 +459,12 @@ fn keys<'i>(
         return keys_of_line(session, shape, line, 0, (at, bytes), lookups, turn);
     }
     let whole = rest.iter().rposition(|&byte| byte == b' ').map_or(0, |last| last + 1);
+    let key_bytes_max = turn.shared.memcached.key_bytes_max;
     for (offset, key) in split(&rest[..whole]) {
-        if key.len() > KEY_BYTES_MAX {
+        if key.len() > key_bytes_max {
             return skip_rest(session, whole, BAD_FORMAT, lookups, turn);
         }
         if !session.pass.may_use(key) {
-            turn.counters.denied.add(1);
             return skip_rest(session, whole, auth::DENIED, lookups, turn);
         }
         lookups.push(key, at + offset, shape, turn);
@@ -429,7 +472,7 @@ fn keys<'i>(
             return (0, Flow::Go);
         }
     }
-    if rest.len() - whole > KEY_BYTES_MAX + 1 {
+    if rest.len() - whole > key_bytes_max + 1 {
         return skip_rest(session, whole, BAD_FORMAT, lookups, turn);
     }
     (whole, Flow::Read(rest.len() - whole + 1))
@@ -445,10 +488,22 @@ fn skip_rest(
 ) -> (usize, Flow) {
     lookups.flush(turn);
     if !lookups.is_stopped() {
+        let counters = turn.counters;
+        let counter = if error == BAD_FORMAT { &counters.long_keys } else { &counters.denied };
+        counter.add(1);
         reply(turn, error);
         session.state = State::SkipLine;
     }
     (consumed, Flow::Go)
+}
+
+/// Whether a key is too long, which is counted.
+fn is_too_long(key: &[u8], turn: &Turn<'_>) -> bool {
+    let is_too_long = key.len() > turn.shared.memcached.key_bytes_max;
+    if is_too_long {
+        turn.counters.long_keys.add(1);
+    }
+    is_too_long
 }
 
 /// Tokens with their places.

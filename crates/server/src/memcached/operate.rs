@@ -56,7 +56,8 @@ pub(super) fn store(store: Store<'_>, turn: &mut Turn<'_>) -> Result<(Stored, u6
 
 pub(super) fn count_refusal(error: StoreError, turn: &Turn<'_>) {
     match error {
-        StoreError::TooLarge | StoreError::KeyTooLong => turn.counters.too_large.add(1),
+        StoreError::KeyTooLong => turn.counters.long_keys.add(1),
+        StoreError::TooLarge => turn.counters.too_large.add(1),
         _ => turn.counters.no_memory.add(1),
     }
 }

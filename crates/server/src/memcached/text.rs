@@ -4,8 +4,7 @@ use frazil_segment::{Attributes, StoreError, Stored};
 
 use super::operate::{self, Count, Counted, Mode, Store};
 use super::{
-    BAD_FORMAT, Flow, KEY_BYTES_MAX, NO_MEMORY, Request, TOO_LARGE, number, push_number, reply,
-    stats,
+    BAD_FORMAT, Flow, NO_MEMORY, Request, TOO_LARGE, is_too_long, number, push_number, reply, stats,
 };
 use crate::worker::Turn;
 
@@ -86,7 +85,7 @@ fn update(request: &mut Request<'_, '_>, mode: Mode, turn: &mut Turn<'_>) -> Flo
         reply_unless(quiet, turn, BAD_FORMAT);
         return Flow::Go;
     };
-    if key.len() > KEY_BYTES_MAX || length > i32::MAX as usize - 2 {
+    if length > i32::MAX as usize - 2 || is_too_long(key, turn) {
         reply_unless(quiet, turn, BAD_FORMAT);
         return Flow::Go;
     }
@@ -147,7 +146,7 @@ fn delete(request: &mut Request<'_, '_>, turn: &mut Turn<'_>) {
         return reply_unless(quiet, turn, usage);
     }
     let key = tokens.get(1);
-    if key.len() > KEY_BYTES_MAX {
+    if is_too_long(key, turn) {
         return reply_unless(quiet, turn, BAD_FORMAT);
     }
     if turn.shared.memcached.counts_prefixes() {
@@ -164,7 +163,7 @@ fn arithmetic(request: &mut Request<'_, '_>, up: bool, turn: &mut Turn<'_>) {
     let tokens = request.tokens;
     let quiet = is_quiet(request);
     let key = tokens.get(1);
-    if key.len() > KEY_BYTES_MAX {
+    if is_too_long(key, turn) {
         return reply_unless(quiet, turn, BAD_FORMAT);
     }
     let Some(by) = number::unsigned(tokens.get(2)) else {
@@ -192,7 +191,7 @@ fn touch(request: &mut Request<'_, '_>, turn: &mut Turn<'_>) {
     let tokens = request.tokens;
     let quiet = is_quiet(request);
     let key = tokens.get(1);
-    if key.len() > KEY_BYTES_MAX {
+    if is_too_long(key, turn) {
         return reply_unless(quiet, turn, BAD_FORMAT);
     }
     let Some(time) = number::signed_32(tokens.get(2)) else {

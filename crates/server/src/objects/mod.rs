@@ -350,10 +350,6 @@ impl Objects {
         self.cache.purge();
     }
 
-    pub(crate) fn len(&self) -> u64 {
-        self.cache.len() as u64
-    }
-
     /// The items by memcached's size classes. Visits all of them.
     pub(crate) fn classes(&self) -> Vec<ClassStats> {
         let mut classes = self.classes.all();

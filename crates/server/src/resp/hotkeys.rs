@@ -1,40 +1,17 @@
-//! `HOTKEYS`: the keys with most bytes read and written, by a sample of requests.
-//!
-//! Each thread has its own sketch (Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k
-//! elements in data streams", ICDT 2005): a new key takes the slot with the least sum, and adds to it. So no sum is
-//! too large by more than the least one, and each key with more bytes than that has a slot.
-
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-use parking_lot::{Mutex, MutexGuard};
+//! `HOTKEYS`: the keys with most bytes, of all protocols but HTTP.
 
 use super::strings::SYNTAX;
 use super::table::Command;
-use super::{Args, Call, Done, Problem, number, reply, scan, table};
+use super::{Args, Call, Done, Problem, number, reply, table};
 use crate::worker::Turn;
 
-/// Keys kept by a thread.
-const SLOTS: usize = 256;
 /// Keys shown, by default and at most.
 const SHOWN: usize = 10;
 const SHOWN_MAX: i64 = 64;
 
-#[derive(Debug)]
-pub(super) struct HotKeys {
-    /// The end of counting; 0: no requests are counted.
-    until_ms: AtomicU64,
-    period: Mutex<Option<Period>>,
-    /// By thread.
-    sketches: Box<[Mutex<Sketch>]>,
-}
-
-/// A key and its bytes.
-type Sum = (Box<[u8]>, u64);
-
 /// A period of counting.
 #[derive(Clone, Copy, Debug)]
-struct Period {
+pub(super) struct Period {
     ratio: u64,
     shown: usize,
     began_ms: u64,
@@ -43,84 +20,10 @@ struct Period {
     until_ms: u64,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Sketch {
-    /// One request in this many is counted.
-    ratio: u64,
-    /// Keys counted, and their bytes.
-    seen: u64,
-    bytes: u64,
-    kept: HashMap<Box<[u8]>, u64>,
-}
-
-impl Sketch {
-    /// Counts a key of a request.
-    pub(super) fn note(&mut self, key: &[u8], bytes: usize) {
-        let bytes = bytes as u64;
-        self.seen += 1;
-        self.bytes += bytes;
-        if !scan::mix(self.seen).is_multiple_of(self.ratio.max(1)) {
-            return;
-        }
-        if let Some(sum) = self.kept.get_mut(key) {
-            *sum += bytes;
-            return;
-        }
-        let mut before = 0;
-        if self.kept.len() == SLOTS
-            && let Some((least, sum)) = self.kept.iter().min_by_key(|(_, sum)| **sum)
-        {
-            let least = least.clone();
-            before = *sum;
-            self.kept.remove(&least);
-        }
-        self.kept.insert(key.into(), before + bytes);
-    }
-}
-
-impl HotKeys {
-    pub(super) fn new(threads: usize) -> HotKeys {
-        HotKeys {
-            until_ms: AtomicU64::new(0),
-            period: Mutex::default(),
-            sketches: (0..threads).map(|_| Mutex::default()).collect(),
-        }
-    }
-
-    /// The sketch of a thread, while requests are counted.
-    #[inline]
-    pub(super) fn of(&self, thread: usize, now_ms: u64) -> Option<MutexGuard<'_, Sketch>> {
-        (self.until_ms.load(Relaxed) > now_ms).then(|| self.sketches[thread].lock())
-    }
-
-    /// The keys with most bytes, and the bytes of all keys.
-    fn hottest(&self, count: usize) -> (Vec<Sum>, u64) {
-        let mut sums = HashMap::<Box<[u8]>, u64>::new();
-        let mut all = 0;
-        for sketch in &self.sketches {
-            let sketch = sketch.lock();
-            all += sketch.bytes;
-            for (key, sum) in &sketch.kept {
-                *sums.entry(key.clone()).or_default() += sum;
-            }
-        }
-        let mut hottest: Vec<_> = sums.into_iter().collect();
-        hottest.sort_unstable_by(|one, other| other.1.cmp(&one.1).then(one.0.cmp(&other.0)));
-        hottest.truncate(count);
-        (hottest, all)
-    }
-
-    fn clear(&self, ratio: u64) {
-        for sketch in &self.sketches {
-            *sketch.lock() = Sketch { ratio, ..Sketch::default() };
-        }
-    }
-}
-
 /// Counts the keys of a request after it was served; its reply begins at `begin`.
 #[inline]
 pub(super) fn note(command: &Command, args: &Args<'_>, begin: usize, turn: &Turn<'_>) {
-    if let Some(mut sketch) = turn.shared.resp.hot.of(turn.thread, turn.now_ms) {
+    if let Some(mut sketch) = turn.shared.hot.of(turn.thread, turn.now_ms) {
         let count = table::keys_of(command, args).count();
         let bytes = args.as_bytes().len() + turn.out.len().saturating_sub(begin);
         table::keys_of(command, args).for_each(|key| sketch.note(key, bytes / count));
@@ -128,8 +31,8 @@ pub(super) fn note(command: &Command, args: &Args<'_>, begin: usize, turn: &Turn
 }
 
 pub(super) fn hotkeys(call: &mut Call<'_, '_>) -> Done {
-    let (hot, now_ms) = (&call.turn.shared.resp.hot, call.turn.now_ms);
-    let mut period = hot.period.lock();
+    let (shared, now_ms) = (call.turn.shared, call.turn.now_ms);
+    let (hot, mut period) = (&shared.hot, shared.resp.hot_period.lock());
     let is_active = period.is_some_and(|period| period.until_ms > now_ms);
     match (call.args.get(1).to_ascii_lowercase().as_slice(), call.args.len()) {
         (b"start", _) => {
@@ -137,16 +40,15 @@ pub(super) fn hotkeys(call: &mut Call<'_, '_>) -> Done {
             if is_active {
                 return Err("ERR hotkey tracking session already in progress".into());
             }
-            hot.clear(asked.ratio);
             *period = Some(asked);
-            hot.until_ms.store(asked.until_ms, Relaxed);
+            hot.start(asked.ratio, asked.until_ms);
         }
         (b"stop", 2) => {
             let Some(period) = period.as_mut().filter(|_| is_active) else {
                 return Err("ERR no hotkey tracking session is in progress".into());
             };
             period.until_ms = now_ms;
-            hot.until_ms.store(0, Relaxed);
+            hot.stop();
         }
         (b"reset", 2) if is_active => {
             return Err("ERR hotkey tracking session in progress, stop tracking first".into());
@@ -215,7 +117,7 @@ fn show(period: Option<Period>, call: &mut Call<'_, '_>) {
     let Some(Period { ratio, shown, began_ms, began_unix_ms, until_ms }) = period else {
         return reply::null(turn.out, version);
     };
-    let (hottest, all) = turn.shared.resp.hot.hottest(shown);
+    let (hottest, all) = turn.shared.hot.hottest(shown);
     let is_active = until_ms > turn.now_ms;
     let duration_ms = until_ms.min(turn.now_ms) - began_ms;
     let out = &mut *turn.out;
@@ -239,39 +141,5 @@ fn show(period: Option<Period>, call: &mut Call<'_, '_>) {
     for (key, bytes) in hottest {
         reply::bulk(out, &key);
         reply::integer(out, bytes as i64);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn keys_of_many_bytes_keep_their_slots() {
-        let mut sketch = Sketch { ratio: 1, ..Sketch::default() };
-        for round in 0..2000_u64 {
-            sketch.note(format!("hot{}", round % 4).as_bytes(), 500);
-            sketch.note(format!("cold{round}").as_bytes(), 10);
-            if round % 300 == 299 || round == 1999 {
-                sketch.note(b"rare", 10);
-            }
-        }
-        let (seen, bytes) = (4000 + 7, 2000 * 510 + 7 * 10);
-        assert_eq!((sketch.seen, sketch.bytes, sketch.kept.len()), (seen, bytes, SLOTS));
-        // It had no slot in between.
-        assert!(sketch.kept[&b"rare"[..]] >= 7 * 10);
-        for hot in 0..4 {
-            assert_eq!(sketch.kept[format!("hot{hot}").as_bytes()], 500 * 500);
-        }
-        // The least sum is at most the mean, and bounds the error of every sum.
-        assert!(sketch.kept.values().min().unwrap() <= &(sketch.bytes / SLOTS as u64));
-    }
-
-    #[test]
-    fn one_in_ratio_is_counted() {
-        let mut sketch = Sketch { ratio: 100, ..Sketch::default() };
-        (0..100_000).for_each(|_| sketch.note(b"key", 1));
-        assert_eq!(sketch.bytes, 100_000);
-        assert!((900..1100).contains(&sketch.kept[&b"key"[..]]), "{:?}", sketch.kept);
     }
 }

@@ -93,7 +93,7 @@ fn copy_entry(
         None => Expect::Nothing,
     };
     if turn.shared.items.is_too_large(to.len(), entry.value.len()) {
-        return Err(write::TOO_LARGE.into());
+        return Err(write::refusal(frazil_segment::StoreError::TooLarge, turn));
     }
     let attributes = frazil_segment::Attributes {
         flags: entry.flags,
@@ -102,8 +102,11 @@ fn copy_entry(
         lifetime: entry.lifetime.map(|left| left.max(Duration::from_millis(1))),
     };
     turn.counters.sets.add(1);
-    let stored =
-        turn.shared.items.write(to, entry.value, attributes, expect).map_err(write::refusal)?;
+    let stored = turn
+        .shared
+        .items
+        .write(to, entry.value, attributes, expect)
+        .map_err(|error| write::refusal(error, turn))?;
     let bytes = entry.value.len();
     drop(held);
     turn.spend(bytes);

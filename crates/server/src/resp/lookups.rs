@@ -3,11 +3,11 @@
 use frazil_segment::Entry;
 use parking_lot::MutexGuard;
 
-use super::hotkeys::Sketch;
 use super::reply::{self, Version};
 use super::waiting::Ask;
 use super::{Session, seen, tracking};
 use crate::gather::Gathered;
+use crate::hot::Sketch;
 use crate::marks::is_placeholder;
 use crate::tracking::Tracker;
 use crate::waits::{Missing, Part};
@@ -85,7 +85,7 @@ impl<'i> Lookups<'i> {
             if turn.shared.settings.origin.is_some() {
                 self.flush_or_fetch(turn);
             } else {
-                let mut hot = turn.shared.resp.hot.of(turn.thread, turn.now_ms);
+                let mut hot = turn.shared.hot.of(turn.thread, turn.now_ms);
                 self.gathered.take(turn, |out, key, shape, entry| {
                     push_head(out, shape);
                     let begin = out.len();
@@ -102,7 +102,7 @@ impl<'i> Lookups<'i> {
 
     fn flush_or_fetch(&mut self, turn: &mut Turn<'_>) {
         let version = self.version;
-        let mut hot = turn.shared.resp.hot.of(turn.thread, turn.now_ms);
+        let mut hot = turn.shared.hot.of(turn.thread, turn.now_ms);
         let hit = |out: &mut Vec<u8>, key: &[u8], shape: Shape, entry: Option<&Entry<'_>>| {
             push_head(out, shape);
             let begin = out.len();

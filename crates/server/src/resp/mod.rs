@@ -47,7 +47,7 @@ use clients::{Client, Clients};
 pub(crate) use cluster::Cluster;
 use lookups::{GET, Lookups, Reader, Shape};
 use reply::Version;
-use request::{Args, Bad, Parsed};
+use request::{Args, Bad, Bounds, Parsed};
 use scan::Walk;
 pub(crate) use seen::contains;
 pub(crate) use shared::Resp;
@@ -60,6 +60,8 @@ pub(crate) use waiting::{Ask, answer_late};
 pub(crate) const TOO_MANY_CONNECTIONS: &[u8] = b"-ERR max number of clients reached\r\n";
 /// The version told to clients: some choose their commands by it.
 const REDIS_VERSION: &str = "7.4.0";
+/// Length of a line, by default.
+const LINE_BYTES_MAX: usize = 64 << 10;
 /// Largest size of a request, in bytes.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
 /// Bytes of a request on top of the largest item.
@@ -195,6 +197,17 @@ impl Session {
         if self.pass.is_known() { request_bytes_max(turn) } else { acl::STRANGER_BYTES_MAX }
     }
 
+    /// Limits of the next request.
+    #[inline]
+    fn bounds(&self, turn: &Turn<'_>) -> Bounds {
+        let limits = &turn.shared.settings.limits;
+        Bounds {
+            bytes: self.request_bytes_max(turn),
+            line: limits.line_bytes.unwrap_or(LINE_BYTES_MAX),
+            arguments: limits.arguments,
+        }
+    }
+
     /// Whether further replies would be dropped.
     fn has_too_many_replies(&self, turn: &Turn<'_>) -> bool {
         turn.out.len() > self.out_max
@@ -271,10 +284,10 @@ fn serve_all(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served
     let mut lookups = Lookups::new(session);
     let mut at = 0;
     let next = loop {
-        if turn.waits.is_full() || !turn.begins_request() {
+        let rest = &input[at..];
+        if turn.waits.is_full() || !turn.begins_request(rest) {
             break Next::Send;
         }
-        let rest = &input[at..];
         if rest.is_empty() && !matches!(session.state, State::Walk(_)) {
             break Next::Read(1);
         }
@@ -344,7 +357,7 @@ fn request<'i>(
         lookups.push(key, at, Shape { is_tracked: session.reads_tracked(), ..GET }, turn);
         return (bytes, Flow::Go);
     }
-    let parsed = request::parse(rest, session.request_bytes_max(turn));
+    let parsed = request::parse(rest, session.bounds(turn));
     if let Parsed::Request(args, begin, bytes) = &parsed
         && session.looks_up()
         && args.get(0).eq_ignore_ascii_case(b"mget")
@@ -373,6 +386,7 @@ fn request<'i>(
         Parsed::Nothing(bytes) => bytes,
         Parsed::More(_) => 0,
         Parsed::TooLarge(arguments, bytes) => {
+            turn.counters.large_requests.add(1);
             session.state = State::Skip { bytes: 0, arguments };
             bytes
         }
@@ -412,13 +426,22 @@ fn mget<'i>(
 
 /// Rejects malformed input. The beginning of the next request is unknown, so the connection is closed.
 fn refuse(bad: Bad, turn: &mut Turn<'_>) -> Flow {
-    match bad {
-        Bad::Says(text) => reply::error(turn.out, &format!("ERR {text}")),
+    let counters = turn.counters;
+    let (counter, text) = match bad {
+        Bad::Says(text) => (None, text),
+        Bad::Line(text) => (Some(&counters.long_lines), text),
+        Bad::Arguments(text) => (Some(&counters.many_arguments), text),
+        Bad::Length(text) => (Some(&counters.large_requests), text),
         Bad::Expected(byte) => {
             let shown = char::from(byte).escape_default();
             reply::error(turn.out, &format!("ERR Protocol error: expected '$', got '{shown}'"));
+            return Flow::Close;
         }
+    };
+    if let Some(counter) = counter {
+        counter.add(1);
     }
+    reply::error(turn.out, &format!("ERR {text}"));
     Flow::Close
 }
 
@@ -498,7 +521,7 @@ fn inline(session: &mut Session, line: &[u8], turn: &mut Turn<'_>) -> Flow {
     };
     // It is empty if the line has no words.
     if !request.is_empty()
-        && let Parsed::Request(args, ..) = request::parse(&request, usize::MAX)
+        && let Parsed::Request(args, ..) = request::parse(&request, Bounds::NONE)
     {
         // Closed as by Redis, so that a web page cannot make a browser send commands.
         let is_http = |word: &[u8]| args.get(0).eq_ignore_ascii_case(word);
@@ -572,7 +595,10 @@ fn admit(session: &mut Session, args: &Args<'_>, turn: &mut Turn<'_>) -> Result<
     transaction.note_slot(slot);
     match transaction.keep(args, command, bytes_max) {
         true => Ok(false),
-        false => Err(format!("ERR a transaction has no more than {bytes_max} bytes").into()),
+        false => {
+            turn.counters.large_transactions.add(1);
+            Err(format!("ERR a transaction has no more than {bytes_max} bytes").into())
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Commands for parts of values: bytes and bits.
 
-use frazil_segment::Entry;
+use frazil_segment::{Entry, StoreError};
 
 use super::strings::SYNTAX;
 use super::times::NOT_AN_INTEGER;
@@ -74,7 +74,7 @@ pub(super) fn setrange(call: &mut Call<'_, '_>) -> Done {
     }
     if !part.is_empty() && call.turn.shared.items.is_too_large(call.args.get(1).len(), end as usize)
     {
-        return Err(write::TOO_LARGE.into());
+        return Err(write::refusal(StoreError::TooLarge, call.turn));
     }
     write::change(call.args.get(1), call.turn, |entry, new, out| {
         let old = value(entry);
@@ -116,7 +116,7 @@ pub(super) fn setbit(call: &mut Call<'_, '_>) -> Done {
         _ => return Err("ERR bit is not an integer or out of range".into()),
     };
     if call.turn.shared.items.is_too_large(call.args.get(1).len(), place / 8 + 1) {
-        return Err(write::TOO_LARGE.into());
+        return Err(write::refusal(StoreError::TooLarge, call.turn));
     }
     write::change(call.args.get(1), call.turn, |entry, new, out| {
         new.extend_from_slice(value(entry));

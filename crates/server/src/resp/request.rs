@@ -5,16 +5,27 @@
 
 use memchr::memchr;
 
-/// A longer line without its end is rejected.
-const LINE_BYTES_MAX: usize = 64 << 10;
-/// Arguments of a request.
-const ARGUMENTS_MAX: i64 = 1 << 20;
 /// Longest string, as clients of Redis know it.
 const BULK_BYTES_MAX: i64 = 512 << 20;
 /// Arguments that are kept.
 const KEPT: usize = 8;
 /// Length of the shortest argument: `$0`, two ends of line.
 const ARGUMENT_BYTES_MIN: usize = 6;
+
+/// Limits of a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) bytes: usize,
+    /// Bytes of a line.
+    pub(super) line: usize,
+    pub(super) arguments: usize,
+}
+
+impl Bounds {
+    /// Those of a request that was parsed before.
+    pub(super) const NONE: Bounds =
+        Bounds { bytes: usize::MAX, line: usize::MAX, arguments: usize::MAX };
+}
 
 /// The arguments of a request, beginning with the command.
 #[derive(Clone, Copy, Debug)]
@@ -82,23 +93,30 @@ pub(super) enum Parsed<'i> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bad {
     Says(&'static str),
+    /// Beyond the limit of a line.
+    Line(&'static str),
+    /// Beyond the limit of arguments.
+    Arguments(&'static str),
+    /// Beyond the limit of a request.
+    Length(&'static str),
     /// This byte instead of the head of an argument.
     Expected(u8),
 }
 
-/// Parses the beginning of the input, of which there is at least a byte. A request may have `bytes_max` bytes.
+/// Parses the beginning of the input, of which there is at least a byte.
 #[inline]
-pub(super) fn parse(input: &[u8], bytes_max: usize) -> Parsed<'_> {
+pub(super) fn parse(input: &[u8], bounds: Bounds) -> Parsed<'_> {
     if input[0] != b'*' {
-        return line(input);
+        return line(input, bounds.line);
     }
     let Some((count, begin)) = number(input, 1) else {
-        return unfinished(input, "Protocol error: too big mbulk count string");
+        return unfinished(input, bounds.line, "Protocol error: too big mbulk count string");
     };
     let count = match count {
-        Some(count @ 1..=ARGUMENTS_MAX) => count as usize,
+        Some(count @ 1..) if count as u64 <= bounds.arguments as u64 => count as usize,
         Some(..1) => return Parsed::Nothing(begin),
-        _ => return Parsed::Bad(Bad::Says("Protocol error: invalid multibulk length")),
+        Some(_) => return Parsed::Bad(Bad::Arguments("Protocol error: invalid multibulk length")),
+        None => return Parsed::Bad(Bad::Says("Protocol error: invalid multibulk length")),
     };
     let mut kept: [&[u8]; KEPT] = [b""; KEPT];
     let mut at = begin;
@@ -111,10 +129,10 @@ pub(super) fn parse(input: &[u8], bytes_max: usize) -> Parsed<'_> {
                 }
                 at = next;
             }
-            Ok(None) => return missing(input, at, left, bytes_max),
+            Ok(None) => return missing(input, at, left, bounds),
             Err(bad) => return Parsed::Bad(bad),
         }
-        if at > bytes_max {
+        if at > bounds.bytes {
             return Parsed::TooLarge(left as u32 - 1, at);
         }
     }
@@ -123,30 +141,34 @@ pub(super) fn parse(input: &[u8], bytes_max: usize) -> Parsed<'_> {
 
 /// The result for a request whose argument at `at` is incomplete, and is the first of `left` arguments.
 #[cold]
-fn missing(input: &[u8], at: usize, left: usize, bytes_max: usize) -> Parsed<'_> {
+fn missing(input: &[u8], at: usize, left: usize, bounds: Bounds) -> Parsed<'_> {
     let of_others = (left - 1) * ARGUMENT_BYTES_MIN;
     let length = match head(input, at) {
         Ok(Some((length, begin))) => begin + length + 2 + of_others,
-        _ if input.len() - at > LINE_BYTES_MAX => {
-            return Parsed::Bad(Bad::Says("Protocol error: too big bulk count string"));
+        _ if input.len() - at > bounds.line => {
+            return Parsed::Bad(Bad::Line("Protocol error: too big bulk count string"));
         }
         // At least one byte more, even after a part of a length.
         _ => (input.len() + 1).max(at + left * ARGUMENT_BYTES_MIN),
     };
-    if length > bytes_max { Parsed::TooLarge(left as u32, at) } else { Parsed::More(length) }
+    if length > bounds.bytes { Parsed::TooLarge(left as u32, at) } else { Parsed::More(length) }
 }
 
-fn unfinished<'i>(input: &[u8], too_long: &'static str) -> Parsed<'i> {
-    if input.len() > LINE_BYTES_MAX {
-        return Parsed::Bad(Bad::Says(too_long));
+fn unfinished<'i>(input: &[u8], bytes_max: usize, too_long: &'static str) -> Parsed<'i> {
+    if input.len() > bytes_max {
+        return Parsed::Bad(Bad::Line(too_long));
     }
     Parsed::More(input.len() + 1)
 }
 
-fn line(input: &[u8]) -> Parsed<'_> {
+fn line(input: &[u8], bytes_max: usize) -> Parsed<'_> {
+    const TOO_LONG: &str = "Protocol error: too big inline request";
     let Some(end) = memchr(b'\n', input) else {
-        return unfinished(input, "Protocol error: too big inline request");
+        return unfinished(input, bytes_max, TOO_LONG);
     };
+    if end > bytes_max {
+        return Parsed::Bad(Bad::Line(TOO_LONG));
+    }
     let line = &input[..end];
     Parsed::Line(line.strip_suffix(b"\r").unwrap_or(line), end + 1)
 }
@@ -173,6 +195,7 @@ pub(super) fn head(input: &[u8], at: usize) -> Result<Option<(usize, usize)>, Ba
     match number(input, at + 1) {
         None => Ok(None),
         Some((Some(length @ 0..=BULK_BYTES_MAX), begin)) => Ok(Some((length as usize, begin))),
+        Some((Some(1..), _)) => Err(Bad::Length("Protocol error: invalid bulk length")),
         Some(_) => Err(Bad::Says("Protocol error: invalid bulk length")),
     }
 }
@@ -205,7 +228,7 @@ fn number(input: &[u8], at: usize) -> Option<(Option<i64>, usize)> {
 mod tests {
     use super::*;
 
-    const BYTES_MAX: usize = 1000;
+    const BOUNDS: Bounds = Bounds { bytes: 1000, line: 1000, arguments: 1000 };
 
     fn request(words: &[&[u8]]) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -220,7 +243,7 @@ mod tests {
             (0..20).map(|number| vec![b'a' + number; number as usize]).collect();
         let words: Vec<&[u8]> = words.iter().map(Vec::as_slice).collect();
         let bytes = request(&words);
-        let Parsed::Request(args, begin, end) = parse(&bytes, BYTES_MAX) else { panic!("none") };
+        let Parsed::Request(args, begin, end) = parse(&bytes, BOUNDS) else { panic!("none") };
         assert_eq!((args.len(), end), (words.len(), bytes.len()));
         assert!(words.iter().enumerate().all(|(at, word)| args.get(at) == *word));
         assert_eq!(args.get(20), b"");
@@ -233,14 +256,14 @@ mod tests {
     fn incomplete_requests_ask_for_the_bytes_missing() {
         let bytes = request(&[b"SET", b"key", b"a value of some bytes", b"", b"NX"]);
         for end in 1..bytes.len() {
-            match parse(&bytes[..end], BYTES_MAX) {
+            match parse(&bytes[..end], BOUNDS) {
                 Parsed::More(wanted) => {
                     assert!(end < wanted && wanted <= bytes.len(), "{end}: {wanted}")
                 }
                 other => panic!("{end}: {other:?}"),
             }
         }
-        assert!(matches!(parse(&bytes, 20), Parsed::TooLarge(..)));
+        assert!(matches!(parse(&bytes, Bounds { bytes: 20, ..BOUNDS }), Parsed::TooLarge(..)));
     }
 
     #[test]
@@ -263,7 +286,7 @@ mod tests {
                     _ => *bytes.last_mut().unwrap() = below(256) as u8,
                 }
             }
-            match parse(&bytes, BYTES_MAX) {
+            match parse(&bytes, BOUNDS) {
                 Parsed::Request(_, _, end) | Parsed::Line(_, end) | Parsed::Nothing(end) => {
                     assert!(0 < end && end <= bytes.len());
                 }

@@ -3,6 +3,7 @@
 use super::strings::SYNTAX;
 use super::times::NOT_AN_INTEGER;
 use super::{Call, Done, Problem, Replies, Session, State, glob, number, reply};
+use crate::hot::mix;
 use crate::marks::is_placeholder;
 use crate::worker::Turn;
 
@@ -177,18 +178,23 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
         })
     };
     // Parts at random, because in order a key behind many empty parts would be chosen more often than others. Parts in order
-    // too: so few keys are found, and an end is.
-    let (mut cursor, mut in_order, mut at_random, mut parts) = (Some(0), 0, 0, 0);
-    while let Some(at) = cursor
-        && parts < RANDOM_PARTS_MAX
-    {
-        parts += 2;
-        let anywhere = store.random_cursor(mix(random.wrapping_add(parts as u64)));
-        part(anywhere, &mut at_random);
-        if at_random > 0 {
+    // too: so few keys are found, and an end is. All are in the range drawn first, or its empty parts would favour the other.
+    let (mut in_order, mut at_random, mut parts) = (0, 0, 0);
+    for range in store.ranges_at_random(random) {
+        let mut cursor = Some(range.first());
+        while let Some(at) = cursor.filter(|&at| range.has(at))
+            && parts < RANDOM_PARTS_MAX
+            && at_random == 0
+        {
+            parts += 2;
+            part(range.at_random(mix(random.wrapping_add(parts as u64))), &mut at_random);
+            if at_random == 0 {
+                cursor = part(at, &mut in_order);
+            }
+        }
+        if in_order + at_random > 0 {
             break;
         }
-        cursor = part(at, &mut in_order);
     }
     turn.spend(parts * PART_BYTES);
     if in_order + at_random > 0 {
@@ -197,12 +203,4 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
         reply::null(turn.out, call.session.version);
     }
     Ok(())
-}
-
-/// Pseudo-random bits (SplitMix64).
-pub(super) fn mix(number: u64) -> u64 {
-    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let number = (number ^ number >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let number = (number ^ number >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    number ^ number >> 31
 }

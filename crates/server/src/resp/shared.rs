@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 use super::Problem;
 use super::clients::Clients;
 use super::cluster::Cluster;
-use super::hotkeys::HotKeys;
-use super::scan;
+use super::hotkeys::Period;
 use super::table::COMMANDS;
 use crate::counters::{Counter, Counts};
+use crate::hot::mix;
 use crate::server::Shared;
 use crate::settings::Settings;
 use crate::worker::Turn;
@@ -31,7 +31,8 @@ pub(crate) struct Resp {
     pub(super) get: usize,
     pub(super) mget: usize,
     chance: AtomicU64,
-    pub(super) hot: HotKeys,
+    /// The period of `HOTKEYS`.
+    pub(super) hot_period: Mutex<Option<Period>>,
     /// Which keys are served, if others are served elsewhere.
     pub(super) cluster: Option<Cluster>,
 }
@@ -68,7 +69,7 @@ impl Resp {
             get: place("get"),
             mget: place("mget"),
             chance: AtomicU64::new(0),
-            hot: HotKeys::new(threads),
+            hot_period: Mutex::default(),
             cluster,
         }
     }
@@ -137,6 +138,6 @@ impl Resp {
     }
 
     pub(super) fn random(&self) -> u64 {
-        scan::mix(self.chance.fetch_add(1, Relaxed))
+        mix(self.chance.fetch_add(1, Relaxed))
     }
 }

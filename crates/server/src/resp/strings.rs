@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use frazil_segment::Expect;
+use frazil_segment::{Expect, StoreError};
 
 use super::times::{self, Unit};
 use super::write::{self, Change};
@@ -216,11 +216,11 @@ pub(super) fn mset(call: &mut Call<'_, '_>) -> Done {
 /// Writes all pairs, or none if one is too large. When memory runs out the pairs written before stay.
 fn write_pairs(call: &mut Call<'_, '_>) -> Done {
     for (key, value) in pairs(call) {
-        if key.len() > frazil_segment::KEY_BYTES_MAX {
-            return Err(write::refusal(frazil_segment::StoreError::KeyTooLong));
+        if key.len() > call.turn.shared.items.key_bytes_max {
+            return Err(write::refusal(StoreError::KeyTooLong, call.turn));
         }
         if call.turn.shared.items.is_too_large(key.len(), value.len()) {
-            return Err(write::TOO_LARGE.into());
+            return Err(write::refusal(StoreError::TooLarge, call.turn));
         }
     }
     for (key, value) in pairs(call) {

@@ -4,7 +4,7 @@
 //! ([`turnstile`]), so all others see none or all of them.
 
 use super::cluster::CROSSES;
-use super::request::{self, Parsed};
+use super::request::{self, Bounds, Parsed};
 use super::table::{self, DENYOOM};
 use super::{Call, Done, Session, reply, seen, write};
 use crate::turnstile;
@@ -109,6 +109,7 @@ pub(super) fn watch(call: &mut Call<'_, '_>) -> Done {
     let watched = session.watched.get_or_insert_default();
     for key in args.from(1) {
         if watched.keys.len() == WATCHED_MAX {
+            turn.counters.many_watched.add(1);
             return Err("ERR a connection watches no more than 4096 keys".into());
         }
         let cas = seen::peek(&turn.shared.items.store, key, |entry| entry.cas);
@@ -162,7 +163,7 @@ fn run(transaction: &Transaction, session: &mut Session, turn: &mut Turn<'_>) {
     let mut rest = &transaction.requests[..];
     let mut are_too_many = false;
     while !rest.is_empty()
-        && let Parsed::Request(args, _, bytes) = request::parse(rest, usize::MAX)
+        && let Parsed::Request(args, _, bytes) = request::parse(rest, Bounds::NONE)
     {
         super::run(session, &args, turn);
         if session.has_too_many_replies(turn) {
@@ -172,6 +173,7 @@ fn run(transaction: &Transaction, session: &mut Session, turn: &mut Turn<'_>) {
         rest = &rest[bytes..];
     }
     if are_too_many {
+        turn.counters.large_transactions.add(1);
         turn.out.truncate(begin);
         session.closes |= before == usize::MAX;
     }

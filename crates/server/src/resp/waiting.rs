@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use frazil_segment::{Attributes, Expect, Stored, Update};
+use frazil_segment::{Attributes, Stored, Update};
 
 use super::lookups::{self, Reader};
 use super::reply::{self, Version};
@@ -124,11 +124,10 @@ fn get(key: &[u8], lease: &Lease, turn: &mut Turn<'_>) -> Done {
             let lifetime = is_placeholder.then_some(Some(lease.time));
             Update::Write { flags: entry.flags, marks: entry.marks | WON, lifetime, result: seen }
         });
-        let Some((seen, _)) = updated.map_err(write::refusal)? else {
+        let Some((seen, _)) = updated.map_err(|error| write::refusal(error, turn))? else {
             let attributes = Attributes { flags: 0, marks: WON, lifetime: Some(lease.time) };
-            // There is no value yet, so no wait ends.
-            let made = shared.items.store.write(key, b"", attributes, Expect::Nothing);
-            if made.map_err(write::refusal)?.0 == Stored::Stored {
+            let made = shared.items.reserve(key, attributes);
+            if made.map_err(|error| write::refusal(error, turn))?.0 == Stored::Stored {
                 win(key, None, lease, turn);
                 return Ok(());
             }

@@ -74,9 +74,11 @@ pub(super) fn change<R>(
             change.of_entry(entry, is_there)
         });
         match updated {
-            Err(error) => break Err(refusal(error)),
+            Err(error) => break Err(refusal(error, turn)),
             Ok(Some((After::Done(result), _))) => break Ok(result),
-            Ok(Some((After::TooLarge, _))) => break Err(refusal(StoreError::TooLarge)),
+            Ok(Some((After::TooLarge, _))) => {
+                break Err(refusal(StoreError::TooLarge, turn));
+            }
             Ok(Some((After::Delete(cas, result), _))) => {
                 if shared.items.delete_exactly(key, cas) == Stored::Stored {
                     break Ok(result);
@@ -123,32 +125,35 @@ pub(super) fn put(
 ) -> Result<bool, Problem> {
     let items = &turn.shared.items;
     if items.is_too_large(key.len(), value.len()) {
-        turn.counters.too_large.add(1);
-        return Err(refusal(StoreError::TooLarge));
+        return Err(refusal(StoreError::TooLarge, turn));
     }
     let attributes = Attributes { flags: 0, marks: 0, lifetime };
     turn.counters.sets.add(1);
     match items.write(key, value, attributes, expect) {
         Ok((stored, _)) => Ok(stored == Stored::Stored),
-        Err(error) => {
-            match error {
-                StoreError::TooLarge | StoreError::KeyTooLong => turn.counters.too_large.add(1),
-                _ => turn.counters.no_memory.add(1),
-            }
-            Err(refusal(error))
+        Err(error) => Err(refusal(error, turn)),
+    }
+}
+
+/// The error of a refused value, which is counted.
+pub(super) fn refusal(error: StoreError, turn: &Turn<'_>) -> Problem {
+    let counters = turn.counters;
+    match error {
+        StoreError::KeyTooLong => {
+            counters.long_keys.add(1);
+            let most = turn.shared.items.key_bytes_max;
+            format!("ERR the key is longer than {most} bytes").into()
+        }
+        StoreError::TooLarge => {
+            counters.too_large.add(1);
+            TOO_LARGE.into()
+        }
+        _ => {
+            counters.no_memory.add(1);
+            OUT_OF_MEMORY.into()
         }
     }
 }
 
-/// The error of a refused value.
-pub(super) fn refusal(error: StoreError) -> Problem {
-    match error {
-        StoreError::KeyTooLong => "ERR the key is longer than 255 bytes".into(),
-        StoreError::TooLarge => TOO_LARGE.into(),
-        _ => OUT_OF_MEMORY.into(),
-    }
-}
-
-pub(super) const TOO_LARGE: &str =
-    "ERR string exceeds maximum allowed size (an item has no more than 1 MiB)";
+const TOO_LARGE: &str = "ERR string exceeds maximum allowed size (an item has no more than 1 MiB)";
 pub(super) const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";

@@ -21,7 +21,7 @@ use frazil_segment::{
 };
 
 use crate::objects::{ClassStats, Objects};
-use crate::store::{Held, refusal};
+use crate::store::{CursorRange, Held, refusal};
 use crate::writers::{Writer, Writers};
 use division::Division;
 pub(crate) use moves::Moves;
@@ -354,12 +354,16 @@ impl Segments {
         }
     }
 
-    /// A cursor at random, for random bits: among either store's in proportion to its items.
-    pub(crate) fn random_cursor(&self, random: u64) -> u64 {
-        let large = self.large.len();
-        let all = large + self.small.stats().items;
+    /// The cursors of the segments and of the large items, for random bits: either is the first with a probability in
+    /// proportion to its items.
+    pub(crate) fn ranges_at_random(&self, random: u64) -> (CursorRange, CursorRange) {
+        let of_small = CursorRange { differ: !LARGE, bits: 0 };
+        let of_large = CursorRange { differ: !LARGE, bits: LARGE };
+        // Flushed items are in the segments until these are evicted, so they must not count.
+        let large = self.large.live_items();
+        let all = large + self.small.live_items();
         let is_large = large > 0 && (random & u64::from(u32::MAX)) % all < large;
-        if is_large { random | LARGE } else { random & !LARGE }
+        if is_large { (of_large, of_small) } else { (of_small, of_large) }
     }
 
     pub(crate) fn live_items(&self) -> u64 {

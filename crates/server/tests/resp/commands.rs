@@ -182,6 +182,32 @@ fn random_keys_are_as_likely_however_far_apart_they_are() {
     }
 }
 
+/// Most parts of the index of small items are empty, and none of the large ones. Of a right server this fails by chance
+/// less than once in 10^14 runs.
+#[test]
+fn random_keys_are_large_and_small_in_proportion_to_the_items() {
+    let server = start();
+    let mut client = Client::new(&server);
+    let value = "v".repeat(70_000);
+    let mut large_of = |small: usize, large: usize, calls: usize| {
+        client.expect("FLUSHALL", "+OK");
+        client.ask(&requests(&(0..small).map(|at| format!("SET s{at} v\n")).collect::<String>()));
+        for at in 0..large {
+            client.expect(&format!("SET l{at} {value}"), "+OK");
+        }
+        let replies = shown(&client.ask(&requests(&"RANDOMKEY\n".repeat(calls))));
+        let count = |first| replies.split(' ').filter(|word| word.starts_with(first)).count();
+        assert_eq!(count('s') + count('l'), calls, "{replies}");
+        count('l')
+    };
+    // 45 of 500 are expected, and 200 of 400.
+    let few = large_of(10, 1, 500);
+    assert!((4..=150).contains(&few), "{few}");
+    let many = large_of(20, 20, 400);
+    assert!((100..=300).contains(&many), "{many}");
+    assert_eq!((large_of(3, 0, 20), large_of(0, 3, 20)), (0, 20));
+}
+
 /// All keys of a scan.
 fn scan(client: &mut Client, options: &str) -> std::collections::BTreeSet<String> {
     let mut seen = std::collections::BTreeSet::new();

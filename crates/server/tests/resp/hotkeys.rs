@@ -1,6 +1,6 @@
 //! `HOTKEYS`: the keys with most bytes.
 
-use frazil_server::{Server, Settings};
+use frazil_server::{Address, Server, Settings};
 
 use super::client::{Client, requests, settings, shown};
 
@@ -63,4 +63,36 @@ fn invalid_periods_are_refused() {
     ] {
         client.expect(request, reply);
     }
+}
+
+#[test]
+fn requests_of_memcached_count_too() {
+    let memcached = vec!["127.0.0.1:0".parse().unwrap()];
+    let server = Server::start(Settings { memcached, ..settings() }).unwrap();
+    let Address::Tcp(address) = &server.addresses()[0] else { unreachable!() };
+    let mut memcached = Client::at(*address);
+    let mut exchange = |requests: &str, replies: &str| {
+        memcached.send(requests.as_bytes());
+        let got = memcached.receive(replies.len());
+        assert_eq!(String::from_utf8_lossy(&got), replies);
+        requests.len() + replies.len()
+    };
+    exchange("set a 0 0 1\r\nx\r\nget a\r\n", "STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n");
+    let mut client = Client::new(&server);
+    client.expect("HOTKEYS START METRICS 1 NET", "+OK");
+    let hit = "VALUE a 0 1\r\nx\r\nEND\r\n";
+    let mut a = exchange("set a 0 0 1\r\nx\r\n", "STORED\r\n");
+    a += exchange(&"get a\r\n".repeat(50), &hit.repeat(50));
+    a += exchange("mg a v\r\nms a 1\r\nx\r\n", "VA 1\r\nx\r\nHD\r\n");
+    // `YQ==` is `a`.
+    a += exchange("md YQ== b\r\nmg a\r\n", "HD\r\nEN\r\n");
+    a += exchange("gat 0 a\r\ntouch a 0\r\n", "END\r\nNOT_FOUND\r\n") - "0 ".len();
+    let b = exchange("incr b 1\r\nget b b\r\n", "NOT_FOUND\r\nEND\r\n");
+    exchange("mn\r\nflush_all\r\n", "MN\r\nOK\r\n");
+    let got = shown(&client.ask(&requests("HOTKEYS STOP\nHOTKEYS GET")));
+    let end = format!("by-net-bytes *4 $1 a :{a} $1 b :{b}");
+    assert!(got.ends_with(&end), "{got}: {end}");
+    exchange("get c\r\nset c 0 0 1\r\nx\r\n", "END\r\nSTORED\r\n");
+    let got = shown(&client.ask(&requests("HOTKEYS GET")));
+    assert!(got.ends_with(&end), "{got}: {end}");
 }
