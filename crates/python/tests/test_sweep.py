@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import types
+import warnings
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,26 @@ def test_damaged_rows_are_done_again_and_said(tmp_path, damage):
     assert again == first and again.stats["replayed"] == 1
     assert len(warned) == 1 and one.name in again.notes[0]
     assert small(out=tmp_path).stats["replayed"] == 0
+
+
+def test_a_bit_that_changed_in_a_kept_row_is_noticed(tmp_path):
+    pytest.importorskip("pyarrow")
+    first = frazil.sweep(TRACES[0], "lru", 50, out=tmp_path, workers=1)
+    (file,) = tmp_path.glob("*")
+    content, misses = file.read_bytes(), first[0]["misses"]
+    number = misses.to_bytes(8, "little")
+    places = [at for at in range(len(content)) if content.startswith(number, at)]
+    assert places, "the number is in the file"
+    for place in places:
+        damaged = bytearray(content)
+        damaged[place] ^= 0x10
+        file.write_bytes(damaged)
+        # In the statistics of a column it does no harm.
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            again = frazil.sweep(TRACES[0], "lru", 50, out=tmp_path, workers=1)
+        assert again == first and again.stats["replayed"] == len(warned)
+        file.write_bytes(content)
 
 
 def test_failed_cells_are_done_again(tmp_path):
