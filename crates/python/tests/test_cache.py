@@ -667,6 +667,23 @@ def test_recordings(tmp_path):
             cache.record(path, rate)
 
 
+def test_a_recording_that_is_dropped_ends(tmp_path):
+    cache = Cache(10)
+    dropped = cache.record(tmp_path / "first")
+    cache.get(1)
+    del dropped
+    assert frazil.trace_info(str(tmp_path / "first"))["requests"] == [1]
+    with cache.record(tmp_path / "second"):
+        cache.get(1)
+    try:
+        recording = cache.record(tmp_path / "third")
+        raise KeyError("kept")
+    except KeyError as error:
+        del recording
+        assert error.args == ("kept",)
+    assert cache.record(tmp_path / "fourth").finish()[0] == 0
+
+
 def test_get_many_and_resize():
     cache = Cache(10)
     cache.update(zip(range(10), range(10)))

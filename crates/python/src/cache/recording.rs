@@ -136,11 +136,22 @@ impl CacheRecording {
         Ok(false)
     }
 
-    fn __del__(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py).map(drop)
-    }
-
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.cache)
+    }
+}
+
+impl Drop for CacheRecording {
+    fn drop(&mut self) {
+        Python::attach(|py| {
+            if let Err(error) = self.end(py) {
+                // Nobody is there to be told; an error that is on its way goes on.
+                let pending = PyErr::take(py);
+                error.write_unraisable(py, None);
+                if let Some(pending) = pending {
+                    pending.restore(py);
+                }
+            }
+        });
     }
 }
