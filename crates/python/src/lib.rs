@@ -5,6 +5,7 @@ mod calls;
 mod compat;
 mod keys;
 mod memoized;
+mod nested;
 mod shared;
 mod simulate;
 mod table;

@@ -6,6 +6,7 @@ import gc
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -401,6 +402,72 @@ def test_reference_counts_stay():
         cache.get("absent", default)
         cache.pop("absent", default)
     assert sys.getrefcount(default) == before
+
+
+CHAINS = """
+import collections, gc, sys, frazil
+
+def chain(link, length=40_000):
+    cache = frazil.Cache(1)
+    for _ in range(length):
+        cache = link(frazil.Cache(1), cache)
+    return cache
+
+def direct(outer, inner):
+    outer[0] = inner
+    return outer
+
+def listed(outer, inner):
+    outer[0] = [{1: (inner,)}]
+    return outer
+
+def called(outer, inner):
+    return frazil.Cache(1, on_evict=inner.get)
+
+def iterated(outer, inner):
+    outer[0] = iter(inner)
+    return outer
+
+class Derived(frazil.Cache):
+    pass
+
+def derived(outer, inner):
+    outer = Derived(1)
+    outer[0] = outer.of = inner
+    return outer
+
+class End:
+    def __del__(self):
+        ended.append(1)
+
+ended = []
+for link in (direct, listed, called, iterated, derived):
+    cache = chain(link)
+    del cache
+for release in (
+    lambda cache: cache.clear(), lambda cache: cache.__setitem__(1, 1),
+    lambda cache: cache.pop(0), lambda cache: cache.resize(0),
+):
+    cache = frazil.Cache(1)
+    cache[0] = chain(direct)
+    release(cache)
+holder = [chain(direct)]
+holder.append(holder)
+del holder
+gc.collect()
+cache = frazil.Cache(1)
+cache[0] = End()
+for _ in range(1000):
+    cache = direct(frazil.Cache(1), cache)
+cache.clear()
+assert ended == [1], "before the call returns"
+"""
+
+
+def test_a_long_chain_of_caches_is_released():
+    # In a process of its own, which a stack that is too short would end.
+    done = subprocess.run([sys.executable, "-c", CHAINS], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_cycles_are_collected():
