@@ -21,9 +21,9 @@ mod _frazil {
         Decoded, Records, TraceError, arrow_stream, id_of_name, policy_name, rows,
     };
     #[pymodule_export]
-    use cache::{_answer, _pass, _peek};
+    use cache::{_answer, _discard, _pass, _peek, _store};
     #[pymodule_export]
-    use cache::{Cache, CacheIterator, CacheRecording, CacheStats};
+    use cache::{Cache, CacheIterator, CacheRecording, CacheStats, CallKey};
     #[pymodule_export]
     use compat::{CompatCore, CompatTimer};
     #[pymodule_export]

@@ -238,6 +238,9 @@ def test_a_key_is_hashed_once_a_call(policy):
         assert key.hashed <= before + 1
     other = Key("b")
     assert cache[other] == 3 and other.hashed == 1
+    other = Key("b")
+    found = cache.get_many([other])
+    assert other.hashed == 1 and found == {other: 3}
 
 
 @pytest.mark.parametrize("policy", ["mobius", "lru"])

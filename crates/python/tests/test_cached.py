@@ -14,6 +14,7 @@ import weakref
 import pytest
 
 import frazil
+from frazil._frazil import CallKey
 from frazil._frazil import _pass as pass_seconds
 from patience import PATIENCE, until
 from threads import in_threads
@@ -514,6 +515,34 @@ def test_hash_and_eq_that_raise():
     assert not calls_of(f).flights
 
 
+class Key:
+    def __init__(self, name):
+        self.name, self.hashed = name, 0
+
+    def __hash__(self):
+        self.hashed += 1
+        return 5
+
+    def __eq__(self, other):
+        return self.name == other.name
+
+
+def test_a_key_is_hashed_once_a_call():
+    @frazil.cached(maxsize=2)
+    def f(key):
+        return key.name
+
+    @frazil.cached(maxsize=2, key=lambda key: key)
+    async def g(key):
+        await asyncio.sleep(0)
+        return key.name
+
+    for name in "aabcda":
+        one, other = Key(name), Key(name)
+        assert f(one) == name == asyncio.run(g(other))
+        assert one.hashed == other.hashed == 1
+
+
 def test_functions_and_results_are_collected():
     class Value:
         pass
@@ -592,7 +621,7 @@ def test_a_caller_that_looked_before_the_flight_ended_and_boards_after():
     f = frazil.cached(maxsize=10)(calls.append)
     f(1)
     # What the native half calls when it has found nothing.
-    assert calls_of(f).call(f.cache_key(1), (1,), None) is None
+    assert calls_of(f).call(CallKey(f.cache_key(1)), (1,), None) is None
     assert calls == [1] and not calls_of(f).flights
 
 

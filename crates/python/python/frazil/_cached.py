@@ -6,14 +6,14 @@ from functools import update_wrapper, wraps
 
 from ._flights import DIRECT, ERROR, GONE, LEAD, VALUE, WAIT, Flight, TaskWaiter, ThreadWaiter
 from ._flights import enter, leave, may_wait, waited
-from ._frazil import Cache, Memoized, _answer, _peek
+from ._frazil import Cache, CallKey, Memoized, _answer, _discard, _peek, _store
 from ._lru_cache import CacheInfo
 
 _ABSENT = object()
 
 
 class _Calls:
-    """The calls of one function that found no result."""
+    """The calls of one function that found no result. Their keys are `CallKey`s."""
 
     def __init__(self, function, cache, share_errors):
         self.function = function
@@ -199,10 +199,10 @@ class _Lead:
     def store(self):
         turn, calls = self.turn, self.turn.calls
         if calls.flights is turn.flights:
-            calls.cache[turn.key] = self.value
+            _store(calls.cache, turn.key, self.value)
         if calls.flights is not turn.flights:
             # Cleared since it was asked for.
-            calls.cache.pop(turn.key, None)
+            _discard(calls.cache, turn.key)
 
 
 _all_calls = weakref.WeakSet()
@@ -255,15 +255,14 @@ def _decorate(function, cache, key, typed, share_errors):
     cached = _Cached(function, None, bool(typed), key, cache, calls.call)
     if not iscoroutinefunction(function):
         return update_wrapper(cached, function), calls
-    cache_key, absent = cached.cache_key, _ABSENT
+    cache_key = cached.cache_key
 
     @wraps(function)
     async def wrapper(*arguments, **named):
-        key = cache_key(*arguments, **named)
-        value = _answer(cache, key, absent)
-        if value is not absent:
-            return value
-        return await calls.call_async(key, arguments, named)
+        answer = _answer(cache, cache_key(*arguments, **named))
+        if type(answer) is not CallKey:
+            return answer
+        return await calls.call_async(answer, arguments, named)
 
     wrapper.cache_key = cache_key
     return wrapper, calls

@@ -30,6 +30,7 @@ use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use pyo3::{Borrowed, PyTraverseError, PyVisit, ffi, intern};
 
 use self::core::{Callbacks, Core, Newcomer};
+use crate::keys::{mix, plain_hash};
 use lifetimes::Lifetime;
 use probe::Probe;
 use removed::{Cause, Removed};
@@ -40,7 +41,7 @@ pub(crate) use direct::install;
 pub(crate) use iter::CacheIterator;
 pub(crate) use lifetimes::_pass;
 pub(crate) use recording::CacheRecording;
-pub(crate) use results::{_answer, _peek};
+pub(crate) use results::{CallKey, _answer, _discard, _peek, _store};
 pub(crate) use stats::CacheStats;
 
 /// Cache(maxsize, policy="mobius", *, getsizeof=None, ttl=None, tti=None, on_evict=None)
@@ -297,7 +298,12 @@ impl Cache {
 
     /// The value of a key, if there is one; a use of it.
     fn value_of(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
-        let wide = probe::hash(key)?;
+        self.value_of_hashed(key, probe::hash(key)?)
+    }
+
+    /// The same for a key that was hashed.
+    #[inline(always)]
+    fn value_of_hashed(&self, key: &Bound<'_, PyAny>, wide: u64) -> PyResult<Option<Py<PyAny>>> {
         // SAFETY: the key is alive.
         match unsafe { self.value_at_a_glance(key.py(), wide, key.as_ptr()) } {
             Seen::Done(value) => Ok(value),
@@ -306,7 +312,7 @@ impl Cache {
         }
     }
 
-    /// The same for a key that was hashed, and with every look that it takes.
+    /// The same with every look that it takes.
     #[inline(never)]
     fn look_up(&self, probe: &mut Probe<'_, '_>) -> PyResult<Option<Py<PyAny>>> {
         let py = probe.key.py();
@@ -680,8 +686,9 @@ impl Cache {
         let found = PyDict::new(keys.py());
         for key in keys.try_iter()? {
             let key = key?;
-            if let Some(value) = self.value_of(&key)? {
-                found.set_item(key, value)?;
+            let hash = plain_hash(&key)?;
+            if let Some(value) = self.value_of_hashed(&key, mix(hash))? {
+                results::set_hashed(&found, &key, hash, value.bind(key.py()))?;
             }
         }
         Ok(found)
