@@ -543,6 +543,70 @@ def test_a_key_is_hashed_once_a_call():
         assert one.hashed == other.hashed == 1
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_error_is_released_with_its_arguments_at_once(shared):
+    class Argument:
+        pass
+
+    @frazil.cached(share_errors=shared)
+    def f(argument):
+        raise ZeroDivisionError
+
+    @frazil.cached(share_errors=shared)
+    async def g(argument):
+        raise ZeroDivisionError
+
+    async def call(argument):
+        with pytest.raises(ZeroDivisionError):
+            await g(argument)
+
+    gc.collect()
+    gc.disable()
+    try:
+        argument = Argument()
+        gone = weakref.ref(argument)
+        with pytest.raises(ZeroDivisionError):
+            f(argument)
+        del argument
+        assert gone() is None
+        argument = Argument()
+        gone = weakref.ref(argument)
+        asyncio.run(call(argument))
+        del argument
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_an_error_that_callers_share_is_released_at_once():
+    class Error(Exception):
+        pass
+
+    begun = threading.Event()
+
+    @frazil.cached
+    def f(x):
+        begun.set()
+        until(lambda: waiting(f, 1))
+        raise Error
+
+    def call(index):
+        if index:
+            begun.wait(PATIENCE)
+        try:
+            f(1)
+        except Error as error:
+            return weakref.ref(error)
+
+    gc.collect()
+    gc.disable()
+    try:
+        one, other = in_threads(2, call)
+        until(lambda: one() is None and other() is None)
+    finally:
+        gc.enable()
+
+
 def test_functions_and_results_are_collected():
     class Value:
         pass

@@ -30,37 +30,44 @@ class _Calls:
     def call(self, key, arguments, named):
         """The result of a key: computed, or of the thread that does."""
         named = named or {}
-        while True:
-            with _Turn(self, key, ThreadWaiter) as turn:
-                if turn.kind is WAIT:
-                    turn.waiter.wait()
-                    turn.hear()
-                if turn.kind is LEAD:
-                    with _Lead(turn) as lead:
-                        if lead.value is _ABSENT:
-                            lead.value = self.function(*arguments, **named)
-                    return lead.value
-            if turn.kind is DIRECT:
-                return self.function(*arguments, **named)
-            if turn.kind is not GONE:
-                return turn.result()
+        try:
+            while True:
+                with _Turn(self, key, ThreadWaiter) as turn:
+                    if turn.kind is WAIT:
+                        turn.waiter.wait()
+                        turn.hear()
+                    if turn.kind is LEAD:
+                        with _Lead(turn) as lead:
+                            if lead.value is _ABSENT:
+                                lead.value = self.function(*arguments, **named)
+                        return lead.value
+                if turn.kind is DIRECT:
+                    return self.function(*arguments, **named)
+                if turn.kind is not GONE:
+                    return turn.result()
+        finally:
+            # An error has this frame, and the flight has the error: no cycle of the two.
+            turn = lead = None
 
     async def call_async(self, key, arguments, named):
         """The result of a key: computed, or of the task that does."""
-        while True:
-            with _Turn(self, key, TaskWaiter) as turn:
-                if turn.kind is WAIT:
-                    await turn.waiter.wait()
-                    turn.hear()
-                if turn.kind is LEAD:
-                    with _Lead(turn) as lead:
-                        if lead.value is _ABSENT:
-                            lead.value = await self.function(*arguments, **named)
-                    return lead.value
-            if turn.kind is DIRECT:
-                return await self.function(*arguments, **named)
-            if turn.kind is not GONE:
-                return turn.result()
+        try:
+            while True:
+                with _Turn(self, key, TaskWaiter) as turn:
+                    if turn.kind is WAIT:
+                        await turn.waiter.wait()
+                        turn.hear()
+                    if turn.kind is LEAD:
+                        with _Lead(turn) as lead:
+                            if lead.value is _ABSENT:
+                                lead.value = await self.function(*arguments, **named)
+                        return lead.value
+                if turn.kind is DIRECT:
+                    return await self.function(*arguments, **named)
+                if turn.kind is not GONE:
+                    return turn.result()
+        finally:
+            turn = lead = None  # as in `call`
 
 
 class _Turn:
@@ -140,9 +147,12 @@ class _Turn:
             self.end_wait()
 
     def result(self):
-        if self.kind is ERROR:
-            raise self.value
-        return self.value
+        try:
+            if self.kind is ERROR:
+                raise self.value
+            return self.value
+        finally:
+            self = None  # as in `call`
 
     def remove(self):
         # A flight that was passed on after it had left may have a successor by now.
