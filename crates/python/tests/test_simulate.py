@@ -102,6 +102,13 @@ def test_names_are_ids():
     assert frazil.simulate({"id": IDS}, "lru", 50)["misses"] == expected
 
 
+def test_capacities_of_any_sequence():
+    numpy = pytest.importorskip("numpy")
+    expected = frazil.simulate([1, 2, 1, 3, 2], ["lru"], [1, 2, 3])["hits"]
+    for capacities in (range(1, 4), numpy.arange(1, 4), (1, 2, 3), numpy.array(["1", "2", "3"])):
+        assert frazil.simulate([1, 2, 1, 3, 2], "lru", capacities)["hits"] == expected
+
+
 def arrow_tables():
     columns = {"id": IDS, "size": [it % 7 + 1 for it in IDS], "op": ["get"] * len(IDS)}
     try:
@@ -236,7 +243,7 @@ def test_an_arrow_array_is_read_in_place():
 def test_bad_options_are_value_errors():
     with pytest.raises(ValueError, match="did you mean `lru`"):
         frazil.simulate(IDS, "lruu", 5)
-    with pytest.raises(ValueError, match="add unit bytes"):
+    with pytest.raises(ValueError, match='add unit="bytes"'):
         frazil.simulate(IDS, "lru", "64MiB")
     with pytest.raises(ValueError, match="unexpected argument 'warmupp'"):
         frazil.simulate(IDS, "lru", 5, warmupp=3)

@@ -59,6 +59,18 @@ def test_seeds_are_for_policies_that_draw():
     assert table.filter(policy="random", seed=2)["misses"] == alone
 
 
+def test_any_sequence_will_do():
+    numpy = pytest.importorskip("numpy")
+    one = frazil.sweep(TRACES[0], ["random"], [1, 2], seeds=[0, 1], workers=1)
+    for capacities, seeds in [
+        (range(1, 3), range(2)),
+        (numpy.arange(1, 3), numpy.arange(2)),
+        (iter([1, 2]), {0: "a", 1: "b"}.keys()),
+    ]:
+        assert frazil.sweep(TRACES[0], ("random",), capacities, seeds=seeds, workers=1) == one
+    assert frazil.sweep(TRACES[0], "random", 1, seeds=numpy.int64(1), workers=1)["seed"] == [1]
+
+
 def test_arrays_and_files(tmp_path):
     ids = [it * it % 101 for it in range(5000)]
     file = tmp_path / "ids.txt"

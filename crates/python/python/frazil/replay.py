@@ -120,11 +120,19 @@ def _words(options):
             continue
         elif name == "columns" and isinstance(value, dict):
             yield name, ",".join(f"{role}={place}" for role, place in value.items())
-        elif isinstance(value, (list, tuple)):
-            for one in value:
-                yield name, os.fsdecode(one) if isinstance(one, bytes) else one
         else:
-            yield name, value
+            for one in several(value):
+                yield name, os.fsdecode(one) if isinstance(one, bytes) else one
+
+
+def several(value):
+    """The values of a list, a range, an array, or any other sequence; anything else is one value."""
+    if isinstance(value, (str, bytes, os.PathLike, dict)):
+        return [value]
+    try:
+        return list(value)
+    except TypeError:
+        return [value]
 
 
 def named(trace, options):
@@ -168,7 +176,7 @@ def _in_python(text):
     """A message of the command with its flags as arguments of Python."""
     import re
 
-    text = text.removesuffix(" (see --help)")
+    text = text.removesuffix(" (see --help)").replace("add --unit bytes", 'add unit="bytes"')
     return re.sub(r"--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), text)
 
 

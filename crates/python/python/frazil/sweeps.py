@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import os
 
 from . import __version__, _frazil
-from .replay import _bar, _in_python, _words, named
+from .replay import _bar, _in_python, _words, named, several
 from .rowfiles import TYPES, RowFiles
 from .table import Table
 
@@ -34,8 +35,8 @@ def sweep(traces, policies, capacities, *, seeds=None, cluster=None, out=None, w
           progress=None, **options):
     """Replay every policy at every capacity over every trace; a row for each cell, in this order.
 
-    traces, policies, capacities: lists as for `simulate`, or a single one. seeds: each policy that
-    draws random numbers is replayed once with each.
+    traces, policies, capacities: as for `simulate`: several of each, or a single one. seeds: each
+    policy that draws random numbers is replayed once with each.
     cluster: `None` for processes of this machine, on `workers` cores (default: all); "ray" for the
     Ray cluster that this program is connected to, or that runs here; or a cluster's address. Every
     node needs this version of the package and the files of the traces under the same names.
@@ -98,8 +99,14 @@ class _Source:
     __slots__ = ("name", "key", "words", "data", "reading", "requests")
 
 
-def _list(value):
-    return list(value) if isinstance(value, (list, tuple)) else [value]
+def _whole(name, number, least):
+    try:
+        whole = operator.index(number)
+    except TypeError:
+        whole = -1
+    if not least <= whole < 2**64:
+        raise ValueError(f"{name}: {number!r}, expected whole numbers from {least} to 2^64 - 1")
+    return whole
 
 
 def _whole(name, number, least):
@@ -125,8 +132,8 @@ def _cells(given, policies, capacities, seeds, options):
     for name in ("threads", "policy", "capacity", "output"):
         if name in options:
             raise ValueError(f"{name}: no option of a sweep")
-    policies = [one for text in _list(policies) for one in str(text).split(",")]
-    seeds = [] if seeds is None else [_whole("seeds", seed, 0) for seed in _list(seeds)]
+    policies = [one for text in several(policies) for one in str(text).split(",")]
+    seeds = [] if seeds is None else [_whole("seeds", seed, 0) for seed in several(seeds)]
     seeded = []
     for policy in policies:
         _frazil.policy_name(policy)
@@ -135,7 +142,7 @@ def _cells(given, policies, capacities, seeds, options):
             seeded += [(policy, f"{policy}:seed={seed}", seed) for seed, _ in names]
         else:
             seeded.append((policy, policy, None))
-    capacities = [one for text in _list(capacities) for one in str(text).split(",")]
+    capacities = [one for text in several(capacities) for one in str(text).split(",")]
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in _words(options)]
     flags += [f"--{name.replace('_', '-')}" for name, value in options.items() if value is True]
     _check_options(flags)
