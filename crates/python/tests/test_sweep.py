@@ -85,12 +85,19 @@ def test_arrays_and_files(tmp_path):
 
 
 def test_a_cell_that_fails_is_a_row():
-    table = frazil.sweep(["/no/such/file", TRACES[0]], "lru", ["64MiB", 10], workers=1)
+    traces = ["/no/such/file", "nonsense:objects=5", TRACES[0]]
+    table = frazil.sweep(traces, "lru", ["1%", 10], workers=1)
     assert [str(error).split(":")[0] for error in table["error"]] == [
-        "FileNotFoundError", "FileNotFoundError", "ValueError", "None",
+        "FileNotFoundError", "FileNotFoundError", "FileNotFoundError", "FileNotFoundError",
+        "None", "None",
     ]
-    assert table["misses"][:3] == [None] * 3 and table["misses"][3] > 0
+    assert table["misses"][:4] == [None] * 4 and table["misses"][4] > 0
     assert table["trace"][0] == "/no/such/file" and table["policy"][0] == "lru"
+
+
+def test_errors_of_cells_are_in_pythons_terms():
+    table = frazil.sweep([1, 2, 1], "lru", 1, fetch_latency="10ms", clock="trace", workers=1)
+    assert table["error"][0].startswith("ValueError") and "--" not in table["error"][0]
 
 
 def test_what_makes_no_sense_fails_at_once():
@@ -106,6 +113,11 @@ def test_what_makes_no_sense_fails_at_once():
         frazil.sweep(TRACES, "lru", 10, warmupp=3)
     with pytest.raises(ValueError, match="invalid value 'x'"):
         frazil.sweep(TRACES, "lru", 10, unit="x")
+    for capacity in (-1, 0, "x", "101%", "64MiB", 1.5, 2**70, [10, "y"]):
+        with pytest.raises(ValueError, match="capacity") as raised:
+            frazil.sweep(TRACES, "lru", capacity)
+        assert "--" not in str(raised.value)
+        assert capacity != "64MiB" or str(raised.value).endswith('add unit="bytes"')
     for workers in (0, -1, 1.5, "2"):
         with pytest.raises(ValueError, match="workers"):
             frazil.sweep(TRACES, "lru", 10, workers=workers)

@@ -48,8 +48,10 @@ def sweep(traces, policies, capacities, *, seeds=None, cluster=None, out=None, w
     the text of its `error`. The cells of a worker that dies are done again. `stats` of the table
     has the number of cells `replayed` and `kept`, and the traces that each node decoded.
 
-    Raises ValueError for an unknown policy, ConnectionError for a cluster that does not answer,
-    and RuntimeError that names a node without this version of the package.
+    Raises ValueError for an unknown policy, and for options and capacities that make no sense
+    whatever the trace; ConnectionError for a cluster that does not answer; and RuntimeError that
+    names a node without this version of the package, or says that the worker process of this
+    machine ended five times without a row, as where it is killed whenever it starts.
 
     >>> import frazil
     >>> table = frazil.sweep("loop:objects=1K:requests=9K", ["lru", "random"], ["1%", "10%"],
@@ -109,21 +111,22 @@ def _whole(name, number, least):
     return whole
 
 
-def _whole(name, number, least):
-    if not isinstance(number, int) or not least <= number < 2**64:
-        raise ValueError(f"{name}: {number!r}, expected whole numbers from {least} to 2^64 - 1")
-    return int(number)
+# How messages begin, or what is in them, that are true of every trace.
+_OF_EVERY_TRACE = ("unexpected argument", "invalid value", "a value is required")
+_WRONG_UNIT = "is in bytes, but objects are counted"
 
 
-def _check_options(flags):
-    """Fails on options that `simulate` does not know, or of which it can't read the values. What
-    only some traces or capacities don't suit is told by the rows of these."""
-    words = ["simulate", *flags, "--trace=one", "--policy=lru", "--capacity=1"]
+def _check_options(flags, capacities):
+    """Fails on options that `simulate` does not know, and on values of them and capacities that it
+    can't read. What only some traces don't suit is told by the rows of these."""
+    words = ["simulate", *flags, "--trace=one", "--policy=lru"]
+    words += [f"--capacity={capacity}" for capacity in capacities]
     try:
         _frazil.rows(words, [("one", _frazil.Records([1]))], None, False)
     except ValueError as error:
-        if str(error).startswith(("unexpected argument", "invalid value", "a value is required")):
-            raise ValueError(_in_python(str(error))) from None
+        text = str(error)
+        if text.startswith(_OF_EVERY_TRACE) or _WRONG_UNIT in text:
+            raise ValueError(_in_python(text)) from None
     except Exception:
         pass
 
@@ -145,7 +148,7 @@ def _cells(given, policies, capacities, seeds, options):
     capacities = [one for text in several(capacities) for one in str(text).split(",")]
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in _words(options)]
     flags += [f"--{name.replace('_', '-')}" for name, value in options.items() if value is True]
-    _check_options(flags)
+    _check_options(flags, capacities)
     sources, cells = {}, []
     for source, identity, requests in _sources(given, options):
         source.words = ["simulate", *flags, f"--trace={source.key}"]
