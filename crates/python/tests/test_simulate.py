@@ -102,6 +102,26 @@ def test_names_are_ids():
     assert frazil.simulate({"id": IDS}, "lru", 50)["misses"] == expected
 
 
+def test_texts_and_objects_of_numpy_are_ids():
+    numpy = pytest.importorskip("numpy")
+    names = [f"key-{it}" for it in IDS]
+    expected = [naive_lru(IDS, 50)]
+    for ids in (numpy.array(names), numpy.array(names, dtype=object),
+                numpy.array(IDS, dtype=object), list(numpy.array(IDS)), {"id": numpy.array(names)}):
+        assert frazil.simulate(ids, "lru", 50)["misses"] == expected
+    with pytest.raises(ValueError, match="column id: .S1 is no type of numbers"):
+        frazil.simulate(numpy.array([b"a"]), "lru", 5)
+
+
+def test_masked_values_are_value_errors():
+    numpy = pytest.importorskip("numpy")
+    ids = numpy.ma.masked_array([1, 2, 1], mask=[False, True, False])
+    for trace in (ids, {"id": [1, 2, 3], "size": ids}):
+        with pytest.raises(ValueError, match="column (id|size): has masked values"):
+            frazil.simulate(trace, "lru", 5)
+    assert frazil.simulate(numpy.ma.masked_array([1, 2, 1]), "lru", 5)["hits"] == [1]
+
+
 def test_capacities_of_any_sequence():
     numpy = pytest.importorskip("numpy")
     expected = frazil.simulate([1, 2, 1, 3, 2], ["lru"], [1, 2, 3])["hits"]

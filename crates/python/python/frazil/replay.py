@@ -135,6 +135,12 @@ def several(value):
         return [value]
 
 
+def _is_number(value):
+    from numbers import Number
+
+    return isinstance(value, (int, float)) or isinstance(value, Number)
+
+
 def named(trace, options):
     """Names of traces, those of them that are in memory, and what these were made from, by name."""
     names, memory, given = [], [], {}
@@ -158,10 +164,8 @@ def named(trace, options):
             if isinstance(one, (str, bytes, os.PathLike)):
                 raise ValueError(f"trace {name!r}: files keep their own names; give them in a list")
             add(one, str(name))
-    elif isinstance(trace, (list, tuple)) and not all(
-        isinstance(it, (int, float)) for it in trace
-    ):
-        if any(it is None or isinstance(it, (int, float)) for it in trace):
+    elif isinstance(trace, (list, tuple)) and not all(map(_is_number, trace)):
+        if any(it is None or _is_number(it) for it in trace):
             raise ValueError("a list is of traces or of whole numbers, not of both, nor of None")
         for one in trace:
             add(one)
