@@ -32,6 +32,7 @@ mod _frazil {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         cache::install(module.py())?;
+        simulate::give_places(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -129,6 +129,11 @@ def test_capacities_of_any_sequence():
         assert frazil.simulate([1, 2, 1, 3, 2], "lru", capacities)["hits"] == expected
 
 
+def test_an_error_without_a_place_says_so():
+    error = frazil.TraceError("a")
+    assert error.file is None and error.place is None
+
+
 def arrow_tables():
     columns = {"id": IDS, "size": [it % 7 + 1 for it in IDS], "op": ["get"] * len(IDS)}
     try:
