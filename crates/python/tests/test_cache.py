@@ -754,6 +754,23 @@ def test_a_recording_that_is_dropped_ends(tmp_path):
     assert cache.record(tmp_path / "fourth").finish()[0] == 0
 
 
+def test_defaults_by_name():
+    cache = Cache(10)
+    cache["a"] = 1
+    assert cache.get("a", default=2) == 1 and cache.get("b", default=2) == 2
+    assert cache.pop("b", default=None) is None and cache.pop("a", default=3) == 1
+    assert cache.setdefault("c", default=4) == 4 == cache["c"]
+    for wrong in (
+        lambda: cache.get(), lambda: cache.get(default=1), lambda: cache.get("a", defaul=1),
+        lambda: cache.get("a", 1, default=1), lambda: cache.get("a", 1, 2),
+        lambda: cache.get(key="a"), lambda: cache.pop(), lambda: cache.pop("a", 1, 2),
+        lambda: cache.pop("a", 1, default=2), lambda: cache.pop(key="a"),
+        lambda: cache.get("a", default=1, other=2), lambda: cache.setdefault("a", 1, 2),
+    ):  # fmt: skip
+        with pytest.raises(TypeError):
+            wrong()
+
+
 def test_get_many_and_resize():
     cache = Cache(10)
     cache.update(zip(range(10), range(10)))

@@ -24,7 +24,7 @@ mod table;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use frazil_policy::Online;
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use pyo3::{Borrowed, PyTraverseError, PyVisit, ffi, intern};
@@ -35,6 +35,7 @@ use lifetimes::Lifetime;
 use probe::Probe;
 use removed::{Cause, Removed};
 use section::Section;
+use settings::Perhaps;
 use table::{Found, Glance};
 
 pub(crate) use direct::install;
@@ -569,7 +570,7 @@ impl Cache {
     /// >>> cache = frazil.Cache(10)
     /// >>> cache.setdefault("a", 1), cache.setdefault("a", 2)
     /// (1, 1)
-    #[pyo3(signature = (key, default = None, /))]
+    #[pyo3(signature = (key, /, default = None))]
     fn setdefault(
         &self,
         key: &Bound<'_, PyAny>,
@@ -594,16 +595,11 @@ impl Cache {
     /// >>> cache["a"] = 1
     /// >>> cache.pop("a"), cache.pop("a", None)
     /// (1, None)
-    #[pyo3(signature = (key, /, *default))]
-    fn pop(&self, key: &Bound<'_, PyAny>, default: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        if default.len() > 1 {
-            let given = default.len() + 1;
-            return Err(PyTypeError::new_err(format!("pop takes 1 or 2 arguments, not {given}")));
-        }
-        let taken = self.take(&mut Probe::new(key)?)?;
-        match taken.or_else(|| default.get_item(0).ok().map(Bound::unbind)) {
-            Some(value) => Ok(value),
-            None => Err(missing(key)),
+    #[pyo3(signature = (key, /, default = Perhaps::Absent))]
+    fn pop(&self, key: &Bound<'_, PyAny>, default: Perhaps) -> PyResult<Py<PyAny>> {
+        match (self.take(&mut Probe::new(key)?)?, default) {
+            (Some(value), _) | (None, Perhaps::Given(value)) => Ok(value),
+            (None, Perhaps::Absent) => Err(missing(key)),
         }
     }
 
