@@ -21,7 +21,7 @@ mod _frazil {
         Decoded, Records, TraceError, arrow_stream, id_of_name, policy_name, rows,
     };
     #[pymodule_export]
-    use cache::{_answer, _discard, _pass, _peek, _store};
+    use cache::{_answer, _discard, _pass, _peek, _stats, _store};
     #[pymodule_export]
     use cache::{Cache, CacheIterator, CacheRecording, CacheStats, CallKey};
     #[pymodule_export]

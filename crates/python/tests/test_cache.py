@@ -771,6 +771,16 @@ def test_defaults_by_name():
             wrong()
 
 
+def test_stats_are_pickled():
+    cache = Cache(2)
+    cache.update(zip("abc", range(3)))
+    cache.get("c"), cache.get("x"), cache.pop("c")
+    stats = cache.stats()
+    assert stats.deletions == 1
+    for other in (pickle.loads(pickle.dumps(stats)), copy.deepcopy(stats)):
+        assert other == stats and repr(other) == repr(stats)
+
+
 def test_get_many_and_resize():
     cache = Cache(10)
     cache.update(zip(range(10), range(10)))

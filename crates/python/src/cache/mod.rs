@@ -42,8 +42,8 @@ pub(crate) use direct::install;
 pub(crate) use iter::CacheIterator;
 pub(crate) use lifetimes::_pass;
 pub(crate) use recording::CacheRecording;
-pub(crate) use results::{CallKey, _answer, _discard, _peek, _store};
-pub(crate) use stats::CacheStats;
+pub(crate) use results::{_answer, _discard, _peek, _store, CallKey};
+pub(crate) use stats::{_stats, CacheStats};
 
 /// Cache(maxsize, policy="mobius", *, getsizeof=None, ttl=None, tti=None, on_evict=None)
 /// --
