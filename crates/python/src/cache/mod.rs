@@ -620,12 +620,25 @@ impl Cache {
     }
 
     /// Removes all entries, without a call of `on_evict`, and frees their memory. Counts go on.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache["a"] = 1
+    /// >>> cache.clear()
+    /// >>> len(cache), cache.stats().inserts
+    /// (0, 1)
     fn clear(&self, py: Python<'_>) {
         let table = self.shared.write(py, |core| core.clear(self.policy));
         drop(table);
     }
 
     /// Stores the entries of a mapping or of an iterable of pairs, as `dict.update` does.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache.update({"a": 1}, b=2)
+    /// >>> cache["a"], cache["b"]
+    /// (1, 2)
     #[pyo3(signature = (*args, **kwargs))]
     fn update(
         slf: &Bound<'_, Self>,
@@ -640,16 +653,34 @@ impl Cache {
     }
 
     /// A view of the keys. `in` on it does not count as a use.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache.update(a=1, b=2)
+    /// >>> sorted(cache.keys()), "a" in cache.keys()
+    /// (['a', 'b'], True)
     fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         views(slf.py())?.call_method1(intern!(slf.py(), "CacheKeys"), (slf,))
     }
 
     /// A view of the values. Iteration does not count as a use.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache.update(a=1, b=2)
+    /// >>> sum(cache.values())
+    /// 3
     fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         views(slf.py())?.call_method1(intern!(slf.py(), "CacheValues"), (slf,))
     }
 
     /// A view of the entries. Iteration does not count as a use.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache.update(a=1, b=2)
+    /// >>> sorted(cache.items())
+    /// [('a', 1), ('b', 2)]
     fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         views(slf.py())?.call_method1(intern!(slf.py(), "CacheItems"), (slf,))
     }
@@ -776,6 +807,14 @@ impl Cache {
     /// Raises:
     ///     ValueError: The file is no snapshot, or damaged; nothing is stored then.
     ///     FileNotFoundError: There is none.
+    ///
+    /// >>> import frazil, os, tempfile
+    /// >>> cache, other = frazil.Cache(10), frazil.Cache(10)
+    /// >>> cache["a"] = 1
+    /// >>> with tempfile.TemporaryDirectory() as folder:
+    /// ...     path = os.path.join(folder, "cache")
+    /// ...     cache.snapshot(path), other.restore(path), dict(other)
+    /// (1, 1, {'a': 1})
     fn restore(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<usize> {
         let py = slf.py();
         let module = py.import(intern!(py, "frazil._snapshot"))?;
@@ -807,6 +846,14 @@ impl Cache {
     }
 
     /// A new cache with the same settings and entries, as by `copy.copy`. Counts begin anew.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10, "lru")
+    /// >>> cache["a"] = 1
+    /// >>> other = cache.copy()
+    /// >>> other["b"] = 2
+    /// >>> len(cache), len(other), other.policy
+    /// (1, 2, 'lru')
     fn copy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         py.import(intern!(py, "copy"))?.call_method1(intern!(py, "copy"), (slf,))

@@ -118,6 +118,15 @@ impl CacheRecording {
 impl CacheRecording {
     /// Ends the recording: the number of records, of records lost, and of bytes. `None` if it was
     /// ended before.
+    ///
+    /// >>> import frazil, os, tempfile
+    /// >>> cache = frazil.Cache(10)
+    /// >>> with tempfile.TemporaryDirectory() as folder:
+    /// ...     recording = cache.record(os.path.join(folder, "requests.frazil"))
+    /// ...     cache.get("a"), cache.get("b")
+    /// ...     recording.finish()[:2], recording.finish()
+    /// (None, None)
+    /// ((2, 0), None)
     fn finish(&self, py: Python<'_>) -> PyResult<Option<(u64, u64, u64)>> {
         self.end(py)
     }
