@@ -106,10 +106,16 @@ pub(crate) fn mix(hash: isize) -> u64 {
     (product >> 64) as u64 ^ product as u64
 }
 
-/// The hash of a key: the only place that calls `__hash__`.
+/// The hash of a key.
 #[inline(always)]
 pub(crate) fn hash(key: &Bound<'_, PyAny>) -> PyResult<u64> {
+    plain_hash(key).map(mix)
+}
+
+/// The same, as Python has it.
+#[inline(always)]
+pub(crate) fn plain_hash(key: &Bound<'_, PyAny>) -> PyResult<isize> {
     // SAFETY: the key is alive and the thread attached.
     let hash = unsafe { ffi::PyObject_Hash(key.as_ptr()) };
-    if hash == -1 { Err(PyErr::fetch(key.py())) } else { Ok(mix(hash)) }
+    if hash == -1 { Err(PyErr::fetch(key.py())) } else { Ok(hash) }
 }

@@ -5,6 +5,7 @@ mod calls;
 mod compat;
 mod keys;
 mod memoized;
+mod nested;
 mod shared;
 mod simulate;
 mod table;
@@ -20,9 +21,9 @@ mod _frazil {
         Decoded, Records, TraceError, arrow_stream, id_of_name, policy_name, rows,
     };
     #[pymodule_export]
-    use cache::{_answer, _pass, _peek};
+    use cache::{_answer, _discard, _pass, _peek, _stats, _store};
     #[pymodule_export]
-    use cache::{Cache, CacheIterator, CacheRecording, CacheStats};
+    use cache::{Cache, CacheIterator, CacheRecording, CacheStats, CallKey};
     #[pymodule_export]
     use compat::{CompatCore, CompatTimer};
     #[pymodule_export]
@@ -31,6 +32,7 @@ mod _frazil {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         cache::install(module.py())?;
+        simulate::give_places(module.py())?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

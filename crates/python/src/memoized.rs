@@ -9,8 +9,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyTuple, PyType};
 
-use crate::cache::Cache;
+use crate::cache::{Cache, CallKey};
 use crate::calls::{Arguments, call_fast};
+use crate::keys::plain_hash;
 use crate::shared::Shared;
 use crate::table::{Entry, Order, Probe, Search, Slot, Table, find};
 
@@ -24,7 +25,7 @@ pub(crate) struct Memoized {
     typed: bool,
     /// Makes the key of a call from its arguments.
     key: Option<Py<PyAny>>,
-    /// Called with the key, the arguments and the named ones if a cache has no result.
+    /// Called with the `CallKey`, the arguments and the named ones if a cache has no result.
     miss: Option<Py<PyAny>>,
     results: Shared<Results>,
     /// Holds the results in place of `results`.
@@ -157,9 +158,10 @@ impl Memoized {
         arguments: &Arguments<'_, 'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let key = self.key(arguments)?;
-        match cache.answer(&key)? {
+        let hash = plain_hash(&key)?;
+        match cache.answer(&key, hash)? {
             Some(value) => Ok(value),
-            None => self.missed(arguments, &key),
+            None => self.missed(arguments, &key, hash),
         }
     }
 
@@ -168,10 +170,14 @@ impl Memoized {
         &self,
         arguments: &Arguments<'_, 'py>,
         key: &Bound<'py, PyAny>,
+        hash: isize,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = arguments.py();
         match &self.miss {
-            Some(miss) => miss.bind(py).call1((key, arguments.tuple()?, arguments.named()?)),
+            Some(miss) => {
+                let key = CallKey::new(key, hash);
+                miss.bind(py).call1((key, arguments.tuple()?, arguments.named()?))
+            }
             None => arguments.pass_to(self.function.bind(py)),
         }
     }

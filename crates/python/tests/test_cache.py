@@ -6,6 +6,7 @@ import gc
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -237,6 +238,9 @@ def test_a_key_is_hashed_once_a_call(policy):
         assert key.hashed <= before + 1
     other = Key("b")
     assert cache[other] == 3 and other.hashed == 1
+    other = Key("b")
+    found = cache.get_many([other])
+    assert other.hashed == 1 and found == {other: 3}
 
 
 @pytest.mark.parametrize("policy", ["mobius", "lru"])
@@ -401,6 +405,72 @@ def test_reference_counts_stay():
         cache.get("absent", default)
         cache.pop("absent", default)
     assert sys.getrefcount(default) == before
+
+
+CHAINS = """
+import collections, gc, sys, frazil
+
+def chain(link, length=40_000):
+    cache = frazil.Cache(1)
+    for _ in range(length):
+        cache = link(frazil.Cache(1), cache)
+    return cache
+
+def direct(outer, inner):
+    outer[0] = inner
+    return outer
+
+def listed(outer, inner):
+    outer[0] = [{1: (inner,)}]
+    return outer
+
+def called(outer, inner):
+    return frazil.Cache(1, on_evict=inner.get)
+
+def iterated(outer, inner):
+    outer[0] = iter(inner)
+    return outer
+
+class Derived(frazil.Cache):
+    pass
+
+def derived(outer, inner):
+    outer = Derived(1)
+    outer[0] = outer.of = inner
+    return outer
+
+class End:
+    def __del__(self):
+        ended.append(1)
+
+ended = []
+for link in (direct, listed, called, iterated, derived):
+    cache = chain(link)
+    del cache
+for release in (
+    lambda cache: cache.clear(), lambda cache: cache.__setitem__(1, 1),
+    lambda cache: cache.pop(0), lambda cache: cache.resize(0),
+):
+    cache = frazil.Cache(1)
+    cache[0] = chain(direct)
+    release(cache)
+holder = [chain(direct)]
+holder.append(holder)
+del holder
+gc.collect()
+cache = frazil.Cache(1)
+cache[0] = End()
+for _ in range(1000):
+    cache = direct(frazil.Cache(1), cache)
+cache.clear()
+assert ended == [1], "before the call returns"
+"""
+
+
+def test_a_long_chain_of_caches_is_released():
+    # In a process of its own, which a stack that is too short would end.
+    done = subprocess.run([sys.executable, "-c", CHAINS], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_cycles_are_collected():
@@ -665,6 +735,50 @@ def test_recordings(tmp_path):
     for rate in (0, -1, 1.5, float("nan")):
         with pytest.raises(ValueError, match="rate"):
             cache.record(path, rate)
+
+
+def test_a_recording_that_is_dropped_ends(tmp_path):
+    cache = Cache(10)
+    dropped = cache.record(tmp_path / "first")
+    cache.get(1)
+    del dropped
+    assert frazil.trace_info(str(tmp_path / "first"))["requests"] == [1]
+    with cache.record(tmp_path / "second"):
+        cache.get(1)
+    try:
+        recording = cache.record(tmp_path / "third")
+        raise KeyError("kept")
+    except KeyError as error:
+        del recording
+        assert error.args == ("kept",)
+    assert cache.record(tmp_path / "fourth").finish()[0] == 0
+
+
+def test_defaults_by_name():
+    cache = Cache(10)
+    cache["a"] = 1
+    assert cache.get("a", default=2) == 1 and cache.get("b", default=2) == 2
+    assert cache.pop("b", default=None) is None and cache.pop("a", default=3) == 1
+    assert cache.setdefault("c", default=4) == 4 == cache["c"]
+    for wrong in (
+        lambda: cache.get(), lambda: cache.get(default=1), lambda: cache.get("a", defaul=1),
+        lambda: cache.get("a", 1, default=1), lambda: cache.get("a", 1, 2),
+        lambda: cache.get(key="a"), lambda: cache.pop(), lambda: cache.pop("a", 1, 2),
+        lambda: cache.pop("a", 1, default=2), lambda: cache.pop(key="a"),
+        lambda: cache.get("a", default=1, other=2), lambda: cache.setdefault("a", 1, 2),
+    ):  # fmt: skip
+        with pytest.raises(TypeError):
+            wrong()
+
+
+def test_stats_are_pickled():
+    cache = Cache(2)
+    cache.update(zip("abc", range(3)))
+    cache.get("c"), cache.get("x"), cache.pop("c")
+    stats = cache.stats()
+    assert stats.deletions == 1
+    for other in (pickle.loads(pickle.dumps(stats)), copy.deepcopy(stats)):
+        assert other == stats and repr(other) == repr(stats)
 
 
 def test_get_many_and_resize():

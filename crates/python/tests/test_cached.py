@@ -14,6 +14,7 @@ import weakref
 import pytest
 
 import frazil
+from frazil._frazil import CallKey
 from frazil._frazil import _pass as pass_seconds
 from patience import PATIENCE, until
 from threads import in_threads
@@ -514,6 +515,98 @@ def test_hash_and_eq_that_raise():
     assert not calls_of(f).flights
 
 
+class Key:
+    def __init__(self, name):
+        self.name, self.hashed = name, 0
+
+    def __hash__(self):
+        self.hashed += 1
+        return 5
+
+    def __eq__(self, other):
+        return self.name == other.name
+
+
+def test_a_key_is_hashed_once_a_call():
+    @frazil.cached(maxsize=2)
+    def f(key):
+        return key.name
+
+    @frazil.cached(maxsize=2, key=lambda key: key)
+    async def g(key):
+        await asyncio.sleep(0)
+        return key.name
+
+    for name in "aabcda":
+        one, other = Key(name), Key(name)
+        assert f(one) == name == asyncio.run(g(other))
+        assert one.hashed == other.hashed == 1
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_error_is_released_with_its_arguments_at_once(shared):
+    class Argument:
+        pass
+
+    @frazil.cached(share_errors=shared)
+    def f(argument):
+        raise ZeroDivisionError
+
+    @frazil.cached(share_errors=shared)
+    async def g(argument):
+        raise ZeroDivisionError
+
+    async def call(argument):
+        with pytest.raises(ZeroDivisionError):
+            await g(argument)
+
+    gc.collect()
+    gc.disable()
+    try:
+        argument = Argument()
+        gone = weakref.ref(argument)
+        with pytest.raises(ZeroDivisionError):
+            f(argument)
+        del argument
+        assert gone() is None
+        argument = Argument()
+        gone = weakref.ref(argument)
+        asyncio.run(call(argument))
+        del argument
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+def test_an_error_that_callers_share_is_released_at_once():
+    class Error(Exception):
+        pass
+
+    begun = threading.Event()
+
+    @frazil.cached
+    def f(x):
+        begun.set()
+        until(lambda: waiting(f, 1))
+        raise Error
+
+    def call(index):
+        if index:
+            begun.wait(PATIENCE)
+        try:
+            f(1)
+        except Error as error:
+            return weakref.ref(error)
+
+    gc.collect()
+    gc.disable()
+    try:
+        one, other = in_threads(2, call)
+        until(lambda: one() is None and other() is None)
+    finally:
+        gc.enable()
+
+
 def test_functions_and_results_are_collected():
     class Value:
         pass
@@ -592,7 +685,7 @@ def test_a_caller_that_looked_before_the_flight_ended_and_boards_after():
     f = frazil.cached(maxsize=10)(calls.append)
     f(1)
     # What the native half calls when it has found nothing.
-    assert calls_of(f).call(f.cache_key(1), (1,), None) is None
+    assert calls_of(f).call(CallKey(f.cache_key(1)), (1,), None) is None
     assert calls == [1] and not calls_of(f).flights
 
 

@@ -1,12 +1,14 @@
 """`frazil.compat` beyond cachetools' own tests (`tests/upstream`)."""
 
 import collections
+import contextlib
 import copy
 import functools
 import gc
 import itertools
 import pickle
 import random
+import sys
 import threading
 import time
 import weakref
@@ -225,7 +227,47 @@ def test_what_is_evicted_is_released_at_once_and_cycles_later(cls):
     assert gone() is None and all(ref() is None for ref in refs)
 
 
-@pytest.mark.parametrize("cls", CLASSES)
+TIMED = [compat.TTLCache, compat.TLRUCache]
+
+
+@pytest.mark.parametrize("cls", TIMED)
+def test_iteration_bears_changes_where_items_expire(cls):
+    cache = make(cls, 5)
+    clock = cache.timer
+    cache["a"] = 1
+    Clock.now = 5
+    try:
+        cache.update(b=2, c=3)
+        Clock.now = 12
+        assert [(key, len(cache)) for key in cache] == [("b", 2), ("c", 2)]
+        for key in cache:
+            del cache[key]
+        assert not cache and clock() == 12
+    finally:
+        Clock.now = 0
+
+
+@pytest.mark.parametrize("cls", TIMED)
+def test_threads_iterate_where_items_expire(cls):
+    def work(seed):
+        for round_ in range(2000):
+            if seed % 2:
+                list(cache)
+            # Another thread may be quicker to remove a key, as in cachetools.
+            with contextlib.suppress(KeyError):
+                cache[round_ % 20] = seed
+                cache.pop((round_ + 7) % 20, None)
+
+    cache = make(cls, 10)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        assert in_threads(8, work) == [None] * 8
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.parametrize("cls", [cls for cls in CLASSES if cls not in TIMED])
 def test_iteration_tells_of_changes(cls):
     cache = make(cls, 5)
     cache.update({1: 1, 2: 2, 3: 3})

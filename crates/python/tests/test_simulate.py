@@ -102,6 +102,38 @@ def test_names_are_ids():
     assert frazil.simulate({"id": IDS}, "lru", 50)["misses"] == expected
 
 
+def test_texts_and_objects_of_numpy_are_ids():
+    numpy = pytest.importorskip("numpy")
+    names = [f"key-{it}" for it in IDS]
+    expected = [naive_lru(IDS, 50)]
+    for ids in (numpy.array(names), numpy.array(names, dtype=object),
+                numpy.array(IDS, dtype=object), list(numpy.array(IDS)), {"id": numpy.array(names)}):
+        assert frazil.simulate(ids, "lru", 50)["misses"] == expected
+    with pytest.raises(ValueError, match="column id: .S1 is no type of numbers"):
+        frazil.simulate(numpy.array([b"a"]), "lru", 5)
+
+
+def test_masked_values_are_value_errors():
+    numpy = pytest.importorskip("numpy")
+    ids = numpy.ma.masked_array([1, 2, 1], mask=[False, True, False])
+    for trace in (ids, {"id": [1, 2, 3], "size": ids}):
+        with pytest.raises(ValueError, match="column (id|size): has masked values"):
+            frazil.simulate(trace, "lru", 5)
+    assert frazil.simulate(numpy.ma.masked_array([1, 2, 1]), "lru", 5)["hits"] == [1]
+
+
+def test_capacities_of_any_sequence():
+    numpy = pytest.importorskip("numpy")
+    expected = frazil.simulate([1, 2, 1, 3, 2], ["lru"], [1, 2, 3])["hits"]
+    for capacities in (range(1, 4), numpy.arange(1, 4), (1, 2, 3), numpy.array(["1", "2", "3"])):
+        assert frazil.simulate([1, 2, 1, 3, 2], "lru", capacities)["hits"] == expected
+
+
+def test_an_error_without_a_place_says_so():
+    error = frazil.TraceError("a")
+    assert error.file is None and error.place is None
+
+
 def arrow_tables():
     columns = {"id": IDS, "size": [it % 7 + 1 for it in IDS], "op": ["get"] * len(IDS)}
     try:
@@ -236,7 +268,7 @@ def test_an_arrow_array_is_read_in_place():
 def test_bad_options_are_value_errors():
     with pytest.raises(ValueError, match="did you mean `lru`"):
         frazil.simulate(IDS, "lruu", 5)
-    with pytest.raises(ValueError, match="add unit bytes"):
+    with pytest.raises(ValueError, match='add unit="bytes"'):
         frazil.simulate(IDS, "lru", "64MiB")
     with pytest.raises(ValueError, match="unexpected argument 'warmupp'"):
         frazil.simulate(IDS, "lru", 5, warmupp=3)

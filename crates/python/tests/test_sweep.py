@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import types
+import warnings
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,18 @@ def test_seeds_are_for_policies_that_draw():
     assert table.filter(policy="random", seed=2)["misses"] == alone
 
 
+def test_any_sequence_will_do():
+    numpy = pytest.importorskip("numpy")
+    one = frazil.sweep(TRACES[0], ["random"], [1, 2], seeds=[0, 1], workers=1)
+    for capacities, seeds in [
+        (range(1, 3), range(2)),
+        (numpy.arange(1, 3), numpy.arange(2)),
+        (iter([1, 2]), {0: "a", 1: "b"}.keys()),
+    ]:
+        assert frazil.sweep(TRACES[0], ("random",), capacities, seeds=seeds, workers=1) == one
+    assert frazil.sweep(TRACES[0], "random", 1, seeds=numpy.int64(1), workers=1)["seed"] == [1]
+
+
 def test_arrays_and_files(tmp_path):
     ids = [it * it % 101 for it in range(5000)]
     file = tmp_path / "ids.txt"
@@ -72,12 +85,19 @@ def test_arrays_and_files(tmp_path):
 
 
 def test_a_cell_that_fails_is_a_row():
-    table = frazil.sweep(["/no/such/file", TRACES[0]], "lru", ["64MiB", 10], workers=1)
+    traces = ["/no/such/file", "nonsense:objects=5", TRACES[0]]
+    table = frazil.sweep(traces, "lru", ["1%", 10], workers=1)
     assert [str(error).split(":")[0] for error in table["error"]] == [
-        "FileNotFoundError", "FileNotFoundError", "ValueError", "None",
+        "FileNotFoundError", "FileNotFoundError", "FileNotFoundError", "FileNotFoundError",
+        "None", "None",
     ]
-    assert table["misses"][:3] == [None] * 3 and table["misses"][3] > 0
+    assert table["misses"][:4] == [None] * 4 and table["misses"][4] > 0
     assert table["trace"][0] == "/no/such/file" and table["policy"][0] == "lru"
+
+
+def test_errors_of_cells_are_in_pythons_terms():
+    table = frazil.sweep([1, 2, 1], "lru", 1, fetch_latency="10ms", clock="trace", workers=1)
+    assert table["error"][0].startswith("ValueError") and "--" not in table["error"][0]
 
 
 def test_what_makes_no_sense_fails_at_once():
@@ -93,6 +113,11 @@ def test_what_makes_no_sense_fails_at_once():
         frazil.sweep(TRACES, "lru", 10, warmupp=3)
     with pytest.raises(ValueError, match="invalid value 'x'"):
         frazil.sweep(TRACES, "lru", 10, unit="x")
+    for capacity in (-1, 0, "x", "101%", "64MiB", 1.5, 2**70, [10, "y"]):
+        with pytest.raises(ValueError, match="capacity") as raised:
+            frazil.sweep(TRACES, "lru", capacity)
+        assert "--" not in str(raised.value)
+        assert capacity != "64MiB" or str(raised.value).endswith('add unit="bytes"')
     for workers in (0, -1, 1.5, "2"):
         with pytest.raises(ValueError, match="workers"):
             frazil.sweep(TRACES, "lru", 10, workers=workers)
@@ -148,6 +173,26 @@ def test_damaged_rows_are_done_again_and_said(tmp_path, damage):
     assert again == first and again.stats["replayed"] == 1
     assert len(warned) == 1 and one.name in again.notes[0]
     assert small(out=tmp_path).stats["replayed"] == 0
+
+
+def test_a_bit_that_changed_in_a_kept_row_is_noticed(tmp_path):
+    pytest.importorskip("pyarrow")
+    first = frazil.sweep(TRACES[0], "lru", 50, out=tmp_path, workers=1)
+    (file,) = tmp_path.glob("*")
+    content, misses = file.read_bytes(), first[0]["misses"]
+    number = misses.to_bytes(8, "little")
+    places = [at for at in range(len(content)) if content.startswith(number, at)]
+    assert places, "the number is in the file"
+    for place in places:
+        damaged = bytearray(content)
+        damaged[place] ^= 0x10
+        file.write_bytes(damaged)
+        # In the statistics of a column it does no harm.
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            again = frazil.sweep(TRACES[0], "lru", 50, out=tmp_path, workers=1)
+        assert again == first and again.stats["replayed"] == len(warned)
+        file.write_bytes(content)
 
 
 def test_failed_cells_are_done_again(tmp_path):

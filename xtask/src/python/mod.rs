@@ -58,7 +58,12 @@ doubled: int = length('a') * 2
 frazil.simulate([1], 'lru', 5, warmupp=3)  # type: ignore[call-arg]
 warm: frazil.Table = frazil.mrc([1], unit='bytes', columns={'id': 'key'})
 table: frazil.Table = frazil.simulate([1, 2], 'lru', 5)
-kept: int = frazil.sweep({'id': [1, 2]}, 'lru', [5]).stats['kept']
+kept: int = frazil.sweep({'id': [1, 2]}, 'lru', range(1, 5)).stats['kept']
+class Shop:
+    @frazil.cached
+    def price(self, name: str) -> int: return len(name)
+hits: int = Shop().price.cache_info().hits
+price: int = Shop().price('fig') + cache.get('a', default=1) + cache.pop('a', default=1)
 ";
 
 const WHEEL_BYTES_MAX: u64 = 10_000_000;

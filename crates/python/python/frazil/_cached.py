@@ -6,14 +6,14 @@ from functools import update_wrapper, wraps
 
 from ._flights import DIRECT, ERROR, GONE, LEAD, VALUE, WAIT, Flight, TaskWaiter, ThreadWaiter
 from ._flights import enter, leave, may_wait, waited
-from ._frazil import Cache, Memoized, _answer, _peek
+from ._frazil import Cache, CallKey, Memoized, _answer, _discard, _peek, _store
 from ._lru_cache import CacheInfo
 
 _ABSENT = object()
 
 
 class _Calls:
-    """The calls of one function that found no result."""
+    """The calls of one function that found no result. Their keys are `CallKey`s."""
 
     def __init__(self, function, cache, share_errors):
         self.function = function
@@ -30,37 +30,44 @@ class _Calls:
     def call(self, key, arguments, named):
         """The result of a key: computed, or of the thread that does."""
         named = named or {}
-        while True:
-            with _Turn(self, key, ThreadWaiter) as turn:
-                if turn.kind is WAIT:
-                    turn.waiter.wait()
-                    turn.hear()
-                if turn.kind is LEAD:
-                    with _Lead(turn) as lead:
-                        if lead.value is _ABSENT:
-                            lead.value = self.function(*arguments, **named)
-                    return lead.value
-            if turn.kind is DIRECT:
-                return self.function(*arguments, **named)
-            if turn.kind is not GONE:
-                return turn.result()
+        try:
+            while True:
+                with _Turn(self, key, ThreadWaiter) as turn:
+                    if turn.kind is WAIT:
+                        turn.waiter.wait()
+                        turn.hear()
+                    if turn.kind is LEAD:
+                        with _Lead(turn) as lead:
+                            if lead.value is _ABSENT:
+                                lead.value = self.function(*arguments, **named)
+                        return lead.value
+                if turn.kind is DIRECT:
+                    return self.function(*arguments, **named)
+                if turn.kind is not GONE:
+                    return turn.result()
+        finally:
+            # An error has this frame, and the flight has the error: no cycle of the two.
+            turn = lead = None
 
     async def call_async(self, key, arguments, named):
         """The result of a key: computed, or of the task that does."""
-        while True:
-            with _Turn(self, key, TaskWaiter) as turn:
-                if turn.kind is WAIT:
-                    await turn.waiter.wait()
-                    turn.hear()
-                if turn.kind is LEAD:
-                    with _Lead(turn) as lead:
-                        if lead.value is _ABSENT:
-                            lead.value = await self.function(*arguments, **named)
-                    return lead.value
-            if turn.kind is DIRECT:
-                return await self.function(*arguments, **named)
-            if turn.kind is not GONE:
-                return turn.result()
+        try:
+            while True:
+                with _Turn(self, key, TaskWaiter) as turn:
+                    if turn.kind is WAIT:
+                        await turn.waiter.wait()
+                        turn.hear()
+                    if turn.kind is LEAD:
+                        with _Lead(turn) as lead:
+                            if lead.value is _ABSENT:
+                                lead.value = await self.function(*arguments, **named)
+                        return lead.value
+                if turn.kind is DIRECT:
+                    return await self.function(*arguments, **named)
+                if turn.kind is not GONE:
+                    return turn.result()
+        finally:
+            turn = lead = None  # as in `call`
 
 
 class _Turn:
@@ -140,9 +147,12 @@ class _Turn:
             self.end_wait()
 
     def result(self):
-        if self.kind is ERROR:
-            raise self.value
-        return self.value
+        try:
+            if self.kind is ERROR:
+                raise self.value
+            return self.value
+        finally:
+            self = None  # as in `call`
 
     def remove(self):
         # A flight that was passed on after it had left may have a successor by now.
@@ -199,10 +209,10 @@ class _Lead:
     def store(self):
         turn, calls = self.turn, self.turn.calls
         if calls.flights is turn.flights:
-            calls.cache[turn.key] = self.value
+            _store(calls.cache, turn.key, self.value)
         if calls.flights is not turn.flights:
             # Cleared since it was asked for.
-            calls.cache.pop(turn.key, None)
+            _discard(calls.cache, turn.key)
 
 
 _all_calls = weakref.WeakSet()
@@ -255,15 +265,14 @@ def _decorate(function, cache, key, typed, share_errors):
     cached = _Cached(function, None, bool(typed), key, cache, calls.call)
     if not iscoroutinefunction(function):
         return update_wrapper(cached, function), calls
-    cache_key, absent = cached.cache_key, _ABSENT
+    cache_key = cached.cache_key
 
     @wraps(function)
     async def wrapper(*arguments, **named):
-        key = cache_key(*arguments, **named)
-        value = _answer(cache, key, absent)
-        if value is not absent:
-            return value
-        return await calls.call_async(key, arguments, named)
+        answer = _answer(cache, cache_key(*arguments, **named))
+        if type(answer) is not CallKey:
+            return answer
+        return await calls.call_async(answer, arguments, named)
 
     wrapper.cache_key = cache_key
     return wrapper, calls

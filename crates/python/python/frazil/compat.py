@@ -36,6 +36,7 @@ _NOTHING = object()
 _begin, _find, _put, _pop = CompatCore._begin, CompatCore._find, CompatCore._put, CompatCore._pop
 _count, _discard, _expire = CompatCore._count, CompatCore._discard, CompatCore._expire
 _dump, _load, _timer = CompatCore._dump, CompatCore._load, CompatCore._timer
+_keys = CompatCore._keys
 
 
 class Cache(CompatCore, MutableMapping):
@@ -206,10 +207,12 @@ class _TimedCache(Cache):
             return super().__repr__()
 
     def __iter__(self):
-        for key in super().__iter__():
+        # Keys may come and go meanwhile: the loop's body may remove what has expired, even by `len`.
+        for key in _keys(self):
             # The clock stands still while the loop's body uses the key.
             with self.timer as time:
-                if time < _find(self, key, False)[1]:
+                found = _find(self, key, False)
+                if found is not None and time < found[1]:
                     yield key
 
 

@@ -14,6 +14,7 @@ import sys
 import threading
 
 from . import _frazil, __version__
+from .replay import _in_python
 
 
 class Node:
@@ -48,7 +49,8 @@ class Node:
             rows, _ = _frazil.rows(words, [(trace.name, decoded)], None, False)
             return rows[0], first
         except Exception as error:
-            return {"error": f"{type(error).__name__}: {error}"}, False
+            text = _in_python(str(error)) if type(error) is ValueError else str(error)
+            return {"error": f"{type(error).__name__}: {text}"}, False
 
 
 class _Trace:

@@ -120,11 +120,25 @@ def _words(options):
             continue
         elif name == "columns" and isinstance(value, dict):
             yield name, ",".join(f"{role}={place}" for role, place in value.items())
-        elif isinstance(value, (list, tuple)):
-            for one in value:
-                yield name, os.fsdecode(one) if isinstance(one, bytes) else one
         else:
-            yield name, value
+            for one in several(value):
+                yield name, os.fsdecode(one) if isinstance(one, bytes) else one
+
+
+def several(value):
+    """The values of a list, a range, an array, or any other sequence; anything else is one value."""
+    if isinstance(value, (str, bytes, os.PathLike, dict)):
+        return [value]
+    try:
+        return list(value)
+    except TypeError:
+        return [value]
+
+
+def _is_number(value):
+    from numbers import Number
+
+    return isinstance(value, (int, float)) or isinstance(value, Number)
 
 
 def named(trace, options):
@@ -150,10 +164,8 @@ def named(trace, options):
             if isinstance(one, (str, bytes, os.PathLike)):
                 raise ValueError(f"trace {name!r}: files keep their own names; give them in a list")
             add(one, str(name))
-    elif isinstance(trace, (list, tuple)) and not all(
-        isinstance(it, (int, float)) for it in trace
-    ):
-        if any(it is None or isinstance(it, (int, float)) for it in trace):
+    elif isinstance(trace, (list, tuple)) and not all(map(_is_number, trace)):
+        if any(it is None or _is_number(it) for it in trace):
             raise ValueError("a list is of traces or of whole numbers, not of both, nor of None")
         for one in trace:
             add(one)
@@ -168,7 +180,7 @@ def _in_python(text):
     """A message of the command with its flags as arguments of Python."""
     import re
 
-    text = text.removesuffix(" (see --help)")
+    text = text.removesuffix(" (see --help)").replace("add --unit bytes", 'add unit="bytes"')
     return re.sub(r"--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), text)
 
 

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, Protocol, TypedDict, Unpack
 
@@ -49,22 +49,22 @@ class _SimulateOptions(CellOptions, total=False):
     threads: int
 
 class _MrcOptions(_Replaying, total=False):
-    capacity: Capacity | Sequence[Capacity]
+    capacity: Capacity | Iterable[Capacity]
     points: int
     sample: int | str
     threads: int
 
 def simulate(
     trace: Traces,
-    policy: str | Sequence[str],
-    capacity: Capacity | Sequence[Capacity],
+    policy: str | Iterable[str],
+    capacity: Capacity | Iterable[Capacity],
     *,
     progress: Progress | None = None,
     **options: Unpack[_SimulateOptions],
 ) -> Table: ...
 def mrc(
     trace: Traces,
-    policy: str | Sequence[str] = "lru",
+    policy: str | Iterable[str] = "lru",
     *,
     progress: Progress | None = None,
     **options: Unpack[_MrcOptions],

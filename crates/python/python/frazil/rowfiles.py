@@ -1,11 +1,14 @@
 """The rows of a sweep in a folder, a Parquet file for each cell.
 
 A file is written beside its place and moved there, so that it is whole or absent even if the
-program is killed. Its name is a hash of all that its row depends on.
+program is killed. Its name is a hash of all that its row depends on; with the row it has a checksum
+of its values, because Parquet as pyarrow writes it does not notice a bit that has changed.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import warnings
 
@@ -20,6 +23,11 @@ TYPES = {
     "miss_latency_p99": int, "latency_unit": str, "frozen_hits": int, "seed": int,
     "capacity_given": str, "error": str,
 }
+
+
+def _checksum(row):
+    values = json.dumps([row[name] for name in TYPES])
+    return hashlib.sha256(values.encode()).hexdigest().encode()
 
 
 class RowFiles:
@@ -51,10 +59,12 @@ class RowFiles:
             return None
         try:
             table = self._pyarrow.parquet.ParquetFile(path).read()
-            found = (table.schema.metadata or {}).get(b"frazil_cell", b"").decode()
-            if found != key or table.num_rows != 1 or table.column_names != list(TYPES):
+            found = table.schema.metadata or {}
+            if found.get(b"frazil_cell") != key.encode() or table.num_rows != 1 or table.column_names != list(TYPES):
                 raise ValueError("not the row of this cell")
             row = table.to_pylist()[0]
+            if found.get(b"frazil_checksum") != _checksum(row):
+                raise ValueError("its checksum is wrong")
         except Exception as error:
             text = f"{path}: damaged ({error}); its cell is replayed again"
             self.notes.append(text)
@@ -66,8 +76,12 @@ class RowFiles:
         """Keeps the row of a cell."""
         if self.folder is None:
             return
-        schema = self._schema.with_metadata({b"frazil_cell": key.encode()})
-        table = self._pyarrow.Table.from_pylist([row], schema=schema)
+        table = self._pyarrow.Table.from_pylist([row], schema=self._schema)
+        # Of the row as it is read again.
+        checksum = _checksum(table.to_pylist()[0])
+        table = table.replace_schema_metadata(
+            {b"frazil_cell": key.encode(), b"frazil_checksum": checksum}
+        )
         path = self._path(key)
         beside = f"{path}.{os.getpid()}.tmp"
         try:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 import os
 
 from . import __version__, _frazil
-from .replay import _bar, _in_python, _words, named
+from .replay import _bar, _in_python, _words, named, several
 from .rowfiles import TYPES, RowFiles
 from .table import Table
 
@@ -34,8 +35,8 @@ def sweep(traces, policies, capacities, *, seeds=None, cluster=None, out=None, w
           progress=None, **options):
     """Replay every policy at every capacity over every trace; a row for each cell, in this order.
 
-    traces, policies, capacities: lists as for `simulate`, or a single one. seeds: each policy that
-    draws random numbers is replayed once with each.
+    traces, policies, capacities: as for `simulate`: several of each, or a single one. seeds: each
+    policy that draws random numbers is replayed once with each.
     cluster: `None` for processes of this machine, on `workers` cores (default: all); "ray" for the
     Ray cluster that this program is connected to, or that runs here; or a cluster's address. Every
     node needs this version of the package and the files of the traces under the same names.
@@ -47,8 +48,10 @@ def sweep(traces, policies, capacities, *, seeds=None, cluster=None, out=None, w
     the text of its `error`. The cells of a worker that dies are done again. `stats` of the table
     has the number of cells `replayed` and `kept`, and the traces that each node decoded.
 
-    Raises ValueError for an unknown policy, ConnectionError for a cluster that does not answer,
-    and RuntimeError that names a node without this version of the package.
+    Raises ValueError for an unknown policy, and for options and capacities that make no sense
+    whatever the trace; ConnectionError for a cluster that does not answer; and RuntimeError that
+    names a node without this version of the package, or says that the worker process of this
+    machine ended five times without a row, as where it is killed whenever it starts.
 
     >>> import frazil
     >>> table = frazil.sweep("loop:objects=1K:requests=9K", ["lru", "random"], ["1%", "10%"],
@@ -98,25 +101,32 @@ class _Source:
     __slots__ = ("name", "key", "words", "data", "reading", "requests")
 
 
-def _list(value):
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
 def _whole(name, number, least):
-    if not isinstance(number, int) or not least <= number < 2**64:
+    try:
+        whole = operator.index(number)
+    except TypeError:
+        whole = -1
+    if not least <= whole < 2**64:
         raise ValueError(f"{name}: {number!r}, expected whole numbers from {least} to 2^64 - 1")
-    return int(number)
+    return whole
 
 
-def _check_options(flags):
-    """Fails on options that `simulate` does not know, or of which it can't read the values. What
-    only some traces or capacities don't suit is told by the rows of these."""
-    words = ["simulate", *flags, "--trace=one", "--policy=lru", "--capacity=1"]
+# How messages begin, or what is in them, that are true of every trace.
+_OF_EVERY_TRACE = ("unexpected argument", "invalid value", "a value is required")
+_WRONG_UNIT = "is in bytes, but objects are counted"
+
+
+def _check_options(flags, capacities):
+    """Fails on options that `simulate` does not know, and on values of them and capacities that it
+    can't read. What only some traces don't suit is told by the rows of these."""
+    words = ["simulate", *flags, "--trace=one", "--policy=lru"]
+    words += [f"--capacity={capacity}" for capacity in capacities]
     try:
         _frazil.rows(words, [("one", _frazil.Records([1]))], None, False)
     except ValueError as error:
-        if str(error).startswith(("unexpected argument", "invalid value", "a value is required")):
-            raise ValueError(_in_python(str(error))) from None
+        text = str(error)
+        if text.startswith(_OF_EVERY_TRACE) or _WRONG_UNIT in text:
+            raise ValueError(_in_python(text)) from None
     except Exception:
         pass
 
@@ -125,8 +135,8 @@ def _cells(given, policies, capacities, seeds, options):
     for name in ("threads", "policy", "capacity", "output"):
         if name in options:
             raise ValueError(f"{name}: no option of a sweep")
-    policies = [one for text in _list(policies) for one in str(text).split(",")]
-    seeds = [] if seeds is None else [_whole("seeds", seed, 0) for seed in _list(seeds)]
+    policies = [one for text in several(policies) for one in str(text).split(",")]
+    seeds = [] if seeds is None else [_whole("seeds", seed, 0) for seed in several(seeds)]
     seeded = []
     for policy in policies:
         _frazil.policy_name(policy)
@@ -135,10 +145,10 @@ def _cells(given, policies, capacities, seeds, options):
             seeded += [(policy, f"{policy}:seed={seed}", seed) for seed, _ in names]
         else:
             seeded.append((policy, policy, None))
-    capacities = [one for text in _list(capacities) for one in str(text).split(",")]
+    capacities = [one for text in several(capacities) for one in str(text).split(",")]
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in _words(options)]
     flags += [f"--{name.replace('_', '-')}" for name, value in options.items() if value is True]
-    _check_options(flags)
+    _check_options(flags, capacities)
     sources, cells = {}, []
     for source, identity, requests in _sources(given, options):
         source.words = ["simulate", *flags, f"--trace={source.key}"]

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Iterable
 from os import PathLike
 from typing import Any, Unpack
 
@@ -10,10 +10,10 @@ class SweepTable(Table):
 
 def sweep(
     traces: Traces,
-    policies: str | Sequence[str],
-    capacities: Capacity | Sequence[Capacity],
+    policies: str | Iterable[str],
+    capacities: Capacity | Iterable[Capacity],
     *,
-    seeds: int | Sequence[int] | None = None,
+    seeds: int | Iterable[int] | None = None,
     cluster: str | None = None,
     out: str | PathLike[str] | None = None,
     workers: int | None = None,

@@ -88,7 +88,11 @@ class Table:
         return arrow_stream(list(self._flat()))
 
     def to_numpy(self):
-        """A structured array of NumPy; missing numbers are NaN, nested values objects."""
+        """A structured array of NumPy; missing numbers are NaN, nested values objects.
+
+            array = frazil.simulate([1, 2, 1], "lru", [1, 2]).to_numpy()
+            array["hits"].sum()
+        """
         import numpy
 
         columns = {}
@@ -110,13 +114,22 @@ class Table:
         return table
 
     def to_pandas(self):
-        """A DataFrame of pandas."""
+        """A DataFrame of pandas.
+
+            frame = frazil.simulate([1, 2, 1], "lru", [1, 2]).to_pandas()
+            frame.sort_values("miss_ratio")
+        """
         import pandas
 
         return pandas.DataFrame({name: self[name] for name in self.columns}, columns=self.columns)
 
     def to_dicts(self):
-        """The rows as a list of dicts of its own."""
+        """The rows as a list of dicts of its own.
+
+        >>> import frazil
+        >>> frazil.Table([{"policy": "lru", "hits": 3}]).to_dicts()
+        [{'policy': 'lru', 'hits': 3}]
+        """
         return [dict(row) for row in self._rows]
 
     def __repr__(self):

@@ -146,15 +146,27 @@ unsafe fn assign_properly(
     })
 }
 
-/// `get(key, default=None, /)`.
+/// `get(key, /, default=None)`.
 unsafe extern "C" fn get(
     this: *mut PyObject,
-    arguments: *mut *mut PyObject,
-    count: ffi::Py_ssize_t,
+    arguments: *const *mut PyObject,
+    positional: ffi::Py_ssize_t,
+    names: *mut PyObject,
 ) -> *mut PyObject {
-    if !(1..=2).contains(&count) {
+    let mut count = positional;
+    if !names.is_null() {
+        // SAFETY: CPython calls, with a tuple of strings.
+        unsafe {
+            count += ffi::PyTuple_GET_SIZE(names);
+            let name = ffi::PyTuple_GET_ITEM(names, 0);
+            if ffi::PyUnicode_CompareWithASCIIString(name, c"default".as_ptr()) != 0 {
+                count = 0;
+            }
+        }
+    }
+    if positional == 0 || !(1..=2).contains(&count) {
         Python::attach(|py| {
-            let problem = format!("get takes 1 or 2 arguments, not {count}");
+            let problem = "get takes a key and, by place or by name, a default";
             PyTypeError::new_err(problem).restore(py);
         });
         return null_mut();
@@ -172,7 +184,7 @@ unsafe extern "C" fn get(
     }
 }
 
-const GET: &std::ffi::CStr = c"get($self, key, default=None, /)
+const GET: &std::ffi::CStr = c"get($self, key, /, default=None)
 --
 
 The value of a key, or the default if there is none. A use of the entry.
@@ -180,7 +192,7 @@ The value of a key, or the default if there is none. A use of the entry.
 >>> import frazil
 >>> cache = frazil.Cache(10)
 >>> cache[\"a\"] = 1
->>> cache.get(\"a\"), cache.get(\"b\"), cache.get(\"b\", 0)
+>>> cache.get(\"a\"), cache.get(\"b\"), cache.get(\"b\", default=0)
 (1, None, 0)
 ";
 
@@ -190,8 +202,8 @@ pub(crate) fn install(py: Python<'_>) -> PyResult<()> {
     // It lives as long as the process, as the type does.
     let definition = Box::leak(Box::new(ffi::PyMethodDef {
         ml_name: c"get".as_ptr(),
-        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFast: get },
-        ml_flags: ffi::METH_FASTCALL,
+        ml_meth: ffi::PyMethodDefPointer { PyCFunctionFastWithKeywords: get },
+        ml_flags: ffi::METH_FASTCALL | ffi::METH_KEYWORDS,
         ml_doc: GET.as_ptr(),
     }));
     let kind = class.as_type_ptr();

@@ -24,24 +24,26 @@ mod table;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use frazil_policy::Online;
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 use pyo3::{Borrowed, PyTraverseError, PyVisit, ffi, intern};
 
 use self::core::{Callbacks, Core, Newcomer};
+use crate::keys::{mix, plain_hash};
 use lifetimes::Lifetime;
 use probe::Probe;
 use removed::{Cause, Removed};
 use section::Section;
+use settings::Perhaps;
 use table::{Found, Glance};
 
 pub(crate) use direct::install;
 pub(crate) use iter::CacheIterator;
 pub(crate) use lifetimes::_pass;
 pub(crate) use recording::CacheRecording;
-pub(crate) use results::{_answer, _peek};
-pub(crate) use stats::CacheStats;
+pub(crate) use results::{_answer, _discard, _peek, _store, CallKey};
+pub(crate) use stats::{_stats, CacheStats};
 
 /// Cache(maxsize, policy="mobius", *, getsizeof=None, ttl=None, tti=None, on_evict=None)
 /// --
@@ -297,7 +299,12 @@ impl Cache {
 
     /// The value of a key, if there is one; a use of it.
     fn value_of(&self, key: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
-        let wide = probe::hash(key)?;
+        self.value_of_hashed(key, probe::hash(key)?)
+    }
+
+    /// The same for a key that was hashed.
+    #[inline(always)]
+    fn value_of_hashed(&self, key: &Bound<'_, PyAny>, wide: u64) -> PyResult<Option<Py<PyAny>>> {
         // SAFETY: the key is alive.
         match unsafe { self.value_at_a_glance(key.py(), wide, key.as_ptr()) } {
             Seen::Done(value) => Ok(value),
@@ -306,7 +313,7 @@ impl Cache {
         }
     }
 
-    /// The same for a key that was hashed, and with every look that it takes.
+    /// The same with every look that it takes.
     #[inline(never)]
     fn look_up(&self, probe: &mut Probe<'_, '_>) -> PyResult<Option<Py<PyAny>>> {
         let py = probe.key.py();
@@ -563,7 +570,7 @@ impl Cache {
     /// >>> cache = frazil.Cache(10)
     /// >>> cache.setdefault("a", 1), cache.setdefault("a", 2)
     /// (1, 1)
-    #[pyo3(signature = (key, default = None, /))]
+    #[pyo3(signature = (key, /, default = None))]
     fn setdefault(
         &self,
         key: &Bound<'_, PyAny>,
@@ -588,16 +595,11 @@ impl Cache {
     /// >>> cache["a"] = 1
     /// >>> cache.pop("a"), cache.pop("a", None)
     /// (1, None)
-    #[pyo3(signature = (key, /, *default))]
-    fn pop(&self, key: &Bound<'_, PyAny>, default: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        if default.len() > 1 {
-            let given = default.len() + 1;
-            return Err(PyTypeError::new_err(format!("pop takes 1 or 2 arguments, not {given}")));
-        }
-        let taken = self.take(&mut Probe::new(key)?)?;
-        match taken.or_else(|| default.get_item(0).ok().map(Bound::unbind)) {
-            Some(value) => Ok(value),
-            None => Err(missing(key)),
+    #[pyo3(signature = (key, /, default = Perhaps::Absent))]
+    fn pop(&self, key: &Bound<'_, PyAny>, default: Perhaps) -> PyResult<Py<PyAny>> {
+        match (self.take(&mut Probe::new(key)?)?, default) {
+            (Some(value), _) | (None, Perhaps::Given(value)) => Ok(value),
+            (None, Perhaps::Absent) => Err(missing(key)),
         }
     }
 
@@ -618,12 +620,25 @@ impl Cache {
     }
 
     /// Removes all entries, without a call of `on_evict`, and frees their memory. Counts go on.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache["a"] = 1
+    /// >>> cache.clear()
+    /// >>> len(cache), cache.stats().inserts
+    /// (0, 1)
     fn clear(&self, py: Python<'_>) {
         let table = self.shared.write(py, |core| core.clear(self.policy));
         drop(table);
     }
 
     /// Stores the entries of a mapping or of an iterable of pairs, as `dict.update` does.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache.update({"a": 1}, b=2)
+    /// >>> cache["a"], cache["b"]
+    /// (1, 2)
     #[pyo3(signature = (*args, **kwargs))]
     fn update(
         slf: &Bound<'_, Self>,
@@ -638,16 +653,34 @@ impl Cache {
     }
 
     /// A view of the keys. `in` on it does not count as a use.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache.update(a=1, b=2)
+    /// >>> sorted(cache.keys()), "a" in cache.keys()
+    /// (['a', 'b'], True)
     fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         views(slf.py())?.call_method1(intern!(slf.py(), "CacheKeys"), (slf,))
     }
 
     /// A view of the values. Iteration does not count as a use.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache.update(a=1, b=2)
+    /// >>> sum(cache.values())
+    /// 3
     fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         views(slf.py())?.call_method1(intern!(slf.py(), "CacheValues"), (slf,))
     }
 
     /// A view of the entries. Iteration does not count as a use.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10)
+    /// >>> cache.update(a=1, b=2)
+    /// >>> sorted(cache.items())
+    /// [('a', 1), ('b', 2)]
     fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         views(slf.py())?.call_method1(intern!(slf.py(), "CacheItems"), (slf,))
     }
@@ -680,8 +713,9 @@ impl Cache {
         let found = PyDict::new(keys.py());
         for key in keys.try_iter()? {
             let key = key?;
-            if let Some(value) = self.value_of(&key)? {
-                found.set_item(key, value)?;
+            let hash = plain_hash(&key)?;
+            if let Some(value) = self.value_of_hashed(&key, mix(hash))? {
+                results::set_hashed(&found, &key, hash, value.bind(key.py()))?;
             }
         }
         Ok(found)
@@ -773,6 +807,14 @@ impl Cache {
     /// Raises:
     ///     ValueError: The file is no snapshot, or damaged; nothing is stored then.
     ///     FileNotFoundError: There is none.
+    ///
+    /// >>> import frazil, os, tempfile
+    /// >>> cache, other = frazil.Cache(10), frazil.Cache(10)
+    /// >>> cache["a"] = 1
+    /// >>> with tempfile.TemporaryDirectory() as folder:
+    /// ...     path = os.path.join(folder, "cache")
+    /// ...     cache.snapshot(path), other.restore(path), dict(other)
+    /// (1, 1, {'a': 1})
     fn restore(slf: &Bound<'_, Self>, path: &Bound<'_, PyAny>) -> PyResult<usize> {
         let py = slf.py();
         let module = py.import(intern!(py, "frazil._snapshot"))?;
@@ -804,6 +846,14 @@ impl Cache {
     }
 
     /// A new cache with the same settings and entries, as by `copy.copy`. Counts begin anew.
+    ///
+    /// >>> import frazil
+    /// >>> cache = frazil.Cache(10, "lru")
+    /// >>> cache["a"] = 1
+    /// >>> other = cache.copy()
+    /// >>> other["b"] = 2
+    /// >>> len(cache), len(other), other.policy
+    /// (1, 2, 'lru')
     fn copy<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         py.import(intern!(py, "copy"))?.call_method1(intern!(py, "copy"), (slf,))

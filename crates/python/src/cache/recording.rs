@@ -118,6 +118,15 @@ impl CacheRecording {
 impl CacheRecording {
     /// Ends the recording: the number of records, of records lost, and of bytes. `None` if it was
     /// ended before.
+    ///
+    /// >>> import frazil, os, tempfile
+    /// >>> cache = frazil.Cache(10)
+    /// >>> with tempfile.TemporaryDirectory() as folder:
+    /// ...     recording = cache.record(os.path.join(folder, "requests.frazil"))
+    /// ...     cache.get("a"), cache.get("b")
+    /// ...     recording.finish()[:2], recording.finish()
+    /// (None, None)
+    /// ((2, 0), None)
     fn finish(&self, py: Python<'_>) -> PyResult<Option<(u64, u64, u64)>> {
         self.end(py)
     }
@@ -136,11 +145,22 @@ impl CacheRecording {
         Ok(false)
     }
 
-    fn __del__(&self, py: Python<'_>) -> PyResult<()> {
-        self.end(py).map(drop)
-    }
-
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.cache)
+    }
+}
+
+impl Drop for CacheRecording {
+    fn drop(&mut self) {
+        Python::attach(|py| {
+            if let Err(error) = self.end(py) {
+                // Nobody is there to be told; an error that is on its way goes on.
+                let pending = PyErr::take(py);
+                error.write_unraisable(py, None);
+                if let Some(pending) = pending {
+                    pending.restore(py);
+                }
+            }
+        });
     }
 }

@@ -4,6 +4,10 @@
 use pyo3::prelude::*;
 use pyo3::types::PyString;
 
+use super::Cache;
+use super::table::Table;
+use crate::nested;
+
 /// Why an entry is no longer there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
@@ -28,6 +32,14 @@ impl Gone {
         // Bound: released at once, without a look whether this thread is attached.
         drop(self.value.into_bound(py));
         drop(self.key.map(|key| key.into_bound(py)));
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        let core = self.shared.get_mut();
+        let table = std::mem::replace(&mut core.table, Table::new());
+        nested::release((table, std::mem::take(&mut core.callbacks)));
     }
 }
 

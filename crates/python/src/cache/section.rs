@@ -44,6 +44,11 @@ impl<T> Section<T> {
         code(unsafe { &mut *self.cell.get() })
     }
 
+    /// The content of a section that is no longer shared.
+    pub(super) fn get_mut(&mut self) -> &mut T {
+        self.cell.get_mut()
+    }
+
     /// The content, for the garbage collector's `tp_traverse`.
     ///
     /// # Safety

@@ -1,6 +1,7 @@
 //! Checks the arguments that make a cache.
 
 use frazil_policy::Online;
+use pyo3::Borrowed;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt};
@@ -90,5 +91,19 @@ pub(super) fn function(given: Option<Bound<'_, PyAny>>, name: &str) -> PyResult<
             Err(PyTypeError::new_err(format!("{name} must be callable, not {kind}")))
         }
         None => Ok(None),
+    }
+}
+
+/// An argument that may be left out, and `None` too.
+pub(super) enum Perhaps {
+    Absent,
+    Given(Py<PyAny>),
+}
+
+impl FromPyObject<'_, '_> for Perhaps {
+    type Error = PyErr;
+
+    fn extract(given: Borrowed<'_, '_, PyAny>) -> PyResult<Self> {
+        Ok(Self::Given(given.to_owned().unbind()))
     }
 }

@@ -1,5 +1,6 @@
 //! Counts, for the user.
 
+use pyo3::intern;
 use pyo3::prelude::*;
 
 /// Counts of a cache since it was made.
@@ -39,6 +40,25 @@ impl CacheStats {
         if requests == 0 { 0.0 } else { self.hits as f64 / requests as f64 }
     }
 
+    /// The counts in their order, for a pickle.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, ([u64; 11],))> {
+        let make = py.import(intern!(py, "frazil._frazil"))?.getattr(intern!(py, "_stats"))?;
+        let counts = [
+            self.hits,
+            self.misses,
+            self.inserts,
+            self.replacements,
+            self.evictions,
+            self.expirations,
+            self.deletions,
+            self.refusals,
+            self.loads,
+            self.entries,
+            self.size,
+        ];
+        Ok((make, (counts,)))
+    }
+
     fn __repr__(&self) -> String {
         format!(
             "CacheStats(hits={}, misses={}, hit_ratio={:.3}, inserts={}, replacements={}, \
@@ -56,5 +76,25 @@ impl CacheStats {
             self.entries,
             self.size
         )
+    }
+}
+
+/// Counts from a pickle.
+#[pyfunction]
+pub(crate) fn _stats(counts: [u64; 11]) -> CacheStats {
+    let [hits, misses, inserts, replacements, evictions, expirations, deletions, ..] = counts;
+    let [.., refusals, loads, entries, size] = counts;
+    CacheStats {
+        hits,
+        misses,
+        inserts,
+        replacements,
+        evictions,
+        expirations,
+        deletions,
+        refusals,
+        loads,
+        entries,
+        size,
     }
 }

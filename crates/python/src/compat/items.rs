@@ -222,6 +222,12 @@ impl Items {
         std::iter::successors(first, move |&slot| self.table.after(slot, order))
     }
 
+    /// All keys in the order of insertion.
+    pub(super) fn keys<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyAny>> {
+        let entries = self.slots(Order::Insertion).filter_map(|slot| self.table.entry(slot));
+        entries.map(|entry| entry.key.bind(py).clone()).collect()
+    }
+
     /// All items in the order of insertion, and their positions there in that of eviction.
     pub(super) fn dump<'py>(&self, py: Python<'py>) -> (Vec<Raw<'py>>, Vec<usize>) {
         let mut position_of = HashMap::new();

@@ -375,6 +375,11 @@ impl CompatCore {
         slf.get().items.with(slf.py(), |items| items.total).object(slf.py())
     }
 
+    /// The keys in the order of insertion, expired ones among them.
+    fn _keys<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyAny>> {
+        self.items.with(py, |items| items.keys(py))
+    }
+
     fn _timer(&self, py: Python<'_>) -> Option<Py<CompatTimer>> {
         self.timer.get(py).map(|timer| timer.clone_ref(py))
     }

@@ -22,6 +22,13 @@ create_exception!(
     "A trace that can't be read: `file` has its name, `place` the line or byte, if that is known."
 );
 
+/// Errors of a trace that have no file or place say `None`.
+pub(crate) fn give_places(py: Python<'_>) -> PyResult<()> {
+    let class = py.get_type::<TraceError>();
+    class.setattr("file", py.None())?;
+    class.setattr("place", py.None())
+}
+
 /// The interval at which the calling thread looks for signals. Ctrl-C is to stop a replay within
 /// 0.2 s, of which the replay needs the rest to end.
 const PERIOD: Duration = Duration::from_millis(40);

@@ -237,7 +237,7 @@ impl Column {
     }
 }
 
-/// A column from an object with the buffer protocol; `None` if it has none.
+/// A column from an object with the buffer protocol; `None` if it has none, or none of numbers.
 pub(super) fn of_buffer(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Column>> {
     // SAFETY: asks for a flag of the object's type.
     if unsafe { pyo3::ffi::PyObject_CheckBuffer(object.as_ptr()) } == 0 {
@@ -252,6 +252,10 @@ pub(super) fn of_buffer(object: &Bound<'_, PyAny>, name: &str) -> PyResult<Optio
         ))
     };
     let buffer = PyUntypedBuffer::get(object).map_err(wrong_type)?;
+    // Texts of NumPy, and objects of any kind: looked at one by one.
+    if buffer.dimensions() == 1 && matches!(buffer.format().to_bytes().last(), Some(b'w' | b'O')) {
+        return Ok(None);
+    }
     let foreign = if cfg!(target_endian = "little") { &b">!"[..] } else { b"<" };
     let is_foreign = buffer.format().to_bytes().first().is_some_and(|it| foreign.contains(it));
     let kind = Kind::of(ElementType::from_format(buffer.format()))

@@ -11,7 +11,7 @@ mod policy;
 mod records;
 mod stream;
 
-pub(crate) use call::{Decoded, TraceError, rows};
+pub(crate) use call::{Decoded, TraceError, give_places, rows};
 pub(crate) use policy::policy_name;
 pub(crate) use records::{Records, id_of_name};
 pub(crate) use stream::arrow_stream;

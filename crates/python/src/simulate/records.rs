@@ -173,6 +173,7 @@ fn place(
 
 /// One column, of whatever has numbers or names.
 fn column(values: &Bound<'_, PyAny>, name: &str, operations: bool) -> PyResult<Column> {
+    check_mask(values, name)?;
     if let Some(column) = of_buffer(values, name)? {
         return Ok(column);
     }
@@ -204,6 +205,17 @@ fn column(values: &Bound<'_, PyAny>, name: &str, operations: bool) -> PyResult<C
         });
     }
     Ok(Column::new(vec![Run::owned(numbers)], None))
+}
+
+/// Fails on a masked array of NumPy with a value that is masked: its buffer has no mask.
+fn check_mask(values: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
+    if !values.hasattr("filled")? || !values.hasattr("mask")? {
+        return Ok(());
+    }
+    if values.getattr("mask")?.call_method0("any")?.is_truthy()? {
+        return Err(PyValueError::new_err(format!("column {name}: has masked values")));
+    }
+    Ok(())
 }
 
 fn operation_number(text: &str) -> PyResult<u64> {
