@@ -191,7 +191,8 @@ def test_a_bit_that_changed_in_a_kept_row_is_noticed(tmp_path):
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             again = frazil.sweep(TRACES[0], "lru", 50, out=tmp_path, workers=1)
-        assert again == first and again.stats["replayed"] == len(warned)
+        told = [it for it in warned if "damaged" in str(it.message)]
+        assert again == first and again.stats["replayed"] == len(told)
         file.write_bytes(content)
 
 

@@ -136,9 +136,11 @@ def several(value):
 
 
 def _is_number(value):
+    if isinstance(value, (int, float)):
+        return True
     from numbers import Number
 
-    return isinstance(value, (int, float)) or isinstance(value, Number)
+    return isinstance(value, Number)
 
 
 def named(trace, options):

@@ -154,10 +154,12 @@ unsafe extern "C" fn get(
     names: *mut PyObject,
 ) -> *mut PyObject {
     let mut count = positional;
-    if !names.is_null() {
-        // SAFETY: CPython calls, with a tuple of strings.
+    // SAFETY: CPython calls, with null or a tuple of strings.
+    let named = if names.is_null() { 0 } else { unsafe { ffi::PyTuple_GET_SIZE(names) } };
+    if named > 0 {
+        // SAFETY: as above, and it is not empty.
         unsafe {
-            count += ffi::PyTuple_GET_SIZE(names);
+            count += named;
             let name = ffi::PyTuple_GET_ITEM(names, 0);
             if ffi::PyUnicode_CompareWithASCIIString(name, c"default".as_ptr()) != 0 {
                 count = 0;
