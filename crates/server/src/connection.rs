@@ -99,7 +99,8 @@ impl Connection {
 
     /// Whether it is idle: no request, whole or partial, and no reply.
     pub(crate) fn is_quiet(&self) -> bool {
-        let is_idle = self.carry.is_empty() && !self.is_sending();
+        let is_within = self.session.is_within_request();
+        let is_idle = self.carry.is_empty() && !self.is_sending() && !is_within;
         let is_served = !self.has_more && !self.is_listed && !self.readable;
         is_idle && is_served && self.awaits_nothing() && !self.lingers()
     }

@@ -285,11 +285,12 @@ fn serve_all(session: &mut Session, input: &[u8], turn: &mut Turn<'_>) -> Served
     let mut at = 0;
     let next = loop {
         let rest = &input[at..];
-        if turn.waits.is_full() || !turn.begins_request(rest) {
-            break Next::Send;
-        }
+        // Before the bound of a turn: a request that is passed over may have used it up.
         if rest.is_empty() && !matches!(session.state, State::Walk(_)) {
             break Next::Read(1);
+        }
+        if turn.waits.is_full() || !turn.begins_request(rest) {
+            break Next::Send;
         }
         let (consumed, flow) = match session.state {
             State::Request => request(session, rest, at, &mut lookups, turn),

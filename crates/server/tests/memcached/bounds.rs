@@ -1,6 +1,7 @@
 //! Limits of the server, and its replies beyond them.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use frazil_server::{Limits, Server, Settings, StoreKind};
 
@@ -116,11 +117,16 @@ fn idle_and_slow_connections_are_closed() {
 /// Also if it keeps sending: a value that is skipped, and a line that is not kept, have the time of a request.
 #[test]
 fn a_request_that_does_not_end_is_closed() {
-    let server = limited(Limits { request_seconds: 10, ..limits() });
-    let mut busy = Client::new(&server);
+    for turn_requests in [0, 1] {
+        not_ended(&limited(Limits { request_seconds: 10, turn_requests, ..limits() }));
+    }
+}
+
+fn not_ended(server: &Server) {
+    let mut busy = Client::new(server);
     let keys = format!("get {}", "k ".repeat(2000));
     for begin in ["set a 0 0 2000000000\r\n", "ms a 2000000000\r\n", &keys] {
-        let mut slow = Client::new(&server);
+        let mut slow = Client::new(server);
         slow.send(begin.as_bytes());
         for _ in 0..4 {
             busy.expect("debugtime 4\r\n", "OK\r\n");
@@ -128,6 +134,8 @@ fn a_request_that_does_not_end_is_closed() {
             let _ = slow.stream.write_all(b"k ");
             busy.expect("get a\r\n", "END\r\n");
         }
+        // Before the time of a request has passed since the last byte.
+        slow.stream.set_read_timeout(Some(Duration::from_secs(8))).unwrap();
         let told = slow.rest();
         let refused = b"SERVER_ERROR object too large for cache\r\n";
         let is_told = told.is_empty() || told == refused;

@@ -1,6 +1,7 @@
 //! Limits, and the replies beyond them.
 
 use std::io::Write as _;
+use std::time::Duration;
 
 use frazil_server::{Address, Limits, Options, Server, Settings};
 
@@ -53,8 +54,13 @@ fn a_request_that_is_too_large_is_skipped() {
 /// Also if it keeps sending.
 #[test]
 fn a_skipped_request_that_does_not_end_is_closed() {
+    for turn_requests in [0, 1] {
+        not_ended(Limits { request_seconds: 10, turn_requests, ..limits() });
+    }
+}
+
+fn not_ended(limits: Limits) {
     let options = Options { debug: true, ..Options::default() };
-    let limits = Limits { request_seconds: 10, ..limits() };
     let memcached = vec!["127.0.0.1:0".parse().unwrap()];
     let server = Server::start(Settings { memcached, options, limits, ..settings() }).unwrap();
     let Address::Tcp(clock) = &server.addresses()[0] else { panic!("no port") };
@@ -70,6 +76,8 @@ fn a_skipped_request_that_does_not_end_is_closed() {
             clock.send(b"mn\r\n");
             assert_eq!(clock.until(b"\r\n"), b"MN");
         }
+        // Before the time of a request has passed since the last byte.
+        slow.stream.set_read_timeout(Some(Duration::from_secs(8))).unwrap();
         assert_eq!(slow.rest(), b"", "{begin}");
     }
 }
