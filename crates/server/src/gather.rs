@@ -122,7 +122,8 @@ impl<'i, S: Copy> Gathered<'i, S> {
         let (shapes, keys) = (&self.shapes, &self.keys[..count]);
         let mut stopped = None;
         let mut hits = 0;
-        turn.shared.items.store.get_many(keys, |at, entry| {
+        let store = &turn.shared.items.store;
+        store.get_many(keys, |at, entry| {
             if stopped.is_some() {
                 return;
             }
@@ -133,6 +134,7 @@ impl<'i, S: Copy> Gathered<'i, S> {
                 return;
             }
             hits += u64::from(entry.is_some());
+            store.looked_up(keys[at], entry.as_ref().and_then(|entry| store.recorded_bytes(entry)));
         });
         if stopped.is_some() && turn.out.len() >= turn.out_max {
             turn.counters.full_replies.add(1);

@@ -178,15 +178,21 @@ impl Items {
 }
 
 /// Changes an entry as [`frazil_segment::Store::update`] does. The new value is then in the turn's scratch buffer,
-/// and counts as work of the turn. A new lifetime alone ends no wait.
+/// and counts as work of the turn. A new lifetime alone ends no wait. A recording notes a look-up and a write.
 pub(crate) fn update<R>(
     key: &[u8],
     turn: &mut Turn<'_>,
     mut decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
 ) -> Result<Option<(R, u64)>, StoreError> {
     let (mut writes, mut changes) = (false, false);
+    let store = &turn.shared.items.store;
+    let (mut bytes, mut attributes) = (None, (0, None));
     let updated = rewrite(key, turn, |entry, value| {
         let update = decide(entry, value);
+        bytes = store.recorded_bytes(entry);
+        if let Update::Write { marks, lifetime, .. } = &update {
+            attributes = (*marks, lifetime.unwrap_or(entry.lifetime));
+        }
         (writes, changes) = match &update {
             Update::Leave(_) => (false, false),
             // The entry expires at once.
@@ -196,7 +202,9 @@ pub(crate) fn update<R>(
         update
     });
     let items = &turn.shared.items;
+    items.store.looked_up(key, bytes);
     if writes && matches!(updated, Ok(Some(_))) {
+        items.store.note_written(key, turn.scratch, attributes.0, attributes.1);
         if changes {
             items.flights.written(key);
         } else {

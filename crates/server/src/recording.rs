@@ -154,7 +154,7 @@ impl Recording {
         rate: f64,
     ) -> io::Result<Recording> {
         let Some(log) = log_of(shared, clients) else {
-            let none = "the server has no address for HTTP";
+            let none = "the server has no address for these clients";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, none));
         };
         log.begin(path, rate)?;
@@ -192,7 +192,10 @@ impl Drop for Recording {
 /// The log of these clients' store.
 fn log_of(shared: &Shared, clients: Recordable) -> Option<&RequestLog> {
     match clients {
-        Recordable::Keys => Some(&shared.items.store.requests),
+        Recordable::Keys => {
+            let speaks = shared.settings.speaks_memcached() || shared.settings.speaks_resp();
+            speaks.then_some(&shared.items.store.requests)
+        }
         Recordable::Http => shared.http.as_ref().map(|http| &http.requests),
     }
 }

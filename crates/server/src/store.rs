@@ -171,50 +171,46 @@ impl Store {
 
     #[inline]
     pub(crate) fn get_with<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
-        if self.requests.is_on() {
-            return self.get_recorded(key, read);
-        }
         either!(self.get_with(key, read))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn get_recorded<R>(&self, key: &[u8], read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
-        let mut bytes = None;
-        let found = either!(self.get_with(key, |entry| {
-            bytes = self.charge(&entry);
-            read(entry)
-        }));
-        self.requests.looked_up(key, bytes);
-        found
     }
 
     #[inline]
     pub(crate) fn get_many(&self, keys: &[&[u8]], each: impl FnMut(usize, Option<Entry<'_>>)) {
-        if self.requests.is_on() {
-            return self.get_many_recorded(keys, each);
-        }
         either!(self.get_many(keys, each));
     }
 
-    #[cold]
-    #[inline(never)]
-    fn get_many_recorded(&self, keys: &[&[u8]], mut each: impl FnMut(usize, Option<Entry<'_>>)) {
-        either!(self.get_many(keys, |at, entry| {
-            let bytes = entry.as_ref().and_then(|entry| self.charge(entry));
-            self.requests.looked_up(keys[at], bytes);
-            each(at, entry);
-        }));
-    }
-
-    /// Bytes of memory that an entry takes, for a recording; none for one without a value yet.
+    /// Bytes of memory that an entry takes; none for one without a value yet.
     fn charge(&self, entry: &Entry<'_>) -> Option<u64> {
         let is_there = !marks::is_placeholder(entry);
         is_there.then(|| either!(self.item_charge(entry.key.len(), entry.value.len())))
     }
 
+    /// The bytes of an entry that a client's look-up has found, for [`Store::looked_up`]. None without a recording.
+    #[inline]
+    pub(crate) fn recorded_bytes(&self, entry: &Entry<'_>) -> Option<u64> {
+        if self.requests.is_on() { self.charge(entry) } else { None }
+    }
+
+    /// Notes a client's look-up for a recording, with the bytes of the entry that it found. A client's request is noted
+    /// once, however often the server looks.
+    #[inline]
+    pub(crate) fn looked_up(&self, key: &[u8], bytes: Option<u64>) {
+        if self.requests.is_on() {
+            self.requests.looked_up(key, bytes);
+        }
+    }
+
     /// Notes an entry that was stored, unless it has no value yet.
-    fn note_written(&self, key: &[u8], value: &[u8], marks: u8, lifetime: Option<Duration>) {
+    pub(crate) fn note_written(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        marks: u8,
+        lifetime: Option<Duration>,
+    ) {
+        if !self.requests.is_on() {
+            return;
+        }
         let mut entry = Entry::new(key, value);
         entry.marks = marks;
         if let Some(bytes) = self.charge(&entry) {
@@ -231,15 +227,10 @@ impl Store {
     }
 
     pub(crate) fn hold(&self, key: &[u8]) -> Option<Held<'_>> {
-        let held = match &self.kind {
+        match &self.kind {
             Kind::Segments(store) => store.hold(key),
             Kind::Objects(store) => store.hold(key).map(Held::Object),
-        };
-        if self.requests.is_on() {
-            let bytes = held.as_ref().and_then(|held| self.charge(&held.entry()));
-            self.requests.looked_up(key, bytes);
         }
-        held
     }
 
     pub(crate) fn write(
@@ -251,7 +242,7 @@ impl Store {
     ) -> Result<(Stored, u64), StoreError> {
         let Attributes { marks, lifetime, .. } = attributes;
         let written = either!(self.write(key, value, attributes, expect));
-        if self.requests.is_on() && matches!(written, Ok((Stored::Stored, _))) {
+        if matches!(written, Ok((Stored::Stored, _))) {
             self.note_written(key, value, marks, lifetime);
         }
         written
@@ -263,38 +254,7 @@ impl Store {
         value: &mut Vec<u8>,
         decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
     ) -> Result<Option<(R, u64)>, StoreError> {
-        if self.requests.is_on() {
-            return self.update_recorded(key, value, decide);
-        }
         either!(self.update(key, value, decide))
-    }
-
-    /// A look-up and, if the entry changes, a write.
-    #[cold]
-    #[inline(never)]
-    fn update_recorded<R>(
-        &self,
-        key: &[u8],
-        value: &mut Vec<u8>,
-        mut decide: impl FnMut(&Entry<'_>, &mut Vec<u8>) -> Update<R>,
-    ) -> Result<Option<(R, u64)>, StoreError> {
-        let (mut found, mut change) = (None, None);
-        let updated = either!(self.update(key, value, |entry, out| {
-            let update = decide(entry, out);
-            found = self.charge(entry);
-            change = match &update {
-                Update::Leave(_) => None,
-                Update::Write { marks, lifetime, .. } => {
-                    Some((*marks, lifetime.unwrap_or(entry.lifetime)))
-                }
-            };
-            update
-        }));
-        self.requests.looked_up(key, found);
-        if let (Ok(Some(_)), Some((marks, lifetime))) = (&updated, change) {
-            self.note_written(key, value, marks, lifetime);
-        }
-        updated
     }
 
     pub(crate) fn delete(&self, key: &[u8]) -> bool {
@@ -321,17 +281,13 @@ impl Store {
         either!(self.scan_with(cursor, each))
     }
 
-    /// The cursors of the scan, in ranges that lie in one place each, for random bits: a range is the first with a probability
-    /// in proportion to its items.
-    pub(crate) fn ranges_at_random(&self, random: u64) -> impl Iterator<Item = CursorRange> {
-        let (first, second) = match &self.kind {
-            Kind::Segments(segments) => {
-                let (first, second) = segments.ranges_at_random(random);
-                (first, Some(second))
-            }
+    /// The cursors of the scan, in one range or two that lie in one place each, for random bits: a range is the first with a
+    /// probability in proportion to its items.
+    pub(crate) fn ranges_at_random(&self, random: u64) -> (CursorRange, Option<CursorRange>) {
+        match &self.kind {
+            Kind::Segments(segments) => segments.ranges_at_random(random),
             Kind::Objects(_) => (CursorRange::ALL, None),
-        };
-        std::iter::once(first).chain(second)
+        }
     }
 
     pub(crate) fn live_items(&self) -> u64 {

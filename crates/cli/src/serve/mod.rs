@@ -76,7 +76,8 @@ pub(crate) struct Args {
     /// [default: 2KiB in memcached's protocol, 64KiB in RESP]
     #[arg(long, value_name = "SIZE", value_parser = |text: &str| within(text, &LINE_BYTES))]
     line_max: Option<usize>,
-    /// Longest key in bytes, 16 to 255, and at most 250 in memcached's protocol; requests with a longer one are refused
+    /// Longest key in bytes, 16 to 255, and at most 250 in memcached's protocol; requests with a longer one are refused, in RESP
+    /// those that write it
     #[arg(long, value_name = "BYTES", default_value = "255", value_parser = |text: &str| within(text, &KEY_BYTES))]
     key_max: usize,
     /// Arguments of a request of RESP with its command, 16 to 1048576; more close the connection
@@ -381,9 +382,9 @@ pub(crate) fn run(args: &Args) -> Done {
     for (protocol, address) in names.zip(server.addresses()) {
         eprintln!("frazil: serving {protocol} at {address}");
     }
-    tell_manager("READY=1");
     let handle = server.handle();
     let recordings = args.recording.begin(&handle)?;
+    tell_manager("READY=1");
     let ends = handle.clone();
     let patience = Duration::from_secs(args.drain_timeout);
     std::thread::spawn(move || end_at_signals(signals, &ends, patience));

@@ -19,7 +19,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Record the requests of HTTP's clients to this file
-    #[arg(long, value_name = "FILE", requires = "http")]
+    #[arg(long, value_name = "FILE")]
     record_http: Option<PathBuf>,
     /// Share of the keys or URLs to record, with all their requests: above 0 and at most 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.01, value_parser = share)]

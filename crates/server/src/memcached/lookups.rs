@@ -145,7 +145,7 @@ impl<'i> Lookups<'i> {
             }
             // Later replies follow its place already, so it is composed apart from them.
             let out = std::mem::take(turn.out);
-            is_answered(key, shape, turn);
+            _ = answer_found(key, shape, turn);
             end(shape, turn);
             let reply = std::mem::replace(turn.out, out);
             turn.waits.parts.push((at, Part::Bytes(reply)));
@@ -169,7 +169,7 @@ fn note(hot: &mut Option<MutexGuard<'_, Sketch>>, key: &[u8], shape: Shape, repl
 pub(super) fn get_or_fetch(key: &[u8], shape: Shape, turn: &mut Turn<'_>) {
     let at = turn.out.len();
     for _ in 0..LOOKS {
-        if is_answered(key, shape, turn) {
+        if answer_found(key, shape, turn).is_some() {
             break;
         }
         match turn.fetch(key, at, 0, || Ask::Get(shape).into()) {
@@ -207,20 +207,23 @@ pub(super) fn end(shape: Shape, turn: &mut Turn<'_>) {
     }
 }
 
-/// Answers a key if it is in the store.
-fn is_answered(key: &[u8], shape: Shape, turn: &mut Turn<'_>) -> bool {
+/// Answers a key if it is in the store, and returns its bytes for a recording.
+fn answer_found(key: &[u8], shape: Shape, turn: &mut Turn<'_>) -> Option<Option<u64>> {
     let cas = turn.shared.settings.options.cas;
     let out = &mut *turn.out;
-    let found = turn.shared.items.store.get_with(key, |entry| {
+    let store = &turn.shared.items.store;
+    store.get_with(key, |entry| {
         let number = shape.cas.then_some(if cas { entry.cas } else { 0 });
         answer(out, key, entry.flags, entry.value, number);
-    });
-    found.is_some()
+        store.recorded_bytes(&entry)
+    })
 }
 
 /// Looks a key up and answers it.
 fn look_up(key: &[u8], shape: Shape, turn: &mut Turn<'_>) -> bool {
-    let is_hit = is_answered(key, shape, turn);
+    let bytes = answer_found(key, shape, turn);
+    turn.shared.items.store.looked_up(key, bytes.flatten());
+    let is_hit = bytes.is_some();
     turn.counters.gets.add(1);
     turn.counters.get_hits.add(is_hit.into());
     turn.counters.get_misses.add((!is_hit).into());

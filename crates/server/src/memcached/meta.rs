@@ -302,8 +302,9 @@ fn get(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
     let now_ms = turn.now_ms;
     let shows_cas = turn.shared.settings.options.cas;
     let waits = meta.flags.wait.is_some();
-    let mut is_stale = false;
+    let (mut is_stale, mut bytes) = (false, None);
     let mut read = |entry: Entry<'_>| {
+        bytes = store.recorded_bytes(&entry);
         // The first client to see a stale entry wins it, which changes it. One that sees a won entry may wait.
         is_stale = entry.marks & (STALE | WON) == STALE || waits && entry.marks & WON != 0;
         let cas = if shows_cas { entry.cas } else { 0 };
@@ -317,7 +318,7 @@ fn get(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
         turn.out.truncate(begin);
         return get_and_change(meta, turn);
     }
-    count_get(meta, found.is_some(), turn);
+    count_get(meta, found.is_some(), bytes, turn);
     if found.is_none() {
         return miss(meta, turn);
     }
@@ -373,11 +374,13 @@ pub(super) fn get_again(tokens: &[&[u8]], fetched: Option<&Fetched>, turn: &mut 
     }
 }
 
-fn count_get(meta: &Meta<'_>, is_hit: bool, turn: &Turn<'_>) {
+/// Counts a look-up. `bytes` are those of the entry it found, for a recording.
+fn count_get(meta: &Meta<'_>, is_hit: bool, bytes: Option<u64>, turn: &Turn<'_>) {
     // The request was counted before its wait.
     if turn.waits.again.is_some() {
         return;
     }
+    turn.shared.items.store.looked_up(meta.key, bytes);
     let counters = turn.counters;
     let (all, hits, misses) = if meta.flags.time.is_some() {
         (&counters.touches, &counters.touch_hits, &counters.touch_misses)
@@ -463,7 +466,7 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
                 if let Some(wait) = wait.filter(|_| is_loser) {
                     match waiting::wait_for_lease(meta.key, wait, || meta.line(), turn) {
                         Missing::Waits => {
-                            count_get(meta, false, turn);
+                            count_get(meta, false, None, turn);
                             return Ok(());
                         }
                         Missing::Look => continue,
@@ -491,7 +494,7 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
             }
         }
     }
-    count_get(meta, false, turn);
+    count_get(meta, false, None, turn);
     if vivify_time.is_some() {
         push_miss(meta, turn);
         return Ok(());
@@ -540,7 +543,10 @@ fn answer_changed(meta: &Meta<'_>, seen: Seen, cas: u64, turn: &mut Turn<'_>) {
     let cas = if turn.shared.settings.options.cas { cas } else { 0 };
     let found = Found { value: turn.scratch, seen, cas, left };
     push_found(meta, &found, turn.now_ms, turn.out);
-    count_get(meta, true, turn);
+    let mut entry = Entry::new(meta.key, turn.scratch);
+    entry.marks = seen.marks | if seen.won { WON } else { 0 };
+    let bytes = turn.shared.items.store.recorded_bytes(&entry);
+    count_get(meta, true, bytes, turn);
 }
 
 /// Answers with the entry that the request has made and won.
@@ -550,7 +556,7 @@ fn answer_made(meta: &Meta<'_>, attributes: Attributes, cas: u64, turn: &mut Tur
     let seen = Seen { marks, opened_ms: turn.now_ms, left, won: true, ..Seen::default() };
     let cas = if turn.shared.settings.options.cas { cas } else { 0 };
     push_found(meta, &Found { value: b"", seen, cas, left }, turn.now_ms, turn.out);
-    count_get(meta, true, turn);
+    count_get(meta, true, None, turn);
 }
 
 fn push_found(meta: &Meta<'_>, found: &Found<'_>, now_ms: u64, out: &mut Vec<u8>) {

@@ -212,12 +212,16 @@ pub(super) fn get_or_fetch(key: &[u8], reader: Reader, turn: &mut Turn<'_>) {
 pub(super) fn look_up(key: &[u8], reader: Reader, fetches: bool, turn: &mut Turn<'_>) {
     let out = &mut *turn.out;
     let store = &turn.shared.items.store;
-    let found = seen::get_with(store, key, |entry| reply::bulk(out, entry.value));
+    let found = seen::get_with(store, key, |entry| {
+        reply::bulk(out, entry.value);
+        store.recorded_bytes(entry)
+    });
+    store.looked_up(key, found.flatten());
     turn.counters.gets.add(1);
     turn.counters.get_hits.add(found.is_some().into());
     turn.counters.get_misses.add(found.is_none().into());
     match found {
-        Some(()) => {}
+        Some(_) => {}
         None if fetches => get_or_fetch(key, reader, turn),
         None => reply::null(turn.out, reader.version),
     }

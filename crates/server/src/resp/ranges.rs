@@ -29,8 +29,12 @@ pub(super) fn append(call: &mut Call<'_, '_>) -> Done {
 fn read<R>(call: &mut Call<'_, '_>, read: impl Fn(&[u8], &mut Vec<u8>) -> R) -> R {
     let turn = &mut *call.turn;
     let out = &mut *turn.out;
-    let found =
-        turn.shared.items.store.get_with(call.args.get(1), |entry| read(entry.value, &mut *out));
+    let (key, store, mut bytes) = (call.args.get(1), &turn.shared.items.store, None);
+    let found = store.get_with(key, |entry| {
+        bytes = store.recorded_bytes(&entry);
+        read(entry.value, &mut *out)
+    });
+    store.looked_up(key, bytes);
     turn.counters.gets.add(1);
     turn.counters.get_hits.add(found.is_some().into());
     turn.counters.get_misses.add(found.is_none().into());

@@ -17,6 +17,8 @@ const STEP_PARTS: usize = 1024;
 const RANDOM_PARTS_MAX: usize = 1 << 16;
 /// Work that the visit of a part counts for.
 const PART_BYTES: usize = 256;
+/// Work that counting the items of all segments counts for.
+const RANGES_BYTES: usize = 1 << 16;
 /// Length of a pattern. Keys have at most 255 bytes.
 const PATTERN_BYTES_MAX: usize = 4096;
 const PATTERN_TOO_LONG: &str = "ERR the pattern is longer than 4096 bytes";
@@ -180,7 +182,8 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
     // Parts at random, because in order a key behind many empty parts would be chosen more often than others. Parts in order
     // too: so few keys are found, and an end is. All are in the range drawn first, or its empty parts would favour the other.
     let (mut in_order, mut at_random, mut parts) = (0, 0, 0);
-    for range in store.ranges_at_random(random) {
+    let (first, second) = store.ranges_at_random(random);
+    for range in std::iter::once(first).chain(second) {
         let mut cursor = Some(range.first());
         while let Some(at) = cursor.filter(|&at| range.has(at))
             && parts < RANDOM_PARTS_MAX
@@ -196,7 +199,7 @@ pub(super) fn randomkey(call: &mut Call<'_, '_>) -> Done {
             break;
         }
     }
-    turn.spend(parts * PART_BYTES);
+    turn.spend(parts * PART_BYTES + second.map_or(0, |_| RANGES_BYTES));
     if in_order + at_random > 0 {
         reply::bulk(turn.out, turn.scratch);
     } else {

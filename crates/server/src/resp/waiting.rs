@@ -101,9 +101,11 @@ fn get(key: &[u8], lease: &Lease, turn: &mut Turn<'_>) -> Done {
     let wins = turn.waits.again.and_then(|again| again.wins);
     let wins = wins.is_some_and(|ticket| shared.items.flights.holds(key, ticket));
     for attempt in 0..TRIES {
-        let is_hit = is_hit(key, lease.version, turn);
+        let bytes = answer_hit(key, lease.version, turn);
+        let is_hit = bytes.is_some();
         // The request was counted before its wait.
         if attempt == 0 && turn.waits.again.is_none() {
+            shared.items.store.looked_up(key, bytes.flatten());
             turn.counters.gets.add(1);
             turn.counters.get_hits.add(is_hit.into());
             turn.counters.get_misses.add((!is_hit).into());
@@ -155,17 +157,17 @@ fn get(key: &[u8], lease: &Lease, turn: &mut Turn<'_>) -> Done {
     Ok(())
 }
 
-/// Answers a key whose entry is neither won nor stale.
-fn is_hit(key: &[u8], version: Version, turn: &mut Turn<'_>) -> bool {
-    let out = &mut *turn.out;
-    let found = turn.shared.items.store.get_with(key, |entry| {
+/// Answers a key whose entry is neither won nor stale, and returns its bytes for a recording.
+fn answer_hit(key: &[u8], version: Version, turn: &mut Turn<'_>) -> Option<Option<u64>> {
+    let (out, store) = (&mut *turn.out, &turn.shared.items.store);
+    let found = store.get_with(key, |entry| {
         let is_hit = entry.marks & (WON | STALE) == 0;
-        if is_hit {
+        is_hit.then(|| {
             push(out, Some(entry.value), "hit", version);
-        }
-        is_hit
+            store.recorded_bytes(&entry)
+        })
     });
-    found == Some(true)
+    found.flatten()
 }
 
 fn win(key: &[u8], value: Option<&[u8]>, lease: &Lease, turn: &mut Turn<'_>) {

@@ -354,16 +354,19 @@ impl Segments {
         }
     }
 
-    /// The cursors of the segments and of the large items, for random bits: either is the first with a probability in
-    /// proportion to its items.
-    pub(crate) fn ranges_at_random(&self, random: u64) -> (CursorRange, CursorRange) {
+    /// The cursors of the segments and of the large items, if there are any, for random bits: either is the first with a
+    /// probability in proportion to its items. Counts these in all segments if there are large items.
+    pub(crate) fn ranges_at_random(&self, random: u64) -> (CursorRange, Option<CursorRange>) {
         let of_small = CursorRange { differ: !LARGE, bits: 0 };
         let of_large = CursorRange { differ: !LARGE, bits: LARGE };
-        // Flushed items are in the segments until these are evicted, so they must not count.
         let large = self.large.live_items();
+        if large == 0 {
+            return (of_small, None);
+        }
+        // Flushed items are in the segments until these are evicted, so they must not count.
         let all = large + self.small.live_items();
-        let is_large = large > 0 && (random & u64::from(u32::MAX)) % all < large;
-        if is_large { (of_large, of_small) } else { (of_small, of_large) }
+        let is_large = (random & u64::from(u32::MAX)) % all < large;
+        if is_large { (of_large, Some(of_small)) } else { (of_small, Some(of_large)) }
     }
 
     pub(crate) fn live_items(&self) -> u64 {

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use frazil_recording::{Decoder, End, FOR_EVER, Operation, Record};
-use frazil_server::{Recordable, Server};
+use frazil_server::{Address, Recordable, Server, Settings};
 
 use crate::client::{Client, settings};
 
@@ -64,6 +64,40 @@ fn requests_are_recorded_with_what_they_found() {
     assert!(records[8].size.is_some_and(|bytes| (70_005..80_000).contains(&bytes)));
     let ids = |places: &[usize]| places.iter().all(|&at| records[at].id == records[places[0]].id);
     assert!(ids(&[0, 1, 2, 3, 4, 5, 6]) && ids(&[10, 11]) && !ids(&[0, 9]), "{records:#?}");
+}
+
+/// Also if its replies take several turns, if it waits, or if the server looks again.
+#[test]
+fn a_request_is_recorded_once() {
+    let resp = vec!["127.0.0.1:0".parse().unwrap()];
+    let server = Server::start(Settings { resp, ..settings() }).unwrap();
+    let mut client = Client::new(&server);
+    let large = "v".repeat(60_000);
+    let keys: Vec<String> = (0..16).map(|key| format!("k{key}")).collect();
+    for key in &keys {
+        client.expect(&format!("set {key} 0 0 60000\r\n{large}\r\n"), "STORED\r\n");
+    }
+    let path = file("once");
+    let recording = server.handle().record(Recordable::Keys, &path, 1.0).unwrap();
+    let count = |replies: Vec<u8>| replies.windows(6).filter(|it| it == b"VALUE ").count();
+    assert_eq!(count(client.ask(format!("get {}\r\n", keys.join(" ")).as_bytes())), 16);
+    // The first wins a stale key, the second finds it won, the third waits in vain.
+    client.ask(b"md k0 I\r\nmg k0 v\r\nmg k0 v\r\nmg k0 v w1\r\n");
+    let Address::Tcp(resp) = &server.addresses()[1] else { panic!("no port") };
+    let mut waiting = Client::at(*resp);
+    for (request, reply) in
+        [("GETLEASE new 30000 0", "*2\r\n$-1\r\n"), ("GETLEASE new 30000 1", "*2\r\n$-1\r\n")]
+    {
+        waiting.send(format!("{request}\r\nPING\r\n").as_bytes());
+        let told = waiting.until(b"+PONG\r\n");
+        assert!(told.starts_with(reply.as_bytes()), "{}", told.escape_ascii());
+    }
+    drop(recording);
+    let (records, end) = records(&path);
+    let gets = records.iter().filter(|it| it.operation == Operation::Get).count();
+    // `md` with `I` changes an item: a get and a set.
+    assert_eq!((gets, end.gets), (16 + 1 + 3 + 2, Some(22)), "{records:#?}");
+    assert_eq!(records.len(), 22 + 1, "{records:#?}");
 }
 
 #[test]
