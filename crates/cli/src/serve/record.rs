@@ -32,7 +32,7 @@ pub(super) struct Args {
 /// The recordings under way. They end at their time, or with [`Running::end`].
 pub(super) struct Running {
     threads: Vec<JoinHandle<()>>,
-    _ends: Vec<Sender<()>>,
+    ends: Vec<Sender<()>>,
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -44,7 +44,7 @@ impl Args {
     /// Begins the recordings.
     pub(super) fn begin(&self, handle: &Handle) -> anyhow::Result<Running> {
         let within = (self.record_seconds > 0).then(|| Duration::from_secs(self.record_seconds));
-        let mut running = Running { threads: Vec::new(), _ends: Vec::new() };
+        let mut running = Running { threads: Vec::new(), ends: Vec::new() };
         let wanted = [
             ("--record", &self.record, Recordable::Keys),
             ("--record-http", &self.record_http, Recordable::Http),
@@ -55,7 +55,7 @@ impl Args {
             let (end, ended) = mpsc::channel();
             let path = path.clone();
             running.threads.push(thread::spawn(move || keep(recording, &path, &ended, within)));
-            running._ends.push(end);
+            running.ends.push(end);
         }
         Ok(running)
     }
@@ -64,7 +64,7 @@ impl Args {
 impl Running {
     /// Ends the recordings, and waits until their files are written.
     pub(super) fn end(self) {
-        drop(self._ends);
+        drop(self.ends);
         for thread in self.threads {
             if thread.join().is_err() {
                 note("a recording's thread panicked");
@@ -75,10 +75,10 @@ impl Running {
 
 /// Keeps a recording until its time is over or the server has ended, and reports its counts.
 fn keep(recording: Recording, path: &Path, ended: &Receiver<()>, within: Option<Duration>) {
-    // Both end with an error: nothing is ever sent.
-    let _ = match within {
-        Some(within) => ended.recv_timeout(within).is_err(),
-        None => ended.recv().is_err(),
+    // Nothing is ever sent: both end at their time, or because the other side is dropped.
+    _ = match within {
+        Some(within) => ended.recv_timeout(within).is_ok(),
+        None => ended.recv().is_ok(),
     };
     match recording.finish() {
         Ok(recorded) => note(&format!(
