@@ -376,14 +376,15 @@ pub(crate) fn run(args: &Args) -> Done {
     let signals = TERM_SIGNALS.iter().chain(&[SIGHUP]);
     let signals = Signals::new(signals).context("signals")?;
     let server = start(settings)?;
+    let handle = server.handle();
+    // Before it is told that clients are served, so that their first requests are recorded.
+    let recordings = args.recording.begin(&handle)?;
     let protocols = ["memcached's protocol", "RESP", "HTTP", "/health and /metrics"];
     let names = protocols.into_iter().zip(counts);
     let names = names.flat_map(|(name, count)| std::iter::repeat_n(name, count));
     for (protocol, address) in names.zip(server.addresses()) {
         eprintln!("frazil: serving {protocol} at {address}");
     }
-    let handle = server.handle();
-    let recordings = args.recording.begin(&handle)?;
     tell_manager("READY=1");
     let ends = handle.clone();
     let patience = Duration::from_secs(args.drain_timeout);

@@ -170,11 +170,13 @@ fn memcached_becomes_the_user_it_is_told() {
     let mut command = frazil(&args);
     command.arg("-s").arg(&socket).arg("-P").arg(&pid);
     let mut server = Server(command.spawn().unwrap());
+    let begun = std::time::Instant::now();
     let text = loop {
         if let Ok(text) = std::fs::read_to_string(&pid) {
             break text;
         }
         assert!(server.0.try_wait().unwrap().is_none(), "it has ended");
+        assert!(begun.elapsed().as_secs() < 60, "no file of its number");
         std::thread::sleep(std::time::Duration::from_millis(5));
     };
     let id = server.0.id();
