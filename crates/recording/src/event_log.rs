@@ -2,8 +2,9 @@
 //!
 //! Only the thread moves `tail` and only the writer `head`, with plain stores. Notes that
 //! do not fit are counted and discarded. A lock for each note, even without contention,
-//! costs more than the rest of the note: each of its two locked instructions waits until
-//! the stores before it are done, and those go to memory that the writer has read.
+//! costs more than the rest of the note: its locked instruction waits until the stores
+//! before it are done, and those go to memory that the writer has read. Threads that share
+//! logs pay that ([`EventLogs::push_shared`]).
 //!
 //! 10 ns a note; 32 bytes a note that fits, 524 kB a thread.
 
@@ -60,6 +61,8 @@ struct Own {
     tail: AtomicU64,
     /// Notes that did not fit, since the beginning.
     lost: AtomicU64,
+    /// Whether a thread is adding a note, of those that share the log.
+    is_taken: AtomicBool,
 }
 
 /// Notes that the writer has read.
@@ -166,8 +169,26 @@ impl EventLogs {
         }
     }
 
+    /// Adds a note to a log that threads share. It is lost while another thread adds one.
+    pub(super) fn push_shared(&self, log: usize, note: &Note, near: impl FnOnce(*const u8)) {
+        let Some(log) = self.logs.get(log) else {
+            return self.lose();
+        };
+        let log = log.get_or_init(|| Box::new(EventLog::new()));
+        // Acquire: partner is the Release below, so that this thread sees the `tail` of the one before.
+        if log.own.is_taken.swap(true, Acquire) {
+            return self.lose();
+        }
+        let is_half_full = log.push(note, near);
+        // Release: partner is the Acquire above.
+        log.own.is_taken.store(false, Release);
+        if is_half_full {
+            self.wake();
+        }
+    }
+
     /// Counts a note that has no log.
-    pub(super) fn lose(&self) {
+    fn lose(&self) {
         self.homeless.fetch_add(1, Relaxed);
     }
 
@@ -208,6 +229,8 @@ impl EventLogs {
 
 #[cfg(test)]
 mod tests {
+    use std::thread::ScopedJoinHandle;
+
     use super::*;
 
     #[test]
@@ -222,6 +245,35 @@ mod tests {
             logs.read(|_, note| read.push(note));
             assert_eq!(read, (0..NOTES).map(note).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn threads_that_share_a_log_write_whole_notes() {
+        const EACH: u64 = if cfg!(miri) { 500 } else { 300_000 };
+        let logs = EventLogs::new();
+        let note =
+            |hash| Note { time_ns: hash, hash, weight: hash, lifetime_ns: 0, event: Event::Hit };
+        let mut read = Vec::new();
+        std::thread::scope(|scope| {
+            let (logs, note) = (&logs, &note);
+            let threads = [0, 1, 2].map(|thread| {
+                scope.spawn(move || {
+                    for number in 0..EACH {
+                        logs.push_shared(7, &note(thread * EACH + number), |_| ());
+                    }
+                })
+            });
+            while !threads.iter().all(ScopedJoinHandle::is_finished) {
+                logs.read(|_, note| read.push(note));
+            }
+        });
+        logs.read(|_, note| read.push(note));
+        assert_eq!(read.len() as u64 + logs.lost(), 3 * EACH);
+        for thread in 0..3 {
+            let of = |note: &&Note| note.hash / EACH == thread;
+            assert!(read.iter().filter(of).is_sorted_by(|a, b| a.hash < b.hash));
+        }
+        assert!(read.iter().all(|found| *found == note(found.hash)));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The format `frazil` of recorded requests, which a running cache writes and the simulator reads,
-//! and the writer for a running cache ([`Recorder`]).
+//! and the writer for a running cache ([`Recorder`], and [`StoreRecorder`] for one that any thread uses).
 //!
 //! All numbers are little-endian; a *varint* is LEB128, at most ten bytes.
 //!
@@ -32,13 +32,17 @@
 mod decode;
 mod encode;
 mod event_log;
+mod key_share;
 mod recorder;
+mod store_recorder;
 mod writer;
 
 pub use decode::{DecodeError, Decoder, End};
 pub use encode::Encoder;
 pub use event_log::{Event, Note};
+pub use key_share::KeyShare;
 pub use recorder::{Recorded, Recorder};
+pub use store_recorder::{LOGS, StoreRecorder, thread_log};
 
 /// The first bytes of a file: a byte that no text has, and a line end that a text-mode transfer
 /// would change.

@@ -81,10 +81,10 @@ impl Recorder {
         }
     }
 
-    /// Counts a note that was lost because its thread had no log.
-    pub fn lose(&self) {
+    /// Takes a note on a log that threads share. It is lost while another thread takes one there.
+    pub(crate) fn push_shared(&self, log: usize, note: &Note, near: impl FnOnce(*const u8)) {
         if let Some(logs) = self.logs.get() {
-            logs.lose();
+            logs.push_shared(log, note, near);
         }
     }
 

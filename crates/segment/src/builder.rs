@@ -7,13 +7,14 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
+use frazil_recording::StoreRecorder;
+
 use crate::clock::Clock;
 use crate::evict::{self, Evictor};
 use crate::hazards::{Hazards, RECORDS};
 use crate::index::{self, Index};
 use crate::learner::{self, Learner};
 use crate::mapping::Mapping;
-use crate::record::Tape;
 use crate::restoring::Restoring;
 use crate::segments::{self, SEGMENTS_MIN, Segments};
 use crate::store::{Counters, Store};
@@ -280,7 +281,7 @@ impl Builder {
             free_target: (count / SEGMENTS_WANTED + 1).min(FREE_MAX) as u32,
             debt: AtomicU64::new(0),
             seed,
-            tape: Tape::new(),
+            recorder: StoreRecorder::new(),
             restoring: Restoring::default(),
         })
     }

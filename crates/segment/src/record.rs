@@ -2,66 +2,23 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::OnceLock;
-use std::time::Instant;
+use std::time::Duration;
 
-use frazil_recording::{Event, FOR_EVER, Lifetimes, Note, Recorded, Recorder};
+use frazil_recording::{Event, Recorded};
 
 use crate::Entry;
-use crate::hazards::{RECORDS, first_record};
 use crate::item::Head;
 use crate::mapping::prefetch;
 use crate::store::Store;
-use crate::sync::Mutex;
-use crate::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The choice of keys, and the logs.
-#[derive(Debug)]
-pub(crate) struct Tape {
-    /// Keys whose hash is below this are recorded; 0: no keys.
-    below: AtomicU64,
-    recorder: Recorder,
-    /// A thread has a log exclusively while it writes a note. A thread that does not get the log
-    /// loses the note and does not wait.
-    logs: [Mutex<()>; RECORDS],
-}
-
-/// Nanoseconds since the first call in this process.
-fn now_ns() -> u64 {
-    static START: OnceLock<Instant> = OnceLock::new();
-    START.get_or_init(Instant::now).elapsed().as_nanos() as u64
-}
-
-impl Tape {
-    pub(crate) fn new() -> Tape {
-        Tape {
-            below: AtomicU64::new(0),
-            recorder: Recorder::new(now_ns),
-            logs: std::array::from_fn(|_| Mutex::new(())),
-        }
-    }
-
-    /// Whether requests of a key with this hash are recorded.
-    #[inline(always)]
-    pub(crate) fn wants(&self, hash: u64) -> bool {
-        hash < self.below.load(Relaxed)
-    }
-
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn note(&self, hash: u64, event: Event, bytes: usize, lifetime_ns: u64) {
-        let note = Note { time_ns: now_ns(), hash, weight: bytes as u64, lifetime_ns, event };
-        let log = first_record();
-        match self.logs[log].try_lock() {
-            Some(_own) => self.recorder.push(log, &note, prefetch),
-            None => self.recorder.lose(),
-        }
-    }
-
+impl Store {
     /// Notes a look-up and its result.
     #[cold]
+    #[inline(never)]
     pub(crate) fn note_read(&self, hash: u64, found: Option<&Entry<'_>>) {
-        let Some(entry) = found else { return self.note(hash, Event::Miss, 0, 0) };
+        let Some(entry) = found else {
+            return self.recorder.note(hash, Event::Miss, 0, prefetch);
+        };
         let head = Head {
             key_bytes: entry.key.len(),
             value_bytes: entry.value.len(),
@@ -69,14 +26,22 @@ impl Tape {
             deadline: entry.lifetime.map(|_| 0),
             marks: entry.marks,
         };
-        self.note(hash, Event::Hit, head.item_bytes(), 0);
+        self.recorder.note(hash, Event::Hit, head.item_bytes() as u64, prefetch);
     }
 
     /// Notes a stored value and its lifetime.
     #[cold]
+    #[inline(never)]
     pub(crate) fn note_write(&self, hash: u64, bytes: usize, lifetime_ms: Option<u64>) {
-        let nanoseconds = |ms: u64| ms.saturating_mul(1_000_000).clamp(1, FOR_EVER - 1);
-        self.note(hash, Event::Insert, bytes, lifetime_ms.map_or(FOR_EVER, nanoseconds));
+        let lifetime = lifetime_ms.map(Duration::from_millis);
+        self.recorder.note_insertion(hash, bytes as u64, lifetime, prefetch);
+    }
+
+    /// Notes a removal.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn note_removal(&self, hash: u64) {
+        self.recorder.note(hash, Event::Remove, 0, prefetch);
     }
 }
 
@@ -112,9 +77,7 @@ impl Recording<'_> {
 
     fn end(&mut self) -> io::Result<Recorded> {
         self.finished = true;
-        let tape = &self.store.tape;
-        tape.below.store(0, Relaxed);
-        tape.recorder.end(self.store.gets().wrapping_sub(self.gets_before))
+        self.store.recorder.end(self.store.gets().wrapping_sub(self.gets_before))
     }
 }
 
@@ -178,9 +141,7 @@ impl Store {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let gets_before = self.gets();
-        self.tape.recorder.begin(path.as_ref(), rate, true, Lifetimes::Told)?;
-        // Half of 2^64 is exact; 1 becomes all hashes but one.
-        self.tape.below.store(((rate * 2f64.powi(64)) as u64).max(1), Relaxed);
+        self.recorder.begin(path.as_ref(), rate)?;
         Ok(Recording { store: self, gets_before, finished: false })
     }
 

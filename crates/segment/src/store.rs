@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use frazil_recording::Event;
+use frazil_recording::StoreRecorder;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::clock::Clock;
@@ -14,7 +14,6 @@ use crate::item::{Head, Item, KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::learner::Learner;
 use crate::lifetimes;
 use crate::mapping::prefetch;
-use crate::record::Tape;
 use crate::restoring::Restoring;
 use crate::segments::{Chains, NONE, Reserved, Segments};
 use crate::sync::atomic::AtomicU64;
@@ -70,7 +69,7 @@ pub struct Store {
     /// Bytes that writers have yet to process, to free space.
     pub(crate) debt: AtomicU64,
     pub(crate) seed: u64,
-    pub(crate) tape: Tape,
+    pub(crate) recorder: StoreRecorder,
     pub(crate) restoring: Restoring,
 }
 
@@ -279,7 +278,7 @@ impl Store {
     /// Looks a key up and calls `read` with its entry.
     #[inline]
     fn read<R>(&self, key: &[u8], hash: u64, read: impl FnOnce(Entry<'_>) -> R) -> Option<R> {
-        if self.tape.wants(hash) {
+        if self.recorder.keys().has(hash) {
             return self.read_recorded(key, hash, read);
         }
         self.read_named(key, hash, read)
@@ -294,11 +293,11 @@ impl Store {
         read: impl FnOnce(Entry<'_>) -> R,
     ) -> Option<R> {
         let read = self.read_named(key, hash, |entry| {
-            self.tape.note_read(hash, Some(&entry));
+            self.note_read(hash, Some(&entry));
             read(entry)
         });
         if read.is_none() {
-            self.tape.note_read(hash, None);
+            self.note_read(hash, None);
         }
         read
     }
@@ -457,8 +456,8 @@ impl Store {
         if held.is_none() {
             self.missed(hash);
         }
-        if self.tape.wants(hash) {
-            self.tape.note_read(hash, held.as_ref().map(Held::entry));
+        if self.recorder.keys().has(hash) {
+            self.note_read(hash, held.as_ref().map(Held::entry));
         }
         held
     }
@@ -774,8 +773,8 @@ impl Store {
         // Before `finish`: until then the segment is not freed.
         let cas = u64::from(segment.generation()) << 40 | location;
         segment.finish();
-        if stored == Stored::Stored && self.tape.wants(hash) {
-            self.tape.note_write(hash, bytes, left_ms);
+        if stored == Stored::Stored && self.recorder.keys().has(hash) {
+            self.note_write(hash, bytes, left_ms);
         }
         if self.index.is_full() {
             self.index.grow(&self.segments, |location| {
@@ -887,8 +886,8 @@ impl Store {
         // Also an entry that has expired, or that a restore has not stored yet.
         self.restoring.note(hash);
         self.forget(hash);
-        if self.tape.wants(hash) {
-            self.tape.note(hash, Event::Remove, 0, 0);
+        if self.recorder.keys().has(hash) {
+            self.note_removal(hash);
         }
         let Some(found) = found else { return Stored::NotFound };
         self.unlinked(self.segments.of(found.word.location()), found.item.head.item_bytes());

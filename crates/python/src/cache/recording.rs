@@ -2,9 +2,9 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use frazil_recording::{Event, Lifetimes, Note, Recorder};
+use frazil_recording::{Event, KeyShare, Lifetimes, Note, Recorder};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::{PyTraverseError, PyVisit};
@@ -15,16 +15,14 @@ use super::{Cache, lifetimes};
 #[derive(Default)]
 pub(super) struct Recorders {
     recorder: OnceLock<Recorder>,
-    /// Keys whose hash is below are recorded; 0: none are.
-    threshold: AtomicU64,
+    keys: KeyShare,
 }
 
 impl Recorders {
     /// Whether requests for a key of this hash are recorded.
     #[inline(always)]
     pub(super) fn wants(&self, wide: u64) -> bool {
-        let threshold = self.threshold.load(Relaxed);
-        threshold != 0 && wide < threshold
+        self.keys.has(wide)
     }
 
     /// Adds a note, in a section, because a log takes notes of one thread at a time.
@@ -85,8 +83,7 @@ impl CacheRecording {
         let recorder = this.recording.recorder.get_or_init(|| Recorder::new(lifetimes::now));
         recorder.begin(path, rate, this.weighs, kept)?;
         let (hits, misses) = this.shared.counts();
-        let threshold = if rate < 1.0 { (rate * 2_f64.powi(64)) as u64 } else { u64::MAX };
-        this.recording.threshold.store(threshold.max(1), Relaxed);
+        this.recording.keys.set(rate);
         this.quick.store(0, Relaxed);
         Ok(CacheRecording {
             cache: cache.unbind(),
@@ -100,7 +97,7 @@ impl CacheRecording {
             return Ok(None);
         }
         let cache = self.cache.get();
-        cache.recording.threshold.store(0, Relaxed);
+        cache.recording.keys.clear();
         cache.quick.store(Cache::quickness(cache.mark_limit), Relaxed);
         // Notes are taken in sections: after this one there are no more.
         cache.shared.write(py, |_| ());
