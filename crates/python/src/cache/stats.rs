@@ -40,42 +40,35 @@ impl CacheStats {
         if requests == 0 { 0.0 } else { self.hits as f64 / requests as f64 }
     }
 
-    /// The counts in their order, for a pickle.
     fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, ([u64; 11],))> {
         let make = py.import(intern!(py, "frazil._frazil"))?.getattr(intern!(py, "_stats"))?;
-        let counts = [
-            self.hits,
-            self.misses,
-            self.inserts,
-            self.replacements,
-            self.evictions,
-            self.expirations,
-            self.deletions,
-            self.refusals,
-            self.loads,
-            self.entries,
-            self.size,
-        ];
-        Ok((make, (counts,)))
+        Ok((make, (self.counts().map(|(_, count)| count),)))
     }
 
     fn __repr__(&self) -> String {
-        format!(
-            "CacheStats(hits={}, misses={}, hit_ratio={:.3}, inserts={}, replacements={}, \
-             evictions={}, expirations={}, deletions={}, refusals={}, loads={}, entries={}, size={})",
-            self.hits,
-            self.misses,
-            self.hit_ratio(),
-            self.inserts,
-            self.replacements,
-            self.evictions,
-            self.expirations,
-            self.deletions,
-            self.refusals,
-            self.loads,
-            self.entries,
-            self.size
-        )
+        let counts = self.counts().map(|(name, count)| format!("{name}={count}"));
+        let (requests, others) = counts.split_at(2);
+        let (requests, others) = (requests.join(", "), others.join(", "));
+        format!("CacheStats({requests}, hit_ratio={:.3}, {others})", self.hit_ratio())
+    }
+}
+
+impl CacheStats {
+    /// In the order of [`_stats`].
+    fn counts(&self) -> [(&'static str, u64); 11] {
+        [
+            ("hits", self.hits),
+            ("misses", self.misses),
+            ("inserts", self.inserts),
+            ("replacements", self.replacements),
+            ("evictions", self.evictions),
+            ("expirations", self.expirations),
+            ("deletions", self.deletions),
+            ("refusals", self.refusals),
+            ("loads", self.loads),
+            ("entries", self.entries),
+            ("size", self.size),
+        ]
     }
 }
 
