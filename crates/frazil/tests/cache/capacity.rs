@@ -2,6 +2,7 @@
 
 use crate::cache;
 use crate::extent::{HANG_LIMIT, is_long, policies, turns};
+use crate::own_process::is_alone;
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -159,6 +160,9 @@ fn a_cache_without_capacity_may_be_given_some() {
 /// every moment, and the new one from the return on.
 #[test]
 fn the_bound_holds_among_writers() {
+    if !is_alone("capacity::the_bound_holds_among_writers") {
+        return;
+    }
     const ROOM: u64 = 3_000;
     for policy in policies() {
         for light in [true, false] {
@@ -253,6 +257,9 @@ fn among_writers(policy: Policy, light: bool, room: u64) {
 /// Calls at the same time: the last one decides, and nothing is lost.
 #[test]
 fn those_who_differ_about_the_capacity_lose_nothing() {
+    if !is_alone("capacity::those_who_differ_about_the_capacity_lose_nothing") {
+        return;
+    }
     for policy in policies() {
         let builder = Cache::builder(2_000).entries(2_000);
         let mut cache: Cache<u64, String> = builder.policy(policy).build();

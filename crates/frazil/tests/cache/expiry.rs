@@ -1,6 +1,7 @@
 //! Entries that expire: never early, never found late, and counted as expired.
 
 use crate::extent::{HANG_LIMIT, policies};
+use crate::own_process::is_alone;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{
     AtomicBool, AtomicU64,
@@ -373,6 +374,9 @@ fn the_system_clock_is_believed() {
 /// Readers, writers that reload missing entries, and a running clock.
 #[test]
 fn values_are_neither_lost_nor_seen_too_late_among_threads() {
+    if !is_alone("expiry::values_are_neither_lost_nor_seen_too_late_among_threads") {
+        return;
+    }
     for policy in policies() {
         for capacity in [2, 16, 700] {
             for idle in [false, true] {
@@ -454,6 +458,9 @@ fn among_threads(policy: Policy, capacity: u64, idle: bool, time: &TestClock) {
 /// returned may have another entry by the time it is taken.
 #[test]
 fn no_entry_goes_in_the_place_of_another() {
+    if !is_alone("expiry::no_entry_goes_in_the_place_of_another") {
+        return;
+    }
     for (policy, time) in policies_and_clocks() {
         let mut cache: Cache<u64, u64> = time.on(Cache::builder(10_000)).policy(policy).build();
         let over = AtomicBool::new(false);

@@ -2,6 +2,7 @@
 //! entry is evicted, and all parts agree afterwards.
 
 use crate::extent::{HANG_LIMIT, turns};
+use crate::own_process::is_alone;
 use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{
@@ -177,6 +178,9 @@ fn a_frozen_entry_is_replaced_and_removed_and_expires() {
 /// read that begins afterwards must not see a lower one, nor a removed one.
 #[test]
 fn no_read_is_older_than_the_last_write() {
+    if !is_alone("frozen::no_read_is_older_than_the_last_write") {
+        return;
+    }
     const KEYS: u64 = if cfg!(miri) { 12 } else { 64 };
     let floors: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     for (policy, kept) in all_kinds() {
@@ -391,6 +395,9 @@ impl Drop for Thaws {
 #[test]
 #[cfg_attr(miri, ignore = "thousands of entries, of one thread")]
 fn a_destructor_may_thaw_and_freeze() {
+    if !is_alone("frozen::a_destructor_may_thaw_and_freeze") {
+        return;
+    }
     for policy in POLICIES {
         let cell = std::sync::Arc::new(std::sync::OnceLock::new());
         let policy: Policy = policy.parse().unwrap();

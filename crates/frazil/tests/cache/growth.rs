@@ -1,5 +1,6 @@
 //! Larger tables replace the table while the cache is in use, and no operation notices.
 
+use crate::own_process::is_alone;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -129,6 +130,9 @@ impl Hash for Waiting {
 /// The hash of an expired entry runs under a stripe: nobody may wait for it.
 #[test]
 fn who_is_at_work_in_code_of_the_users_holds_up_nobody() {
+    if !is_alone("growth::who_is_at_work_in_code_of_the_users_holds_up_nobody") {
+        return;
+    }
     let seconds = Arc::new(AtomicU64::new(0));
     let shown = Arc::clone(&seconds);
     let clock = move || Duration::from_secs(shown.load(SeqCst));

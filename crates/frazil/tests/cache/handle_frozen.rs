@@ -1,5 +1,6 @@
 //! Held values of a cache that is frozen meanwhile.
 
+use crate::own_process::is_alone;
 use std::hash::{BuildHasher, DefaultHasher};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Barrier};
@@ -38,6 +39,9 @@ fn churn(cache: &Tested, dropped: &Arc<AtomicU64>) {
 
 #[test]
 fn what_is_held_while_frozen_stays_and_all_else_is_dropped_at_once() {
+    if !is_alone("handle_frozen::what_is_held_while_frozen_stays_and_all_else_is_dropped_at_once") {
+        return;
+    }
     for policy in POLICIES {
         let mut freezes = 0;
         for (seed, capacity, keys, charge_max) in
@@ -166,6 +170,9 @@ fn what_is_frozen_outlives_the_cache_while_it_is_held() {
 /// Nothing is evicted for a new entry while everything is frozen: it stays only while it is held.
 #[test]
 fn where_all_is_frozen_newcomers_are_held_beyond_the_capacity() {
+    if !is_alone("handle_frozen::where_all_is_frozen_newcomers_are_held_beyond_the_capacity") {
+        return;
+    }
     for policy in POLICIES {
         let (mut cache, dropped) = frozen(policy, 20);
         for key in 100..200 {
@@ -363,6 +370,9 @@ fn freeze(cache: &HandleCache<u64, Tracked<'_>>, capacity: u64, over: &AtomicBoo
 /// Threads hold the values that they have found, and each value is dropped once.
 #[test]
 fn all_is_dropped_once_though_it_is_frozen_again_and_again() {
+    if !is_alone("handle_frozen::all_is_dropped_once_though_it_is_frozen_again_and_again") {
+        return;
+    }
     let mut frozen_hits = 0;
     for (policy, strict) in
         POLICIES.into_iter().flat_map(|policy| [(policy, false), (policy, true)])

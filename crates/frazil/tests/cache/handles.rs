@@ -1,5 +1,6 @@
 //! Held values, compared with a map that knows which values were dropped.
 
+use crate::own_process::is_alone;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,6 +15,9 @@ use crate::tracked::{Census, Chance, Tracked};
 
 #[test]
 fn what_is_held_stays_and_all_else_is_dropped_at_once() {
+    if !is_alone("handles::what_is_held_stays_and_all_else_is_dropped_at_once") {
+        return;
+    }
     for policy in POLICIES {
         for (seed, capacity, keys, charge_max) in
             [(1, 40, 20, 9), (2, 200, 300, 3), (3, 7, 5, 9), (4, 0, 8, 2), (5, 30, 60, 1)]

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use crate::own_process::alone;
+use crate::own_process::is_alone;
 use crate::tracked::{Census, Chance, Tracked};
 use frazil::{Cache, Cause, Policy};
 
@@ -257,6 +257,9 @@ fn a_weight_bounds_what_waits_to_be_dropped() {
 /// refused until the pin is dropped.
 #[test]
 fn a_pin_that_shows_heavy_values_costs_refusals_and_no_memory() {
+    if !is_alone("limits::a_pin_that_shows_heavy_values_costs_refusals_and_no_memory") {
+        return;
+    }
     // Policies that refuse new entries are left out.
     for policy in policies().into_iter().filter(|&policy| !may_refuse(policy)) {
         // S3-FIFO refuses entries heavier than its small queue, a tenth.
@@ -292,36 +295,31 @@ fn a_pin_that_shows_heavy_values_costs_refusals_and_no_memory() {
 
 #[test]
 fn a_pin_that_shows_more_than_there_are_slots_costs_refusals_and_no_memory() {
-    alone(
-        "limits::a_pin_that_shows_more_than_there_are_slots_costs_refusals_and_no_memory",
-        || {
-            for policy in policies() {
-                let (capacity, census) = (turns(1_500) / SCALE, Census::default());
-                let mut cache: Cache<u64, Tracked<'_>> =
-                    Cache::builder(capacity).policy(policy).build();
-                let pin = cache.pin();
-                for key in 0..capacity + 2 * spare_slots(capacity) {
-                    cache.insert(key, Tracked::new(&census, key));
-                    pin.get(&key);
-                    assert!(
-                        census.living() <= (capacity + spare_slots(capacity)) as i64,
-                        "{policy}"
-                    );
-                }
-                assert!(cache.stats().refusals > 0, "{policy}");
-                drop(pin);
-                let refusals = cache.stats().refusals;
-                for key in 0..capacity * 2 {
-                    cache.insert(key, Tracked::new(&census, key));
-                    assert!(cache.contains_key(&key), "{policy}");
-                }
-                assert_eq!(cache.stats().refusals, refusals, "{policy}: still refusing");
-                validate(&mut cache);
-                drop(cache);
-                assert_eq!(census.living(), 0);
-            }
-        },
-    );
+    if !is_alone("limits::a_pin_that_shows_more_than_there_are_slots_costs_refusals_and_no_memory")
+    {
+        return;
+    }
+    for policy in policies() {
+        let (capacity, census) = (turns(1_500) / SCALE, Census::default());
+        let mut cache: Cache<u64, Tracked<'_>> = Cache::builder(capacity).policy(policy).build();
+        let pin = cache.pin();
+        for key in 0..capacity + 2 * spare_slots(capacity) {
+            cache.insert(key, Tracked::new(&census, key));
+            pin.get(&key);
+            assert!(census.living() <= (capacity + spare_slots(capacity)) as i64, "{policy}");
+        }
+        assert!(cache.stats().refusals > 0, "{policy}");
+        drop(pin);
+        let refusals = cache.stats().refusals;
+        for key in 0..capacity * 2 {
+            cache.insert(key, Tracked::new(&census, key));
+            assert!(cache.contains_key(&key), "{policy}");
+        }
+        assert_eq!(cache.stats().refusals, refusals, "{policy}: still refusing");
+        validate(&mut cache);
+        drop(cache);
+        assert_eq!(census.living(), 0);
+    }
 }
 
 #[test]
@@ -475,53 +473,57 @@ fn entries_that_end_before_they_are_queued_are_dropped() {
 /// insertion that finds no segment packs them; a removal does not.
 #[test]
 fn what_is_flushed_one_by_one_is_dropped_all_the_same() {
-    alone("limits::what_is_flushed_one_by_one_is_dropped_all_the_same", || {
-        for (entries, clears) in [(4_300, true), (4_600, true), (4_680, true), (4_680, false)] {
-            let census = Census::default();
-            let mut cache: Cache<u64, Tracked<'_>> = Cache::builder(10_000).build();
-            for key in 0..entries {
-                cache.insert(key, Tracked::new(&census, key));
-                cache.flush();
-            }
-            match clears {
-                true => cache.clear(),
-                false => (0..entries).for_each(|key| _ = cache.invalidate(&key)),
-            }
+    if !is_alone("limits::what_is_flushed_one_by_one_is_dropped_all_the_same") {
+        return;
+    }
+    for (entries, clears) in [(4_300, true), (4_600, true), (4_680, true), (4_680, false)] {
+        let census = Census::default();
+        let mut cache: Cache<u64, Tracked<'_>> = Cache::builder(10_000).build();
+        for key in 0..entries {
+            cache.insert(key, Tracked::new(&census, key));
             cache.flush();
-            assert_eq!((census.living(), cache.len()), (0, 0), "{entries}, clears: {clears}");
-            validate(&mut cache);
         }
-    });
+        match clears {
+            true => cache.clear(),
+            false => (0..entries).for_each(|key| _ = cache.invalidate(&key)),
+        }
+        cache.flush();
+        assert_eq!((census.living(), cache.len()), (0, 0), "{entries}, clears: {clears}");
+        validate(&mut cache);
+    }
 }
 
 /// Each flush adds a segment with one slot to the free ones.
 #[test]
 fn what_is_removed_and_flushed_one_by_one_makes_room() {
-    alone("limits::what_is_removed_and_flushed_one_by_one_makes_room", || {
-        for policy in policies() {
-            for removals in [3_000, 4_600, 5_000, 8_000] {
-                let census = Census::default();
-                let mut cache: Cache<u64, Tracked<'_>> =
-                    Cache::builder(10_000).policy(policy).build();
-                (0..10_000).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
-                for key in 0..removals {
-                    cache.invalidate(&key);
-                    cache.flush();
-                }
-                cache.clear();
+    if !is_alone("limits::what_is_removed_and_flushed_one_by_one_makes_room") {
+        return;
+    }
+    for policy in policies() {
+        for removals in [3_000, 4_600, 5_000, 8_000] {
+            let census = Census::default();
+            let mut cache: Cache<u64, Tracked<'_>> = Cache::builder(10_000).policy(policy).build();
+            (0..10_000).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
+            for key in 0..removals {
+                cache.invalidate(&key);
                 cache.flush();
-                assert_eq!((census.living(), cache.len()), (0, 0), "{policy}, {removals}");
-                (0..20_000).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
-                assert_eq!(cache.stats().refusals, 0, "{policy}, {removals}");
-                validate(&mut cache);
             }
+            cache.clear();
+            cache.flush();
+            assert_eq!((census.living(), cache.len()), (0, 0), "{policy}, {removals}");
+            (0..20_000).for_each(|key| cache.insert(key, Tracked::new(&census, key)));
+            assert_eq!(cache.stats().refusals, 0, "{policy}, {removals}");
+            validate(&mut cache);
         }
-    });
+    }
 }
 
 /// Each thread holds segments, and a small cache has few.
 #[test]
 fn more_threads_than_a_small_cache_has_room_for() {
+    if !is_alone("limits::more_threads_than_a_small_cache_has_room_for") {
+        return;
+    }
     for policy in policies() {
         let census = Census::default();
         let mut cache: Cache<u64, Tracked<'_>> = Cache::builder(2).policy(policy).build();

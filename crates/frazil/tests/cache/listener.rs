@@ -2,6 +2,7 @@
 //! all locks.
 
 use crate::extent::{HANG_LIMIT, policies, turns};
+use crate::own_process::is_alone;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -112,6 +113,9 @@ fn stress(policy: Policy, capacity: u64, weighted: bool) {
 
 #[test]
 fn each_residency_is_told_once() {
+    if !is_alone("listener::each_residency_is_told_once") {
+        return;
+    }
     for policy in policies() {
         for &capacity in CAPACITIES {
             for weighted in [false, true] {
@@ -251,6 +255,9 @@ fn a_listener_may_use_the_cache() {
 /// It ends, because removed entries are held up until all are reported.
 #[test]
 fn a_listener_that_always_evicts_comes_to_an_end() {
+    if !is_alone("listener::a_listener_that_always_evicts_comes_to_an_end") {
+        return;
+    }
     for policy in policies() {
         let next = AtomicU64::new(1_000);
         let cache = nosy(policy, 10, move |home, _, _| {

@@ -1,5 +1,6 @@
 //! Policies under a lock: what their promotions and shards change, and what they do not.
 
+use crate::own_process::is_alone;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Barrier;
 
@@ -141,6 +142,9 @@ fn shards_hold_the_capacity_together_and_miss_hardly_more_often() {
 /// With more shards than entries, and with threads that replace and remove.
 #[test]
 fn shards_lose_nothing() {
+    if !is_alone("locked::shards_lose_nothing") {
+        return;
+    }
     for policy in Policy::ALL.into_iter().filter(|&policy| takes_lock(policy)) {
         for (shards, capacity) in [(64, 20), (4, 1_000)] {
             let mut cache: Cache<u64, u64> =

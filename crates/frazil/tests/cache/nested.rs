@@ -1,6 +1,7 @@
 //! User code inside the cache: it may call the cache, panic, or return anything.
 
 use crate::extent::{HANG_LIMIT, policies, turns};
+use crate::own_process::is_alone;
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -184,6 +185,9 @@ fn what_a_look_up_reads_outlives_what_is_called_within_it() {
 /// User code panics now and then, at every place where the cache calls it.
 #[test]
 fn panics_lose_nothing_and_drop_nothing_twice() {
+    if !is_alone("nested::panics_lose_nothing_and_drop_nothing_twice") {
+        return;
+    }
     quietly();
     DROP_BURNS.set(true);
     policies().into_iter().for_each(panic_in);
@@ -209,6 +213,9 @@ fn a_weigher_that_panics_leaves_a_load_of_the_key_as_it_was() {
 /// After a `clear` that panics no stale entry is found except one that cannot be hashed.
 #[test]
 fn clear_goes_on_whatever_panics() {
+    if !is_alone("nested::clear_goes_on_whatever_panics") {
+        return;
+    }
     quietly();
     DROP_BURNS.set(true);
     for policy in policies() {
@@ -295,6 +302,9 @@ impl Hasher for FickleHasher {
 /// A bad hash may hide entries, but must do nothing worse.
 #[test]
 fn a_hash_that_changes_shows_no_dead_entry() {
+    if !is_alone("nested::a_hash_that_changes_shows_no_dead_entry") {
+        return;
+    }
     for policy in policies() {
         let census = Census::default();
         let cache: Cache<u64, Tracked<'_>, Fickle> =
@@ -404,6 +414,9 @@ fn ticking(policy: Policy, work: impl Fn() + Send + Sync + 'static) -> Cache<u64
 /// A clock may panic whenever it is read: the operation is then done completely or not at all.
 #[test]
 fn a_clock_that_panics_loses_nothing() {
+    if !is_alone("nested::a_clock_that_panics_loses_nothing") {
+        return;
+    }
     quietly();
     for (name, call) in CALLS {
         for policy in policies_with_time() {
@@ -430,6 +443,9 @@ fn a_clock_that_panics_loses_nothing() {
 /// A clock may use its own cache whenever it is read.
 #[test]
 fn a_clock_may_use_the_cache() {
+    if !is_alone("nested::a_clock_may_use_the_cache") {
+        return;
+    }
     let (begins, begun) = channel();
     // In its own thread, to distinguish a call that waits for itself from a slow one.
     let calls = std::thread::spawn(move || {

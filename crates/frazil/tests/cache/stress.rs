@@ -4,6 +4,7 @@
 //! twice, or lost. In the end the cache's parts must agree with each other.
 
 use crate::extent::{policies, turns};
+use crate::own_process::is_alone;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::tracked::{Census, Chance, Tracked};
@@ -100,27 +101,42 @@ fn stress_all(policy: Policy) {
 
 #[test]
 fn fifo() {
+    if !is_alone("stress::fifo") {
+        return;
+    }
     stress_all(Policy::Fifo);
 }
 
 #[test]
 fn clock() {
+    if !is_alone("stress::clock") {
+        return;
+    }
     stress_all(Policy::Clock { bits: 1 });
     stress_all(Policy::Clock { bits: 2 });
 }
 
 #[test]
 fn mobius() {
+    if !is_alone("stress::mobius") {
+        return;
+    }
     stress_all(Policy::Mobius);
 }
 
 #[test]
 fn s3_fifo() {
+    if !is_alone("stress::s3_fifo") {
+        return;
+    }
     stress_all(Policy::S3Fifo);
 }
 
 #[test]
 fn sieve() {
+    if !is_alone("stress::sieve") {
+        return;
+    }
     stress_all(Policy::Sieve);
 }
 
