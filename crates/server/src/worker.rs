@@ -123,6 +123,15 @@ impl<'a> Turn<'a> {
     pub(crate) fn spend(&mut self, bytes: usize) {
         self.work_left = self.work_left.saturating_sub(bytes);
     }
+
+    /// Counts a look-up, and notes it for a recording. `found`: an entry, and its bytes if they are recorded.
+    #[inline]
+    pub(crate) fn count_get(&self, key: &[u8], found: Option<Option<u64>>) {
+        self.shared.items.store.looked_up(key, found.flatten());
+        self.counters.gets.add(1);
+        self.counters.get_hits.add(found.is_some().into());
+        self.counters.get_misses.add(found.is_none().into());
+    }
 }
 
 /// The result of serving.

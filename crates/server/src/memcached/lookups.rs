@@ -222,12 +222,8 @@ fn answer_found(key: &[u8], shape: Shape, turn: &mut Turn<'_>) -> Option<Option<
 /// Looks a key up and answers it.
 fn look_up(key: &[u8], shape: Shape, turn: &mut Turn<'_>) -> bool {
     let bytes = answer_found(key, shape, turn);
-    turn.shared.items.store.looked_up(key, bytes.flatten());
-    let is_hit = bytes.is_some();
-    turn.counters.gets.add(1);
-    turn.counters.get_hits.add(is_hit.into());
-    turn.counters.get_misses.add((!is_hit).into());
-    is_hit
+    turn.count_get(key, bytes);
+    bytes.is_some()
 }
 
 /// Looks a key up, changes the lifetime of its entry and answers it. Without memory to write the entry anew, the old

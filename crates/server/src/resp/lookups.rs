@@ -216,10 +216,7 @@ pub(super) fn look_up(key: &[u8], reader: Reader, fetches: bool, turn: &mut Turn
         reply::bulk(out, entry.value);
         store.recorded_bytes(entry)
     });
-    store.looked_up(key, found.flatten());
-    turn.counters.gets.add(1);
-    turn.counters.get_hits.add(found.is_some().into());
-    turn.counters.get_misses.add(found.is_none().into());
+    turn.count_get(key, found);
     match found {
         Some(_) => {}
         None if fetches => get_or_fetch(key, reader, turn),

@@ -29,16 +29,11 @@ pub(super) fn append(call: &mut Call<'_, '_>) -> Done {
 fn read<R>(call: &mut Call<'_, '_>, read: impl Fn(&[u8], &mut Vec<u8>) -> R) -> R {
     let turn = &mut *call.turn;
     let out = &mut *turn.out;
-    let (key, store, mut bytes) = (call.args.get(1), &turn.shared.items.store, None);
-    let found = store.get_with(key, |entry| {
-        bytes = store.recorded_bytes(&entry);
-        read(entry.value, &mut *out)
-    });
-    store.looked_up(key, bytes);
-    turn.counters.gets.add(1);
-    turn.counters.get_hits.add(found.is_some().into());
-    turn.counters.get_misses.add(found.is_none().into());
-    found.unwrap_or_else(|| read(b"", turn.out))
+    let (key, store) = (call.args.get(1), &turn.shared.items.store);
+    let found =
+        store.get_with(key, |entry| (read(entry.value, &mut *out), store.recorded_bytes(&entry)));
+    turn.count_get(key, found.as_ref().map(|&(_, bytes)| bytes));
+    found.map_or_else(|| read(b"", turn.out), |(result, _)| result)
 }
 
 pub(super) fn strlen(call: &mut Call<'_, '_>) -> Done {

@@ -105,10 +105,7 @@ fn get(key: &[u8], lease: &Lease, turn: &mut Turn<'_>) -> Done {
         let is_hit = bytes.is_some();
         // The request was counted before its wait.
         if attempt == 0 && turn.waits.again.is_none() {
-            shared.items.store.looked_up(key, bytes.flatten());
-            turn.counters.gets.add(1);
-            turn.counters.get_hits.add(is_hit.into());
-            turn.counters.get_misses.add((!is_hit).into());
+            turn.count_get(key, bytes);
         }
         if is_hit {
             return Ok(());
