@@ -39,17 +39,14 @@ const SERVER: [&str; 10] = [
 ];
 
 /// The longest tests, which a quick run omits, by a part of their names.
-const LONG_TESTS: [&str; 36] = [
+const LONG_TESTS: [&str; 28] = [
     "book::every_command",
     "calibrate::",
     "capacity::a_large_cache",
-    "capacity::the_bound",
-    "capacity::those_who",
     "command::reproduce",
     "curves::",
     "delayed_hits::",
     "entry::additions",
-    "expiry::no_entry",
     "expiry::the_system_clock",
     "expiry::values_are",
     "freezing::",
@@ -63,16 +60,11 @@ const LONG_TESTS: [&str; 36] = [
     "many::retain",
     "misses_exactly_as",
     "model::the_paper_s_figures",
-    "nested::a_hash",
-    "nested::panics",
     "order::where_chance",
     "overlay::",
     "recording::",
     "shared_writes::",
     "simulator::",
-    "stress::clock",
-    "stress::s3_fifo",
-    "stress::sieve",
     "stuck::",
     "the_authors_trace",
     "with_one_tick",

@@ -41,7 +41,7 @@ const MYPY: &str = "mypy==2.4.1";
 const TEST_PACKAGES: [&str; 2] = ["pytest==9.2.0", "hypothesis"];
 /// Packages that some tests use; without them these tests are skipped.
 const TESTED_WITH: [&str; 5] = ["numpy", "pandas", "pyarrow", "polars", "tqdm"];
-/// The same, only with `--long`.
+/// The same, only with `--long`; figures need it too.
 const RAY: &str = "ray==2.60.0";
 /// Packages that benchmarks compare with.
 const RIVALS: [&str; 5] =
@@ -315,7 +315,7 @@ pub(crate) fn for_figures(root: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let interpreter = Interpreter::find(version, &[]).with_context(|| format!("no {name}"))?;
     let wheel = released_wheel(root, &interpreter)?;
     let mut packages = RIVALS.to_vec();
-    packages.push("numpy");
+    packages.extend(["numpy", "pyarrow", RAY]);
     let (environment, _) =
         interpreter.environment_with(place(root, &interpreter, "figures"), &[], &packages)?;
     environment.install(&wheel)?;
