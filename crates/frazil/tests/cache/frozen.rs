@@ -174,6 +174,20 @@ fn a_frozen_entry_is_replaced_and_removed_and_expires() {
     }
 }
 
+/// Writes or removes a key, and raises its floor.
+fn write(cache: &Cache<u64, u64>, floors: &[AtomicU64], key: u64, round: u64) {
+    if (round + key).is_multiple_of(5) {
+        cache.remove(&key);
+        // Only the next value may be seen.
+        floors[key as usize].store(round + 1, Release);
+    } else {
+        cache.insert(key, round);
+        floors[key as usize].store(round, Release);
+    }
+    // An entry for the policy to evict.
+    cache.insert(1_000 + round % 100, round);
+}
+
 /// Each key has a version that only grows, and a floor: the last version whose write is over. A
 /// read that begins afterwards must not see a lower one, nor a removed one.
 #[test]
@@ -195,16 +209,7 @@ fn no_read_is_older_than_the_last_write() {
                 scope.spawn(move || {
                     for round in 1u64.. {
                         for key in (writer..KEYS).step_by(2) {
-                            if (round + key) % 5 == 0 {
-                                cache.remove(&key);
-                                // Only the next value may be seen.
-                                floors[key as usize].store(round + 1, Release);
-                            } else {
-                                cache.insert(key, round);
-                                floors[key as usize].store(round, Release);
-                            }
-                            // An entry for the policy to evict.
-                            cache.insert(1_000 + round % 100, round);
+                            write(cache, floors, key, round);
                         }
                         if stop.load(Relaxed) {
                             return;
