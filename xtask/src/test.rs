@@ -39,7 +39,7 @@ const SERVER: [&str; 10] = [
 ];
 
 /// The longest tests, which a quick run omits, by a part of their names.
-const LONG_TESTS: [&str; 28] = [
+const LONG_TESTS: [&str; 30] = [
     "book::every_command",
     "calibrate::",
     "capacity::a_large_cache",
@@ -59,6 +59,7 @@ const LONG_TESTS: [&str; 28] = [
     "long_queue",
     "many::retain",
     "misses_exactly_as",
+    "model::the_fall",
     "model::the_paper_s_figures",
     "order::where_chance",
     "overlay::",
@@ -66,6 +67,7 @@ const LONG_TESTS: [&str; 28] = [
     "shared_writes::",
     "simulator::",
     "stuck::",
+    "tasks::",
     "the_authors_trace",
     "with_one_tick",
 ];
