@@ -1,6 +1,7 @@
 //! Notes on their way from the threads to the writer: a ring for each thread.
 //!
-//! Only the thread moves `tail` and only the writer `head`, with plain stores. Notes that
+//! Only the thread moves `tail`, or the one that has taken a shared log, and only the writer
+//! `head`, with plain stores. Notes that
 //! do not fit are counted and discarded. A lock for each note, even without contention,
 //! costs more than the rest of the note: its locked instruction waits until the stores
 //! before it are done, and those go to memory that the writer has read. Threads that share
@@ -140,8 +141,8 @@ pub(super) struct EventLogs {
     /// By the number of the thread.
     logs: Box<[OnceLock<Box<EventLog>>]>,
     writer: Mutex<Option<Thread>>,
-    /// Notes of threads that have no log.
-    homeless: AtomicU64,
+    /// Notes without a log, and those whose log another thread was adding to.
+    unlogged: AtomicU64,
     /// Gets of all keys during the recording, set at its end.
     pub(super) gets: AtomicU64,
     pub(super) stop: AtomicBool,
@@ -152,7 +153,7 @@ impl EventLogs {
         EventLogs {
             logs: (0..LOGS).map(|_| OnceLock::new()).collect(),
             writer: Mutex::new(None),
-            homeless: AtomicU64::new(0),
+            unlogged: AtomicU64::new(0),
             gets: AtomicU64::new(0),
             stop: AtomicBool::new(false),
         }
@@ -187,9 +188,9 @@ impl EventLogs {
         }
     }
 
-    /// Counts a note that has no log.
+    /// Counts a note that reached no log.
     fn lose(&self) {
-        self.homeless.fetch_add(1, Relaxed);
+        self.unlogged.fetch_add(1, Relaxed);
     }
 
     #[cold]
@@ -223,7 +224,7 @@ impl EventLogs {
     pub(super) fn lost(&self) -> u64 {
         let of = |log: &EventLog| log.own.lost.load(Relaxed);
         let lost = self.logs.iter().filter_map(OnceLock::get).map(|log| of(log));
-        lost.fold(self.homeless.load(Relaxed), u64::wrapping_add)
+        lost.fold(self.unlogged.load(Relaxed), u64::wrapping_add)
     }
 }
 

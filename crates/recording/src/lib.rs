@@ -42,7 +42,7 @@ pub use encode::Encoder;
 pub use event_log::{Event, Note};
 pub use key_share::KeyShare;
 pub use recorder::{Recorded, Recorder};
-pub use store_recorder::{LOGS, StoreRecorder, thread_log};
+pub use store_recorder::{SHARED_LOGS, StoreRecorder, thread_log};
 
 /// The first bytes of a file: a byte that no text has, and a line end that a text-mode transfer
 /// would change.

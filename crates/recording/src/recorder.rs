@@ -4,8 +4,8 @@
 //! threads: note ──► a log each, bounded ──► writer: order, pair, write
 //! ```
 //!
-//! An operation takes a note on its thread's *log* (`event_log.rs`), without a lock; a note that
-//! finds it full counts as lost. The writer (`writer.rs`), a thread that lives as long as the
+//! An operation takes a note on its thread's *log* (`event_log.rs`), without a lock if no other
+//! thread has that log; a note that finds it full counts as lost. The writer (`writer.rs`), a thread that lives as long as the
 //! recording, interprets the notes. The cache chooses which keys are recorded.
 
 use std::fs::File;

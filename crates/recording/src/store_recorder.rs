@@ -9,17 +9,18 @@ use std::time::{Duration, Instant};
 
 use crate::{Event, FOR_EVER, KeyShare, Lifetimes, Note, Recorded, Recorder};
 
-/// Logs of the threads of a process. Threads beyond them share some, and lose a note if they meet.
-pub const LOGS: usize = 64;
+/// Number of logs of a recorder. Threads get them in turn, so threads beyond this number share them:
+/// of two that add a note at once, one loses it.
+pub const SHARED_LOGS: usize = 64;
 
-/// The log of this thread, below [`LOGS`].
+/// The log of this thread, below [`SHARED_LOGS`].
 #[inline]
 pub fn thread_log() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local!(static LOG: Cell<usize> = const { Cell::new(usize::MAX) });
     LOG.with(|log| {
         if log.get() == usize::MAX {
-            log.set(NEXT.fetch_add(1, Relaxed) % LOGS);
+            log.set(NEXT.fetch_add(1, Relaxed) % SHARED_LOGS);
         }
         log.get()
     })
@@ -31,7 +32,7 @@ fn now_ns() -> u64 {
     START.get_or_init(Instant::now).elapsed().as_nanos() as u64
 }
 
-/// The keys that are recorded, and the notes of their requests. All have sizes and lifetimes.
+/// The keys that are recorded, and the notes of their requests. Its files have sizes and lifetimes.
 ///
 /// ```
 /// use frazil_recording::{Event, StoreRecorder};
@@ -41,7 +42,7 @@ fn now_ns() -> u64 {
 /// recorder.begin(&path, 1.0)?;
 /// recorder.note(7, Event::Miss, 0, |_| ());
 /// recorder.note_insertion(7, 100, None, |_| ());
-/// assert_eq!(recorder.end(1)?.records, 1);
+/// assert_eq!(recorder.end(|| 1)?.records, 1);
 /// # std::fs::remove_file(&path)?;
 /// # Ok::<(), std::io::Error>(())
 /// ```
@@ -69,9 +70,10 @@ impl StoreRecorder {
         &self.keys
     }
 
-    /// Notes a look-up or a removal, with the bytes of the entry that a look-up found. `near` may fetch memory
+    /// Notes a look-up or a removal, not an insertion, with the bytes of the entry that a look-up found. `near` may fetch memory
     /// that will soon be written ([`Recorder::push`]).
     pub fn note(&self, hash: u64, event: Event, bytes: u64, near: impl FnOnce(*const u8)) {
+        debug_assert!(event != Event::Insert, "an insertion has a lifetime");
         self.push(hash, event, bytes, 0, near);
     }
 
@@ -111,13 +113,13 @@ impl StoreRecorder {
         Ok(())
     }
 
-    /// Ends the current recording, with the number of `gets` of all keys; 0 if unknown.
-    /// Waits until everything is written.
+    /// Ends the current recording. `gets` returns the number of look-ups of all keys, 0 if unknown; it is
+    /// called when no key is recorded any more. Waits until everything is written.
     ///
     /// # Errors
     /// Those of [`Recorder::end`].
-    pub fn end(&self, gets: u64) -> io::Result<Recorded> {
+    pub fn end(&self, gets: impl FnOnce() -> u64) -> io::Result<Recorded> {
         self.keys.clear();
-        self.recorder.end(gets)
+        self.recorder.end(gets())
     }
 }

@@ -77,7 +77,8 @@ impl Recording<'_> {
 
     fn end(&mut self) -> io::Result<Recorded> {
         self.finished = true;
-        self.store.recorder.end(self.store.gets().wrapping_sub(self.gets_before))
+        let gets = || self.store.gets().wrapping_sub(self.gets_before);
+        self.store.recorder.end(gets)
     }
 }
 
@@ -136,7 +137,7 @@ impl Store {
     /// under way, and errors of the system for the file and for the thread that writes it. An
     /// existing file is overwritten.
     pub fn record(&self, path: impl AsRef<Path>, rate: f64) -> io::Result<Recording<'_>> {
-        // Checkers' locks know only their own threads, and the writer is not one of them.
+        // Checkers see neither the recorder's atomics nor its thread, which they did not start.
         if cfg!(any(loom, shuttle)) {
             return Err(io::ErrorKind::Unsupported.into());
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use foldhash::quality::RandomState;
-use frazil_recording::{Event, LOGS, Recorded, StoreRecorder, thread_log};
+use frazil_recording::{Event, Recorded, SHARED_LOGS, StoreRecorder, thread_log};
 
 use crate::server::Shared;
 
@@ -25,8 +25,8 @@ struct Gets(AtomicU64);
 pub(crate) struct RequestLog {
     hasher: RandomState,
     recorder: StoreRecorder,
-    /// In all recordings.
-    gets: [Gets; LOGS],
+    /// Look-ups in all recordings so far.
+    gets: [Gets; SHARED_LOGS],
     /// `gets` when the current recording began.
     gets_before: AtomicU64,
 }
@@ -83,7 +83,7 @@ impl RequestLog {
     }
 
     fn end(&self) -> io::Result<Recorded> {
-        self.recorder.end(self.gets().wrapping_sub(self.gets_before.load(Relaxed)))
+        self.recorder.end(|| self.gets().wrapping_sub(self.gets_before.load(Relaxed)))
     }
 
     fn gets(&self) -> u64 {
