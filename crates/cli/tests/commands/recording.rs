@@ -134,8 +134,7 @@ fn a_segment_store_is_advised() {
     let file = Temporary(path);
     let mut chance = 1u64;
     let mut most = 0;
-    // With the insertions these are fewer notes than a log holds, so none can be lost.
-    for _ in 0..12_000 {
+    for _ in 0..11_000 {
         chance = chance.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
         let uniform = (chance >> 33) as f64 / (1u64 << 31) as f64;
         // A power law: the first of 8,000 are requested most.
@@ -148,8 +147,10 @@ fn a_segment_store_is_advised() {
         most = most.max(store.stats().live_bytes);
     }
     let recorded = recording.finish().unwrap();
-    assert_eq!((recorded.records, recorded.lost), (12_000, 0));
     let stats = store.stats();
+    // A log holds 16,384 notes, so none is lost even if the writer gets no processor before the end.
+    assert!(stats.hits + 2 * stats.misses < 1 << 14, "{} misses", stats.misses);
+    assert_eq!((recorded.records, recorded.lost), (11_000, 0));
     let missed = stats.misses as f64 / (stats.hits + stats.misses) as f64;
     assert!((0.1..0.6).contains(&missed), "{missed}");
     let flags = ["--policy", "fifo", "--unit", "bytes", "--capacity", &most.to_string()];
