@@ -39,7 +39,11 @@ const SERVER: [&str; 10] = [
 ];
 
 /// The longest tests, which a quick run omits, by a part of their names.
-const LONG_TESTS: [&str; 30] = [
+const LONG_TESTS: [&str; 34] = [
+    "advise::all_places",
+    "advise::costs",
+    "advise::memory",
+    "advise::real_traces",
     "book::every_command",
     "calibrate::",
     "capacity::a_large_cache",
