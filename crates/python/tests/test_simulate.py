@@ -374,6 +374,20 @@ def test_progress_is_told():
     assert what == "replaying" and done == total == 2 * len(IDS)
     with pytest.raises(ZeroDivisionError):
         frazil.simulate(IDS, "lru", ["1%", "2%"], progress=lambda *told: 1 / 0)
+    own = ValueError("no --flag of the command")
+
+    def refuse(*_told):
+        raise own
+
+    with pytest.raises(ValueError, match="no --flag") as refused:
+        frazil.simulate(IDS, "lru", ["1%", "2%"], progress=refuse)
+    assert refused.value is own
+
+
+def test_a_dict_of_columns_needs_ids():
+    with pytest.raises(ValueError, match="columns 'size' without a column id"):
+        frazil.simulate({"user": [1, 2, 1, 3], "size": [1, 2, 3, 4]}, "lru", 2)
+    assert frazil.simulate({"user": [1, 2, 1, 3]}, "lru", 2)["trace"] == ["user"]
 
 
 LONG = "zipf:0.8:objects=1M:requests=4G"

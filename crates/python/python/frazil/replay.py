@@ -93,16 +93,25 @@ def _rows(verb, trace, options, progress):
     words = verb + [f"--{name.replace('_', '-')}={value}" for name, value in _words(options)]
     words += [f"--{name.replace('_', '-')}" for name, value in options.items() if value is True]
     words += [f"--trace={name}" for name in names]
-    bar = _bar(progress)
+    bar, raised = _bar(progress), []
+
+    def tell(*told):
+        try:
+            return (bar or progress)(*told)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
     try:
         rows, notes = _frazil.rows(
-            words, memory, bar or progress or None, threading.active_count() > 1
+            words, memory, tell if bar or progress else None, threading.active_count() > 1
         )
     except ValueError as error:
-        if type(error) is not ValueError:
-            raise  # A progress function's.
+        if type(error) is not ValueError or any(error is one for one in raised):
+            raise  # A subclass has a text of its own; the progress function's is the user's.
         raise ValueError(_in_python(str(error))) from None
     finally:
+        raised.clear()  # Its traceback refers to this call.
         if bar is not None:
             bar.close()
     return Table(rows, notes=[_in_python(note) for note in notes])
@@ -143,6 +152,11 @@ def _is_number(value):
     return isinstance(value, Number)
 
 
+# Names of columns: of the ids, and of all others.
+_IDS = ("id", "key", "object", "obj_id")
+_OTHER_COLUMNS = ("time", "timestamp", "size", "operation", "op", "latency", "ttl")
+
+
 def named(trace, options):
     """Names of traces, those of them that are in memory, and what these were made from, by name."""
     names, memory, given = [], [], {}
@@ -160,8 +174,11 @@ def named(trace, options):
         memory.append((name, _frazil.Records(trace, reading["columns"], reading["time_unit"])))
         given[name] = trace
 
-    roles = ("id", "key", "object", "obj_id")
-    if isinstance(trace, dict) and not any(role in trace for role in roles):
+    if isinstance(trace, dict) and not any(name in trace for name in _IDS):
+        if mistaken := [repr(name) for name in trace if name in _OTHER_COLUMNS]:
+            raise ValueError(
+                f"columns {', '.join(mistaken)} without a column id (traces by name need other names)"
+            )
         for name, one in trace.items():
             if isinstance(one, (str, bytes, os.PathLike)):
                 raise ValueError(f"trace {name!r}: files keep their own names; give them in a list")

@@ -1,14 +1,13 @@
 """The rows of a sweep in a folder, a Parquet file for each cell.
 
 A file is written beside its place and moved there, so that it is whole or absent even if the
-program is killed. Its name is a hash of all that its row depends on; with the row it has a checksum
-of its values, because Parquet as pyarrow writes it does not notice a bit that has changed.
+program is killed. Its name is a hash of all that its row depends on; its metadata has a checksum of
+all its bytes, because Parquet as pyarrow writes it does not notice a bit that has changed.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import warnings
 
@@ -25,9 +24,20 @@ TYPES = {
 }
 
 
-def _checksum(row):
-    values = json.dumps([row[name] for name in TYPES])
-    return hashlib.sha256(values.encode()).hexdigest().encode()
+# The name of the checksum in the metadata, and what stands in its place while it is computed.
+_NAME = b"frazil_checksum"
+_BLANK = b"0" * 64
+
+
+def _parts(content):
+    """What is before the checksum of a file, the checksum, and what is behind it."""
+    # Between name and value Parquet has the kind of the field and the length.
+    at = content.index(_NAME) + len(_NAME) + 2
+    return content[:at], content[at:at + len(_BLANK)], content[at + len(_BLANK):]
+
+
+def _checksum(before, behind):
+    return hashlib.sha256(before + _BLANK + behind).hexdigest().encode()
 
 
 class RowFiles:
@@ -58,17 +68,20 @@ class RowFiles:
         if self.folder is None or not os.path.exists(path := self._path(key)):
             return None
         try:
-            table = self._pyarrow.parquet.ParquetFile(path).read()
+            with open(path, "rb") as file:
+                content = file.read()
+            before, checksum, behind = _parts(content)
+            if checksum != _checksum(before, behind):
+                raise ValueError("its checksum is wrong")
+            table = self._pyarrow.parquet.ParquetFile(self._pyarrow.BufferReader(content)).read()
             found = table.schema.metadata or {}
             if found.get(b"frazil_cell") != key.encode() or table.num_rows != 1 or table.column_names != list(TYPES):
                 raise ValueError("not the row of this cell")
             row = table.to_pylist()[0]
-            if found.get(b"frazil_checksum") != _checksum(row):
-                raise ValueError("its checksum is wrong")
         except Exception as error:
             text = f"{path}: damaged ({error}); its cell is replayed again"
             self.notes.append(text)
-            warnings.warn(text, stacklevel=4)
+            warnings.warn(text, stacklevel=3)
             return None
         return None if row["error"] is not None else row
 
@@ -77,15 +90,15 @@ class RowFiles:
         if self.folder is None:
             return
         table = self._pyarrow.Table.from_pylist([row], schema=self._schema)
-        # Of the row as it is read again.
-        checksum = _checksum(table.to_pylist()[0])
-        table = table.replace_schema_metadata(
-            {b"frazil_cell": key.encode(), b"frazil_checksum": checksum}
-        )
+        table = table.replace_schema_metadata({b"frazil_cell": key.encode(), _NAME: _BLANK})
+        sink = self._pyarrow.BufferOutputStream()
+        self._pyarrow.parquet.write_table(table, sink, compression="none")
+        before, _, behind = _parts(sink.getvalue().to_pybytes())
         path = self._path(key)
         beside = f"{path}.{os.getpid()}.tmp"
         try:
-            self._pyarrow.parquet.write_table(table, beside, compression="none")
+            with open(beside, "wb") as file:
+                file.write(before + _checksum(before, behind) + behind)
             os.replace(beside, path)
         except BaseException:
             if os.path.exists(beside):
