@@ -1,6 +1,7 @@
 """The examples in docstrings of decorators and of `frazil.compat` run, and the pages'."""
 
 import doctest
+import operator
 import pathlib
 import re
 
@@ -18,9 +19,11 @@ def run(test):
     assert runner.failures == 0 and test.examples
 
 
-@pytest.mark.parametrize("name", ["lru_cache", "cached", "compat", *frazil.compat.__all__])
+@pytest.mark.parametrize("name", ["lru_cache", "cached", "compat", *frazil.compat.__all__,
+                                  "TTLCache.expire", "TLRUCache.expire"])
 def test_examples_run(name):
-    thing = getattr(frazil.compat if name in frazil.compat.__all__ else frazil, name)
+    of_compat = name.partition(".")[0] in frazil.compat.__all__
+    thing = operator.attrgetter(name)(frazil.compat if of_compat else frazil)
     parser = doctest.DocTestParser()
     run(parser.get_doctest(thing.__doc__, {}, name, None, None))
 

@@ -250,7 +250,14 @@ class TTLCache(_TimedCache):
             _put(self, key, value, expires)
 
     def expire(self, time=None):
-        """Removes what has expired by `time`, by default now, and returns the items in a list."""
+        """Removes what has expired by `time`, by default now, and returns the items in a list.
+
+        >>> from frazil.compat import TTLCache
+        >>> cache = TTLCache(10, ttl=5, timer=lambda: 100)
+        >>> cache["a"] = 1
+        >>> cache.expire(104), cache.expire(105)
+        ([], [('a', 1)])
+        """
         # The order of insertion is that of the last assignments, thus of expiry.
         return _expire(self, self.timer() if time is None else time)
 
@@ -329,7 +336,14 @@ class TLRUCache(_TimedCache):
             self.__heap.clear()
 
     def expire(self, time=None):
-        """Removes what has expired by `time`, by default now, and returns the items in a list."""
+        """Removes what has expired by `time`, by default now, and returns the items in a list.
+
+        >>> from frazil.compat import TLRUCache
+        >>> cache = TLRUCache(10, ttu=lambda key, value, now: now + value, timer=lambda: 100)
+        >>> cache["a"], cache["b"] = 2, 9
+        >>> cache.expire(105)
+        [('a', 2)]
+        """
         if time is None:
             time = self.timer()
         if len(self.__heap) > 2 * _count(self):
