@@ -270,6 +270,10 @@ def test_bad_options_are_value_errors():
         frazil.simulate(IDS, "lruu", 5)
     with pytest.raises(ValueError, match='add unit="bytes"'):
         frazil.simulate(IDS, "lru", "64MiB")
+    with pytest.raises(ValueError, match="^unexpected argument 'foo'$"):
+        frazil.simulate(IDS, "lru", 5, foo=1)
+    with pytest.raises(ValueError, match="^no trace is named$"):
+        frazil.simulate([], "lru", 5)
     with pytest.raises(ValueError, match="unexpected argument 'warmupp'"):
         frazil.simulate(IDS, "lru", 5, warmupp=3)
     with pytest.raises(ValueError, match="time unit"):

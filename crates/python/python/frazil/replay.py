@@ -200,6 +200,8 @@ def _in_python(text):
     import re
 
     text = text.removesuffix(" (see --help)").replace("add --unit bytes", 'add unit="bytes"')
+    text = text.replace(": give a FILE, or --trace FILE", "")
+    text = re.sub(r" found tip: to pass .* as a value, use .*", "", text)
     return re.sub(r"--([a-z][a-z-]*)", lambda flag: flag[1].replace("-", "_"), text)
 
 
