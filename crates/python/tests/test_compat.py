@@ -280,6 +280,23 @@ def test_iteration_tells_of_changes(cls):
         hash(cache)
 
 
+def test_a_choice_that_another_thread_overtakes_is_made_again():
+    calls = []
+
+    def choice(keys):
+        calls.append(len(keys))
+        if len(calls) == 1:
+            in_threads(1, lambda _: cache.pop(3))
+            return keys[2]
+        return keys[0]
+
+    cache = compat.RRCache(3, choice)
+    cache.update({1: 1, 2: 2, 3: 3})
+    cache[4] = 4
+    cache[5] = 5
+    assert calls[:2] == [3, 2] and len(cache) <= 3 and cache[5] == 5
+
+
 @pytest.mark.parametrize("cls", CLASSES)
 def test_threads_do_not_break_it(cls):
     def work(seed):

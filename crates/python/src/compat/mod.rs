@@ -8,7 +8,7 @@ mod items;
 mod number;
 mod timer;
 
-use pyo3::exceptions::{PyIndexError, PyKeyError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyIndexError, PyKeyError, PyLookupError, PyRuntimeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -20,6 +20,9 @@ use crate::table::{Order, Probe, Slot, find};
 use items::{Item, Items, Put, Rule};
 use number::Number;
 pub(crate) use timer::CompatTimer;
+
+/// Attempts to evict while other threads remove items.
+const TRIES: u32 = 100;
 
 /// A mapping of a bounded size. The class attribute `_frazil_rule` names the rule of eviction.
 #[pyclass(frozen, subclass, mapping, module = "frazil._frazil")]
@@ -357,9 +360,25 @@ impl CompatCore {
     fn popitem<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
         slf.get().at_once(slf.py(), || {
             Self::expire(slf)?;
-            let (key, value) = Self::victim(slf)?;
-            slf.as_any().del_item(&key)?;
-            Ok((key, value))
+            let (this, py) = (slf.get(), slf.py());
+            let changes = || this.items.with(py, |items| items.table.changes());
+            let mut tries = if deletes_itself(slf)? { 1 } else { TRIES };
+            loop {
+                tries -= 1;
+                let before = changes();
+                let popped = Self::victim(slf).and_then(|(key, value)| {
+                    slf.as_any().del_item(&key)?;
+                    Ok((key, value))
+                });
+                // Another thread may have removed the victim, or keys while one was chosen.
+                match popped {
+                    Err(error)
+                        if tries > 0
+                            && error.is_instance_of::<PyLookupError>(py)
+                            && before != changes() => {}
+                    popped => return popped,
+                }
+            }
         })
     }
 
