@@ -80,21 +80,19 @@ def zipf(count, seed=1):
     return rng.choices(keys, cum_weights=weights, k=count)
 
 
-def get_all(cache, keys):
-    if hasattr(cache, "set"):
-        get = cache.get
-        for key in keys:
-            get(key)
-    else:
-        for key in keys:
-            cache[key]
-
-
 def call_all(cache, keys):
     """Looks up by a method taken once, so that the interpreter counts no reference to the cache."""
     get = cache.get
     for key in keys:
         get(key)
+
+
+def get_all(cache, keys):
+    if hasattr(cache, "set"):
+        call_all(cache, keys)
+    else:
+        for key in keys:
+            cache[key]
 
 
 def set_all(cache, keys):
