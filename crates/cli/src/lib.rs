@@ -31,6 +31,7 @@ mod median;
 mod model;
 mod mrc;
 mod output;
+mod outputs;
 mod profile;
 mod progress;
 mod replay_args;

@@ -1,6 +1,7 @@
 //! `frazil trace`: describes a trace, or converts it to another format.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::anyhow;
@@ -11,6 +12,7 @@ use crate::completions::offering;
 use crate::failure::{Failure, note};
 use crate::lifetime_args::span;
 use crate::output::{self, Output, Row, bytes, grouped, percent, row};
+use crate::outputs;
 use crate::trace_args::{TraceArgs, Wanted};
 use crate::trace_files::{TraceFiles, names};
 use crate::{Done, InMemory};
@@ -48,7 +50,8 @@ struct InfoArgs {
 
 /// Convert a trace to another format.
 ///
-/// OUT is compressed if its name ends in .zst, .gz or .xz. It appears only when it is complete.
+/// OUT is compressed if its name ends in .zst, .gz or .xz. It appears only when it is complete, and
+/// is never the file that is read.
 #[derive(ClapArgs, Debug)]
 #[command(after_help = "Examples:
   frazil trace convert requests.csv.gz requests.bin.zst --to oracle-general
@@ -64,10 +67,12 @@ struct ConvertArgs {
     #[arg(value_name = "OUT")]
     out: PathBuf,
 
-    /// Format to write.
-    #[arg(long, value_name = "NAME", default_value_t = Format::Csv,
+    /// Format to write: csv, json, frazil, oracle-general, twitter, msr, plain, arc, lirs, cache2k,
+    /// adaptsize or delayed-hits [default: that of OUT's ending: .csv, .json, .jsonl, .frazil,
+    /// .oracleGeneral or .txt (plain); csv on standard output].
+    #[arg(long, value_name = "NAME",
           value_parser = offering(Format::ALL.map(Format::name), parse_format), hide_possible_values = true)]
-    to: Format,
+    to: Option<Format>,
 
     #[command(flatten)]
     reading: TraceArgs,
@@ -213,36 +218,65 @@ fn info_text(name: &str, info: &TraceInfo, loaded: &Loaded) -> String {
     format!("{}\n{}", trace::printable(name), lines.concat())
 }
 
+/// The format that the name of a file means.
+fn format_of(out: &Path) -> Result<Format, Failure> {
+    if out.as_os_str() == "-" {
+        return Ok(Format::Csv);
+    }
+    let ending = |path: &Path| {
+        path.extension().and_then(OsStr::to_str).unwrap_or_default().to_ascii_lowercase()
+    };
+    let mut name = out.to_path_buf();
+    if ["zst", "gz", "xz"].contains(&ending(&name).as_str()) {
+        name.set_extension("");
+    }
+    Ok(match ending(&name).as_str() {
+        "csv" => Format::Csv,
+        "json" | "jsonl" | "ndjson" => Format::Json,
+        "frazil" => Format::Frazil,
+        "oraclegeneral" => Format::OracleGeneral,
+        "txt" => Format::Plain,
+        _ => {
+            return Err(Failure::usage(anyhow!(
+                "{}: its ending names no format; give one with --to, such as --to csv",
+                out.display()
+            )));
+        }
+    })
+}
+
 fn convert(args: &ConvertArgs) -> Done {
     if args.out.is_dir() {
         return Err(Failure::usage(anyhow!("{}: is a directory", args.out.display())));
     }
+    outputs::refuse_inputs(&args.out, [args.input.as_str()])?;
+    let to = args.to.map_or_else(|| format_of(&args.out), Ok)?;
     let loaded = args.reading.load(&args.input, WANTED)?;
-    if loaded.origin.rate() < 1.0 && args.to != Format::Frazil {
+    if loaded.origin.rate() < 1.0 && to != Format::Frazil {
         note(&format!(
             "{} is a sample of {} of the keys, which format {} can't record",
             args.input,
             percent(loaded.origin.rate()),
-            args.to
+            to
         ));
     }
-    let carries = matches!(args.to, Format::Csv | Format::Twitter | Format::Frazil);
+    let carries = matches!(to, Format::Csv | Format::Twitter | Format::Frazil);
     if loaded.origin.lifetimes.is_some() && !carries {
-        note(&format!("{} has lifetimes, which format {} can't hold", args.input, args.to));
+        note(&format!("{} has lifetimes, which format {} can't hold", args.input, to));
     }
     let recording = loaded.origin.recording;
     if args.out.as_os_str() == "-" {
-        return match trace::write(&loaded.trace, recording, args.to, &mut std::io::stdout()) {
+        return match trace::write(&loaded.trace, recording, to, &mut std::io::stdout()) {
             // This conversion recognises a reader that has left.
             Err(TraceError::Output { error }) => Err(error.into()),
             written => Ok(written?),
         };
     }
-    trace::save(&loaded.trace, recording, args.to, &args.out)?;
+    trace::save(&loaded.trace, recording, to, &args.out)?;
     note(&format!(
         "wrote {} records as {} to {}",
         grouped(loaded.trace.len() as u64),
-        args.to,
+        to,
         trace::printable(&trace::spec_of(args.out.as_os_str()))
     ));
     Ok(())

@@ -11,6 +11,7 @@ use super::costs::{Cost, Costs, costs};
 use super::told::named;
 use crate::draw::{self, Look, Panel, Series, lines};
 use crate::failure::{Failure, note};
+use crate::outputs;
 
 /// With more lines their names are in a legend, because they do not fit beside the plot.
 const MOST_ENDS: usize = 12;
@@ -34,7 +35,7 @@ pub(super) fn write(advice: &Advice<'_>, folder: &Path) -> Result<(), Failure> {
 
 fn put(folder: &Path, name: &str, svg: &str) -> Result<(), Failure> {
     let file = folder.join(name);
-    std::fs::write(&file, svg).with_context(|| file.display().to_string())?;
+    outputs::write(&file, svg)?;
     note(&format!("wrote {}", file.display()));
     Ok(())
 }

@@ -21,7 +21,7 @@ mod worth;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Args as ClapArgs;
 use frazil_simulator::trace::SampleBounds;
 use frazil_simulator::{CapacitySpec, SweepOptions, Unit};
@@ -32,6 +32,7 @@ use crate::failure::{Failure, note};
 use crate::forecast::{COMPARED, Forecast, ForecastArgs, Setting};
 use crate::lifetime_args::LifetimeArgs;
 use crate::output::{self, Output, Row};
+use crate::outputs;
 use crate::replay_args::ReplayArgs;
 use crate::report;
 use crate::sample::{self, SampleArg};
@@ -265,8 +266,7 @@ fn question(args: &Args) -> Result<Question, Failure> {
 fn write_files(args: &Args, question: &Question, advice: &Advice<'_>) -> Done {
     if let Some(file) = &args.report {
         let document = document(advice, question, &command(args, &question.forecast.setting))?;
-        std::fs::write(file, report::page(&document))
-            .with_context(|| file.display().to_string())?;
+        outputs::write(file, &report::page(&document))?;
         note(&format!("wrote {}", file.display()));
     }
     if let Some(folder) = &args.figures {
@@ -279,6 +279,7 @@ fn write_files(args: &Args, question: &Question, advice: &Advice<'_>) -> Done {
 fn check_places(args: &Args) -> Result<(), Failure> {
     let mut problem = None;
     if let Some(file) = &args.report {
+        outputs::refuse_inputs(file, args.traces.all())?;
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         if file.is_dir() {
             problem = Some((file, "is a folder, expected a file to write"));

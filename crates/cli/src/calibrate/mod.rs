@@ -23,6 +23,7 @@ use crate::date;
 use crate::failure::{Failure, note};
 use crate::forecast::COMPARED;
 use crate::output;
+use crate::outputs;
 use crate::profile::doubts;
 use crate::progress::Progress;
 use agreement::agreement;
@@ -132,7 +133,7 @@ pub(crate) fn run(args: &Args) -> Done {
             let _ = std::fs::remove_file(&args.output);
         }
     })?;
-    std::fs::write(&args.output, text).with_context(failed)?;
+    outputs::write(&args.output, &text)?;
     if tally.disturbed > 0 {
         note(&format!(
             "{} of {} runs were disturbed: another program ran, or the host had moved the cores \

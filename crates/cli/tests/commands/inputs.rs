@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::command::Folder;
+use crate::command::{Folder, fails, frazil, json_lines};
 
 const HEAD: &str = "# Odd and bad inputs\n\nThe results of odd and bad inputs, and their messages \
                     on standard error. A test runs every line of this page, and \
@@ -216,4 +216,41 @@ fn names_that_are_no_text_are_read_and_shown() {
     let all = words("trace convert").into_iter().chain([name, out]);
     let stderr = String::from_utf8(run(Path::new(&folder.path("")), all).stderr).unwrap();
     assert!(stderr.contains("wrote 3 records as csv to r\\xfct.csv"), "{stderr}");
+}
+
+#[cfg(unix)]
+#[test]
+fn an_input_is_never_written_over() {
+    let folder = Folder::new("same-file");
+    let content = "time,id,size\n1,2,3\n2,2,3\n";
+    let input = folder.file("in.csv", content);
+    let (link, hard) = (folder.path("link.csv"), folder.path("hard.csv"));
+    std::os::unix::fs::symlink(&input, &link).unwrap();
+    std::fs::hard_link(&input, &hard).unwrap();
+    for out in [&input, &link, &hard] {
+        fails(&["trace", "convert", &input, out], 2, &["is also read", "another file"]);
+        fails(&["advise", &input, "--report", out], 2, &["is also read", "another file"]);
+        assert_eq!(std::fs::read_to_string(&input).unwrap(), content);
+    }
+}
+
+#[test]
+fn the_ending_of_the_output_gives_the_format() {
+    let folder = Folder::new("ending");
+    let input = folder.file("in.csv", "time,id,size\n1,2,3\n2,2,3\n");
+    for (name, to) in [
+        ("out.frazil", "frazil"),
+        ("out.frazil.gz", "frazil"),
+        ("out.CSV", "csv"),
+        ("out.jsonl", "json"),
+        ("out.oracleGeneral.zst", "oracle-general"),
+    ] {
+        let out = folder.path(name);
+        assert!(frazil(&["trace", "convert", &input, &out]).status.success());
+        let row = &json_lines(&frazil(&["trace", "info", &out, "--output", "json"]))[0];
+        assert_eq!(row["format"], to);
+    }
+    let out = folder.path("out.dat");
+    fails(&["trace", "convert", &input, &out], 2, &["names no format", "--to csv"]);
+    assert!(!Path::new(&out).exists());
 }

@@ -53,7 +53,7 @@ pub use oddities::Oddities;
 pub use packed::Packed;
 pub use records::Records;
 pub use sample::{KeySample, SampleBounds, Sampled, load_sample};
-pub use save::save;
+pub use save::{save, save_whole};
 pub use sizes::Sizes;
 pub use source::Compression;
 pub use write::write;

@@ -35,12 +35,35 @@ pub fn save(
     format: Format,
     path: &Path,
 ) -> Result<(), TraceError> {
-    let content = &Content { trace, recording, format };
     check(trace, format).map_err(|problem| TraceError::Unwritable { format, problem })?;
+    let content = Content { trace, recording, format };
+    save_by(path, &|file| write_as(&content, path, file))
+}
+
+/// Writes `content` to the file `path`, whole or not at all, as [`save`] does, without compression.
+///
+/// ```
+/// let path = std::env::temp_dir().join(format!("frazil-whole-{}.txt", std::process::id()));
+/// frazil_simulator::trace::save_whole(&path, b"content")?;
+/// assert_eq!(std::fs::read(&path)?, b"content");
+/// # std::fs::remove_file(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// When the file can't be created, written or renamed.
+pub fn save_whole(path: &Path, content: &[u8]) -> Result<(), TraceError> {
+    save_by(path, &|mut file| file.write_all(content).map_err(output_error))
+}
+
+/// Fills an open file.
+type Fill<'a> = &'a dyn Fn(File) -> Result<(), TraceError>;
+
+fn save_by(path: &Path, fill: Fill<'_>) -> Result<(), TraceError> {
     let saved = match std::fs::canonicalize(path) {
-        Ok(target) => replace(content, path, &target),
+        Ok(target) => replace(fill, path, &target),
         // There is nothing yet.
-        Err(error) if error.kind() == ErrorKind::NotFound => create(content, path, path, None),
+        Err(error) if error.kind() == ErrorKind::NotFound => create(fill, path, None),
         Err(error) => Err(output_error(error)),
     };
     saved.map_err(|error| match error {
@@ -57,30 +80,29 @@ struct Content<'a> {
 }
 
 /// Writes to `target`, which exists; `path` is the user's name for it.
-fn replace(content: &Content<'_>, path: &Path, target: &Path) -> Result<(), TraceError> {
+fn replace(fill: Fill<'_>, path: &Path, target: &Path) -> Result<(), TraceError> {
     let metadata = std::fs::metadata(target).map_err(output_error)?;
     if metadata.is_dir() {
         return Err(TraceError::Directory { file: shown(path) });
     }
     if !metadata.is_file() {
         let device = OpenOptions::new().write(true).open(target).map_err(output_error)?;
-        return write_as(content, path, device);
+        return fill(device);
     }
     if metadata.permissions().readonly() {
         return Err(output_error(ErrorKind::PermissionDenied.into()));
     }
-    create(content, path, target, Some(metadata.permissions()))
+    create(fill, target, Some(metadata.permissions()))
 }
 
 /// Writes a new file beside `target` and gives it that name.
 fn create(
-    content: &Content<'_>,
-    path: &Path,
+    fill: Fill<'_>,
     target: &Path,
     permissions: Option<std::fs::Permissions>,
 ) -> Result<(), TraceError> {
     let (partial, file) = create_beside(target).map_err(output_error)?;
-    let saved = write_as(content, path, file).and_then(|()| {
+    let saved = fill(file).and_then(|()| {
         if let Some(permissions) = permissions {
             std::fs::set_permissions(&partial, permissions).map_err(output_error)?;
         }
