@@ -178,6 +178,13 @@ fn note_oddities(spec: &str, oddities: &Oddities, told_layout: bool) {
             grouped(oddities.other_lines)
         ));
     }
+    if oddities.unknown_sizes > 0 {
+        note(&format!(
+            "{spec}: objects whose size no record has: {}; they count with the mean size of the \
+             others",
+            grouped(oddities.unknown_sizes)
+        ));
+    }
     if oddities.hashed_ids > 0 {
         note(&format!(
             "{spec}: ids beyond 64 bits, hashed to 64 bits: {}",

@@ -36,6 +36,12 @@ pub enum StreamError {
     TooManyObjects,
 }
 
+impl StreamError {
+    pub(crate) fn is_size_unknown(&self) -> bool {
+        matches!(self, StreamError::Trace(TraceError::SizeUnknown { .. }))
+    }
+}
+
 /// Replays the trace `spec` ([`trace::load`]) through one cell without keeping it.
 ///
 /// The outcome is that of [`crate::sweep`]. `options.threads` has no effect. The capacity is that
@@ -64,6 +70,18 @@ pub fn replay_stream(
     if cell.policy.wants_trace() {
         return Err(StreamError::Offline(cell.policy));
     }
+    let read = &ReadOptions { sizes: options.unit == Unit::Bytes, ..read.clone() };
+    trace::with_sizes(spec, read, StreamError::is_size_unknown, |read| {
+        replay_once(spec, read, cell, options)
+    })
+}
+
+fn replay_once(
+    spec: &str,
+    read: &ReadOptions<'_>,
+    cell: CellSpec,
+    options: &SweepOptions,
+) -> Result<(Outcome, Origin), StreamError> {
     let mut replay: Option<Replay> = None;
     let (mut sizes, mut times) = (true, true);
     let fixed = matches!(options.lifetimes, Lifetimes::Fixed(_));

@@ -203,6 +203,18 @@ pub fn lru_curve(
     unit: Unit,
     sample: CurveSample,
 ) -> Result<(Curve, Origin), StreamError> {
+    let read = &ReadOptions { sizes: unit == Unit::Bytes, ..read.clone() };
+    trace::with_sizes(spec, read, StreamError::is_size_unknown, |read| {
+        lru_curve_once(spec, read, unit, sample)
+    })
+}
+
+fn lru_curve_once(
+    spec: &str,
+    read: &ReadOptions<'_>,
+    unit: Unit,
+    sample: CurveSample,
+) -> Result<(Curve, Origin), StreamError> {
     let mut pass = Pass::new(unit, sample);
     let (mut fits, mut sizes) = (true, true);
     let origin = trace::stream(spec, read, &mut |records, traits| {

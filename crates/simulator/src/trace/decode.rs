@@ -14,9 +14,10 @@ use super::error::{Position, RecordError, TraceError, expected};
 use super::intern::Interner;
 use super::lifetimes::LifetimeTally;
 use super::source::{BLOCK_BYTES, BlockSizes, Blocks};
+use super::unknown_sizes::UnknownSizes;
 use super::{
-    Format, LifetimeSummary, Lifetimes, Oddities, Operation, ReadOptions, Record, Recording, Trace,
-    formats, guess,
+    Format, LifetimeSummary, Lifetimes, Oddities, Operation, ReadOptions, Record, Recording,
+    SIZE_UNKNOWN, Trace, formats, guess,
 };
 
 /// Records decoded before their ids are mapped.
@@ -217,7 +218,8 @@ impl<'a> Limited<'a> {
         let wanted = (self.limit - self.taken).min(records.len() as u64);
         if wanted > 0 {
             let records = &records[..wanted as usize];
-            let sizes = records.iter().try_fold(self.bytes, |sum, it| sum.checked_add(it.size));
+            let known = records.iter().filter(|it| it.size != SIZE_UNKNOWN);
+            let sizes = known.fold(Some(self.bytes), |sum, it| sum?.checked_add(it.size));
             self.bytes = sizes.ok_or("sizes that add up to 2^64 bytes or more; set a limit")?;
             if let Some(lifetimes) = &mut self.lifetimes {
                 lifetimes.see(records, columns.times);
@@ -244,6 +246,7 @@ pub(super) struct Builder {
     packed: Option<Vec<u32>>,
     /// Whether lifetimes are kept, and the times where there are any.
     lifetimes: bool,
+    unknown_sizes: UnknownSizes,
 }
 
 impl Builder {
@@ -263,11 +266,16 @@ impl Builder {
                 latencies: options.latencies.is_some(),
             },
             lifetimes: options.lifetimes == Lifetimes::OfTrace && !packs,
+            unknown_sizes: UnknownSizes::default(),
         }
     }
 
-    pub(super) fn finish(self) -> Trace {
-        Trace { objects: self.interner.objects, ..self.trace }
+    /// The trace; notes the objects without a size.
+    pub(super) fn finish(mut self, oddities: &mut Oddities) -> Trace {
+        let (objects, trace) = (self.interner.objects, &mut self.trace);
+        oddities.unknown_sizes =
+            self.unknown_sizes.fill(&trace.ids, objects.len(), &mut trace.sizes);
+        Trace { objects, ..self.trace }
     }
 }
 
@@ -318,7 +326,12 @@ impl Sink for Builder {
         }
         if self.keep.sizes && columns.sizes {
             trace.sizes.try_reserve(records.len()).map_err(memory)?;
-            trace.sizes.extend(records.iter().map(|record| record.size));
+            // The first records may be without the column, in a format whose records have names.
+            let unknown = &mut self.unknown_sizes;
+            let before = trace.sizes.len()..held;
+            trace.sizes.extend(before.map(|place| unknown.keep(place, SIZE_UNKNOWN)));
+            let sizes = (held..).zip(records).map(|(place, it)| unknown.keep(place, it.size));
+            trace.sizes.extend(sizes);
         }
         if self.keep.times && columns.times {
             trace.times_ns.try_reserve(records.len()).map_err(memory)?;
@@ -395,6 +408,9 @@ pub(super) fn decode_file(
             {
                 sink.sink.begin(recording);
             }
+            if !decoder.columns().sizes {
+                records.iter_mut().for_each(|record| record.size = 1);
+            }
             // The records before a fault count: a limit may end the trace before it.
             let more = sink
                 .push(&records, decoder.columns())
@@ -470,7 +486,7 @@ mod tests {
             Blocks::open(path, BlockSizes { block, room }).map_err(|error| error.to_string())?;
         let mut builder = Builder::new(options);
         decode_file("file", &mut blocks, options, &mut builder)
-            .map(|_| builder.finish())
+            .map(|mut decoded| builder.finish(&mut decoded.oddities))
             .map_err(|error| error.to_string())
     }
 

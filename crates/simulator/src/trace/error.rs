@@ -110,6 +110,12 @@ pub enum TraceError {
         /// The bound that was exceeded.
         problem: String,
     },
+    /// A record of a stream has no size, which only the whole trace gives.
+    #[error("{file}: some records have no size; the sizes need the whole trace, from a file")]
+    SizeUnknown {
+        /// The file.
+        file: String,
+    },
     /// The layout given for a CSV file is invalid.
     #[error("CSV layout: {problem}")]
     Layout {

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::date_time::parse_iso;
 use super::error::{excerpt, expected};
-use super::{FOR_EVER, Operation};
+use super::{FOR_EVER, Operation, SIZE_UNKNOWN};
 
 /// One field of a line, without the blanks or quotes around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,10 +142,16 @@ pub(super) fn split<const N: usize>(line: &[u8], separator: u8) -> Result<[Field
     }
 }
 
-/// An id: digits are a number, anything else is hashed to 64 bits, also numbers beyond 64 bits,
-/// which `wide` counts.
+/// Whether digits begin with zeros that a number would lose: `0123` and `123` are two ids.
+pub(super) fn has_leading_zeros(digits: &[u8]) -> bool {
+    digits.len() > 1 && digits.first() == Some(&b'0')
+}
+
+/// An id: digits without leading zeros are a number, anything else is hashed to 64 bits, also
+/// numbers beyond 64 bits, which `wide` counts.
 pub(super) fn parse_id(field: &Field<'_>, wide: &mut u64) -> Result<u64, String> {
     match parse_unsigned(field.raw) {
+        Number::Value(_) if has_leading_zeros(field.raw) => Ok(hashed(field.raw)),
         Number::Value(id) => Ok(id),
         Number::TooLarge => {
             *wide += 1;
@@ -158,8 +164,8 @@ pub(super) fn parse_id(field: &Field<'_>, wide: &mut u64) -> Result<u64, String>
     }
 }
 
-/// The id of an object in a trace whose ids are text, as a CSV file has them: digits are a number,
-/// and anything else is hashed to 64 bits.
+/// The id of an object in a trace whose ids are text, as a CSV file has them: digits without leading
+/// zeros are a number, and anything else is hashed to 64 bits.
 ///
 /// ```
 /// use frazil_simulator::trace::id_of_name;
@@ -168,8 +174,8 @@ pub(super) fn parse_id(field: &Field<'_>, wide: &mut u64) -> Result<u64, String>
 /// ```
 pub fn id_of_name(name: &[u8]) -> u64 {
     match parse_unsigned(name) {
-        Number::Value(id) => id,
-        Number::TooLarge | Number::NotDigits => hashed(name),
+        Number::Value(id) if !has_leading_zeros(name) => id,
+        _ => hashed(name),
     }
 }
 
@@ -202,6 +208,20 @@ pub(super) fn parse_size(field: &Field<'_>) -> Result<u64, String> {
         Number::Value(size) => size_of(size),
         Number::TooLarge => Err(format!("size {} beyond {SIZE_LIMIT}", excerpt(field.raw))),
         Number::NotDigits => Err(expected("a size (unsigned integer)", field.raw)),
+    }
+}
+
+/// A size in bytes of a column that may lack it: empty, `-`, `null` and `NaN` are unknown, and a
+/// fraction of zeros, as in `7.0`, adds nothing.
+pub(super) fn parse_known_size(field: &Field<'_>) -> Result<u64, String> {
+    let is = |word: &&str| field.raw.eq_ignore_ascii_case(word.as_bytes());
+    if ["", "-", "null", "none", "nan"].iter().any(is) {
+        return Ok(SIZE_UNKNOWN);
+    }
+    let zeros = |part: &[u8]| !part.is_empty() && part.iter().all(|&digit| digit == b'0');
+    match memchr(b'.', field.raw).filter(|&point| zeros(&field.raw[point + 1..])) {
+        Some(point) => parse_size(&Field { raw: &field.raw[..point], doubled: false }),
+        None => parse_size(field),
     }
 }
 
@@ -291,13 +311,26 @@ pub(super) fn parse_operation(field: &Field<'_>) -> Result<Operation, String> {
     }
     let is =
         |names: &[&str]| names.iter().any(|name| field.raw.eq_ignore_ascii_case(name.as_bytes()));
-    if is(&["get", "gets", "read", "r"]) {
+    if is(&["get", "gets", "head", "get_lease", "read", "r", "rest.get.object", "rest.head.object"])
+    {
         Ok(Operation::Get)
     } else if is(&[
-        "set", "add", "replace", "cas", "append", "prepend", "incr", "decr", "put", "write", "w",
+        "set",
+        "add",
+        "replace",
+        "cas",
+        "append",
+        "prepend",
+        "incr",
+        "decr",
+        "put",
+        "write",
+        "w",
+        "set_lease",
+        "rest.put.object",
     ]) {
         Ok(Operation::Set)
-    } else if is(&["delete", "del", "remove"]) {
+    } else if is(&["delete", "del", "remove", "rest.delete.object"]) {
         Ok(Operation::Delete)
     } else {
         Err(expected("an operation (get, set, delete or their like)", field.raw))
@@ -404,7 +437,9 @@ mod tests {
     fn ids_are_numbers_or_hashes() {
         let mut wide = 0;
         let mut read = |text: &str| parse_id(&field(text), &mut wide);
-        assert_eq!(read("007"), Ok(7));
+        assert_eq!(read("7"), Ok(7));
+        assert_eq!(read("007"), Ok(xxh3_64(b"007")));
+        assert_eq!(read("0"), Ok(0));
         assert_eq!(read("18446744073709551615"), Ok(u64::MAX));
         assert_eq!(read("key:1"), Ok(xxh3_64(b"key:1")));
         assert_eq!(read("-1"), Ok(xxh3_64(b"-1")));
@@ -427,6 +462,18 @@ mod tests {
             "expected a size (unsigned integer), found \"-5\""
         );
         assert!(parse_size(&field("99999999999999999999999")).is_err());
+    }
+
+    #[test]
+    fn sizes_may_be_unknown_or_have_a_fraction_of_zeros() {
+        let read = |text| parse_known_size(&field(text));
+        for text in ["", "-", "NaN", "null", "None"] {
+            assert_eq!(read(text), Ok(SIZE_UNKNOWN), "{text}");
+        }
+        assert_eq!((read("7.0"), read("7.000"), read("7")), (Ok(7), Ok(7), Ok(7)));
+        for text in ["7.5", "7.", ".0", "-7", "x"] {
+            assert!(read(text).is_err(), "{text}");
+        }
     }
 
     #[test]

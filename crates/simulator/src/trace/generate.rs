@@ -283,7 +283,7 @@ mod tests {
         let generator = Generator::parse(spec).unwrap().unwrap();
         let mut builder = Builder::new(options);
         generator.generate(spec, options, &mut builder).unwrap();
-        builder.finish()
+        builder.finish(&mut crate::trace::Oddities::default())
     }
 
     fn with_times() -> ReadOptions<'static> {

@@ -34,6 +34,7 @@ mod sample;
 mod save;
 mod sizes;
 mod source;
+mod unknown_sizes;
 mod write;
 
 use std::ops::ControlFlow;
@@ -71,6 +72,12 @@ pub enum Operation {
     Delete,
 }
 
+/// The size of a [`Record`] without one, such as a log's line of a 304 answer.
+///
+/// [`load`] replaces it: by the size in the object's last record that has one, or else in its first,
+/// or else by the mean of the other objects.
+pub const SIZE_UNKNOWN: u64 = u64::MAX;
+
 /// One record of a trace, as in its file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
@@ -78,7 +85,8 @@ pub struct Record {
     pub time_ns: u64,
     /// The object's id; a string id is hashed to 64 bits.
     pub id: u64,
-    /// Size of the object in bytes; 1 where the format has none.
+    /// Size of the object in bytes; 1 where the format has none, [`SIZE_UNKNOWN`] where the format
+    /// has sizes and the record does not.
     pub size: u64,
     /// The operation.
     pub operation: Operation,
@@ -374,8 +382,8 @@ pub struct Loaded {
 /// When the file can't be read, is empty, damaged, or not of the format; see [`TraceError`].
 pub fn read(path: &Path, options: &ReadOptions<'_>) -> Result<Loaded, TraceError> {
     let mut builder = Builder::new(options);
-    let origin = read_into(path, options, &mut builder)?;
-    Ok(Loaded { trace: builder.finish(), origin })
+    let mut origin = read_into(path, options, &mut builder)?;
+    Ok(Loaded { trace: builder.finish(&mut origin.oddities), origin })
 }
 
 /// Reads a trace from a file, from standard input if `spec` is `-`, or generates it if `spec`
@@ -404,15 +412,15 @@ pub fn read(path: &Path, options: &ReadOptions<'_>) -> Result<Loaded, TraceError
 /// When the specification is wrong, and as [`read`].
 pub fn load(spec: &str, options: &ReadOptions<'_>) -> Result<Loaded, TraceError> {
     let mut builder = Builder::new(options);
-    let origin = load_into(spec, options, &mut builder)?;
-    Ok(Loaded { trace: builder.finish(), origin })
+    let mut origin = load_into(spec, options, &mut builder)?;
+    Ok(Loaded { trace: builder.finish(&mut origin.oddities), origin })
 }
 
 /// Passes the records of a trace on, batch by batch, without keeping them: for traces that do
 /// not fit in memory. `spec` as for [`load`].
 ///
-/// `sink` gets each batch, and the properties of the whole trace. Memory is constant. The option
-/// `sizes` has no effect.
+/// `sink` gets each batch, and the properties of the whole trace. Memory is constant. Without the
+/// option `sizes` an unknown size is 1.
 ///
 /// ```
 /// use frazil_simulator::trace::{ReadOptions, stream};
@@ -426,7 +434,8 @@ pub fn load(spec: &str, options: &ReadOptions<'_>) -> Result<Loaded, TraceError>
 /// ```
 ///
 /// # Errors
-/// As [`load`]. The sink has got the records before the fault.
+/// As [`load`], and [`TraceError::SizeUnknown`] if sizes are wanted and a record has none: only the
+/// whole trace gives it. The sink has got the records before the fault.
 pub fn stream(
     spec: &str,
     options: &ReadOptions<'_>,
@@ -435,6 +444,9 @@ pub fn stream(
     struct Forward<'a> {
         sink: &'a mut dyn FnMut(&[Record], StreamTraits),
         rate: f64,
+        sizes: bool,
+        unknown: bool,
+        known: Vec<Record>,
     }
     impl Sink for Forward<'_> {
         fn begin(&mut self, recording: Recording) {
@@ -442,11 +454,46 @@ pub fn stream(
         }
         fn push(&mut self, records: &[Record], columns: Columns) -> Result<(), String> {
             let Columns { times, sizes, .. } = columns;
+            let mut records = records;
+            if sizes && records.iter().any(|record| record.size == SIZE_UNKNOWN) {
+                if self.sizes {
+                    self.unknown = true;
+                    return Err("a record without a size".to_owned());
+                }
+                self.known.clear();
+                self.known.extend_from_slice(records);
+                let unknown = self.known.iter_mut().filter(|it| it.size == SIZE_UNKNOWN);
+                unknown.for_each(|record| record.size = 1);
+                records = &self.known;
+            }
             (self.sink)(records, StreamTraits { times, sizes, rate: self.rate });
             Ok(())
         }
     }
-    load_into(spec, options, &mut Forward { sink, rate: 1.0 })
+    let sizes = options.sizes;
+    let mut forward = Forward { sink, rate: 1.0, sizes, unknown: false, known: Vec::new() };
+    load_into(spec, options, &mut forward).map_err(|error| match forward.unknown {
+        true => TraceError::SizeUnknown { file: name::shown(&path_of(spec)) },
+        false => error,
+    })
+}
+
+/// Calls `pass`, which streams the trace `spec`, and calls it once more with the whole trace in
+/// memory if a record has no size.
+pub(crate) fn with_sizes<T, E: From<TraceError>>(
+    spec: &str,
+    options: &ReadOptions<'_>,
+    unknown: fn(&E) -> bool,
+    pass: impl Fn(&ReadOptions<'_>) -> Result<(T, Origin), E>,
+) -> Result<(T, Origin), E> {
+    let passed = pass(options);
+    if spec == "-" || !passed.as_ref().is_err_and(unknown) {
+        return passed;
+    }
+    let Loaded { trace, origin } = load(spec, options)?;
+    let records = Records::of_trace(trace);
+    let (outcome, _) = pass(&ReadOptions { records: Some(&records), ..options.clone() })?;
+    Ok((outcome, origin))
 }
 
 /// Properties of all records of a [`stream()`].

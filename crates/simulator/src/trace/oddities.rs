@@ -29,6 +29,9 @@ pub struct Oddities {
     pub hashed_ids: u64,
     /// Records whose time is before that of the record before, if times were requested.
     pub backward_times: u64,
+    /// Objects without a size in any record, in a trace with sizes. They have the mean size of the
+    /// others.
+    pub unknown_sizes: u64,
     /// How columns were found that neither the user nor their usual names gave.
     pub layout: Option<String>,
 }

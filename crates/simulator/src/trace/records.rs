@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use super::decode::{BATCH, Columns, Limited, Sink};
 use super::lifetimes::LifetimeTally;
-use super::{LatencyUnit, LifetimeSummary, ReadOptions, Record, TimeUnit, TraceError};
+use super::{LatencyUnit, LifetimeSummary, ReadOptions, Record, TimeUnit, Trace, TraceError};
 
 type Fill = Box<dyn Fn(Range<usize>, &mut Vec<Record>) + Send + Sync>;
 
@@ -88,6 +88,26 @@ impl Records {
             return Err(TraceError::Empty { file: name.to_owned() });
         }
         Ok(sink.lifetimes.as_ref().and_then(LifetimeTally::summary))
+    }
+}
+
+impl Records {
+    /// A trace that has been read, once more.
+    pub(crate) fn of_trace(trace: Trace) -> Self {
+        let (times, sizes) = (!trace.times_ns.is_empty(), !trace.sizes.is_empty());
+        let record = |trace: &Trace, at: usize| Record {
+            time_ns: trace.times_ns.get(at).copied().unwrap_or_default(),
+            id: trace.objects[trace.ids[at] as usize],
+            size: trace.sizes.get(at).unwrap_or(1),
+            operation: trace.operations.get(at).copied().unwrap_or_default(),
+            latency: trace.latencies.get(at).copied().unwrap_or_default(),
+            lifetime_ns: trace.lifetimes_ns.get(at).copied().unwrap_or_default(),
+        };
+        let length = trace.len();
+        let fill = move |range: Range<usize>, batch: &mut Vec<Record>| {
+            batch.extend(range.map(|at| record(&trace, at)));
+        };
+        Records { times, sizes, ..Records::new(length, fill) }
     }
 }
 

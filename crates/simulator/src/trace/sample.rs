@@ -140,7 +140,7 @@ pub fn load_sample(
             TraceError::TooLarge { file, problem }
         })?;
     }
-    Ok(Loaded { trace: builder.finish(), origin })
+    Ok(Loaded { trace: builder.finish(&mut origin.oddities), origin })
 }
 
 /// A record without its latency.

@@ -16,7 +16,7 @@ use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Oddities, Record};
 const MAX_COLUMNS: usize = 1024;
 
 /// The used columns, counted from 1 as in a [`CsvLayout`].
-type Told = [(Role, Option<usize>); 6];
+type Told = [(Role, Option<usize>); 7];
 
 /// Decoder of separated columns.
 pub(super) struct Csv {
@@ -108,6 +108,13 @@ impl Csv {
             });
         } else if !told {
             self.by_order = if header { ByOrder::Named } else { ByOrder::Bare };
+            if header && fields.len() > 1 {
+                let order = if fields.len() == 2 { "time, id" } else { "time, id, size" };
+                let first = excerpt(fields[0].raw);
+                self.layout = Some(format!(
+                    "no column has a usual name, so the columns from {first} on are read as {order}"
+                ));
+            }
         }
         if header && (names_id || told) {
             for (role, column) in &mut columns {
@@ -233,7 +240,8 @@ impl LineFormat for Csv {
             return Ok(());
         }
         let first = self.values.guesses || self.by_order != ByOrder::Settled;
-        out.push(if first { self.first_record(line)? } else { self.record(line)? });
+        let record = if first { self.first_record(line)? } else { self.record(line)? };
+        out.extend((0..self.values.repeats).map(|_| record));
         Ok(())
     }
 
@@ -300,11 +308,12 @@ impl Csv {
         match role {
             Role::Ignored => {}
             Role::Time => record.time_ns = self.values.clock.whole(value)?,
+            Role::Id if digits > 1 && rest[at] == b'0' => return None,
             Role::Id => record.id = value,
             Role::Size => record.size = size_of(value).ok()?,
             Role::Latency => record.latency = self.values.latencies.whole(value)?,
             Role::Lifetime => record.lifetime_ns = self.values.lifetimes.whole(value)?,
-            Role::Operation => return None,
+            Role::Operation | Role::Repeat => return None,
         }
         at += digits;
         if self.separator != b' ' {
@@ -322,7 +331,7 @@ fn named_by(fields: &[Field<'_>]) -> Vec<Role> {
     let names: Vec<&[u8]> = fields.iter().map(|field| field.raw).collect();
     let mut roles = named_roles(&names);
     let words = fields.iter().all(|field| !field.raw.first().is_some_and(u8::is_ascii_digit));
-    if let Some(place) = left_for_ids(&roles).filter(|_| words) {
+    if let Some(place) = left_for_ids(&roles, &names).filter(|_| words) {
         roles[place] = Role::Id;
     }
     roles
@@ -357,16 +366,18 @@ fn by_order(fields: usize) -> Told {
         2 => (2, Some(1), None),
         _ => (2, Some(1), Some(3)),
     };
-    let [operation, latency, lifetime] =
-        [Role::Operation, Role::Latency, Role::Lifetime].map(|role| (role, None));
-    [(Role::Id, Some(id)), (Role::Time, time), (Role::Size, size), operation, latency, lifetime]
+    let [operation, latency, lifetime, repeat] =
+        [Role::Operation, Role::Latency, Role::Lifetime, Role::Repeat].map(|role| (role, None));
+    let by_place = [(Role::Id, Some(id)), (Role::Time, time), (Role::Size, size)];
+    let [id, time, size] = by_place;
+    [id, time, size, operation, latency, lifetime, repeat]
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::{decoded, in_blocks, keeping_times, problem};
     use super::*;
-    use crate::trace::{FOR_EVER, Format, Operation, ReadOptions, TimeUnit};
+    use crate::trace::{FOR_EVER, Format, Operation, ReadOptions, SIZE_UNKNOWN, TimeUnit};
     use proptest::prelude::*;
     use xxhash_rust::xxh3::xxh3_64;
 
@@ -404,6 +415,36 @@ mod tests {
         assert_eq!(rows("0.25,a b,3\n"), [(S / 4, xxh3_64(b"a b"), 3)]);
         let quoted = xxh3_64(b"say \"x,y\"");
         assert_eq!(rows("1,\"say \"\"x,y\"\"\",3\n"), [(S, quoted, 3)]);
+    }
+
+    #[test]
+    fn names_are_alike_whatever_their_case_and_punctuation() {
+        for header in ["Event Time,Request URL,Bytes Sent", "event_time,request_url,bytes_sent"] {
+            let url = xxh3_64(b"/a");
+            assert_eq!(rows(&format!("{header}\n1,/a,3\n")), [(S, url, 3)], "{header}");
+        }
+        let file = "Visit Date,Page No\n2026-11-26,/a\n";
+        assert_eq!(rows(file)[0].1, xxh3_64(b"/a"));
+    }
+
+    #[test]
+    fn ids_keep_leading_zeros_and_sizes_may_be_unknown() {
+        let [plain, one, two] = [123, xxh3_64(b"0123"), xxh3_64(b"00123")];
+        let file = "time,key,size\n1,0123,7.0\n2,123,NaN\n3,00123,\n4,0123,7\n5,0,1\n";
+        let none = SIZE_UNKNOWN;
+        let expected =
+            [(S, one, 7), (2 * S, plain, none), (3 * S, two, none), (4 * S, one, 7), (5 * S, 0, 1)];
+        assert_eq!(rows(file), expected);
+    }
+
+    #[test]
+    fn a_record_may_stand_for_several_requests() {
+        let file = "key,op,size,op_count\n7,GET_LEASE,5,3\n7,SET_LEASE,5,1\n7,GET,5,0\n";
+        let records = decoded(Format::Csv, file.as_bytes());
+        let operations: Vec<Operation> = records.iter().map(|it| it.operation).collect();
+        assert_eq!(operations, [[Operation::Get; 3].as_slice(), &[Operation::Set]].concat());
+        let many = problem(Format::Csv, b"key,op_count\n7,1000001\n");
+        assert!(many.starts_with("line 2: expected at most 1000000 requests"), "{many}");
     }
 
     #[test]

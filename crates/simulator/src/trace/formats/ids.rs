@@ -29,7 +29,7 @@ impl LineFormat for Plain {
 
     #[inline]
     fn plain_line(&self, rest: &[u8]) -> Option<(Record, usize)> {
-        id_line(rest)
+        id_line(rest).filter(|&(_, length)| length == 2 || rest[0] != b'0')
     }
 }
 
@@ -42,7 +42,11 @@ pub(super) struct Lirs {
 impl LineFormat for Lirs {
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), String> {
         if !line.contains(&b'*') {
-            out.push(record(parse_id(&Field::whole(line), &mut self.hashed_ids)?));
+            // Blocks are numbers: some traces write 0 as 00.
+            let line = line.trim_ascii();
+            let zeros = line.iter().take_while(|&&digit| digit == b'0').count();
+            let number = &line[zeros.min(line.len() - 1)..];
+            out.push(record(parse_id(&Field::whole(number), &mut self.hashed_ids)?));
         }
         Ok(())
     }

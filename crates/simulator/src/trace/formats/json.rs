@@ -1,6 +1,7 @@
 //! JSON lines: an object a line, whose members have the roles of a CSV file's columns.
 //!
-//! The names of the members on the first line give their roles. Two to four allocations and about a
+//! The names of the members give their roles: those of the id and the time on the first line, others
+//! on the first line that has them. A line without a size has an unknown one. Two to four allocations and about a
 //! microsecond a line.
 
 use std::collections::BTreeMap;
@@ -11,7 +12,7 @@ use super::roles::{Role, Values, left_for_ids, named_roles, place_of, told, told
 use crate::trace::decode::{Columns, LineFormat};
 use crate::trace::error::{TraceError, excerpt, expected};
 use crate::trace::fields::Field;
-use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Oddities, Record};
+use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Oddities, Record, SIZE_UNKNOWN};
 
 /// Decoder of JSON lines.
 pub(super) struct Json {
@@ -20,6 +21,8 @@ pub(super) struct Json {
     told: Vec<(Role, String)>,
     /// The used members; empty until the first line.
     members: Vec<(String, Role)>,
+    /// The names of all members so far, in order.
+    seen: Vec<String>,
     /// How the ids were found, if no name gave their member.
     layout: Option<String>,
 }
@@ -38,7 +41,13 @@ impl Json {
             return Err(TraceError::Layout { problem });
         }
         let values = Values::new(layout.time_unit, times, latencies, lifetimes);
-        Ok(Self { values, told: told_names(layout), members: Vec::new(), layout: None })
+        Ok(Self {
+            values,
+            told: told_names(layout),
+            members: Vec::new(),
+            seen: Vec::new(),
+            layout: None,
+        })
     }
 
     fn settle(&mut self, members: &Members<'_>) -> Result<(), String> {
@@ -54,7 +63,7 @@ impl Json {
         }
         if !roles.contains(&Role::Id) {
             let left = roles.iter().filter(|role| **role == Role::Ignored).count();
-            let one = if left == 1 { left_for_ids(&roles) } else { None };
+            let one = if left == 1 { left_for_ids(&roles, &names) } else { None };
             let shown = || members.keys().take(9).cloned().collect::<Vec<_>>().join(", ");
             let place = one.ok_or_else(|| {
                 expected("a member `id`, `key`, `object` or `url` for the ids", shown().as_bytes())
@@ -69,7 +78,34 @@ impl Json {
         // The unit of other members may depend on the first time.
         self.members.sort_by_key(|(_, role)| *role != Role::Time);
         self.values.settle(|role| self.members.iter().any(|it| it.1 == role));
+        self.seen = members.keys().cloned().collect();
         Ok(())
+    }
+
+    /// Takes roles from members that no line had before. The id and the time must be in the first
+    /// line.
+    #[cold]
+    fn take_new(&mut self, members: &Members<'_>) {
+        let new = members.keys().filter(|name| self.seen.binary_search(name).is_err());
+        let new: Vec<String> = new.cloned().collect();
+        let names: Vec<&[u8]> = new.iter().map(String::as_bytes).collect();
+        let mut roles = named_roles(&names);
+        self.values.leave_aside(&mut roles);
+        for (name, &role) in new.iter().zip(&roles) {
+            let late = matches!(role, Role::Operation | Role::Size | Role::Lifetime);
+            if late && self.members.iter().all(|it| it.1 != role) {
+                self.members.push((name.clone(), role));
+            }
+        }
+        self.values.settle(|role| self.members.iter().any(|it| it.1 == role));
+        self.seen.extend(new);
+        self.seen.sort_unstable();
+    }
+
+    /// Whether all members were in a line before. Both lists are sorted.
+    fn knows(&self, members: &Members<'_>) -> bool {
+        let mut seen = self.seen.iter();
+        members.keys().all(|name| seen.any(|it| it == name))
     }
 }
 
@@ -97,14 +133,17 @@ impl LineFormat for Json {
         })?;
         if self.members.is_empty() {
             self.settle(&members)?;
+        } else if !self.knows(&members) {
+            self.take_new(&members);
         }
-        let mut record = Record { size: 1, ..Record::default() };
+        let mut record = Record { size: SIZE_UNKNOWN, ..Record::default() };
+        self.values.repeats = 1;
         let named = std::mem::take(&mut self.members);
         let read = named.iter().try_for_each(|(name, role)| {
             let text = members.get(name.as_str()).map(|value| text_of(value)).transpose()?;
             let Some(text) = text.flatten() else {
                 return match role {
-                    Role::Operation | Role::Lifetime => Ok(()),
+                    Role::Operation | Role::Lifetime | Role::Size | Role::Repeat => Ok(()),
                     _ => Err(expected(&format!("a member {}", excerpt(name.as_bytes())), line)),
                 };
             };
@@ -116,7 +155,7 @@ impl LineFormat for Json {
         });
         self.members = named;
         read?;
-        out.push(record);
+        out.extend((0..self.values.repeats).map(|_| record));
         Ok(())
     }
 
@@ -135,7 +174,7 @@ impl LineFormat for Json {
 mod tests {
     use super::super::testing::{decoded, in_blocks, keeping_times, problem};
     use super::Json;
-    use crate::trace::{CsvLayout, Format, Operation, ReadOptions, Record};
+    use crate::trace::{CsvLayout, Format, Operation, ReadOptions, Record, SIZE_UNKNOWN};
     use xxhash_rust::xxh3::xxh3_64;
 
     const S: u64 = 1_000_000_000;
@@ -178,6 +217,21 @@ mod tests {
         assert!(absent.contains("a member \"user\", found \"id\""), "{absent}");
         let numbered = CsvLayout { id: Some(1.into()), ..CsvLayout::default() };
         assert!(Json::new(&numbered, true, None, true).is_err());
+    }
+
+    #[test]
+    fn members_may_be_in_some_lines_only() {
+        let file = br#"{"ts":1,"key":"a"}
+{"ts":2,"key":"a","op":"delete"}
+{"ts":4,"key":"b","op":"set","size":500}
+{"ts":5,"key":"b","other":1}
+"#;
+        let records = decoded(Format::Json, file);
+        let operations: Vec<Operation> = records.iter().map(|it| it.operation).collect();
+        use Operation::{Delete, Get, Set};
+        assert_eq!(operations, [Get, Delete, Set, Get]);
+        assert_eq!(records[2].size, 500);
+        assert_eq!(records[3].size, SIZE_UNKNOWN);
     }
 
     #[test]

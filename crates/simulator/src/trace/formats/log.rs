@@ -1,9 +1,10 @@
 //! Web-server logs in the common and the combined format:
 //! `host ident user [date] "METHOD target protocol" status bytes …`.
 //!
-//! The id is the target's hash, the size the bytes sent. GET and HEAD are gets. POST, PUT, PATCH
-//! and DELETE invalidate the cached object (RFC 9111, section 4.4). Other lines are counted and
-//! left out.
+//! The id is the hash of the target. GET and HEAD are gets. POST, PUT, PATCH and DELETE invalidate
+//! the cached object unless the answer is an error (RFC 9111, section 4.4). Only a full answer,
+//! GET with 200, has the size of the object in its bytes sent. Other lines are counted and left
+//! out.
 
 use memchr::memmem;
 
@@ -11,7 +12,7 @@ use crate::trace::date_time::parse_log_date;
 use crate::trace::decode::{Columns, LineFormat};
 use crate::trace::error::expected;
 use crate::trace::fields::{Field, hashed, parse_size};
-use crate::trace::{Oddities, Operation, Record};
+use crate::trace::{Oddities, Operation, Record, SIZE_UNKNOWN};
 
 /// Decoder of web-server logs.
 #[derive(Default)]
@@ -51,22 +52,32 @@ fn record(line: &[u8]) -> Result<Option<Record>, String> {
     if status.len() != 3 || !status.iter().all(u8::is_ascii_digit) {
         return Err(expected("a status of three digits behind the request", rest));
     }
-    let size = match words.next() {
+    let sent = match words.next() {
         Some(b"-") => 0,
         Some(bytes) => parse_size(&Field::whole(bytes))?,
         None => return Err(expected("the bytes sent behind the status", rest)),
     };
-    let mut words = request.split(|&byte| byte == b' ');
-    let operation = match words.next() {
-        Some(b"GET" | b"HEAD") => Operation::Get,
-        Some(b"POST" | b"PUT" | b"PATCH" | b"DELETE") => Operation::Delete,
-        _ => return Ok(None),
+    Ok(request_of(request, status, sent).map(|request| Record { time_ns, ..request }))
+}
+
+/// The record of a request line, `METHOD target HTTP/1.1`, in which the target may have spaces.
+/// `None` if it neither reads nor changes an object.
+fn request_of(line: &[u8], status: &[u8], sent: u64) -> Option<Record> {
+    let (method, rest) = line.split_at(memchr::memchr(b' ', line)?);
+    let rest = rest.trim_ascii();
+    let protocol = memmem::rfind(rest, b" HTTP/").unwrap_or(rest.len());
+    let target = rest[..protocol].trim_ascii();
+    let is_success = matches!(status.first(), Some(b'2' | b'3'));
+    let operation = match method {
+        b"GET" | b"HEAD" => Operation::Get,
+        b"POST" | b"PUT" | b"PATCH" | b"DELETE" if is_success => Operation::Delete,
+        _ => return None,
     };
-    let target = words.next().filter(|target| !target.is_empty());
-    Ok(target.map(|target| {
-        let id = hashed(target);
-        Record { time_ns, id, size, operation, ..Record::default() }
-    }))
+    if target.is_empty() {
+        return None;
+    }
+    let size = if method == b"GET" && status == b"200" { sent } else { SIZE_UNKNOWN };
+    Some(Record { id: hashed(target), size, operation, ..Record::default() })
 }
 
 /// The end of a text with escaped quotes.
@@ -82,7 +93,7 @@ fn closing_quote(text: &[u8]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{decoded, problem};
-    use crate::trace::{Format, Operation, Record};
+    use crate::trace::{Format, Operation, Record, SIZE_UNKNOWN};
     use xxhash_rust::xxh3::xxh3_64;
 
     #[test]
@@ -104,10 +115,48 @@ vhost:80 ::1 - - [10/Oct/2000:20:55:37 +0000] "POST /a.gif HTTP/1.1" 200 7 "-" "
         };
         let expected = [
             row(971_211_336, "/a.gif", 2326, Operation::Get),
-            row(971_211_337, "/b?\\\"x", 0, Operation::Get),
-            row(971_211_337, "/a.gif", 7, Operation::Delete),
+            row(971_211_337, "/b?\\\"x", SIZE_UNKNOWN, Operation::Get),
+            row(971_211_337, "/a.gif", SIZE_UNKNOWN, Operation::Delete),
         ];
         assert_eq!(decoded(Format::Log, file), expected);
+    }
+
+    #[test]
+    fn only_full_answers_have_sizes_and_only_answers_without_error_invalidate() {
+        let line = |request: &str, rest: &str| {
+            format!("::1 - - [10/Oct/2000:20:55:37 +0000] \"{request}\" {rest}\n")
+        };
+        let file = [
+            line("GET /a HTTP/1.1", "200 9"),
+            line("GET /a HTTP/1.1", "304 0"),
+            line("HEAD /a HTTP/1.1", "200 0"),
+            line("GET /a HTTP/1.1", "206 4"),
+            line("GET /b HTTP/1.1", "404 153"),
+            line("POST /a HTTP/1.1", "404 0"),
+            line("PUT /a HTTP/1.1", "503 0"),
+            line("DELETE /a HTTP/1.1", "204 0"),
+        ]
+        .concat();
+        let records = decoded(Format::Log, file.as_bytes());
+        let sizes: Vec<u64> = records.iter().map(|it| it.size).collect();
+        assert_eq!(sizes, [vec![9], vec![SIZE_UNKNOWN; 5]].concat());
+        assert_eq!(records[5].operation, Operation::Delete);
+    }
+
+    #[test]
+    fn targets_may_have_spaces() {
+        let line =
+            |target: &str| format!("::1 - - [10/Oct/2000:20:55:37 +0000] \"GET {target}\" 200 9\n");
+        for (target, name) in [
+            ("/my cat.jpg HTTP/1.1", "/my cat.jpg"),
+            (" /a HTTP/1.1", "/a"),
+            ("/a?q=a b HTTP/2.0", "/a?q=a b"),
+            ("/old", "/old"),
+            ("/x HTTP/ y HTTP/1.1", "/x HTTP/ y"),
+        ] {
+            let records = decoded(Format::Log, line(target).as_bytes());
+            assert_eq!(records[0].id, xxh3_64(name.as_bytes()), "{target}");
+        }
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Roles of columns by their names, and the values in columns: for formats with named columns.
 
-use crate::trace::fields::{Clock, Field, parse_id, parse_operation, parse_size};
+use crate::trace::error::expected;
+use crate::trace::fields::{
+    Clock, Field, parse_id, parse_known_size, parse_number, parse_operation,
+};
 use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Record, TimeUnit};
 
 /// The role of a column.
@@ -13,10 +16,15 @@ pub(super) enum Role {
     Operation,
     Latency,
     Lifetime,
+    /// How many requests the record stands for.
+    Repeat,
 }
 
+/// The most requests that one record may stand for.
+const REPEAT_MAX: u64 = 1_000_000;
+
 /// The columns that the user set, by their roles.
-pub(super) fn told(layout: &CsvLayout) -> [(Role, Option<&CsvColumn>); 6] {
+pub(super) fn told(layout: &CsvLayout) -> [(Role, Option<&CsvColumn>); 7] {
     [
         (Role::Id, layout.id.as_ref()),
         (Role::Time, layout.time.as_ref()),
@@ -24,6 +32,7 @@ pub(super) fn told(layout: &CsvLayout) -> [(Role, Option<&CsvColumn>); 6] {
         (Role::Operation, layout.operation.as_ref()),
         (Role::Latency, layout.latency.as_ref()),
         (Role::Lifetime, layout.lifetime.as_ref()),
+        (Role::Repeat, None),
     ]
 }
 
@@ -36,22 +45,33 @@ pub(super) fn told_names(layout: &CsvLayout) -> Vec<(Role, String)> {
     names.collect()
 }
 
-/// The place of a name among `names`: an exact match, or else one that ignores case.
+/// The place of a name among `names`: an exact match, or else one that ignores case, or else one
+/// that is equal when normalised.
 pub(super) fn place_of(name: &str, names: &[&[u8]]) -> Option<usize> {
-    let exact = names.iter().position(|it| *it == name.as_bytes());
-    exact.or_else(|| names.iter().position(|it| it.eq_ignore_ascii_case(name.as_bytes())))
+    let name = name.as_bytes();
+    let place = |fits: &dyn Fn(&[u8]) -> bool| names.iter().position(|it| fits(it));
+    place(&|it| it == name)
+        .or_else(|| place(&|it| it.eq_ignore_ascii_case(name)))
+        .or_else(|| place(&|it| normalised(it) == normalised(name)))
 }
 
-/// The role that a name usually has, in lower case.
+/// A name without case, blanks and punctuation: `Event Time`, `event_time` and `EventTime` are one.
+fn normalised(name: &[u8]) -> Vec<u8> {
+    let kept = name.iter().filter(|byte| !b" _-.@".contains(byte));
+    kept.map(u8::to_ascii_lowercase).collect()
+}
+
+/// The role that a name usually has, normalised.
 fn usual_role(name: &[u8]) -> Role {
     match name {
-        b"time" | b"timestamp" | b"ts" | b"time_s" | b"clock_time" => Role::Time,
-        b"id" | b"object" | b"obj" | b"object_id" | b"obj_id" | b"objectid" | b"key" | b"block"
+        b"time" | b"timestamp" | b"ts" | b"times" | b"clocktime" => Role::Time,
+        b"id" | b"object" | b"obj" | b"objectid" | b"objid" | b"key" | b"block" | b"blockid"
         | b"lba" | b"lbn" => Role::Id,
-        b"size" | b"object_size" | b"obj_size" | b"size_bytes" | b"bytes" | b"length" => Role::Size,
+        b"size" | b"objectsize" | b"objsize" | b"sizebytes" | b"bytes" | b"length" => Role::Size,
         b"op" | b"operation" => Role::Operation,
-        b"latency" | b"fetch_latency" => Role::Latency,
-        b"ttl" | b"lifetime" | b"time_to_live" => Role::Lifetime,
+        b"opcount" => Role::Repeat,
+        b"latency" | b"fetchlatency" => Role::Latency,
+        b"ttl" | b"lifetime" | b"timetolive" => Role::Lifetime,
         _ => Role::Ignored,
     }
 }
@@ -59,11 +79,13 @@ fn usual_role(name: &[u8]) -> Role {
 /// The role of a name, if no other column has that role by its usual name.
 fn likely_role(name: &[u8]) -> Role {
     match name {
-        b"date" | b"datetime" | b"date_time" | b"when" | b"@timestamp" | b"time_local"
-        | b"time_iso8601" | b"timestamp_s" => Role::Time,
-        b"url" | b"uri" | b"path" | b"request_uri" | b"file" | b"filename" | b"item"
-        | b"item_id" | b"cache_key" | b"resource" | b"page" | b"name" | b"hash" => Role::Id,
-        b"body_bytes_sent" | b"bytes_sent" | b"content_length" => Role::Size,
+        b"date" | b"datetime" | b"when" | b"timelocal" | b"timeiso8601" | b"timestamps"
+        | b"eventtime" | b"optime" | b"requesttime" => Role::Time,
+        b"url" | b"uri" | b"path" | b"requesturi" | b"requesturl" | b"file" | b"filename"
+        | b"item" | b"itemid" | b"cachekey" | b"resource" | b"page" | b"name" | b"hash" => Role::Id,
+        b"bodybytessent" | b"bytessent" | b"contentlength" | b"responsesize" | b"iosize" => {
+            Role::Size
+        }
         _ => Role::Ignored,
     }
 }
@@ -73,7 +95,7 @@ pub(super) fn named_roles(names: &[&[u8]]) -> Vec<Role> {
     let mut roles = vec![Role::Ignored; names.len()];
     for role_of in [usual_role, likely_role] {
         for (place, name) in names.iter().enumerate() {
-            let role = role_of(&name.to_ascii_lowercase());
+            let role = role_of(&normalised(name));
             if roles[place] == Role::Ignored && !roles.contains(&role) {
                 roles[place] = role;
             }
@@ -82,10 +104,16 @@ pub(super) fn named_roles(names: &[&[u8]]) -> Vec<Role> {
     roles
 }
 
-/// The column of the ids if no name gives it, but names give other columns: the first that is left.
-pub(super) fn left_for_ids(roles: &[Role]) -> Option<usize> {
+/// The column of the ids if no name gives it, but names give other columns: the first that is left
+/// and has no name of a time.
+pub(super) fn left_for_ids(roles: &[Role], names: &[&[u8]]) -> Option<usize> {
     let names_others = roles.iter().any(|role| *role != Role::Ignored);
-    let left = roles.iter().position(|role| *role == Role::Ignored);
+    let is_time = |name: &[u8]| {
+        let name = normalised(name);
+        name.windows(4).any(|part| part == b"time" || part == b"date")
+    };
+    let mut places = roles.iter().zip(names);
+    let left = places.position(|(role, name)| *role == Role::Ignored && !is_time(name));
     left.filter(|_| names_others && !roles.contains(&Role::Id))
 }
 
@@ -99,6 +127,8 @@ pub(super) struct Values {
     pub(super) guesses: bool,
     /// Numbers beyond 64 bits that were hashed.
     pub(super) hashed_ids: u64,
+    /// The requests that the record stands for that was read last.
+    pub(super) repeats: u64,
 }
 
 impl Values {
@@ -120,6 +150,7 @@ impl Values {
             lifetimes: Clock { unit_ns, keep: lifetimes },
             guesses: unit.is_none(),
             hashed_ids: 0,
+            repeats: 1,
         }
     }
 
@@ -150,8 +181,14 @@ impl Values {
             Role::Ignored => {}
             Role::Time => record.time_ns = self.clock.parse(field)?,
             Role::Id => record.id = parse_id(field, &mut self.hashed_ids)?,
-            Role::Size => record.size = parse_size(field)?,
+            Role::Size => record.size = parse_known_size(field)?,
             Role::Operation => record.operation = parse_operation(field)?,
+            Role::Repeat => {
+                self.repeats = parse_number(field, "a number of requests")?;
+                if self.repeats > REPEAT_MAX {
+                    return Err(expected(&format!("at most {REPEAT_MAX} requests"), field.raw));
+                }
+            }
             Role::Latency => {
                 let wrong = |error| format!("in the column of latencies: {error}");
                 record.latency = self.latencies.parse(field).map_err(wrong)?;

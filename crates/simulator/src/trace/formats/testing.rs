@@ -20,6 +20,9 @@ pub(in crate::trace) fn in_blocks(
         loop {
             let mut out = Vec::new();
             let used = decoder.decode(&tail, last, &mut out);
+            if !decoder.columns().sizes {
+                out.iter_mut().for_each(|record| record.size = 1);
+            }
             all.append(&mut out.clone());
             match used {
                 Ok(used) => tail.drain(..used),
