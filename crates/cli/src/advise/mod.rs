@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::Args as ClapArgs;
-use frazil_simulator::trace::SampleBounds;
+use frazil_simulator::trace::{Loaded, SampleBounds};
 use frazil_simulator::{CapacitySpec, SweepOptions, Unit};
 
 use crate::Done;
@@ -131,6 +131,10 @@ pub(crate) struct Args {
     /// 16M records].
     #[arg(long, value_name = "all|N%|N")]
     sample: Option<SampleArg>,
+
+    /// Advise even if no object of a file is requested twice.
+    #[arg(long)]
+    force: bool,
 
     /// Also write a report: one self-contained HTML file with charts.
     #[arg(long, value_name = "FILE.html")]
@@ -351,6 +355,9 @@ fn cases(args: &Args, backend_us: f64) -> Result<Vec<Case<'_>>, Failure> {
     let wanted = Wanted { times: true, sizes: true, latencies: None, lifetimes };
     let case = |name| {
         let loaded = args.reading.load_sample(name, wanted, bounds)?;
+        if !args.force {
+            refuse_distinct(name, &loaded)?;
+        }
         let has_times = !loaded.trace.times_ns.is_empty();
         let told = args.lifetimes.told(name, &loaded.origin, has_times)?;
         let rates = (backend_us, args.goal.request_rate);
@@ -359,6 +366,23 @@ fn cases(args: &Args, backend_us: f64) -> Result<Vec<Case<'_>>, Failure> {
         Ok(case)
     };
     names.into_iter().map(case).collect()
+}
+
+/// The fewest requests whose ids may be judged.
+const REQUESTS_JUDGED: usize = 20;
+
+/// Refuses a file in which no object is requested twice: it probably has its ids in another column.
+fn refuse_distinct(name: &str, loaded: &Loaded) -> Result<(), Failure> {
+    let records = loaded.trace.len();
+    let of_file = loaded.origin.format.is_some();
+    if !of_file || records < REQUESTS_JUDGED || loaded.trace.objects.len() < records {
+        return Ok(());
+    }
+    Err(anyhow!(
+        "{name}: no object is requested twice, so no cache can help; if the ids are in another \
+         column, name it, as in --columns id=NAME; --force advises nevertheless"
+    )
+    .into())
 }
 
 fn answer<'a>(args: &'a Args, question: &'a Question) -> Result<Advice<'a>, Failure> {

@@ -94,6 +94,12 @@ fn inputs() -> Vec<(String, &'static str)> {
         of("time,id,size\n1,2,5000000000000\n", INFO),
         of("1,99999999999999999999,5\n2,99999999999999999998,5\n", INFO),
         of("hello world and more\n", INFO),
+        of("Event Time,Client,Request URL,Bytes Sent\n2026-11-26 16:28:18,a,/x,7\n", INFO),
+        of("time,key,size\n1,0123,7.0\n2,123,NaN\n3,00123,\n", INFO),
+        of("key,op,size,op_count\n7,GET_LEASE,5,3\n7,SET_LEASE,5,1\n", INFO),
+        of("{\"ts\":1,\"key\":\"a\"}\n{\"ts\":2,\"key\":\"b\",\"size\":5}\n", INFO),
+        of("419,W,879,163,15\n725,R,591,36,16\n", INFO),
+        of("It was a dark night, and\nThe ship, old as\n", INFO),
         of("", INFO),
         of("# nothing but a comment\n", INFO),
         of("1\n2\n1\n", "trace convert FILE - --to csv"),
@@ -253,4 +259,37 @@ fn the_ending_of_the_output_gives_the_format() {
     let out = folder.path("out.dat");
     fails(&["trace", "convert", &input, &out], 2, &["names no format", "--to csv"]);
     assert!(!Path::new(&out).exists());
+}
+
+#[test]
+fn advice_needs_an_object_that_is_requested_twice() {
+    let folder = Folder::new("distinct");
+    let rows: String = (0..40).map(|row| format!("{row},user-{row},7\n")).collect();
+    let input = folder.file("in.csv", format!("time,key,size\n{rows}"));
+    fails(&["advise", &input], 1, &["requested twice", "--columns id=NAME", "--force"]);
+    assert!(frazil(&["advise", &input, "--force", "--policy", "lru"]).status.success());
+}
+
+/// Miss ratios by bytes of a log in which 304 answers are common, which an independent count gives.
+#[test]
+fn the_size_of_an_object_comes_from_its_full_answers() {
+    let folder = Folder::new("answers");
+    let line = |object: u32, status: u32, bytes: u32| {
+        format!(
+            "::1 - - [10/Oct/2000:20:55:37 +0000] \"GET /{object} HTTP/1.1\" {status} {bytes}\n"
+        )
+    };
+    let log: String =
+        (0..8).map(|it| line(it, 304, 0)).chain((0..6).map(|it| line(it, 200, 1000))).collect();
+    let input = folder.file("access.log", log);
+    let row = &json_lines(&frazil(&["trace", "info", &input, "--output", "json"]))[0];
+    assert_eq!(row["footprint_bytes"], 8000);
+    for (capacity, misses) in [("7999", 14), ("8000", 8)] {
+        let words = ["--policy", "lru", "--unit", "bytes", "--output", "json", "--capacity"];
+        let words = [&["simulate", input.as_str()], &words[..], &[capacity]].concat();
+        let output = frazil(&words);
+        assert_eq!(json_lines(&output)[0]["misses"], misses, "{capacity}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains("objects whose size no record has: 2"), "{said}");
+    }
 }

@@ -8,8 +8,8 @@
 
 use super::decode::line_content;
 use super::error::excerpt;
-use super::fields::Fields;
-use super::formats::{ORACLE_GENERAL_BYTES, line_format, names_id};
+use super::fields::{Fields, parse_operation};
+use super::formats::{ORACLE_GENERAL_BYTES, has_plain_names, line_format, names_id};
 use super::{CsvColumn, CsvLayout, Format};
 
 /// Lines examined.
@@ -185,7 +185,20 @@ fn guess_text(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<Format, S
     let separated = |line: &[u8]| line.contains(&separator);
     let separated = most(&separated) || names_id(first, separator);
     let csv = Trial::of(Format::Csv, &lines, layout);
-    if separated && csv.is_good() {
+    let header = lines.first().map_or(first, |(_, line)| *line);
+    let bare = first.iter().any(u8::is_ascii_digit) && !names_id(header, separator);
+    if separated
+        && bare
+        && let Some(column) = operations_in(&records, separator)
+    {
+        return Err(format!(
+            "columns without names, of which column {column} has operations; name the columns, as \
+             in --columns operation={column},id=N,size=N"
+        ));
+    }
+    let named = names_id(header, separator) || names_id(first, separator);
+    let named = named || first.first().is_some_and(u8::is_ascii_digit);
+    if separated && csv.is_good() && (named || has_plain_names(first, separator)) {
         return Ok(Format::Csv);
     }
     if most(&is_bare_id) {
@@ -193,6 +206,20 @@ fn guess_text(block: &[u8], whole: bool, layout: &CsvLayout) -> Result<Format, S
         return Ok(if breakpoints { Format::Lirs } else { Format::Plain });
     }
     Err(nearest_format(&records, separated.then_some(csv), layout))
+}
+
+/// The first column that has operations in all lines, such as `R` and `W`.
+fn operations_in(lines: &[(u64, &[u8])], separator: u8) -> Option<usize> {
+    let operations = |line: &[u8]| -> Vec<bool> {
+        let fields = Fields::of(line, separator).map_while(Result::ok);
+        fields.map(|field| parse_operation(&field).is_ok()).collect()
+    };
+    let mut all = operations(lines.first()?.1);
+    for (_, line) in &lines[1..] {
+        let mut here = operations(line).into_iter();
+        all.iter_mut().for_each(|it| *it &= here.next().unwrap_or(false));
+    }
+    all.iter().position(|it| *it).map(|place| place + 1)
 }
 
 /// Whether a line begins as a JSON object does, or a list of them.
@@ -355,6 +382,18 @@ mod tests {
             (&b"hello world and more\n"[..], "text of no known format, such as \"hello world"),
             (b"{\"a\": 1}\n", "text of no known format; as json, line 1: expected a member `id`"),
             (b"[{\"id\": 1}, {\"id\": 2}]\n", "JSON that is not one object a line"),
+            (
+                b"419,W,879,163,15\n725,R,591,36,16\n",
+                "columns without names, of which column 2 has",
+            ),
+            (b"0,303567,3584,w,0.0\n1,55590,3072,R,0.1\n", "columns without names, of which"),
+            (b"It was a dark night, and\nThe ship, old as\n", "text of no known format"),
+            (b"<html><head><title>404, Not\n<p>a, b</p>\n", "text of no known format"),
+            (b"u0:x:0:Name 0,,,:/h\nu1:x:1:Name 1,,,:/h\n", "text of no known format"),
+            (
+                b"when,what,at\n5,get,7\n6,set,8\n",
+                "text of no known format; as csv, line 2: expected",
+            ),
             (b"/a,9\n/b,x\n", "text of no known format; as csv, line 1: expected a time"),
             (
                 b"::1 - - [yesterday] \"GET /a H\" 200 7\n",
@@ -366,7 +405,8 @@ mod tests {
             (b"\xff\0\0\0\xff\0\0\0", "binary content of no known format"),
             (b"\0\0", "binary content of no known format, beginning with 00 00"),
         ] {
-            let seen = guess(content, true, &CsvLayout::default()).unwrap_err();
+            let seen = guess(content, true, &CsvLayout::default());
+            let seen = seen.expect_err(&String::from_utf8_lossy(content));
             assert!(seen.starts_with(expected), "{seen}");
         }
     }

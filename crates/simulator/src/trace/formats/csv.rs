@@ -7,9 +7,10 @@
 use memchr::memchr;
 
 use super::roles::{self, Role, Values, left_for_ids, named_roles};
+use crate::trace::date_time::{parse_iso, parse_log_date};
 use crate::trace::decode::{Columns, LineFormat};
 use crate::trace::error::{TraceError, excerpt, expected};
-use crate::trace::fields::{Field, Fields, leading_number, size_of};
+use crate::trace::fields::{Field, Fields, leading_number, parse_operation, size_of};
 use crate::trace::{CsvColumn, CsvLayout, LatencyUnit, Oddities, Record};
 
 /// The last column that a user may name.
@@ -30,6 +31,8 @@ pub(super) struct Csv {
     roles: Vec<Role>,
     /// Whether the roles come from the columns' order, and no record has confirmed it yet.
     by_order: ByOrder,
+    /// Whether no usual name gives the column of ids, and no record has confirmed it yet.
+    guesses_ids: bool,
     /// How the ids were found, if neither the user nor a usual name gave their column.
     layout: Option<String>,
 }
@@ -82,6 +85,7 @@ impl Csv {
             values: Values::new(layout.time_unit, times, latencies, lifetimes),
             roles: Vec::new(),
             by_order: ByOrder::Settled,
+            guesses_ids: false,
             layout: None,
         })
     }
@@ -137,6 +141,7 @@ impl Csv {
             }
         }
         self.values.settle(|role| self.roles.contains(&role));
+        self.guesses_ids = !told && (self.by_order != ByOrder::Settled || self.layout.is_some());
         Ok(header)
     }
 
@@ -195,6 +200,9 @@ impl Csv {
         let column = self.roles.iter().position(|&role| role == Role::Time);
         let field = column.and_then(|at| Fields::of(line, self.separator).nth(at)?.ok());
         self.values.guess_unit(field.map(|field| field.raw));
+        if self.guesses_ids {
+            self.check_id(line)?;
+        }
         let read = self.record(line);
         let by_order = std::mem::replace(&mut self.by_order, ByOrder::Settled);
         if read.is_ok() || self.roles.len() < 2 {
@@ -222,6 +230,20 @@ impl Csv {
     }
 }
 
+impl Csv {
+    /// Fails if the column of ids, which no usual name gives, has a date or an operation.
+    fn check_id(&mut self, line: &[u8]) -> Result<(), String> {
+        let place = self.roles.iter().position(|&role| role == Role::Id).unwrap_or_default();
+        let id = Fields::of(line, self.separator).nth(place).and_then(Result::ok);
+        if let Some(id) = id.filter(is_no_id) {
+            let column = format!("ids in column {}, which no name gives", place + 1);
+            return Err(format!("{}; name it with --columns id=", expected(&column, id.raw)));
+        }
+        self.guesses_ids = false;
+        Ok(())
+    }
+}
+
 impl LineFormat for Csv {
     fn line(&mut self, line: &[u8], out: &mut Vec<Record>) -> Result<(), String> {
         let comment = line.trim_ascii_start().strip_prefix(b"#");
@@ -239,7 +261,7 @@ impl LineFormat for Csv {
         if self.roles.is_empty() && self.settle(line)? {
             return Ok(());
         }
-        let first = self.values.guesses || self.by_order != ByOrder::Settled;
+        let first = self.values.guesses || self.by_order != ByOrder::Settled || self.guesses_ids;
         let record = if first { self.first_record(line)? } else { self.record(line)? };
         out.extend((0..self.values.repeats).map(|_| record));
         Ok(())
@@ -268,7 +290,7 @@ impl LineFormat for Csv {
     fn plain_line(&self, rest: &[u8]) -> Option<(Record, usize)> {
         let mut record = Record { size: 1, ..Record::default() };
         let mut at = 0;
-        if self.values.guesses || self.by_order != ByOrder::Settled {
+        if self.values.guesses || self.by_order != ByOrder::Settled || self.guesses_ids {
             return None;
         }
         let (&last, before) = self.roles.split_last()?;
@@ -335,6 +357,23 @@ fn named_by(fields: &[Field<'_>]) -> Vec<Role> {
         roles[place] = Role::Id;
     }
     roles
+}
+
+/// Whether a field is a date or an operation, which no id is.
+fn is_no_id(field: &Field<'_>) -> bool {
+    parse_iso(field.raw).is_some()
+        || parse_log_date(field.raw).is_some()
+        || parse_operation(field).is_ok()
+}
+
+/// Whether a line may be a header of which no name is known: each name is a short word or two.
+pub(in crate::trace) fn has_plain_names(line: &[u8], separator: u8) -> bool {
+    let is_name = |field: Field<'_>| {
+        let blanks = field.raw.iter().filter(|&&byte| byte == b' ').count();
+        let of_name = |byte: &u8| byte.is_ascii_alphanumeric() || b" _-()%/".contains(byte);
+        field.raw.len() <= 40 && blanks <= 3 && field.raw.iter().all(of_name)
+    };
+    Fields::of(line, separator).all(|field| field.is_ok_and(is_name))
 }
 
 /// Whether a header has a usual name of the ids.

@@ -18,7 +18,7 @@ use super::decode::{Decode, LineFormat, Lines};
 use super::fields::Clock;
 use super::{CsvLayout, Format, Lifetimes, ReadOptions, TraceError};
 
-pub(super) use csv::names_id;
+pub(super) use csv::{has_plain_names, names_id};
 pub(super) use msr::TICK_NS as MSR_TICK_NS;
 pub(super) use oracle_general::RECORD_BYTES as ORACLE_GENERAL_BYTES;
 

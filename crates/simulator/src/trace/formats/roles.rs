@@ -79,13 +79,15 @@ fn usual_role(name: &[u8]) -> Role {
 /// The role of a name, if no other column has that role by its usual name.
 fn likely_role(name: &[u8]) -> Role {
     match name {
-        b"date" | b"datetime" | b"when" | b"timelocal" | b"timeiso8601" | b"timestamps"
-        | b"eventtime" | b"optime" | b"requesttime" => Role::Time,
+        b"date" | b"datetime" | b"when" | b"relativeunix" | b"timelocal" | b"timeiso8601"
+        | b"timestamps" | b"eventtime" | b"optime" | b"requesttime" => Role::Time,
         b"url" | b"uri" | b"path" | b"requesturi" | b"requesturl" | b"file" | b"filename"
-        | b"item" | b"itemid" | b"cachekey" | b"resource" | b"page" | b"name" | b"hash" => Role::Id,
+        | b"item" | b"itemid" | b"hashedpathquery" | b"offset" | b"cachekey" | b"resource"
+        | b"page" | b"name" | b"hash" => Role::Id,
         b"bodybytessent" | b"bytessent" | b"contentlength" | b"responsesize" | b"iosize" => {
             Role::Size
         }
+        b"optype" | b"iotype" => Role::Operation,
         _ => Role::Ignored,
     }
 }
