@@ -10,6 +10,7 @@ mod waiting;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -65,6 +66,8 @@ pub(crate) struct Turn<'a> {
     /// The number of the thread.
     pub(crate) thread: usize,
     pub(crate) place: Place<'a>,
+    /// The client's address, where it has one and a request may be forwarded for it.
+    pub(crate) peer: Option<IpAddr>,
     pub(crate) waits: &'a mut Added,
 }
 
@@ -92,6 +95,7 @@ impl<'a> Turn<'a> {
             now_ms,
             thread,
             place: shared.turnstile.enter(thread),
+            peer: None,
             waits,
         }
     }
@@ -568,6 +572,7 @@ impl Worker {
         let mut turn =
             Turn::begin(&self.shared, number, now_ms, &mut self.out, scratch, &mut self.added);
         let was_within = connection.session.is_within_request();
+        turn.peer = connection.peer;
         let Served { consumed, next } = session::serve(&mut connection.session, input, &mut turn);
         drop(turn);
         // A dump continues without input.
