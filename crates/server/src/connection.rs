@@ -33,7 +33,7 @@ const PASSED_BYTES: usize = ITEM_BYTES_MAX;
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) session: Session,
-    /// Its client's address, for HTTP.
+    /// Its client's address, unless it came by a Unix socket.
     pub(crate) peer: Option<IpAddr>,
     /// The beginning of a request that has not arrived whole, or requests whose replies had no room in the buffer.
     pub(crate) carry: Vec<u8>,
@@ -66,8 +66,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(stream: Stream, session: Session, now_ms: u64) -> Self {
-        // No other protocol passes it on.
-        let peer = matches!(session, Session::Http(_)).then(|| stream.peer()).flatten();
+        let peer = stream.peer();
         Connection {
             stream,
             session,

@@ -66,7 +66,7 @@ pub(crate) struct Turn<'a> {
     /// The number of the thread.
     pub(crate) thread: usize,
     pub(crate) place: Place<'a>,
-    /// The client's address, where it has one and a request may be forwarded for it.
+    /// The client's address, where it has one.
     pub(crate) peer: Option<IpAddr>,
     pub(crate) waits: &'a mut Added,
 }

@@ -109,7 +109,7 @@ fn attempt(session: &mut Session, name: &[u8], password: &[u8], turn: &Turn<'_>)
         return Attempt::Right;
     }
     match &turn.shared.access {
-        Some(access) => session.pass.attempt(access, name, password, turn.waits.place),
+        Some(access) => session.pass.attempt(access, name, password, turn),
         None => Attempt::Right,
     }
 }
