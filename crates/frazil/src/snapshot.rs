@@ -152,9 +152,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> Cache<K, V, S> {
         encode: impl FnMut(&K, &V, &mut Vec<u8>),
     ) -> io::Result<u64> {
         let path = path.as_ref();
-        let (unfinished, file) = Unfinished::create(path)?;
-        let written = self.write_snapshot(file, encode)?;
-        unfinished.finish(path)?;
+        let written = Unfinished::create(path).and_then(|(unfinished, file)| {
+            let written = self.write_snapshot(file, encode)?;
+            unfinished.finish(path).map(|()| written)
+        });
+        let written = written.map_err(|error| {
+            io::Error::new(error.kind(), format!("snapshot {}: {error}", path.display()))
+        })?;
         event!(self.core, INFO, "snapshot written", entries = written);
         Ok(written)
     }

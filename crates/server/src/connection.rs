@@ -16,6 +16,7 @@
 //! moved to [`Connection::carry`] and [`Connection::pending`].
 
 use std::io;
+use std::net::IpAddr;
 
 use crate::listen::Stream;
 use crate::session::Session;
@@ -32,6 +33,8 @@ const PASSED_BYTES: usize = ITEM_BYTES_MAX;
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) session: Session,
+    /// Its client's address, unless it came by a Unix socket.
+    pub(crate) peer: Option<IpAddr>,
     /// The beginning of a request that has not arrived whole, or requests whose replies had no room in the buffer.
     pub(crate) carry: Vec<u8>,
     /// Bytes that the first request in `carry` needs at least. With fewer it is not parsed.
@@ -63,9 +66,11 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(stream: Stream, session: Session, now_ms: u64) -> Self {
+        let peer = stream.peer();
         Connection {
             stream,
             session,
+            peer,
             carry: Vec::new(),
             wanted: 0,
             pending: Vec::new(),

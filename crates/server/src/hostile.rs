@@ -20,6 +20,7 @@ use crate::listen::{Address, Stream};
 use crate::mail::{Mail, Place};
 use crate::memcached::Memcached;
 use crate::origin::{Fetches, Orders};
+use crate::quotas::Quotas;
 use crate::resp::Resp;
 use crate::server::{Shared, http_cache};
 use crate::session::{self, Protocol, Session};
@@ -156,7 +157,7 @@ fn server(speaks: Speaks, outside: &Outside) -> (Shared, Option<Orders>) {
         turnstile: Turnstile::new(1),
         fetches,
         counters: [Counters::default()].into(),
-        connections: AtomicUsize::new(1),
+        connections: Quotas::new(&settings),
         held_bytes: AtomicUsize::new(0),
         stops: AtomicBool::new(false),
         drains_until_ms: AtomicU64::new(u64::MAX),

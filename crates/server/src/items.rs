@@ -56,6 +56,12 @@ impl Items {
         key_bytes + value_bytes > self.item_bytes_max
     }
 
+    /// The length of a value that a request announces, unless that is too large.
+    pub(crate) fn length(&self, key_bytes: usize, announced: u64) -> Option<usize> {
+        let length = usize::try_from(announced).ok()?;
+        (length <= self.item_bytes_max && !self.is_too_large(key_bytes, length)).then_some(length)
+    }
+
     fn check_key(&self, key: &[u8]) -> Result<(), StoreError> {
         if key.len() > self.key_bytes_max { Err(StoreError::KeyTooLong) } else { Ok(()) }
     }
@@ -149,7 +155,7 @@ impl Items {
             self.flush_ms.store(NEVER, Relaxed);
             self.flush();
         } else {
-            self.flush_ms.store(self.clock.now_ms() + delay_ms, Relaxed);
+            self.flush_ms.store(self.clock.now_ms().saturating_add(delay_ms), Relaxed);
         }
     }
 

@@ -43,6 +43,7 @@ mod origin;
 mod passed;
 mod percent;
 mod process;
+mod quotas;
 mod recording;
 mod resp;
 mod segments;

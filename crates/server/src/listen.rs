@@ -3,7 +3,7 @@
 use std::fmt;
 use std::fs::Permissions;
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, Shutdown, SocketAddr, ToSocketAddrs as _};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -212,6 +212,16 @@ pub(crate) enum Stream {
 }
 
 impl Stream {
+    /// The client's IP address, unless it came by a Unix socket.
+    pub(crate) fn peer(&self) -> Option<IpAddr> {
+        let stream = match self {
+            Stream::Tcp(stream) => stream,
+            Stream::Tls(stream) => &stream.socket,
+            Stream::Unix(_) => return None,
+        };
+        stream.peer_addr().ok().map(|address| address.ip())
+    }
+
     pub(crate) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
         self.source().register(registry, token, Interest::READABLE | Interest::WRITABLE)
     }

@@ -27,7 +27,7 @@ pub(crate) fn page(shared: &Shared) -> String {
         (
             "frazil_server_connections",
             "Connections that are open.",
-            shared.connections.load(Relaxed) as u64,
+            shared.connections.open() as u64,
         ),
         (
             "frazil_server_connection_bytes",

@@ -25,6 +25,7 @@ use crate::memcached::Memcached;
 use crate::origin::{self, Fetches, Orders};
 use crate::passed::{self, Purpose};
 use crate::process;
+use crate::quotas::Quotas;
 use crate::resp::{Cluster, Resp};
 use crate::session::Protocol;
 use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
@@ -140,7 +141,7 @@ pub(crate) struct Shared {
     /// By thread.
     pub(crate) counters: Box<[Counters]>,
     /// Connections of all threads.
-    pub(crate) connections: AtomicUsize,
+    pub(crate) connections: Quotas,
     /// Bytes that connections of all threads hold ([`Connection::held_bytes`](crate::connection)).
     pub(crate) held_bytes: AtomicUsize,
     pub(crate) stops: AtomicBool,
@@ -224,7 +225,7 @@ impl Server {
             turnstile: Turnstile::new(if settings.speaks_resp() { writers } else { 1 }),
             fetches,
             counters: (0..settings.threads).map(|_| Counters::default()).collect(),
-            connections: AtomicUsize::new(0),
+            connections: Quotas::new(&settings),
             held_bytes: AtomicUsize::new(0),
             stops: AtomicBool::new(false),
             drains_until_ms: AtomicU64::new(u64::MAX),
@@ -372,7 +373,7 @@ impl Drop for Server {
 const FILES_BESIDE: usize = 64;
 
 /// Open files that a server with these settings may need.
-fn files_wanted(settings: &Settings) -> u64 {
+pub(crate) fn files_wanted(settings: &Settings) -> u64 {
     let Settings { threads, limits, memcached, resp, http, passed, origin, http_origin, .. } =
         settings;
     let fetches = origin.iter().map(|origin| origin.fetches);

@@ -47,6 +47,14 @@ impl Session {
         }
     }
 
+    pub(crate) fn protocol(&self) -> Protocol {
+        match self {
+            Session::Memcached(_) => Protocol::Memcached,
+            Session::Resp(_) => Protocol::Resp,
+            Session::Http(_) => Protocol::Http,
+        }
+    }
+
     /// Bytes of memory beyond those of a connection without a request.
     pub(crate) fn held_bytes(&self) -> usize {
         match self {

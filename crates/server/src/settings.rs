@@ -125,6 +125,27 @@ impl Settings {
         server::check(self)
     }
 
+    /// Has fewer fetches, and unless `keeps_connections` fewer connections, in proportion, so that the process needs no
+    /// more open files than this.
+    #[must_use]
+    pub fn with_files(mut self, most: u64, keeps_connections: bool) -> Settings {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let over = usize::try_from(server::files_wanted(&self)).unwrap_or(usize::MAX);
+        let over = over.saturating_sub(most);
+        let connections = Some(&mut self.limits.connections).filter(|_| !keeps_connections);
+        let fetches = self.origin.as_mut().map(|origin| &mut origin.fetches);
+        let fetches =
+            fetches.into_iter().chain(self.http_origin.as_mut().map(|it| &mut it.fetches));
+        let mut counts: Vec<&mut usize> = connections.into_iter().chain(fetches).collect();
+        let all: usize = counts.iter().map(|count| **count).sum();
+        for count in &mut counts {
+            // Rounded up, so that together they are not too many.
+            let less = (count.saturating_mul(over)).div_ceil(all.max(1));
+            **count = count.saturating_sub(less).max(1);
+        }
+        self
+    }
+
     /// Whether it serves memcached's protocol.
     pub(crate) fn speaks_memcached(&self) -> bool {
         !self.memcached.is_empty() || self.passed.has(Purpose::Memcached)
@@ -161,8 +182,10 @@ pub struct Limits {
     /// Bytes of unread replies of a connection, besides one value, in [`REPLY_BYTES`]. Its next requests are served when they
     /// are sent.
     pub reply_bytes: usize,
-    /// Seconds without a request after which a connection is closed; 0: never.
+    /// Seconds without a request after which a connection of memcached's protocol or RESP is closed; 0: never.
     pub idle_seconds: u64,
+    /// The same for connections of HTTP.
+    pub http_idle_seconds: u64,
     /// Seconds for a request to arrive, after which its connection is closed; 0: no limit.
     pub request_seconds: u64,
     /// Requests of one connection that are served before the next has its turn; 0: all that have arrived and whose
@@ -185,6 +208,7 @@ impl Default for Limits {
             arguments: *ARGUMENTS.end(),
             reply_bytes: 256 << 10,
             idle_seconds: 0,
+            http_idle_seconds: 0,
             request_seconds: 0,
             turn_requests: 0,
             backlog: 1024,

@@ -10,6 +10,7 @@ mod waiting;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
+use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -65,6 +66,8 @@ pub(crate) struct Turn<'a> {
     /// The number of the thread.
     pub(crate) thread: usize,
     pub(crate) place: Place<'a>,
+    /// The client's address, where it has one.
+    pub(crate) peer: Option<IpAddr>,
     pub(crate) waits: &'a mut Added,
 }
 
@@ -92,6 +95,7 @@ impl<'a> Turn<'a> {
             now_ms,
             thread,
             place: shared.turnstile.enter(thread),
+            peer: None,
             waits,
         }
     }
@@ -386,7 +390,7 @@ impl Worker {
 
     fn admit(&mut self, protocol: Protocol, mut stream: Stream) {
         let shared = Arc::clone(&self.shared);
-        if shared.connections.load(Relaxed) >= shared.settings.limits.connections {
+        if !shared.connections.admits(protocol) {
             self.counters().rejected.add(1);
             // A client that does not read the reply still sees the connection close.
             if shared.tls.is_none() {
@@ -394,7 +398,9 @@ impl Worker {
             }
             return;
         }
-        let Ok(mut stream) = stream.secured(shared.tls.as_ref()) else { return };
+        let Ok(mut stream) = stream.secured(shared.tls.as_ref()) else {
+            return shared.connections.leaves(protocol);
+        };
         let slot = self.vacant.pop().unwrap_or_else(|| {
             self.connections.push(None);
             self.connections.len() - 1
@@ -402,9 +408,8 @@ impl Worker {
         let token = Token(slot + self.first);
         if stream.register(self.poll.registry(), token).is_err() {
             self.vacant.push(slot);
-            return;
+            return shared.connections.leaves(protocol);
         }
-        shared.connections.fetch_add(1, Relaxed);
         self.counters().connections.add(1);
         let place = mail::Place { thread: self.number as u32, slot: slot as u32 };
         let session = Session::new(protocol, &stream, place, &shared);
@@ -420,7 +425,7 @@ impl Worker {
         connection.stream.end();
         // The socket is closed right after, which deregisters it as well.
         let _ = connection.stream.deregister(self.poll.registry());
-        self.shared.connections.fetch_sub(1, Relaxed);
+        self.shared.connections.leaves(connection.session.protocol());
         self.vacant.push(slot);
     }
 
@@ -567,6 +572,7 @@ impl Worker {
         let (number, now_ms, scratch) = (self.number, self.now_ms, &mut self.scratch);
         let mut turn =
             Turn::begin(&self.shared, number, now_ms, &mut self.out, scratch, &mut self.added);
+        turn.peer = connection.peer;
         let was_within = connection.session.is_within_request();
         let Served { consumed, next } = session::serve(&mut connection.session, input, &mut turn);
         drop(turn);
@@ -664,6 +670,10 @@ impl Worker {
         let is_over = |since: u64, seconds: u64| {
             seconds > 0 && self.now_ms.saturating_sub(since) > seconds.saturating_mul(1000)
         };
+        let idle = |connection: &Connection| match connection.session.protocol() {
+            Protocol::Http => limits.http_idle_seconds,
+            Protocol::Memcached | Protocol::Resp => limits.idle_seconds,
+        };
         let mut over = Vec::new();
         let mut lingered = Vec::new();
         for (slot, connection) in self.connections.iter().enumerate() {
@@ -682,7 +692,7 @@ impl Worker {
             if connection.is_busy() && is_over(connection.stalled_ms, seconds) {
                 over.push((slot, true));
             } else if connection.awaits_nothing()
-                && is_over(connection.served_ms, limits.idle_seconds)
+                && is_over(connection.served_ms.max(connection.stalled_ms), idle(connection))
                 || connection.session.is_killed()
             {
                 over.push((slot, false));

@@ -20,7 +20,7 @@ use frazil_server::{
     StoreKind, TlsFiles, users_need_passwords,
 };
 use frazil_simulator::parse_bytes;
-use signal_hook::consts::{SIGHUP, TERM_SIGNALS};
+use signal_hook::consts::{SIGALRM, SIGHUP, SIGUSR1, SIGUSR2, TERM_SIGNALS};
 use signal_hook::iterator::Signals;
 
 use crate::Done;
@@ -92,9 +92,12 @@ pub(crate) struct Args {
     /// Open connections; further ones are refused [default: 1024, or what the limit of open files allows]
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
-    /// Close a connection without a request for this time; 0: never
+    /// Close a connection of memcached's protocol or RESP without a request for this time; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     idle_timeout: u64,
+    /// Close a connection of HTTP without a request for this time; 0: never
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    http_idle_timeout: u64,
     /// Close a connection if a request takes longer than this to arrive, or the client reads no
     /// reply for this time; 0: never
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
@@ -118,6 +121,9 @@ pub(crate) struct Args {
     /// File whose first line is the token of `PURGE`: HTTP clients that send it as `Authorization: Bearer` can remove a URL
     #[arg(long, value_name = "FILE", requires = "origin")]
     purge_token_file: Option<PathBuf>,
+    /// Store HTTP responses with `Set-Cookie` too, and send the cookie to all clients
+    #[arg(long, requires = "origin")]
+    http_store_cookies: bool,
     /// Timeout of a fetch; requests that wait for it get a miss, or 504 by HTTP
     #[arg(long, value_name = "SECONDS", default_value_t = 5, requires = "origin", value_parser = clap::value_parser!(u64).range(1..=3600))]
     origin_timeout: u64,
@@ -220,6 +226,7 @@ impl Args {
         Limits {
             connections: self.connections.unwrap_or(Limits::default().connections),
             idle_seconds: self.idle_timeout,
+            http_idle_seconds: self.http_idle_timeout,
             request_seconds: self.request_timeout,
             waiters: self.waiters,
             item_bytes: self.item_max,
@@ -270,6 +277,7 @@ impl Args {
             http_origin: base.map(|base| HttpOrigin {
                 timeout_ms: self.origin_timeout * 1000,
                 fetches: self.origin_fetches,
+                stores_cookies: self.http_store_cookies,
                 ..HttpOrigin::new(base)
             }),
             purge_token,
@@ -373,7 +381,7 @@ pub(crate) fn run(args: &Args) -> Done {
         return Ok(());
     }
     // Registered before clients are served, so that no signal is lost.
-    let signals = TERM_SIGNALS.iter().chain(&[SIGHUP]);
+    let signals = TERM_SIGNALS.iter().chain(&[SIGHUP]).chain(&WITHOUT_EFFECT);
     let signals = Signals::new(signals).context("signals")?;
     let server = start(settings)?;
     let handle = server.handle();
@@ -415,23 +423,24 @@ fn start(settings: Settings) -> anyhow::Result<Server> {
     Ok(Server::start(Settings { owns_process: true, note, ..settings })?)
 }
 
-/// Settings whose connections are not more than the limit of open files allows, unless their number was given.
+/// Settings with as many connections and fetches as the limit of open files allows. A given number of connections
+/// stays.
 fn with_possible_connections(
     settings: Settings,
     has_connections: bool,
 ) -> anyhow::Result<Settings> {
     match settings.check() {
-        Err(StartError::TooFewFiles(wanted, most)) if !has_connections => {
-            let missing = usize::try_from(wanted.saturating_sub(most)).unwrap_or(usize::MAX);
-            let connections = settings.limits.connections.saturating_sub(missing);
-            if connections == 0 {
-                return Err(StartError::TooFewFiles(wanted, most).into());
-            }
+        Err(StartError::TooFewFiles(_, most)) => {
+            let settings = settings.with_files(most, has_connections);
+            settings.check()?;
+            let fetches = settings.origin.iter().map(|origin| origin.fetches);
+            let fetches = fetches.chain(settings.http_origin.iter().map(|origin| origin.fetches));
+            let fetches: Vec<_> = fetches.map(|fetches| format!(", {fetches} fetches")).collect();
+            let (connections, fetches) = (settings.limits.connections, fetches.concat());
             note(&format!(
-                "limited to {connections} connections, because the process may have only {most} open files (`ulimit -Hn`)"
+                "limited to {connections} connections{fetches}, because the process may have only {most} open files (`ulimit -Hn`)"
             ));
-            let limits = Limits { connections, ..settings.limits };
-            Ok(Settings { limits, ..settings })
+            Ok(settings)
         }
         outcome => outcome.map(|()| settings).map_err(anyhow::Error::from),
     }
@@ -475,10 +484,16 @@ fn tell_manager(notice: &str) {
     let _ = notice;
 }
 
+/// Signals that would end the process, and that tools send to other servers for other purposes.
+const WITHOUT_EFFECT: [i32; 3] = [SIGUSR1, SIGUSR2, SIGALRM];
+
 /// The first signal drains the server, the second stops it. SIGHUP reloads files.
 fn end_at_signals(mut signals: Signals, handle: &Handle, patience: Duration) {
     let mut drains = false;
     for signal in signals.forever() {
+        if WITHOUT_EFFECT.contains(&signal) {
+            continue;
+        }
         if signal == SIGHUP {
             reload(handle);
             continue;

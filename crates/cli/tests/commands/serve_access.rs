@@ -232,7 +232,14 @@ fn a_low_limit_of_files_lowers_connections_unless_they_were_given() {
         command.args(["-c", &format!("ulimit -n 256 && exec {FRAZIL} {args}")]);
         command
     };
-    for verb in ["serve --memcached 127.0.0.1:0", "memcached -l 127.0.0.1 -p -1 -t 1"] {
+    for verb in [
+        "serve --memcached 127.0.0.1:0",
+        "memcached -l 127.0.0.1 -p -1 -t 1",
+        "serve --http 127.0.0.1:0 --origin http://127.0.0.1:1",
+        "serve --resp 127.0.0.1:0 --origin 'http://127.0.0.1:1/{key}'",
+        "serve --memcached 127.0.0.1:0 --http 127.0.0.1:0 --origin http://127.0.0.1:1 \
+         --origin 'http://127.0.0.1:1/{key}'",
+    ] {
         let mut server = Server::start(&mut limited(verb));
         let told = server.line();
         assert!(told.contains("limited to") && told.contains("256 open files"), "{told}");

@@ -242,7 +242,9 @@ fn what_cannot_be_written_leaves_the_old_file() {
     assert_eq!(folder.count(), 1);
     assert!(cache.snapshot(&path, |_, _, bytes| bytes.clear()).is_err());
     assert_eq!(folder.count(), 1);
-    assert!(cache.snapshot(folder.file("no/such/folder"), encode).is_err());
+    let path_of_none = folder.file("no/such/folder");
+    let error = cache.snapshot(&path_of_none, encode).unwrap_err();
+    assert!(error.to_string().contains(path_of_none.to_str().unwrap()), "{error}");
     assert_eq!(build(Policy::Mobius, 10).restore(&path, decode).expect("the old one"), 1);
 }
 

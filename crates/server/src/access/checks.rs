@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::time::Instant;
@@ -19,8 +20,9 @@ use super::{NOBODY, User, verify};
 use crate::mail::{News, Place};
 use crate::server::Shared;
 
-/// Passwords in the queue. Clients with further ones are told to try again.
-const WAITING_MAX: usize = 32;
+/// Passwords in the queue, of all clients and of one source. Clients with further ones are told to try again.
+const WAITING_MAX: usize = 256;
+const OF_SOURCE_MAX: usize = 16;
 /// Rest after a wrong password, in multiples of the time that its verification took.
 const REST: u32 = 3;
 /// No waiting reply has this ticket: the letter only wakes the connection.
@@ -38,13 +40,53 @@ pub(crate) struct Checks {
     came: Condvar,
 }
 
+/// Where passwords come from. Sources take turns, so those who guess from one address keep nobody else waiting, nor a
+/// connection of theirs that has not guessed yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Source {
+    /// `None`: a Unix socket.
+    pub(crate) address: Option<IpAddr>,
+    /// The connection has given a wrong password.
+    pub(super) has_failed: bool,
+}
+
 #[derive(Default)]
 struct Queue {
     orders: VecDeque<Order>,
+    /// Sources whose passwords were verified, the latest last.
+    served: VecDeque<Source>,
     stops: bool,
 }
 
+impl Queue {
+    fn is_full_for(&mut self, source: Source) -> bool {
+        // A closed connection has dropped its verdict. The first order is being verified.
+        let mut place = 0;
+        self.orders.retain(|order| {
+            place += 1;
+            place == 1 || order.verdicts.iter().any(|(verdict, _)| Arc::strong_count(verdict) > 1)
+        });
+        let of_source = self.orders.iter().filter(|order| order.source == source).count();
+        self.orders.len() >= WAITING_MAX || of_source >= OF_SOURCE_MAX
+    }
+
+    /// Puts the order first whose source was served longest ago.
+    fn choose(&mut self) {
+        let turn = |order: &Order| self.served.iter().position(|source| *source == order.source);
+        let orders = self.orders.iter().enumerate();
+        let chosen = orders.min_by_key(|(_, order)| turn(order)).map(|(at, _)| at);
+        let Some(order) = chosen.and_then(|at| self.orders.remove(at)) else { return };
+        self.served.retain(|source| *source != order.source);
+        self.served.push_back(order.source);
+        if self.served.len() > WAITING_MAX {
+            self.served.pop_front();
+        }
+        self.orders.push_front(order);
+    }
+}
+
 struct Order {
+    source: Source,
     digest: [u8; 32],
     /// `None`: an unknown name. Its refusal must take as long as that of a known one.
     user: Option<Arc<User>>,
@@ -81,13 +123,13 @@ impl Checks {
         digest.finalize().into()
     }
 
-    /// Queues a password for verification, for a connection. `None`: the queue is full.
+    /// Queues a password for verification, for the connection at a place. `None`: the queue is full.
     pub(super) fn order(
         &self,
-        digest: [u8; 32],
+        (digest, password): ([u8; 32], &[u8]),
         user: Option<&Arc<User>>,
-        password: &[u8],
         place: Place,
+        source: Source,
     ) -> Option<Arc<AtomicU8>> {
         let verdict = Arc::new(AtomicU8::new(WAITS));
         let mut queue = self.queue.lock();
@@ -101,8 +143,9 @@ impl Checks {
         };
         match queue.orders.iter().position(is_same) {
             Some(at) => queue.orders[at].verdicts.push((Arc::clone(&verdict), place)),
-            None if queue.orders.len() >= WAITING_MAX => return None,
+            None if queue.is_full_for(source) => return None,
             None => queue.orders.push_back(Order {
+                source,
                 digest,
                 user: user.cloned(),
                 password: password.into(),
@@ -127,7 +170,7 @@ impl Checks {
             if queue.stops {
                 return None;
             }
-            // A closed connection has dropped its verdict.
+            queue.choose();
             if let Some(order) = queue.orders.front_mut() {
                 order.verdicts.retain(|(verdict, _)| Arc::strong_count(verdict) > 1);
             }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use super::checks::{RIGHT, WAITS};
+use super::checks::{RIGHT, Source, WAITS};
 use super::{Access, NAME_BYTES_MAX, PASSWORD_BYTES_MAX, User};
-use crate::mail::Place;
+use crate::worker::Turn;
 
 /// The user of a connection, and the verification it waits for.
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub(crate) struct Pass {
     /// `None`: the server has no users, or the client has not logged in.
     user: Option<Arc<User>>,
     check: Option<Box<Check>>,
+    /// A password of this connection was wrong.
+    has_failed: bool,
 }
 
 #[derive(Debug)]
@@ -37,7 +39,7 @@ pub(crate) enum Attempt {
 impl Pass {
     /// The pass of a new connection.
     pub(crate) fn new(access: Option<&Access>) -> Pass {
-        let mut pass = Pass { is_free: access.is_none(), user: None, check: None };
+        let mut pass = Pass { is_free: access.is_none(), ..Pass::nobody() };
         pass.take_user(access.and_then(Access::anybody));
         pass
     }
@@ -49,12 +51,12 @@ impl Pass {
 
     /// A pass without rights, where users are not those of [`Access`].
     pub(crate) fn nobody() -> Pass {
-        Pass { is_free: false, user: None, check: None }
+        Pass { is_free: false, user: None, check: None, has_failed: false }
     }
 
     /// A pass with all rights, without a user of a file.
     pub(crate) fn free() -> Pass {
-        Pass { is_free: true, user: None, check: None }
+        Pass { is_free: true, ..Pass::nobody() }
     }
 
     #[inline]
@@ -109,7 +111,7 @@ impl Pass {
         access: &Access,
         name: &[u8],
         password: &[u8],
-        place: Place,
+        turn: &Turn<'_>,
     ) -> Attempt {
         if let Some(check) = self.check.take() {
             let is_right = check.verdict.load(Relaxed) == RIGHT;
@@ -126,7 +128,9 @@ impl Pass {
         if user.as_ref().is_some_and(|user| user.verified.get() == Some(&digest)) {
             return self.end(true, user);
         }
-        match access.checks.order(digest, user.as_ref(), password, place) {
+        let source = Source { address: turn.peer, has_failed: self.has_failed };
+        let place = turn.waits.place;
+        match access.checks.order((digest, password), user.as_ref(), place, source) {
             Some(verdict) => {
                 self.check = Some(Box::new(Check { verdict, user }));
                 Attempt::Waits
@@ -142,7 +146,10 @@ impl Pass {
                 self.take_user(Some(user));
                 Attempt::Right
             }
-            None => Attempt::Wrong,
+            None => {
+                self.has_failed = true;
+                Attempt::Wrong
+            }
         }
     }
 }

@@ -16,12 +16,20 @@ pub struct HttpOrigin {
     pub reader_timeout_ms: u64,
     /// Fetches in flight. Further requests are answered 503.
     pub fetches: usize,
+    /// Whether a response with `Set-Cookie` may be stored, and the cookie sent to other clients.
+    pub stores_cookies: bool,
 }
 
 impl HttpOrigin {
     /// With timeouts of five seconds for a fetch and 30 for a client, and 1,024 fetches.
     pub fn new(base: BaseUrl) -> HttpOrigin {
-        HttpOrigin { base, timeout_ms: 5000, reader_timeout_ms: 30_000, fetches: 1024 }
+        HttpOrigin {
+            base,
+            timeout_ms: 5000,
+            reader_timeout_ms: 30_000,
+            fetches: 1024,
+            stores_cookies: false,
+        }
     }
 }
 

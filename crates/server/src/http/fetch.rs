@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hyper::body::{Body as _, Bytes, Incoming};
 use hyper::header::{
-    CONTENT_LENGTH, CONTENT_LOCATION, DATE, ETAG, HeaderName, LAST_MODIFIED, LOCATION,
+    CONTENT_LENGTH, CONTENT_LOCATION, DATE, ETAG, HeaderName, LAST_MODIFIED, LOCATION, SET_COOKIE,
     TRANSFER_ENCODING,
 };
 use hyper::{HeaderMap, Method, Request, Response};
@@ -16,6 +16,7 @@ use hyper::{HeaderMap, Method, Request, Response};
 use super::flight::{Begun, Flight, Room};
 use super::freshness::{self, Times};
 use super::object::{Meta, Object, is_of_connection, listed, updated};
+use super::request::canonical;
 use super::table::Http;
 use super::vary::Vary;
 use super::{base::HttpOrigin, date};
@@ -53,6 +54,7 @@ struct Fetch<'f> {
     http: &'f Http,
     shared: &'f Shared,
     flight: Arc<Flight>,
+    stores_cookies: bool,
 }
 
 impl Drop for Fetch<'_> {
@@ -68,7 +70,8 @@ impl Drop for Fetch<'_> {
 /// Fetches the response to a request.
 pub(crate) async fn fetch(shared: &Shared, origin: &HttpOrigin, pool: &Arc<Pool>, job: Job) {
     let Some(http) = &shared.http else { return };
-    let fetch = Fetch { http, shared, flight: Arc::clone(&job.flight) };
+    let stores_cookies = origin.stores_cookies;
+    let fetch = Fetch { http, shared, flight: Arc::clone(&job.flight), stores_cookies };
     let patience = Duration::from_millis(origin.timeout_ms);
     let asked_ms = shared.items.clock.update();
     let asked = tokio::time::timeout(patience, ask(pool, job.request)).await;
@@ -79,14 +82,21 @@ pub(crate) async fn fetch(shared: &Shared, origin: &HttpOrigin, pool: &Arc<Pool>
     };
     let received_ms = shared.items.clock.update();
     let times = Times { asked_ms, received_ms, received_unix_ms: shared.items.clock.unix_ms() };
-    let (head, body) = response.into_parts();
+    let (mut head, body) = response.into_parts();
     let status = head.status.as_u16();
+    // No request asks for another protocol, so this answers none.
+    if status < 200 {
+        return fetch.failed(job.stored.as_ref(), 502);
+    }
     if let Some(stored) = &job.stored {
         let stands_in = stored.meta.life.stands_in(received_ms);
         if matches!(status, 500 | 502 | 503 | 504) && stands_in {
             return fetch.failed(Some(stored), status);
         }
         if status == 304 {
+            if !fetch.stores_cookies {
+                head.headers.remove(SET_COOKIE);
+            }
             let response = Head { fields: &head.headers, status, times };
             fetch.validated(stored, &response, &request);
             return pool.keep(sender);
@@ -117,12 +127,12 @@ async fn ask(pool: &Arc<Pool>, request: Request<Outgoing>) -> Option<Answer> {
     let fields = request.headers().clone();
     if request.method().is_idempotent()
         && let Some(mut sender) = pool.kept()
-        && let Ok(response) = sender.send_request(again(&request)).await
+        && let Ok(response) = sender.send(again(&request)).await
     {
         return Some((response, sender, fields));
     }
     let mut sender = pool.connect().await?;
-    let response = sender.send_request(request).await.ok()?;
+    let response = sender.send(request).await.ok()?;
     Some((response, sender, fields))
 }
 
@@ -233,6 +243,12 @@ impl Fetch<'_> {
         self.flight.stored(&self.http.wakes, object, is_shared, true);
     }
 
+    /// Whether a response sets a cookie, which would make its client another's.
+    fn is_for_one(&self, fields: &HeaderMap) -> bool {
+        let sets = !self.stores_cookies && fields.contains_key(SET_COOKIE);
+        sets && !Said::of(fields).0.withheld.iter().any(|name| name == SET_COOKIE.as_str())
+    }
+
     /// The head has arrived.
     fn begin(
         &self,
@@ -249,6 +265,7 @@ impl Fetch<'_> {
         let (head, withheld) = response.write(reason);
         let is_storable = may_store
             && is_for_others
+            && !self.is_for_one(fields)
             && freshness::is_storable(fields, status, is_authorized, response.times);
         // With a transfer coding, Content-Length does not hold.
         let length = fields.get(CONTENT_LENGTH).filter(|_| !fields.contains_key(TRANSFER_ENCODING));
@@ -339,6 +356,10 @@ fn stored_fields(stored: &Object) -> HeaderMap {
     fields
 }
 
+fn is_secure(scheme: &str) -> bool {
+    scheme.eq_ignore_ascii_case("https:")
+}
+
 impl Target {
     /// Invalidates the URL, and the URLs of the same host that the response names.
     fn invalidate(&self, http: &Http, key: &[u8], fields: &HeaderMap) {
@@ -361,7 +382,9 @@ impl Target {
         if let Some(rest) = absolute {
             let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
             let path = if path.is_empty() { "/" } else { path };
-            return host.eq_ignore_ascii_case(&self.host).then(|| path.to_owned());
+            let port = if reference.get(..6).is_some_and(is_secure) { ":443" } else { ":80" };
+            let host = canonical(host.as_bytes(), port);
+            return host.eq_ignore_ascii_case(self.host.as_bytes()).then(|| path.to_owned());
         }
         if reference.starts_with('/') {
             return Some(reference.to_owned());

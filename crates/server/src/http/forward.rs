@@ -1,5 +1,6 @@
 //! The start of a request: answered from the cache, or forwarded to the origin.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::body::Bytes;
@@ -53,13 +54,8 @@ pub(super) fn answer(
         return answer_own(request, turn, 502, "");
     };
     let mut key = std::mem::take(turn.scratch);
-    if request.host.is_empty() {
-        key.clear();
-        key.extend_from_slice(origin.base.authority.as_bytes());
-        key.extend_from_slice(request.target.as_bytes());
-    } else {
-        request.key_into(&mut key);
-    }
+    let default_port = if shared.tls.is_some() { ":443" } else { ":80" };
+    request.key_into(&origin.base.authority, default_port, &mut key);
     let step = with_key(session, request, body, turn, (http, origin), &key);
     *turn.scratch = key;
     step
@@ -291,7 +287,9 @@ impl Way<'_> {
             Err(status)
         };
         let is_unsafe = request.method == Method::Other { is_safe: false };
-        let Some(outgoing) = self.outgoing(request, body, &plan) else { return fail(400) };
+        let Some(outgoing) = self.outgoing((request, turn.peer), body, &plan) else {
+            return fail(400);
+        };
         let invalidates = is_unsafe.then(|| {
             let host = self.key.len() - request.target.len();
             let host = String::from_utf8_lossy(&self.key[..host]).into_owned();
@@ -320,11 +318,14 @@ impl Way<'_> {
     /// The request as sent to the origin. `None`: it cannot be written.
     fn outgoing(
         &self,
-        request: &Request<'_, '_>,
+        (request, peer): (&Request<'_, '_>, Option<IpAddr>),
         body: &[u8],
         plan: &Plan,
     ) -> Option<hyper::Request<Outgoing>> {
         let mut fields = fields_of(request, plan)?;
+        if let Some(peer) = peer {
+            fields.insert(HeaderName::from_static(FORWARDED_FOR), forwarded_for(request, peer)?);
+        }
         let host = match request.host {
             b"" => self.origin.base.authority.as_bytes(),
             host => host,
@@ -357,6 +358,19 @@ impl Way<'_> {
     }
 }
 
+const FORWARDED_FOR: &str = "x-forwarded-for";
+
+/// The addresses that the request names, and its client's behind them.
+fn forwarded_for(request: &Request<'_, '_>, peer: IpAddr) -> Option<HeaderValue> {
+    let mut list = Vec::new();
+    for given in request.values(FORWARDED_FOR) {
+        list.extend_from_slice(given);
+        list.extend_from_slice(b", ");
+    }
+    list.extend_from_slice(peer.to_canonical().to_string().as_bytes());
+    HeaderValue::from_bytes(&list).ok()
+}
+
 /// Conditional fields that this cache answers itself.
 const ANSWERED_HERE: [&str; 4] = ["if-none-match", "if-modified-since", "range", "if-range"];
 
@@ -374,7 +388,12 @@ fn fields_of(request: &Request<'_, '_>, plan: &Plan) -> Option<HeaderMap> {
             || matches!(name.as_str(), "expect" | "host" | "http2-settings")
             || !plan.as_it_is && ANSWERED_HERE.contains(&name.as_str())
             || listed(name.as_str());
-        if !is_dropped {
+        // Origins that read `_` as `-` would take it for a field that this cache has not seen.
+        let is_double = name.as_str().contains('_') && {
+            let read = name.as_str().replace('_', "-");
+            is_of_connection(&read) || matches!(&*read, "expect" | "host" | FORWARDED_FOR)
+        };
+        if !is_dropped && !is_double {
             fields.append(name, HeaderValue::from_bytes(field.value).ok()?);
         }
     }

@@ -224,7 +224,7 @@ fn arrived(
     turn: &mut Turn<'_>,
 ) -> Result<Arrived, u16> {
     let head = request.head_bytes;
-    let most = BODY_BYTES_MAX.min(turn.shared.shares.buffer_bytes / 4);
+    let most = BODY_BYTES_MAX.min(turn.shared.shares.buffer_bytes / 2);
     let arrived = match request.framing {
         Framing::Empty => return Ok(Arrived::Whole(head)),
         Framing::Length(bytes) if bytes > most as u64 => return Err(413),

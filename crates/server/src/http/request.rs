@@ -242,12 +242,20 @@ impl<'i> Request<'i, '_> {
         fields.map(trimmed)
     }
 
-    /// Appends the request's key: host in lower case, and target.
-    pub(crate) fn key_into(&self, key: &mut Vec<u8>) {
+    /// The request's key: its host, or the origin's without one, in lower case and without the default port; and its
+    /// target.
+    pub(crate) fn key_into(&self, origin: &str, default_port: &str, key: &mut Vec<u8>) {
+        let host = if self.host.is_empty() { origin.as_bytes() } else { self.host };
         key.clear();
-        key.extend(self.host.iter().map(u8::to_ascii_lowercase));
+        key.extend(canonical(host, default_port).iter().map(u8::to_ascii_lowercase));
         key.extend_from_slice(self.target.as_bytes());
     }
+}
+
+/// A host without the default port of its scheme, which is given with its colon.
+pub(crate) fn canonical<'h>(host: &'h [u8], default_port: &str) -> &'h [u8] {
+    let bare = host.strip_suffix(default_port.as_bytes()).or_else(|| host.strip_suffix(b":"));
+    bare.filter(|bare| !bare.is_empty()).unwrap_or(host)
 }
 
 fn is_host(host: &[u8]) -> bool {

@@ -40,7 +40,8 @@ impl Vary {
         let names = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
         let mut fields = Vec::new();
         for name in names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty()) {
-            if name == b"*" {
+            // What the origin saw names the client, whom nobody else can be.
+            if name == b"*" || name.eq_ignore_ascii_case(b"x-forwarded-for") {
                 return None;
             }
             let name = std::str::from_utf8(name).ok()?.to_ascii_lowercase();

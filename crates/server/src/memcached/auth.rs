@@ -7,7 +7,7 @@ use std::path::Path;
 
 use memchr::memchr;
 
-use super::{Flow, KEY_BYTES_MAX, Session, State, Tokens, base64, line, number, reply, split};
+use super::{Flow, KEY_BYTES_MAX, Session, Tokens, base64, line, number, reply, split};
 use crate::access::{ADMIN, Attempt, DANGEROUS, Pass, READ, WRITE};
 use crate::worker::Turn;
 
@@ -66,16 +66,17 @@ pub(super) fn request(session: &mut Session, rest: &[u8], turn: &mut Turn<'_>) -
         return (0, flow);
     };
     let tokens = Tokens::of(line);
-    let length = number::unsigned_32(tokens.get(4)).map(|length| length as usize);
+    let length = number::length(tokens.get(4));
     let Some(length) = length.filter(|_| tokens.count >= 5 && tokens.command() == b"set") else {
         reply(turn, b"CLIENT_ERROR unauthenticated");
         return (bytes, Flow::Go);
     };
-    if length > VALUE_BYTES_MAX {
+    let Some(length) = usize::try_from(length).ok().filter(|&length| length <= VALUE_BYTES_MAX)
+    else {
+        // No credentials are that long, and nobody may keep the server reading without them.
         reply(turn, b"CLIENT_ERROR unauthenticated");
-        session.state = State::Swallow(length as u64 + 2);
-        return (bytes, Flow::Go);
-    }
+        return (bytes, Flow::Close);
+    };
     let whole = bytes + length + 2;
     let Some(value) = rest.get(bytes..whole) else { return (0, Flow::Read(whole)) };
     let answer = match value.strip_suffix(b"\r\n").map(Tokens::of) {
@@ -108,7 +109,7 @@ fn attempt(session: &mut Session, name: &[u8], password: &[u8], turn: &Turn<'_>)
         return Attempt::Right;
     }
     match &turn.shared.access {
-        Some(access) => session.pass.attempt(access, name, password, turn.waits.place),
+        Some(access) => session.pass.attempt(access, name, password, turn),
         None => Attempt::Right,
     }
 }
@@ -173,7 +174,7 @@ fn may_use_meta(pass: &Pass, line: &[u8], key: &[u8]) -> bool {
 }
 
 /// Refuses a request, and skips its value.
-pub(super) fn deny(session: &mut Session, line: &[u8], turn: &mut Turn<'_>) {
+pub(super) fn deny(session: &mut Session, line: &[u8], turn: &mut Turn<'_>) -> Flow {
     let tokens = Tokens::of(line);
     turn.counters.denied.add(1);
     if tokens.last() != b"noreply" {
@@ -182,9 +183,7 @@ pub(super) fn deny(session: &mut Session, line: &[u8], turn: &mut Turn<'_>) {
     let length = match tokens.command() {
         b"set" | b"add" | b"replace" | b"append" | b"prepend" | b"cas" => tokens.get(4),
         b"ms" => tokens.get(2),
-        _ => return,
+        _ => return Flow::Go,
     };
-    if let Some(length) = number::unsigned_32(length) {
-        session.state = State::Swallow(u64::from(length) + 2);
-    }
+    number::length(length).map_or(Flow::Go, |length| session.skip(length))
 }

@@ -21,7 +21,7 @@ pub(crate) struct Shape {
     /// The last reply of its request.
     pub(super) ends: bool,
     /// The entry's new lifetime.
-    pub(super) touch: Option<i32>,
+    pub(super) touch: Option<i64>,
 }
 
 impl Shape {
@@ -41,7 +41,7 @@ impl Shape {
                 let Some((at, time)) = split(&line[after..]).next() else {
                     return Some(Err(b"ERROR"));
                 };
-                let Some(touch) = number::signed_32(time) else {
+                let Some(touch) = number::time(time) else {
                     return Some(Err(b"CLIENT_ERROR invalid exptime argument"));
                 };
                 let shape = Shape { touch: Some(touch), ..Shape::new(command == b"gats") };
@@ -228,8 +228,8 @@ fn look_up(key: &[u8], shape: Shape, turn: &mut Turn<'_>) -> bool {
 
 /// Looks a key up, changes the lifetime of its entry and answers it. Without memory to write the entry anew, the old
 /// lifetime stays.
-fn touch(key: &[u8], shape: Shape, time: i32, turn: &mut Turn<'_>) -> bool {
-    let lifetime = turn.shared.items.lifetime(time.into());
+fn touch(key: &[u8], shape: Shape, time: i64, turn: &mut Turn<'_>) -> bool {
+    let lifetime = turn.shared.items.lifetime(time);
     let Ok(updated) = operate::touch(key, lifetime, turn) else { return look_up(key, shape, turn) };
     if let Some((flags, cas)) = updated {
         let number = shape.cas.then_some(if turn.shared.settings.options.cas { cas } else { 0 });

@@ -51,9 +51,9 @@ struct Flags {
     delta: Option<u64>,
     initial: u64,
     /// An expiry time, for [`crate::items::Items::lifetime`].
-    time: Option<i32>,
-    vivify_time: Option<i32>,
-    recache_time: Option<i32>,
+    time: Option<i64>,
+    vivify_time: Option<i64>,
+    recache_time: Option<i64>,
     /// Timeout of the wait for the client that has won the key.
     wait: Option<Duration>,
 }
@@ -85,7 +85,7 @@ impl Flags {
     }
 
     fn note(&mut self, flag: u8, value: &[u8]) -> Result<(), Error> {
-        let time = || number::signed_32(value).map(Some).ok_or(BAD_TOKEN);
+        let time = || number::time(value).map(Some).ok_or(BAD_TOKEN);
         match flag {
             b'b' => self.is_binary = true,
             b'N' => self.vivify_time = time()?,
@@ -457,7 +457,7 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
             let (flags, mut lifetime) = (entry.flags, time.map(|_| left));
             if has_token && won && time.is_none() && entry.value.is_empty() {
                 // The next holder of the lease has the full time too.
-                lifetime = vivify_time.map(|time| items.lifetime(time.into()));
+                lifetime = vivify_time.map(|time| items.lifetime(time));
             }
             Update::Write { flags, marks, lifetime, result: seen }
         });
@@ -482,7 +482,7 @@ fn get_and_change(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
             None => {
                 let Some(vivify) = vivify_time else { break };
                 let binary = if meta.flags.is_binary { BINARY } else { 0 };
-                let vivified = items.lifetime(vivify.into());
+                let vivified = items.lifetime(vivify);
                 let (lifetime, _) = lifetime_after(meta, items, vivified, true);
                 let attributes = Attributes { flags: 0, marks: WON | binary, lifetime };
                 let made = items.reserve(meta.key, attributes);
@@ -519,7 +519,7 @@ fn lifetime_after(
     is_made: bool,
 ) -> (Option<Duration>, bool) {
     let Flags { time, vivify_time, recache_time, .. } = meta.flags;
-    let lifetime = |time: Option<i32>| time.and_then(|time| items.lifetime(time.into()));
+    let lifetime = |time: Option<i64>| time.and_then(|time| items.lifetime(time));
     let (mut left, mut is_soon) = (before, false);
     for token in meta.tokens {
         match token[0] {
@@ -537,7 +537,7 @@ fn lifetime_after(
 
 fn answer_changed(meta: &Meta<'_>, seen: Seen, cas: u64, turn: &mut Turn<'_>) {
     let left = match meta.flags.time {
-        Some(time) => turn.shared.items.lifetime(time.into()),
+        Some(time) => turn.shared.items.lifetime(time),
         None => seen.left,
     };
     let cas = if turn.shared.settings.options.cas { cas } else { 0 };
@@ -601,28 +601,27 @@ fn push_found(meta: &Meta<'_>, found: &Found<'_>, now_ms: u64, out: &mut Vec<u8>
 }
 
 fn set(request: &mut Request<'_, '_>, tokens: &[&[u8]], turn: &mut Turn<'_>) -> Flow {
-    let length = tokens.get(2).and_then(|length| number::signed_32(length));
-    let length = length.and_then(|length| usize::try_from(length).ok());
-    let Some(length) = length.filter(|&length| length <= i32::MAX as usize - 2) else {
+    let Some(announced) = tokens.get(2).and_then(|length| number::length(length)) else {
         reply(turn, BAD_FORMAT);
         return Flow::Go;
     };
     let mut decoded = [0; KEY_BYTES_MAX];
     let stored = Meta::of(tokens, b's', &mut decoded).and_then(|meta| {
         let mode = mode_of(meta.flags)?;
-        if turn.shared.items.is_too_large(meta.key.len(), length) {
-            turn.counters.too_large.add(1);
-            turn.shared.items.delete(meta.key);
-            return Err(TOO_LARGE);
+        match turn.shared.items.length(meta.key.len(), announced) {
+            Some(length) => Ok((meta, mode, length)),
+            None => {
+                turn.counters.too_large.add(1);
+                turn.shared.items.delete(meta.key);
+                Err(TOO_LARGE)
+            }
         }
-        Ok((meta, mode))
     });
-    let (meta, mode) = match stored {
+    let (meta, mode, length) = match stored {
         Ok(stored) => stored,
         Err(error) => {
             reply(turn, error);
-            request.swallow(length);
-            return Flow::Go;
+            return request.session.skip(announced);
         }
     };
     let value = match request.value(length) {
@@ -635,7 +634,7 @@ fn set(request: &mut Request<'_, '_>, tokens: &[&[u8]], turn: &mut Turn<'_>) -> 
     };
     let flags = meta.flags;
     let marks = if flags.is_binary { BINARY } else { 0 };
-    let lifetime = flags.time.and_then(|time| turn.shared.items.lifetime(time.into()));
+    let lifetime = flags.time.and_then(|time| turn.shared.items.lifetime(time));
     let attributes = Attributes { flags: flags.client_flags, marks, lifetime };
     let store = Store {
         mode,
@@ -714,9 +713,9 @@ fn delete(meta: &Meta<'_>, turn: &mut Turn<'_>) {
 }
 
 /// Marks an entry as stale, so that the next client wins it.
-fn invalidate(meta: &Meta<'_>, cas: Option<u64>, time: Option<i32>, turn: &mut Turn<'_>) -> Stored {
+fn invalidate(meta: &Meta<'_>, cas: Option<u64>, time: Option<i64>, turn: &mut Turn<'_>) -> Stored {
     let items = &turn.shared.items;
-    let lifetime = time.map(|time| items.lifetime(time.into()));
+    let lifetime = time.map(|time| items.lifetime(time));
     let updated = operate::update(meta.key, turn, |entry, value| {
         if cas.is_some_and(|cas| cas != entry.cas) {
             return Update::Leave(Stored::Exists);
@@ -748,7 +747,7 @@ fn arithmetic(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
         b'D' | b'-' => false,
         _ => return Err(BAD_MODE_OF_ARITHMETIC),
     };
-    let time = flags.time.map(|time| turn.shared.items.lifetime(time.into()));
+    let time = flags.time.map(|time| turn.shared.items.lifetime(time));
     let by = flags.delta.unwrap_or(1);
     let count = Count { up, by, cas: flags.cas, lifetime: time };
     let no_memory = |_| &b"SERVER_ERROR out of memory"[..];
@@ -770,7 +769,7 @@ fn arithmetic(meta: &Meta<'_>, turn: &mut Turn<'_>) -> Result<(), Error> {
         }
         let Some(vivify) = flags.vivify_time else { break };
         let items = &turn.shared.items;
-        let (lifetime, _) = lifetime_after(meta, items, items.lifetime(vivify.into()), true);
+        let (lifetime, _) = lifetime_after(meta, items, items.lifetime(vivify), true);
         let marks = if flags.is_binary { BINARY } else { 0 };
         let attributes = Attributes { flags: 0, marks, lifetime };
         let mut buffer = itoa::Buffer::new();
@@ -802,7 +801,7 @@ fn answer_counted(
     // As in memcached, `t` before `T` or `N` shows the lifetime before these apply: that of a new entry is unlimited.
     let mut left = before;
     let items = &turn.shared.items;
-    let lifetime = |time: Option<i32>| time.and_then(|time| items.lifetime(time.into()));
+    let lifetime = |time: Option<i64>| time.and_then(|time| items.lifetime(time));
     let mut buffer = itoa::Buffer::new();
     let digits = buffer.format(number).as_bytes();
     let out = &mut *turn.out;

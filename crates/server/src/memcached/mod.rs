@@ -175,6 +175,15 @@ impl Session {
         &self.pass
     }
 
+    /// Skips the value of a refused request, or closes the connection if it is longer than any may be.
+    fn skip(&mut self, length: u64) -> Flow {
+        if length > number::LENGTH_MAX {
+            return Flow::Close;
+        }
+        self.state = State::Swallow(length + 2);
+        Flow::Go
+    }
+
     /// Whether it is in a value that it skips, or in a line that it does not keep.
     pub(crate) fn is_within_request(&self) -> bool {
         matches!(self.state, State::Swallow(_) | State::SkipLine | State::Keys(_))
@@ -284,10 +293,8 @@ fn command<'i>(
     let Some((line, bytes)) = line(rest) else { return without_end(session, rest, lookups, turn) };
     if !session.pass.is_free() && auth::denies(&session.pass, line) {
         lookups.flush(turn);
-        if !lookups.is_stopped() {
-            auth::deny(session, line, turn);
-        }
-        return (bytes, Flow::Go);
+        let flow = if lookups.is_stopped() { Flow::Go } else { auth::deny(session, line, turn) };
+        return (bytes, flow);
     }
     // The most frequent request by far, recognized by one comparison.
     if let Some(key) = line.strip_prefix(b"get ")
@@ -572,11 +579,6 @@ impl<'i> Request<'_, 'i> {
         let Some(value) = self.rest.get(self.bytes..whole) else { return Err(Flow::Read(whole)) };
         self.bytes = whole;
         Ok(value.strip_suffix(b"\r\n"))
-    }
-
-    /// Skips the value after the line, without storing it.
-    fn swallow(&mut self, length: usize) {
-        self.session.state = State::Swallow(length as u64 + 2);
     }
 }
 

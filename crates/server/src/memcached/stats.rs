@@ -96,7 +96,7 @@ fn general(turn: &mut Turn<'_>) {
     stat(turn, "rusage_user", format_args!("{user:.6}"));
     stat(turn, "rusage_system", format_args!("{system:.6}"));
     stat(turn, "max_connections", shared.settings.limits.connections);
-    let connected = shared.connections.load(Relaxed);
+    let connected = shared.connections.open();
     stat(turn, "curr_connections", connected);
     stat(turn, "total_connections", all.connections - since.connections);
     stat(turn, "rejected_connections", all.rejected - since.rejected);

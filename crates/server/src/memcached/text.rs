@@ -30,7 +30,7 @@ pub(super) fn serve(request: &mut Request<'_, '_>, turn: &mut Turn<'_>) -> Flow 
         reply(turn, b"ERROR");
         return Flow::Go;
     }
-    update(request, mode, turn)
+    update(request, mode, wanted, turn)
 }
 
 fn other(request: &mut Request<'_, '_>, turn: &mut Turn<'_>) -> Flow {
@@ -73,31 +73,36 @@ fn reply_unless(quiet: bool, turn: &mut Turn<'_>, line: &[u8]) {
     }
 }
 
-fn update(request: &mut Request<'_, '_>, mode: Mode, turn: &mut Turn<'_>) -> Flow {
+/// Stores a value, whose line has `wanted` tokens without `noreply`.
+fn update(request: &mut Request<'_, '_>, mode: Mode, wanted: usize, turn: &mut Turn<'_>) -> Flow {
     let tokens = request.tokens;
     let quiet = is_quiet(request);
     let key = tokens.get(1);
     let flags = number::unsigned_32(tokens.get(2));
-    let time = number::signed_32(tokens.get(3));
-    let length = number::signed_32(tokens.get(4)).and_then(|length| usize::try_from(length).ok());
-    let cas = if mode == Mode::Cas { number::unsigned(tokens.get(5)) } else { Some(0) };
-    let (Some(flags), Some(time), Some(length), Some(cas)) = (flags, time, length, cas) else {
+    let time = number::time(tokens.get(3));
+    let Some(announced) = number::length(tokens.get(4)) else {
         reply_unless(quiet, turn, BAD_FORMAT);
         return Flow::Go;
     };
-    if length > i32::MAX as usize - 2 || is_too_long(key, turn) {
+    let cas = if mode == Mode::Cas { number::unsigned(tokens.get(5)) } else { Some(0) };
+    let (Some(flags), Some(time), Some(cas)) = (flags, time, cas) else {
+        reply_unless(quiet, turn, BAD_FORMAT);
+        // As in memcached, no value is expected after what is no number at all.
+        let are_numbers = tokens.all()[2..wanted].iter().all(|token| number::is_number(token));
+        return if are_numbers { request.session.skip(announced) } else { Flow::Go };
+    };
+    if is_too_long(key, turn) {
         reply_unless(quiet, turn, BAD_FORMAT);
         return Flow::Go;
     }
-    if turn.shared.items.is_too_large(key.len(), length) {
+    let Some(length) = turn.shared.items.length(key.len(), announced) else {
         turn.counters.too_large.add(1);
         reply_unless(quiet, turn, TOO_LARGE);
-        request.swallow(length);
         if mode == Mode::Set {
             turn.shared.items.delete(key);
         }
-        return Flow::Go;
-    }
+        return request.session.skip(announced);
+    };
     let value = match request.value(length) {
         Ok(Some(value)) => value,
         Ok(None) => {
@@ -109,7 +114,7 @@ fn update(request: &mut Request<'_, '_>, mode: Mode, turn: &mut Turn<'_>) -> Flo
     if turn.shared.memcached.counts_prefixes() {
         turn.shared.memcached.prefixes.lock().set(key);
     }
-    let lifetime = turn.shared.items.lifetime(time.into());
+    let lifetime = turn.shared.items.lifetime(time);
     let attributes = Attributes { flags, marks: 0, lifetime };
     let stored =
         operate::store(Store { mode, key, value, attributes, cas, invalidates: false }, turn);
@@ -194,10 +199,10 @@ fn touch(request: &mut Request<'_, '_>, turn: &mut Turn<'_>) {
     if is_too_long(key, turn) {
         return reply_unless(quiet, turn, BAD_FORMAT);
     }
-    let Some(time) = number::signed_32(tokens.get(2)) else {
+    let Some(time) = number::time(tokens.get(2)) else {
         return reply_unless(quiet, turn, b"CLIENT_ERROR invalid exptime argument");
     };
-    let lifetime = turn.shared.items.lifetime(time.into());
+    let lifetime = turn.shared.items.lifetime(time);
     turn.counters.touches.add(1);
     let line = match operate::touch(key, lifetime, turn) {
         Ok(Some(_)) => {
@@ -222,11 +227,11 @@ fn flush_all(request: &mut Request<'_, '_>, turn: &mut Turn<'_>) {
     }
     let mut delay_ms = 0;
     if tokens.count > 1 + usize::from(quiet) {
-        let Some(time) = number::signed_32(tokens.get(1)) else {
+        let Some(time) = number::time(tokens.get(1)) else {
             return reply_unless(quiet, turn, b"CLIENT_ERROR invalid exptime argument");
         };
-        let delay = turn.shared.items.lifetime(time.into()).unwrap_or_default();
-        delay_ms = delay.as_millis() as u64;
+        let delay = turn.shared.items.lifetime(time).unwrap_or_default();
+        delay_ms = delay.as_millis().try_into().unwrap_or(u64::MAX);
     }
     turn.shared.items.flush_in(delay_ms);
     reply_unless(quiet, turn, b"OK");

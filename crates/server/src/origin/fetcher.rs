@@ -159,12 +159,12 @@ impl Fetcher {
     async fn ask(&self, key: &[u8]) -> Result<Answer, Failed> {
         // The origin may have closed a kept connection, which tells nothing about the value: try once more.
         if let Some(mut sender) = self.pool.kept()
-            && let Ok(response) = sender.send_request(self.request(key)?).await
+            && let Ok(response) = sender.send(self.request(key)?).await
         {
             return self.read(key, response, sender).await;
         }
         let mut sender = self.pool.connect().await.ok_or(Failed)?;
-        let response = sender.send_request(self.request(key)?).await.map_err(|_| Failed)?;
+        let response = sender.send(self.request(key)?).await.map_err(|_| Failed)?;
         self.read(key, response, sender).await
     }
 

@@ -5,6 +5,8 @@
 #[cfg(not(loom))]
 mod fetcher;
 mod freshness;
+#[cfg(not(loom))]
+mod heads;
 pub(crate) mod pool;
 
 use std::fmt;

@@ -3,10 +3,12 @@
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll};
 
-use hyper::body::{Body, Bytes, Frame, SizeHint};
+use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::SendRequest;
+use hyper::{Request, Response};
 use parking_lot::Mutex;
 
 use super::KEPT;
@@ -15,7 +17,24 @@ use super::KEPT;
 #[cfg(not(loom))]
 const BUFFER_BYTES: usize = 64 << 10;
 
-pub(crate) type Sender = SendRequest<Outgoing>;
+/// A connection that takes one request at a time.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    requests: SendRequest<Outgoing>,
+    /// The connection's stream expects a head ([`super::heads`]).
+    awaits: Arc<AtomicBool>,
+}
+
+impl Sender {
+    pub(crate) async fn send(
+        &mut self,
+        request: Request<Outgoing>,
+    ) -> hyper::Result<Response<Incoming>> {
+        // The request's way to the connection's task orders both.
+        self.awaits.store(true, Relaxed);
+        self.requests.send_request(request).await
+    }
+}
 
 /// The complete body of a request.
 #[derive(Clone, Debug, Default)]
@@ -58,7 +77,7 @@ impl Pool {
     pub(crate) fn kept(&self) -> Option<Sender> {
         let mut kept = self.kept.lock();
         while let Some(sender) = kept.pop() {
-            if sender.is_ready() {
+            if sender.requests.is_ready() {
                 return Some(sender);
             }
         }
@@ -74,6 +93,7 @@ impl Pool {
     /// A new connection.
     #[cfg(not(loom))]
     pub(crate) async fn connect(&self) -> Option<Sender> {
+        use super::heads::Heads;
         use hyper::client::conn::http1::Builder;
         use hyper_util::rt::TokioIo;
         use tokio::net::TcpStream;
@@ -82,17 +102,19 @@ impl Pool {
         // Without it a request only takes longer.
         let _ = stream.set_nodelay(true);
         let builder = Builder::new().max_buf_size(BUFFER_BYTES).clone();
-        let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.ok()?;
+        let awaits = Arc::default();
+        let stream = Heads::new(stream, Arc::clone(&awaits));
+        let (requests, connection) = builder.handshake(TokioIo::new(stream)).await.ok()?;
         // The request on the connection reports its error.
         tokio::spawn(async move { connection.await.is_ok() });
-        Some(sender)
+        Some(Sender { requests, awaits })
     }
 
     /// Keeps a connection for the next fetch, after the end of its response.
     pub(crate) fn keep(self: &Arc<Pool>, mut sender: Sender) {
         let pool = Arc::clone(self);
         tokio::spawn(async move {
-            if sender.ready().await.is_ok() {
+            if sender.requests.ready().await.is_ok() {
                 let mut kept = pool.kept.lock();
                 if kept.len() < KEPT {
                     kept.push(sender);

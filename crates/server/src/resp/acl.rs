@@ -134,7 +134,7 @@ pub(super) fn authenticate(
         // There is a single user, without a password, so any password is right.
         return if name == b"default" { Ok(()) } else { Err(WRONG.into()) };
     };
-    match session.pass.attempt(access, name, password, turn.waits.place) {
+    match session.pass.attempt(access, name, password, turn) {
         Attempt::Right => {
             turn.counters.auths.add(1);
             session.client.set_user(session.pass.name());

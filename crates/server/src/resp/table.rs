@@ -1,5 +1,7 @@
 //! The table of commands.
 
+use std::ops::RangeInclusive;
+
 use super::request::Args;
 use super::{
     Call, Done, Problem, acl, arithmetic, client, cluster, command, config, expire, hotkeys, info,
@@ -174,7 +176,45 @@ pub(super) fn check_count(command: &Command, args: &Args<'_>) -> Done {
     if count != command.arity && (command.arity > 0 || count < -command.arity) {
         return Err(wrong_count(command.name));
     }
+    if count > 1 && command.keys.0 != 1 {
+        return check_subcommand(command, args);
+    }
     Ok(())
+}
+
+/// Subcommands with the least and the greatest number of a request's arguments. A command that is not here has none.
+#[rustfmt::skip]
+const SUBCOMMANDS: &[(&str, &str, RangeInclusive<usize>)] = &[
+    ("acl", "cat", 2..=3), ("acl", "dryrun", 4..=MANY), ("acl", "getuser", 3..=3), ("acl", "list", 2..=2),
+    ("acl", "users", 2..=2), ("acl", "whoami", 2..=2),
+    ("client", "caching", 3..=3), ("client", "getname", 2..=2), ("client", "getredir", 2..=2), ("client", "id", 2..=2),
+    ("client", "info", 2..=2), ("client", "kill", 3..=MANY), ("client", "list", 2..=MANY),
+    ("client", "no-evict", 3..=3), ("client", "no-touch", 3..=3), ("client", "reply", 3..=3),
+    ("client", "setinfo", 4..=4), ("client", "setname", 3..=3), ("client", "tracking", 3..=MANY),
+    ("client", "trackinginfo", 2..=2),
+    ("cluster", "countkeysinslot", 3..=3), ("cluster", "info", 2..=2), ("cluster", "keyslot", 3..=3),
+    ("cluster", "myid", 2..=2), ("cluster", "nodes", 2..=2), ("cluster", "shards", 2..=2), ("cluster", "slots", 2..=2),
+    ("command", "count", 2..=2), ("command", "docs", 2..=MANY), ("command", "getkeys", 3..=MANY),
+    ("command", "info", 2..=MANY), ("command", "list", 2..=2),
+    ("config", "get", 3..=MANY), ("config", "resetstat", 2..=2), ("config", "rewrite", 2..=2), ("config", "set", 4..=MANY),
+    ("function", "flush", 2..=MANY), ("function", "list", 2..=MANY),
+    ("hotkeys", "get", 2..=2), ("hotkeys", "reset", 2..=2), ("hotkeys", "start", 2..=MANY), ("hotkeys", "stop", 2..=2),
+    ("object", "encoding", 3..=3), ("object", "idletime", 3..=3), ("object", "refcount", 3..=3),
+];
+const MANY: usize = usize::MAX;
+
+/// Checks the number of a subcommand's arguments, before the request is queued in a transaction.
+#[cold]
+fn check_subcommand(command: &Command, args: &Args<'_>) -> Done {
+    let of_command = SUBCOMMANDS.iter().filter(|(name, ..)| *name == command.name);
+    let mut found =
+        of_command.filter(|(_, word, _)| args.get(1).eq_ignore_ascii_case(word.as_bytes()));
+    match found.next() {
+        Some((_, _, counts)) if !counts.contains(&args.len()) => {
+            Err(unknown_subcommand(command.name, args))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The keys of a request.

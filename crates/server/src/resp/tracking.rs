@@ -194,8 +194,10 @@ pub(super) fn tell_at_once(key: &[u8], tracker: Tracker, turn: &Turn<'_>) {
 }
 
 pub(super) fn track(call: &mut Call<'_, '_>) -> Done {
-    if client::on_or_off(call.args.get(2))? {
-        let asked = asked(call)?;
+    let is_on = client::on_or_off(call.args.get(2))?;
+    // As in Redis, options are read with `OFF` too, and have no effect.
+    let asked = asked(call, is_on)?;
+    if is_on {
         let session = &mut *call.session;
         check(session, &asked)?;
         session.stop_tracking();
@@ -210,8 +212,8 @@ pub(super) fn track(call: &mut Call<'_, '_>) -> Done {
     Ok(())
 }
 
-/// The arguments of `CLIENT TRACKING ON`.
-fn asked(call: &Call<'_, '_>) -> Result<Copies, Problem> {
+/// The options of `CLIENT TRACKING`. Only with `ON` they must suit each other.
+fn asked(call: &Call<'_, '_>, is_on: bool) -> Result<Copies, Problem> {
     let mut asked = Copies {
         table: Arc::clone(&call.turn.shared.items.tracking),
         mode: Mode::Read,
@@ -243,6 +245,9 @@ fn asked(call: &Call<'_, '_>) -> Result<Copies, Problem> {
             b"noloop" => asked.is_unheard = true,
             _ => return Err(SYNTAX.into()),
         }
+    }
+    if !is_on {
+        return Ok(asked);
     }
     if !all && !asked.prefixes.is_empty() {
         return Err("ERR PREFIX option requires BCAST mode to be enabled".into());

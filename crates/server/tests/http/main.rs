@@ -6,6 +6,7 @@ mod hostile;
 mod invalidation;
 mod origin;
 mod pieces;
+mod proxying;
 mod recordings;
 #[path = "../shared/socket.rs"]
 mod socket;

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::time::Duration;
 
-use frazil_server::{Limits, Server, Settings, StoreKind};
+use frazil_server::{Address, Limits, Server, Settings, StoreKind};
 
 use crate::client::{Client, limits, settings, store};
 
@@ -347,4 +347,33 @@ fn the_binary_protocol_is_not_spoken() {
     let mut client = Client::new(&server);
     client.send(b"\x80\x00\x00\x03");
     assert_eq!(client.rest(), b"");
+}
+
+#[test]
+fn silent_clients_of_one_port_leave_the_others_a_part() {
+    let any = || vec!["127.0.0.1:0".parse().unwrap()];
+    let limits = Limits { connections: 32, ..limits() };
+    let server = Server::start(Settings { http: any(), limits, ..settings() }).unwrap();
+    let Address::Tcp(http) = server.addresses()[1] else { unreachable!() };
+    let silent: Vec<_> = (0..32).map(|_| std::net::TcpStream::connect(http).unwrap()).collect();
+    let mut client = Client::new(&server);
+    // The last of them are refused once they are all accepted.
+    while client.stat("rejected_connections") == 0 {}
+    assert_eq!(client.stat("curr_connections"), 29);
+    drop(silent);
+}
+
+#[test]
+fn a_silent_client_of_http_is_closed_in_time() {
+    let any = || vec!["127.0.0.1:0".parse().unwrap()];
+    let limits = Limits { http_idle_seconds: 60, ..limits() };
+    let server = Server::start(Settings { http: any(), limits, ..settings() }).unwrap();
+    let Address::Tcp(http) = server.addresses()[1] else { unreachable!() };
+    let mut silent = Client::at(http);
+    let mut client = Client::new(&server);
+    while client.stat("curr_connections") < 2 {}
+    client.expect("debugtime 59\r\n", "OK\r\n");
+    client.expect("debugtime 2\r\n", "OK\r\n");
+    assert_eq!(silent.rest(), b"");
+    client.expect("get a\r\n", "END\r\n");
 }

@@ -7,6 +7,7 @@ mod fetches;
 mod hostile;
 mod leases;
 mod listen;
+mod numbers;
 mod origin;
 mod pieces;
 mod recordings;

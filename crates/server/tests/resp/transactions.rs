@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use frazil_server::{Server, Settings};
 
-use crate::client::{Client, request, settings, shown, start};
+use crate::client::{Client, request, requests, settings, shown, start};
 
 #[test]
 fn requests_are_kept_and_done_together() {
@@ -180,4 +180,18 @@ fn no_lease_is_given_up_within_a_transaction() {
         }
         assert!(late > 0);
     });
+}
+
+#[test]
+fn a_subcommand_with_a_wrong_number_of_arguments_is_not_queued() {
+    let server = start();
+    let mut client = Client::new(&server);
+    for line in
+        ["CLIENT SETNAME", "CLIENT ID x", "CONFIG GET", "OBJECT ENCODING", "COMMAND COUNT x"]
+    {
+        let told = shown(&client.ask(&requests(&format!("MULTI\n{line}\nEXEC"))));
+        assert!(told.starts_with("+OK -ERR") && told.contains(" -EXECABORT"), "{line}: {told}");
+    }
+    client.expect("CLIENT TRACKING off on", "-ERR syntax error");
+    client.expect("CLIENT TRACKING off noloop", "+OK");
 }

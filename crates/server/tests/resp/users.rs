@@ -1,12 +1,15 @@
 //! Users: log-in, rights, and the verification of passwords.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use frazil_server::{Server, Settings, hash_password};
+use frazil_server::{Address, Server, Settings, hash_password};
+use socket2::{Domain, Socket, Type};
 
-use crate::client::{Client, settings};
+use crate::client::{Client, requests, settings};
 use crate::origin::{Answer, TestOrigin};
 
 /// A file of users, deleted at the end of the test.
@@ -308,6 +311,50 @@ fn a_flood_of_passwords_keeps_nobody_waiting() {
     }
     assert!(refused > 0, "none of the flood was refused");
     assert!(took < Duration::from_secs(2), "{took:?}");
+}
+
+/// Those who guess without end from one address do not keep out a user from another, verified before or not.
+#[test]
+fn a_first_login_has_its_turn_among_those_who_guess() {
+    let users = Users::new("first", &user("app", ALL));
+    let server = start(&users);
+    let (refused, ended) = (AtomicBool::new(false), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        for number in 0..60 {
+            let mut client = guesser(&server);
+            let (refused, ended) = (&refused, &ended);
+            scope.spawn(move || {
+                for guess in 0.. {
+                    client.send(&requests(&format!("AUTH app {number}-{guess}")));
+                    let told = client.until(b"\r\n");
+                    if told.starts_with(b"-ERR too many passwords") {
+                        refused.store(true, Relaxed);
+                    }
+                    if ended.load(Relaxed) {
+                        return;
+                    }
+                }
+            });
+        }
+        while !refused.load(Relaxed) {
+            std::thread::yield_now();
+        }
+        let mut first = Client::new(&server);
+        first.send(&requests("AUTH app secret"));
+        let told = first.until(b"\r\n");
+        ended.store(true, Relaxed);
+        assert_eq!(told.escape_ascii().to_string(), "+OK");
+    });
+}
+
+/// A client at another address than the others.
+fn guesser(server: &Server) -> Client {
+    let Some(Address::Tcp(address)) = server.addresses().last() else { unreachable!() };
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).unwrap();
+    socket.connect(&(*address).into()).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    Client { stream: socket.into() }
 }
 
 /// A password that many connections give at once is verified once, so none is refused.
