@@ -56,8 +56,7 @@ pub(crate) fn run(program: &Path, seconds: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the previous phase ended with a snapshot. After SIGKILL the server reads an older
-/// snapshot, so keys get new names.
+/// Whether the previous phase ended with a snapshot. After SIGKILL the server has none, so keys get new names.
 fn comes_back(turn: u64) -> bool {
     turn > 0 && turn.is_multiple_of(2)
 }

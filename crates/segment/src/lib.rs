@@ -79,7 +79,7 @@ pub use learner::{LearnerStats, SegmentLearned};
 pub use record::Recording;
 pub use restoring::{Restore, Restoring};
 pub use scan::Scanned;
-pub use snapshot::{RestoreError, read_entries, save_entries};
+pub use snapshot::{RestoreError, check_save, read_entries, save_entries};
 pub use stats::{SegmentStats, Stats};
 pub use store::Store;
 

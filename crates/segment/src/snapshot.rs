@@ -14,10 +14,11 @@
 //! seed is the checksum before; the first seed is the checksum of the header. So a restore detects
 //! damage, a missing block, a missing end and trailing bytes, before it inserts the first entry.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Seek as _, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -196,6 +197,79 @@ fn read_all(
     }
 }
 
+/// Saves of this process so far: two threads may save to one path.
+static SAVES: AtomicU64 = AtomicU64::new(0);
+
+/// A new name for a file that is renamed to `path` when it is complete.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.{}.tmp", std::process::id(), SAVES.fetch_add(1, Relaxed)));
+    path.with_file_name(name)
+}
+
+/// Whether a name is one that [`unfinished`] gave to a process that has ended.
+fn is_abandoned(name: &OsStr, snapshot: &OsStr) -> bool {
+    let rest = name.as_encoded_bytes().strip_prefix(snapshot.as_encoded_bytes());
+    let rest = rest.and_then(|rest| rest.strip_prefix(b".")?.strip_suffix(b".tmp"));
+    let numbers = rest.and_then(|rest| std::str::from_utf8(rest).ok()?.split_once('.'));
+    let Some((Ok(process), Ok(save))) =
+        numbers.map(|(process, save)| (process.parse::<i32>(), save.parse::<u64>()))
+    else {
+        return false;
+    };
+    // In a container each process in turn may have the same number.
+    let is_own = u32::try_from(process) == Ok(std::process::id());
+    if is_own { save >= SAVES.load(Relaxed) } else { process > 0 && !is_alive(process) }
+}
+
+#[cfg(unix)]
+fn is_alive(process: i32) -> bool {
+    // SAFETY: signal 0 is sent to nobody; the call has no pointers.
+    let found = unsafe { libc::kill(process, 0) };
+    found == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
+
+#[cfg(not(unix))]
+fn is_alive(_: i32) -> bool {
+    true
+}
+
+/// Removes files of saves to `path` whose process was killed.
+fn remove_abandoned(path: &Path) -> io::Result<()> {
+    let Some(snapshot) = path.file_name() else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not the name of a file"));
+    };
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    for file in std::fs::read_dir(folder.unwrap_or(Path::new(".")))? {
+        let file = file?;
+        if is_abandoned(&file.file_name(), snapshot) {
+            // Another process may have removed it.
+            let _ = std::fs::remove_file(file.path());
+        }
+    }
+    Ok(())
+}
+
+/// Checks that [`save_entries`] could write a file of this name, and removes what killed processes have left of it.
+///
+/// # Errors
+///
+/// It could not: the folder is missing, or not writable, or the name is a folder's.
+///
+/// ```
+/// assert!(frazil_segment::check_save(&std::env::temp_dir().join("entries")).is_ok());
+/// assert!(frazil_segment::check_save("/no/such/folder/entries".as_ref()).is_err());
+/// ```
+pub fn check_save(path: &Path) -> io::Result<()> {
+    remove_abandoned(path)?;
+    if path.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    let unfinished = unfinished(path);
+    File::create_new(&unfinished)?;
+    std::fs::remove_file(&unfinished)
+}
+
 /// Writes the entries that `scan` copies out to a file, and returns their number: called with a
 /// cursor, at first 0, it appends some and returns where to continue, as [`Store::scan`] does. An
 /// existing file of that name stays until the new one is complete. [`Store::save`] for other
@@ -221,11 +295,8 @@ pub fn save_entries(
     path: &Path,
     scan: impl FnMut(u64, &mut Vec<Scanned>) -> Option<u64>,
 ) -> io::Result<u64> {
-    /// Two threads may save to one path.
-    static SAVES: AtomicU64 = AtomicU64::new(0);
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.{}.tmp", std::process::id(), SAVES.fetch_add(1, Relaxed)));
-    let unfinished = path.with_file_name(name);
+    remove_abandoned(path)?;
+    let unfinished = unfinished(path);
     let saved = write_snapshot(&unfinished, scan);
     let saved = saved.and_then(|all| std::fs::rename(&unfinished, path).map(|()| all));
     if saved.is_err() {

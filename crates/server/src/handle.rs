@@ -91,7 +91,7 @@ impl Handle {
 
     /// Stores the entries of a file that [`Handle::save`] has written, and returns their number. Clients are served
     /// meanwhile. Their writes and deletions since this call win over the file's entries, or, with
-    /// [`Settings::restores`](crate::Settings::restores), those since the start of the server. `Ok(None)`: the file
+    /// [`Settings::snapshot`](crate::Settings::snapshot), those since the start of the server. `Ok(None)`: the file
     /// is older than `age_max`, and nothing was stored.
     ///
     /// # Errors

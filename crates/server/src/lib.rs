@@ -50,6 +50,7 @@ mod segments;
 mod server;
 mod session;
 mod settings;
+mod snapshot;
 mod store;
 mod sync;
 mod tls;
@@ -77,6 +78,7 @@ pub use settings::{
     ARGUMENTS, ITEM_BYTES_MAX, KEY_BYTES, LINE_BYTES, Limits, MEMORY_BYTES_MIN, REPLY_BYTES,
     Settings,
 };
+pub use snapshot::unread;
 pub use store::{StoreBuildError, StoreKind};
 pub use tls::TlsFiles;
 pub use user::{SwitchUserError, switch_user};

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::io;
 use std::ops::RangeInclusive;
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use mio::Waker;
@@ -29,6 +30,7 @@ use crate::quotas::Quotas;
 use crate::resp::{Cluster, Resp};
 use crate::session::Protocol;
 use crate::settings::{MEMORY_BYTES_MIN, Settings, Shares};
+use crate::snapshot;
 use crate::store::StoreBuildError;
 use crate::tls::Tls;
 use crate::turnstile::Turnstile;
@@ -88,6 +90,8 @@ pub enum StartError {
     Cluster(ClusterMapError),
     /// The limit of open files is too low for the number of connections: files needed, and the hard limit.
     TooFewFiles(u64, u64),
+    /// A snapshot could not be written to this file, or the one of the last run cannot be renamed.
+    Snapshot(PathBuf, io::Error),
     /// The system has no thread or no poller left.
     System(io::Error),
 }
@@ -113,6 +117,9 @@ impl fmt::Display for StartError {
                 "the connections need {wanted} open files, but the process may have only {most} \
                  (`ulimit -Hn`): raise that limit, or allow fewer connections"
             ),
+            StartError::Snapshot(path, error) => {
+                write!(f, "the snapshot {}: {error}", path.display())
+            }
             StartError::System(error) => write!(f, "a thread cannot be started: {error}"),
         }
     }
@@ -206,7 +213,7 @@ impl Server {
         let (mut polls, wakers) = polls(count).map_err(StartError::System)?;
         let mail = Mail::new(Arc::clone(&wakers));
         let items = Items::new(&settings, shares, mail).map_err(StartError::Store)?;
-        if settings.restores {
+        if settings.snapshot.is_some() {
             items.store.expect_restore();
         }
         let fetches = settings.origin.is_some() || settings.http_origin.is_some();
@@ -241,17 +248,39 @@ impl Server {
             checker: None,
         };
         server.start_beside(&mut polls, admin, orders)?;
-        for (number, (poll, listeners)) in polls.into_iter().zip(listeners).enumerate() {
-            let worker = Worker::new(Arc::clone(&shared), number, poll, listeners);
+        server.start_serving(polls.into_iter().zip(listeners))?;
+        Ok(server)
+    }
+
+    /// Starts the threads that serve. None of them serves before all have started and no later start would read the
+    /// snapshot of the last run.
+    fn start_serving(
+        &mut self,
+        places: impl Iterator<Item = (mio::Poll, Vec<(Protocol, Listener)>)>,
+    ) -> Result<(), StartError> {
+        let mut gates = Vec::new();
+        for (number, (poll, listeners)) in places.enumerate() {
+            let worker = Worker::new(Arc::clone(&self.shared), number, poll, listeners);
             let worker = worker.map_err(StartError::System)?;
-            let stops = StopsAll(Arc::clone(&shared));
+            let stops = StopsAll(Arc::clone(&self.shared));
+            let (gate, opened) = mpsc::sync_channel(1);
             let run = move || {
                 let _stops = stops;
-                worker.run()
+                // It stays closed if the start fails.
+                if opened.recv().is_ok() { worker.run() } else { Ok(()) }
             };
-            server.threads.push(spawn(format!("serve-{number}"), run)?);
+            self.threads.push(spawn(format!("serve-{number}"), run)?);
+            gates.push(gate);
         }
-        Ok(server)
+        if let Some(path) = &self.shared.settings.snapshot {
+            let aside = snapshot::put_aside(path);
+            aside.map_err(|error| StartError::Snapshot(path.clone(), error))?;
+        }
+        for gate in gates {
+            // A thread that has ended stops all.
+            let _ = gate.send(());
+        }
+        Ok(())
     }
 
     /// Starts the threads without clients of keys: for operators, with the last poll; for fetches; for passwords.
@@ -389,7 +418,7 @@ pub(crate) fn files_wanted(settings: &Settings) -> u64 {
         .saturating_add(FILES_BESIDE) as u64
 }
 
-/// Checks settings as far as that is possible without opening anything.
+/// Checks settings as far as that is possible without opening sockets.
 pub(crate) fn check(settings: &Settings) -> Result<(), StartError> {
     if settings.memory_bytes < MEMORY_BYTES_MIN {
         return Err(StartError::TooLittleMemory);
@@ -399,6 +428,10 @@ pub(crate) fn check(settings: &Settings) -> Result<(), StartError> {
     }
     if let Some((name, possible)) = settings.limits.impossible() {
         return Err(StartError::Limit(name, possible));
+    }
+    if let Some(path) = &settings.snapshot {
+        let possible = frazil_segment::check_save(path);
+        possible.map_err(|error| StartError::Snapshot(path.clone(), error))?;
     }
     let wanted = files_wanted(settings);
     match getrlimit(Resource::Nofile).maximum.filter(|&most| most < wanted) {

@@ -57,9 +57,10 @@ pub struct Settings {
     /// Whether the process only serves. Then its resident memory is kept near [`Settings::memory_bytes`], and glibc's
     /// allocator is configured for that.
     pub owns_process: bool,
-    /// Whether [`Handle::restore`](crate::Handle::restore) will be called once. Until then the keys that clients
-    /// write are noted.
-    pub restores: bool,
+    /// The snapshot of the last run. [`Server::start`](crate::Server::start) renames it to [`unread`](crate::unread)
+    /// before it serves, so no later start reads what clients have changed since. Then
+    /// [`Handle::restore`](crate::Handle::restore) must be called once; until then the keys that clients write are noted.
+    pub snapshot: Option<PathBuf>,
     /// The server's limits.
     pub limits: Limits,
     /// Limits and options that memcached has flags for.
@@ -96,7 +97,7 @@ impl Default for Settings {
             evicts: true,
             threads: 1,
             owns_process: false,
-            restores: false,
+            snapshot: None,
             limits: Limits::default(),
             options: Options::default(),
             users: None,
@@ -116,7 +117,8 @@ impl Settings {
         Shares::of(self).item_bytes
     }
 
-    /// Checks the memory, the threads, the limits and those of open files, as [`Server::start`](crate::Server::start) does first.
+    /// Checks the memory, the threads, the limits and those of open files, and that a snapshot can be written, as
+    /// [`Server::start`](crate::Server::start) does first.
     ///
     /// # Errors
     ///

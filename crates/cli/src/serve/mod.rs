@@ -262,7 +262,7 @@ impl Args {
                 _ => StoreKind::Segment,
             },
             policy: self.policy.unwrap_or_default(),
-            restores: self.snapshot.is_some(),
+            snapshot: self.snapshot.clone(),
             limits: self.limits(),
             users: self.users.clone(),
             tls: self.tls(),
@@ -386,7 +386,14 @@ pub(crate) fn run(args: &Args) -> Done {
     let server = start(settings)?;
     let handle = server.handle();
     // Before it is told that clients are served, so that their first requests are recorded.
-    let recordings = args.recording.begin(&handle)?;
+    let recordings = match args.recording.begin(&handle) {
+        Ok(recordings) => recordings,
+        Err(error) => {
+            handle.stop();
+            serve_to_end(args, server)?;
+            return Err(error.into());
+        }
+    };
     let protocols = ["memcached's protocol", "RESP", "HTTP", "/health and /metrics"];
     let names = protocols.into_iter().zip(counts);
     let names = names.flat_map(|(name, count)| std::iter::repeat_n(name, count));
@@ -397,10 +404,16 @@ pub(crate) fn run(args: &Args) -> Done {
     let ends = handle.clone();
     let patience = Duration::from_secs(args.drain_timeout);
     std::thread::spawn(move || end_at_signals(signals, &ends, patience));
+    let ended = serve_to_end(args, server);
+    recordings.end();
+    ended
+}
+
+/// Restores the entries of the last run, waits for the end of the server and saves its entries.
+fn serve_to_end(args: &Args, server: Server) -> Done {
+    let handle = server.handle();
     let Some(path) = &args.snapshot else {
-        let ended = server.join().context("serving");
-        recordings.end();
-        return Ok(ended?);
+        return Ok(server.join().context("serving")?);
     };
     let age_max = (args.snapshot_max_age > 0).then(|| Duration::from_secs(args.snapshot_max_age));
     let restores = std::thread::scope(|scope| {
@@ -409,7 +422,6 @@ pub(crate) fn run(args: &Args) -> Done {
         let ended = server.join().context("serving");
         ended.map(|()| restores.join().is_ok())
     });
-    recordings.end();
     if !restores? {
         return Err(anyhow!("{}: the thread that reads it panicked", path.display()).into());
     }
@@ -514,22 +526,26 @@ fn end_at_signals(mut signals: Signals, handle: &Handle, patience: Duration) {
 /// Restores the entries of the last run, if there are any, and reports the result.
 fn restore(handle: &Handle, path: &Path, age_max: Option<Duration>) {
     let shown = path.display();
-    match handle.restore(path, age_max) {
-        Ok(Some(entries)) => note(&format!("{shown}: {entries} entries read")),
-        Ok(None) => note(&format!("{shown}: older than --snapshot-max-age, ignored")),
+    let unread = frazil_server::unread(path);
+    match handle.restore(&unread, age_max) {
+        Ok(Some(entries)) => {
+            note(&format!("{shown}: {entries} entries read"));
+            if let Err(error) = std::fs::remove_file(&unread) {
+                note(&format!("{}: not removed: {error}", unread.display()));
+            }
+        }
+        Ok(None) => note(&format!(
+            "{shown}: older than --snapshot-max-age, ignored, kept as {}",
+            unread.display()
+        )),
         Err(RestoreError::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => {
             note(&format!("{shown}: no such file yet"));
         }
-        // The server works without the snapshot. The file may still be useful for diagnosis, but at
-        // the end another one would replace it.
+        // The server works without the snapshot. The file may still be useful for diagnosis.
         Err(error) => {
             let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
             note(&format!("{shown}: {error}{cause}; serving without its entries"));
-            let aside = path.with_added_extension("unread");
-            match std::fs::rename(path, &aside) {
-                Ok(()) => note(&format!("{shown}: kept as {}", aside.display())),
-                Err(error) => note(&format!("{shown}: not kept as {}: {error}", aside.display())),
-            }
+            note(&format!("{shown}: kept as {}", unread.display()));
         }
     }
 }

@@ -19,5 +19,7 @@ mod rocksdb;
 mod serve;
 #[cfg(target_os = "linux")]
 mod serve_access;
+#[cfg(target_os = "linux")]
+mod serve_crash;
 mod shell;
 mod tasks;
