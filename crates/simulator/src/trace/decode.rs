@@ -218,8 +218,8 @@ impl<'a> Limited<'a> {
         let wanted = (self.limit - self.taken).min(records.len() as u64);
         if wanted > 0 {
             let records = &records[..wanted as usize];
-            let known = records.iter().filter(|it| it.size != SIZE_UNKNOWN);
-            let sizes = known.fold(Some(self.bytes), |sum, it| sum?.checked_add(it.size));
+            let mut known = records.iter().filter(|it| it.size != SIZE_UNKNOWN);
+            let sizes = known.try_fold(self.bytes, |sum, it| sum.checked_add(it.size));
             self.bytes = sizes.ok_or("sizes that add up to 2^64 bytes or more; set a limit")?;
             if let Some(lifetimes) = &mut self.lifetimes {
                 lifetimes.see(records, columns.times);
