@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex};
 use frazil::{Cache, Policy};
 use frazil_driver::Simulated;
 use frazil_policy::Rng;
-use frazil_simulator::trace::{Operation, ReadOptions, Trace, load, read};
+use frazil_simulator::trace::{Format, Operation, ReadOptions, Trace, load, read};
 use frazil_simulator::{CellSpec, SweepOptions, Unit, sweep};
 
 /// Number of a trace's requests that are replayed, from its beginning.
@@ -75,6 +75,8 @@ fn real_traces(folder: &Path, requests: u64) -> Vec<(String, Trace)> {
     names.sort();
     let options = ReadOptions { limit: Some(requests), ..ReadOptions::default() };
     let read = |name: String| {
+        let format = name.starts_with("cache2k/").then_some(Format::Cache2k);
+        let options = ReadOptions { format, ..options.clone() };
         let trace = read(&folder.join(&name), &options).expect("the trace reads").trace;
         (name, trace)
     };

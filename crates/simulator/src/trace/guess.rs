@@ -76,16 +76,24 @@ fn is_oracle_general(block: &[u8]) -> bool {
     !records.is_empty() && records.iter().take(RECORDS).enumerate().all(fits)
 }
 
-/// Ids are counted from 0 or 1, so their first byte is 0 far more often than their last.
+/// Ids are counted from 0 or 1, so their first byte is 0 far more often than their last; or from a
+/// few bases, such as one a table: the first two bytes have few values.
 fn is_cache2k(block: &[u8]) -> bool {
     let (records, _) = block.as_chunks::<4>();
     let records = &records[..records.len().min(RECORDS)];
     let zeros = |index: usize| records.iter().filter(|bytes| bytes[index] == 0).count();
+    let values = |index: usize| {
+        let mut seen = [false; 256];
+        records.iter().for_each(|bytes| seen[usize::from(bytes[index])] = true);
+        seen.iter().filter(|seen| **seen).count()
+    };
+    let from_few_bases =
+        records.len() >= 64 && zeros(1) * 10 >= records.len() * 9 && values(0) <= 32;
     // In text with two bytes a character every other byte is 0.
     let wide_text = zeros(0) == records.len() && zeros(2) == records.len() && zeros(1) == 0;
     !records.is_empty()
         && !wide_text
-        && zeros(0) * 10 >= records.len() * 9
+        && (zeros(0) * 10 >= records.len() * 9 || from_few_bases)
         && zeros(3) * 2 < records.len().max(2)
 }
 
@@ -367,6 +375,15 @@ mod tests {
         ] {
             assert_eq!(complete(&layout(Some(1)), text.as_bytes(), true).header, header);
         }
+    }
+
+    #[test]
+    fn ids_of_cache2k_may_count_from_few_bases() {
+        let ids = (0..200_u32).map(|id| if id % 3 == 0 { id } else { 0xb800_0000 + id });
+        let block: Vec<u8> = ids.flat_map(u32::to_be_bytes).collect();
+        assert_eq!(guess(&block, true, &CsvLayout::default()), Ok(Format::Cache2k));
+        let longs: Vec<u8> = (0..200_u64).flat_map(u64::to_be_bytes).collect();
+        assert!(guess(&longs, true, &CsvLayout::default()).is_err());
     }
 
     #[test]
